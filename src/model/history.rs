@@ -120,13 +120,27 @@ impl Attempt {
     /// Without what is long: the first words of its failure and the last lines of its output and of its trace stay.
     #[must_use]
     pub fn shortened(mut self) -> Attempt {
-        if let Some(failure) = &mut self.failure {
-            failure.message.truncate(failure.message.floor_char_boundary(KEPT));
-            failure.trace = failure.trace.as_deref().map(|trace| last_lines(trace).to_owned());
-        }
-        if let Some(forensics) = &mut self.forensics {
-            forensics.stderr_tail = last_lines(&forensics.stderr_tail).to_owned();
-        }
+        self.failure = self.failure.map(Failure::shortened);
+        self.forensics = self.forensics.map(Forensics::shortened);
+        self
+    }
+}
+
+impl Failure {
+    /// Its first words, and the last lines of its trace.
+    #[must_use]
+    pub fn shortened(mut self) -> Failure {
+        self.message.truncate(self.message.floor_char_boundary(KEPT));
+        self.trace = self.trace.as_deref().map(|trace| last_lines(trace).to_owned());
+        self
+    }
+}
+
+impl Forensics {
+    /// With the last lines of its output alone.
+    #[must_use]
+    pub fn shortened(mut self) -> Forensics {
+        self.stderr_tail = last_lines(&self.stderr_tail).to_owned();
         self
     }
 }

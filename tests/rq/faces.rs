@@ -50,6 +50,44 @@ fn jobs_are_shown_listed_counted_canceled_retried_and_discarded() {
 }
 
 #[test]
+fn what_happened_to_a_job_is_shown_with_each_of_its_attempts() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let failing = scene.put("q().enqueue(tasks.fails, retry=Retry(max=1))");
+    let killed = scene.put("q().enqueue(tasks.dies)");
+    let fine = scene.put("q().enqueue(tasks.add, 1, 2)");
+    scene.wait(&fine, "finished");
+    scene.wait(&failing, "failed");
+    let sandbox = &scene.sandbox;
+    let shown = sandbox.job(&failing);
+    assert_eq!((&shown["attempt"], &shown["failure"]["message"]), (&json!(2), &json!("no luck")), "{shown}");
+    let attempts = shown["history"].as_array().unwrap();
+    let seen = |one: &Value| json!([one["attempt"]["attempt"], one["attempt"]["state"]]);
+    let seen: Vec<Value> = attempts.iter().map(seen).collect();
+    assert_eq!(seen, [json!([1, "waiting"]), json!([2, "failed"])], "{shown}");
+    assert!(shown["worker"]["slot"].as_str().unwrap().ends_with(".1"), "{shown}");
+    let shown = sandbox.job(&killed);
+    assert_eq!(
+        (&shown["forensics"]["exit"]["status"]["signal"], &shown["failure"]["group"]),
+        (&json!(9), &json!("crashed"))
+    );
+    let shown = sandbox.job(&fine);
+    assert_eq!((&shown["attempt"], &shown["history"]), (&json!(1), &json!(null)), "{shown}");
+    assert!(shown["forensics"]["ran"].as_f64().is_some(), "{shown}");
+
+    let (job, file) = scene.put_waiting("shown", "");
+    let shown = sandbox.job(&job);
+    assert_eq!((&shown["attempt"], &shown["expires_at"].is_string()), (&json!(1), &true), "{shown}");
+    std::fs::remove_file(file).unwrap();
+    scene.wait(&job, "finished");
+    sandbox.ok(&["job", "retry", &failing]);
+    wait_until("it has failed again", || sandbox.job(&failing)["history"].as_array().unwrap().len() == 4);
+    assert_eq!(sandbox.job(&failing)["history"][2]["from_state"], "failed");
+    assert!(sandbox.ok(&["why", &failing]).contains("no luck"));
+    assert!(stop(&mut running).success());
+}
+
+#[test]
 fn a_job_put_by_this_program_is_run_and_rq_can_read_it() {
     let scene = Scene::new();
     let put = |args: &[&str]| {

@@ -71,14 +71,11 @@ fn merged(one: (f64, FailureGroup), other: (f64, FailureGroup)) -> (f64, Failure
 }
 
 pub(super) async fn sweep(redis: &Shared, it: &Bulk, by: &str) -> Result<Swept, Error> {
-    let state = it.state;
-    if !state.has_ended() {
-        let why =
-            format!("jobs that are {state} cannot be retried or discarded: name a state that jobs end in");
-        return Err(Error::Refused(why));
+    if let Some(fault) = it.fault() {
+        return Err(Error::Refused(fault));
     }
     let filter = Filter {
-        states: vec![state],
+        states: vec![it.state],
         group: it.group.clone(),
         class: it.class.clone(),
         queue: it.queue.clone(),

@@ -10,8 +10,7 @@ pub(super) use super::values::{array, json, kept, number, odd, parts, some_numbe
 use crate::broker::Error;
 use crate::broker::stored::{self, Stored};
 use crate::model::{
-    Bytes, Class, Entry, Exec, Fence, Happened, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName,
-    Retry,
+    Bytes, Class, Exec, Fence, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName, Retry,
 };
 
 /// The error in an answer that is a refusal; else the answer.
@@ -182,7 +181,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         result: job.text("result"),
         failure: job.kept("why").or_else(|| job.kept("failure")),
         forensics: job.kept("forensics"),
-        history: job.text("happened").map_or_else(Vec::new, |lines| history(&lines)),
+        history: job.text("happened").map_or_else(Vec::new, |lines| stored::entries(&lines)),
     })
 }
 
@@ -213,23 +212,6 @@ pub(super) fn payload(data: &Value, exec: &Value) -> Payload {
     let program = || stored::from_json::<Exec>(&bytes).ok();
     let program = if text(exec).as_deref() == Some("1") { program() } else { None };
     program.map_or_else(|| Payload::Data(Bytes(bytes)), Payload::Exec)
-}
-
-fn history(lines: &str) -> Vec<Entry> {
-    lines
-        .lines()
-        .map(|line| stored::from_json(line.as_bytes()).unwrap_or_else(|_| unreadable(line)))
-        .collect()
-}
-
-/// A line that cannot be read is shown as it is, cut, with its time if it says one.
-fn unreadable(line: &str) -> Entry {
-    const SHOWN: usize = 200;
-    let digits = line.split("\"at\":").nth(1).unwrap_or_default();
-    let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
-    let shown: String = line.chars().take(SHOWN).collect();
-    let what = format!("a line that cannot be read: {shown}");
-    Entry { at: Millis(digits[..end].parse().unwrap_or(0)), what: Happened::Noted { what } }
 }
 
 /// A job that was given out, of the values that `taskvisor.fetch` gives: its id, its queue, its hold and its fields.

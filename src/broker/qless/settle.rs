@@ -5,7 +5,7 @@ use redis::Cmd;
 use crate::broker::stored::{self, Stored};
 use crate::broker::{Error, Settling};
 use crate::model::verb::ClassSums;
-use crate::model::{Attempt, Count, Failure, Fence, Forensics, JobId, JobState, Millis, Settlement, Verdict};
+use crate::model::{Count, Failure, Forensics, JobId, JobState, Millis, Settlement, Verdict};
 
 /// One verdict at a time of Redis.
 pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
@@ -31,7 +31,7 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
     let text = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
     cmd.arg(text(cpu)).arg(text(peak_rss));
     let stamped = settlement.forensics.clone().map(|left| Forensics { at: Some(at), ..left });
-    let short = shortened(None, stamped.clone()).1;
+    let short = stamped.clone().map(Forensics::shortened);
     cmd.arg(json(stamped.as_ref())).arg(json(short.as_ref()));
     match said {
         Verdict::Complete { result, next } => {
@@ -72,30 +72,9 @@ pub(super) fn answer(job: &JobId, said: Option<&str>) -> Settling {
 }
 
 fn write_failure(cmd: &mut Cmd, after: f64, failure: &Failure) {
-    let short = shortened(Some(failure.clone()), None).0;
-    cmd.arg(after).arg(json(Some(failure))).arg(json(short.as_ref()));
+    let short = failure.clone().shortened();
+    cmd.arg(after).arg(json(Some(failure))).arg(json(Some(&short)));
     cmd.arg(&failure.group).arg(&failure.message);
-}
-
-/// As an earlier attempt keeps them.
-fn shortened(failure: Option<Failure>, forensics: Option<Forensics>) -> (Option<Failure>, Option<Forensics>) {
-    let short = Attempt {
-        attempt: 0,
-        fence: Fence(0),
-        started_at: None,
-        instance: None,
-        worker: None,
-        renewals: 0,
-        renewed_at: None,
-        state: JobState::Waiting,
-        due_at: None,
-        crashed: false,
-        counts: None,
-        failure,
-        forensics,
-    }
-    .shortened();
-    (short.failure, short.forensics)
 }
 
 /// As text; nothing for nothing.

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
+use serde_json::json;
 
-use super::job::text;
+use super::job::{packed, text};
 use super::record::{ids, record, state};
+use super::settle::STOPPED;
+use super::shared::Asked;
 use super::source::Rq;
 use crate::broker::{Admin, Browse, Error, failures};
 use crate::model::verb::{
@@ -74,46 +77,64 @@ impl Rq {
         Ok(all)
     }
 
-    async fn cancel(&self, asked: &Cancel) -> Result<Vec<Each>, Error> {
+    async fn cancel(&self, asked: &Cancel, by: &str) -> Result<Vec<Each>, Error> {
         if let Some(fault) = asked.fault() {
             return Err(Error::Refused(fault));
         }
+        let canceled = format!(r#""canceled":{}"#, json!({"by": by, "reason": asked.reason}));
         let (mut answers, mut at) = (Vec::new(), 0);
         let mut jobs = asked.jobs.clone();
         while let Some(job) = jobs.get(at).cloned() {
             at += 1;
-            let needed_by = match self.get(&job).await {
-                Ok(record) => record.needed_by,
-                Err(Error::NoJob(_)) => Vec::new(),
+            let record = match self.get(&job).await {
+                Ok(record) => record,
+                Err(Error::NoJob(_)) => {
+                    answers.push(Each { job, fate: Fate::Refused(Refusal::NoJob), told: None });
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
-            let others: Vec<JobId> = needed_by.into_iter().filter(|other| !jobs.contains(other)).collect();
+            let needed_by = record.needed_by.iter().cloned();
+            let others: Vec<JobId> = needed_by.filter(|other| !jobs.contains(other)).collect();
             let fate = if !others.is_empty() && !asked.dependents {
                 Fate::Refused(Refusal::NeededBy { jobs: others })
             } else {
                 jobs.extend(others);
-                self.cancel_one(&job).await?
+                let fate = self.cancel_one(&job, &canceled).await?;
+                if let Fate::State(state) = fate {
+                    self.shared.tell_canceled(&record, state, by, asked.reason.clone());
+                }
+                fate
             };
             answers.push(Each { job, fate, told: None });
         }
         Ok(answers)
     }
 
-    async fn cancel_one(&self, job: &JobId) -> Result<Fate, Error> {
-        let answer = self.asked("cancel", |cmd| _ = cmd.arg(job.as_str())).await?;
+    /// Ends a job; `canceled` is what its history has of that.
+    async fn cancel_one(&self, job: &JobId, canceled: &str) -> Result<Fate, Error> {
+        let answer =
+            self.asked("cancel", |cmd| _ = cmd.arg(job.as_str()).arg(canceled).arg(packed(STOPPED))).await?;
         let words: Vec<String> = answer.iter().filter_map(text).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         Ok(match words[..] {
-            ["canceled"] => Fate::State(JobState::Canceled),
-            ["canceling"] => Fate::State(JobState::Canceling),
+            ["canceled"] | ["ended", "canceled"] => Fate::State(JobState::Canceled),
+            ["canceling"] => {
+                self.shared.end(Asked::Stop, |id, _, _| id == job);
+                Fate::State(JobState::Canceling)
+            }
             ["ended", status] => Fate::Refused(Refusal::State { state: state(status) }),
             _ => Fate::Refused(Refusal::NoJob),
         })
     }
 
-    /// What ends or begins a job that has ended; `verb` is the participle of it.
-    async fn change(&self, command: &str, job: &JobId, verb: &'static str) -> Result<(), Error> {
-        let answer = self.asked(command, |cmd| _ = cmd.arg(job.as_str())).await?;
+    /// Puts back or forgets a job that has ended, as `by` asked.
+    async fn change(&self, act: Act, job: &JobId, by: &str) -> Result<(), Error> {
+        let (command, verb) = match act {
+            Act::Retry => ("requeue", "retried"),
+            Act::Discard => ("discard", "discarded"),
+        };
+        let answer = self.asked(command, |cmd| _ = cmd.arg(job.as_str()).arg(json!(by).to_string())).await?;
         let words: Vec<String> = answer.iter().filter_map(text).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words[..] {
@@ -124,7 +145,10 @@ impl Rq {
     }
 
     /// One stretch of those that match.
-    async fn sweep(&self, asked: &Bulk) -> Result<Swept, Error> {
+    async fn sweep(&self, asked: &Bulk, by: &str) -> Result<Swept, Error> {
+        if let Some(fault) = asked.fault() {
+            return Err(Error::Refused(fault));
+        }
         let filter = Filter {
             states: vec![asked.state],
             queue: asked.queue.clone(),
@@ -136,14 +160,11 @@ impl Rq {
         };
         let place = asked.after.unwrap_or(0);
         let left = asked.limit.unwrap_or(u64::MAX);
-        let page = self.page(&filter, Some(Cursor { id: None, place, left })).await?;
+        let lists = self.lists(&filter).await?;
+        let page = self.stretch(&filter, &lists, Cursor { id: None, place, left }, "oldest").await?;
         let (mut swept, mut gone) = (Swept::default(), 0);
         for job in page.jobs.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-            let done = match (asked.dry_run, asked.act) {
-                (true, _) => Ok(()),
-                (false, Act::Retry) => self.change("requeue", &job.id, "retried").await,
-                (false, Act::Discard) => self.change("discard", &job.id, "discarded").await,
-            };
+            let done = if asked.dry_run { Ok(()) } else { self.change(asked.act, &job.id, by).await };
             match done {
                 Ok(()) => {
                     swept.count += 1;
@@ -178,6 +199,32 @@ impl Rq {
         let wanted = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
         let states: Vec<JobState> = STATES.into_iter().filter(wanted).collect();
         Ok(states.iter().flat_map(|state| queues.iter().map(|queue| (queue.clone(), *state))).collect())
+    }
+
+    /// The jobs that match of one stretch of one list; `first` says with which it begins, `newest` or `oldest`.
+    async fn stretch(
+        &self,
+        filter: &Filter,
+        lists: &[(QueueName, JobState)],
+        at: Cursor,
+        first: &str,
+    ) -> Result<Page, Error> {
+        let list = usize::try_from(at.place / LIST).unwrap_or(usize::MAX);
+        let Some((queue, state)) = lists.get(list) else { return Ok(Page::default()) };
+        let from = at.place % LIST;
+        let found = self.asked("page", |cmd| {
+            cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(ROWS).arg(first);
+        });
+        let found = <[Value; 2]>::try_from(found.await?);
+        let Ok([Value::Int(looked), Value::Array(jobs)]) = found else { return Ok(Page::default()) };
+        let jobs = jobs.into_iter().filter_map(|job| record(job, false));
+        let most = usize::try_from(at.left).unwrap_or(usize::MAX);
+        let jobs: Vec<JobRecord> = jobs.filter(|job| matches(filter, job)).take(most).collect();
+        let left = at.left - jobs.len() as u64;
+        let is_over = looked < i64::from(ROWS);
+        let place = if is_over { (list as i64 + 1) * LIST } else { at.place + looked };
+        let has_more = left > 0 && (!is_over || list + 1 < lists.len());
+        Ok(Page { jobs, next: has_more.then_some(Cursor { id: None, place, left }) })
     }
 
     /// Behind which place of which list a job stands.
@@ -229,22 +276,7 @@ impl Browse for Rq {
                 Cursor { id: None, place, left }
             }
         };
-        let list = usize::try_from(at.place / LIST).unwrap_or(usize::MAX);
-        let Some((queue, state)) = lists.get(list) else { return Ok(Page::default()) };
-        let from = at.place % LIST;
-        let found = self.asked("page", |cmd| {
-            cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(ROWS);
-        });
-        let found = <[Value; 2]>::try_from(found.await?);
-        let Ok([Value::Int(looked), Value::Array(jobs)]) = found else { return Ok(Page::default()) };
-        let jobs = jobs.into_iter().filter_map(|job| record(job, false));
-        let most = usize::try_from(at.left).unwrap_or(usize::MAX);
-        let jobs: Vec<JobRecord> = jobs.filter(|job| matches(filter, job)).take(most).collect();
-        let left = at.left - jobs.len() as u64;
-        let is_over = looked < i64::from(ROWS);
-        let place = if is_over { (list as i64 + 1) * LIST } else { at.place + looked };
-        let has_more = left > 0 && (!is_over || list + 1 < lists.len());
-        Ok(Page { jobs, next: has_more.then_some(Cursor { id: None, place, left }) })
+        self.stretch(filter, &lists, at, "newest").await
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
@@ -260,7 +292,7 @@ impl Browse for Rq {
 
 #[async_trait]
 impl Admin for Rq {
-    async fn ask(&self, verb: Verb, _by: String) -> Result<Answer, Error> {
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         let done = |()| Done {};
         Ok(match &verb {
             Verb::Get(it) => Answer::Get(self.get(&it.job).await?),
@@ -284,13 +316,11 @@ impl Admin for Rq {
                 let count = self.place(&job).await?.map_or(0, |(_, before)| before.min(1000));
                 Answer::Before(Number { count })
             }
-            Verb::Cancel(it) => Answer::Cancel(self.cancel(it).await?),
-            Verb::Retry(it) => Answer::Retry(self.change("requeue", &it.job, "retried").await.map(done)?),
-            Verb::Discard(it) => {
-                Answer::Discard(self.change("discard", &it.job, "discarded").await.map(done)?)
-            }
+            Verb::Cancel(it) => Answer::Cancel(self.cancel(it, &by).await?),
+            Verb::Retry(it) => Answer::Retry(self.change(Act::Retry, &it.job, &by).await.map(done)?),
+            Verb::Discard(it) => Answer::Discard(self.change(Act::Discard, &it.job, &by).await.map(done)?),
             Verb::Failed(_) => Answer::Failed(failures::groups(self, &Failed::default()).await?),
-            Verb::Bulk(it) => Answer::Bulk(self.sweep(it).await?),
+            Verb::Bulk(it) => Answer::Bulk(self.sweep(it, &by).await?),
             Verb::Queues(_) => Answer::Queues(self.counts().await?),
             // The card has refused these before.
             Verb::List(_)

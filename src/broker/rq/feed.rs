@@ -6,7 +6,9 @@ use super::shared::{Held, Shared};
 use super::source::Rq;
 use crate::broker::{EventBus, Feed, Settling};
 use crate::clock;
-use crate::model::{JobId, JobState, Millis, NewJob, PublishedEvent, Settlement, What, WorkerName};
+use crate::model::{
+    JobId, JobRecord, JobState, Millis, NewJob, PublishedEvent, Settlement, What, WorkerName,
+};
 
 #[async_trait]
 impl Feed for Rq {
@@ -42,10 +44,22 @@ impl Shared {
         });
     }
 
+    /// `by` cancels a job, which is in this state now.
+    pub(super) fn tell_canceled(&self, job: &JobRecord, state: JobState, by: &str, why: Option<String>) {
+        self.tell(What::of_end(state), &job.id, |event| PublishedEvent {
+            queue: Some(job.queue.clone()),
+            class: Some(job.class.clone()),
+            state: Some(state),
+            by: Some(by.to_owned()),
+            why,
+            ..event
+        });
+    }
+
     /// `held` is what was known of the job while it ran.
     pub(super) fn tell_settled(&self, settlement: &Settlement, held: &Held, settling: &Settling) {
         let (what, state) = match settling {
-            Settling::Settled(state) => (end(*state), *state),
+            Settling::Settled(state) => (What::of_end(*state), *state),
             Settling::NotOurs => (What::LockLost, JobState::Waiting),
             Settling::Failed(_) => return,
         };
@@ -55,18 +69,4 @@ impl Shared {
 
 fn of(held: &Held, event: PublishedEvent) -> PublishedEvent {
     PublishedEvent { queue: Some(held.queue.clone()), class: Some(held.class.clone()), ..event }
-}
-
-fn end(state: JobState) -> What {
-    match state {
-        JobState::Complete => What::Complete,
-        JobState::Failed => What::Failed,
-        JobState::Held => What::Held,
-        JobState::Canceled => What::Canceled,
-        JobState::Waiting
-        | JobState::Delayed
-        | JobState::Depends
-        | JobState::Running
-        | JobState::Canceling => What::Again,
-    }
 }

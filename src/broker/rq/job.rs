@@ -20,6 +20,8 @@ const TIMEOUT: i64 = 180;
 const BEYOND: Duration = Duration::from_secs(1);
 /// The class of a job whose function cannot be told.
 const UNKNOWN: &str = "rq";
+/// What the names of our own fields begin with: workers are not given them.
+const OURS: &str = "taskvisor_";
 /// The field with an order to call something in place of the job's function.
 const CALLBACK: &str = "taskvisor_callback";
 
@@ -79,6 +81,15 @@ impl Taken {
         self.text(name)?.parse().ok()
     }
 
+    pub(super) fn count(&self, name: &str) -> u32 {
+        self.number(name).map_or(0, |number| number.clamp(0, 1_000_000) as u32)
+    }
+
+    /// How many attempts have failed that were followed by another one. RQ counts those alone that returned a `Retry`.
+    pub(super) fn spent(&self) -> u32 {
+        self.count("taskvisor_attempts").max(self.count("number_of_retries"))
+    }
+
     /// In seconds; `None` = it may run for ever.
     pub(super) fn timeout(&self) -> Option<u64> {
         u64::try_from(self.number("timeout").unwrap_or(TIMEOUT)).ok()
@@ -102,9 +113,10 @@ impl Taken {
     pub(super) fn job(self, execution: &str, worker: &str, prefix: &str) -> Arc<Job> {
         let callback: Option<Callback> = self.text(CALLBACK).and_then(|text| serde_json::from_str(text).ok());
         let limit = self.timeout().map(|seconds| Duration::from_secs(seconds) + BEYOND + self.callbacks());
-        let done = self.number("number_of_retries").unwrap_or(0).clamp(0, 1_000_000);
-        let class = self.class();
-        let fields = self.fields.iter().filter(|(name, _)| *name != CALLBACK);
+        let (spent, class) = (self.spent(), self.class());
+        let [crashes, interrupted] =
+            ["taskvisor_crashes", "taskvisor_interrupted"].map(|name| self.count(name));
+        let fields = self.fields.iter().filter(|(name, _)| !name.starts_with(OURS));
         let fields = fields.map(|(name, bytes)| (name.as_str(), STANDARD.encode(bytes)));
         let data = Data {
             id: callback.as_ref().map_or(self.id.as_str(), |callback| &callback.id),
@@ -122,9 +134,9 @@ impl Taken {
             payload: Payload::Data(crate::model::Bytes(data)),
             priority: 0,
             tags: Vec::new(),
-            attempt: 1 + u32::try_from(done).unwrap_or(0),
-            crashes: 0,
-            interrupted: 0,
+            attempt: spent + 1,
+            crashes,
+            interrupted,
             unknown: 0,
             retry: Some(Retry::NONE),
             time_limit: limit,

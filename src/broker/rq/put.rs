@@ -85,6 +85,7 @@ impl Written {
     pub(super) fn write(&self, cmd: &mut Cmd, job: &NewJob) {
         let skips = if job.exists == Exists::Skip { "skip" } else { "refuse" };
         cmd.arg(self.id.as_str()).arg(job.queue.as_str()).arg(job.delay.as_secs_f64()).arg(skips);
+        cmd.arg(job.token.as_deref().unwrap_or_default());
         cmd.arg(2 * self.fields.len());
         self.fields.iter().for_each(|(name, bytes)| _ = cmd.arg(*name).arg(bytes.as_slice()));
     }

@@ -12,8 +12,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::job::{Taken, fence, text};
+use crate::broker::stored::entries;
 use crate::kale::pickle::{self, Limits};
-use crate::model::{Bytes, Failure, Fence, Instance, JobId, JobRecord, JobState, Millis, Payload, QueueName};
+use crate::model::{
+    Attempt, Bytes, Entry, Failure, Fence, Forensics, Happened, Instance, JobId, JobRecord, JobState, Millis,
+    Payload, QueueName, WorkerName,
+};
 
 /// The most that is inflated to be shown.
 const MOST: u64 = 1 << 20;
@@ -22,6 +26,14 @@ const MOST: u64 = 1 << 20;
 #[derive(Deserialize)]
 struct Holder {
     instance: String,
+    /// JSON of the worker's name.
+    slot: Option<String>,
+}
+
+impl Holder {
+    fn worker(&self) -> Option<WorkerName> {
+        serde_json::from_str(self.slot.as_deref()?).ok()
+    }
 }
 
 /// What RQ's status is here.
@@ -48,32 +60,50 @@ fn pairs(value: Value) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
-/// One as the script gives it: id, fields, latest result, holder, execution, time at which it is due.
+/// One as the script gives it: id, fields, latest result, holder, execution, the end of its lease, time at which it is due.
 pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
     let Value::Array(parts) = value else { return None };
-    let [id, fields, latest, holder, execution, due] = <[Value; 6]>::try_from(parts).ok()?;
+    let [id, fields, latest, holder, execution, ends, due] = <[Value; 7]>::try_from(parts).ok()?;
     let (fields, latest) = (pairs(fields), pairs(latest));
     let of = |name: &str| fields.get(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let of = |name: &str| of(name).filter(|text| !text.is_empty());
     let time = |name: &str| of(name)?.parse::<Millis>().ok();
-    let count = |name: &str| of(name).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
-    let state = state(&of("status").unwrap_or_default());
+    let is_canceled = of("taskvisor_canceled").is_some();
+    let state = match state(&of("status").unwrap_or_default()) {
+        JobState::Running if is_canceled => JobState::Canceling,
+        state => state,
+    };
     let holder: Option<Holder> = serde_json::from_str(&text(&holder)?).ok();
-    let worker = of("worker_name").filter(|_| state == JobState::Running && holder.is_none());
-    let due = text(&due).and_then(|due| due.parse::<f64>().ok()).map(|due| Millis((due * 1000.0) as i64));
+    let worker = of("worker_name").filter(|_| state.is_leased() && holder.is_none());
+    let at = |value: &Value| Some(Millis((text(value)?.parse::<f64>().ok()? * 1000.0) as i64));
     let description = of("description");
-    let (put_at, due_at) = (time("created_at").or_else(|| time("enqueued_at")).unwrap_or(Millis(0)), due);
+    let (put_at, due_at) =
+        (time("created_at").or_else(|| time("enqueued_at")).unwrap_or(Millis(0)), at(&due));
     let (started_at, ended_at) = (time("started_at"), time("ended_at").filter(|_| state.has_ended()));
-    let (attempt, interrupted) = (count("number_of_retries"), count("taskvisor_interrupted"));
-    let failure = latest.get("exc_string").and_then(|packed| inflated(packed)).map(|said| failure(&said));
+    let (history, last) = history(&of("taskvisor_history").unwrap_or_default(), state, ended_at, is_whole);
+    let last_failure = last.as_ref().and_then(|last| last.failure.clone());
+    let told = || latest.get("exc_string").and_then(|packed| inflated(packed)).map(|said| failure(&said));
+    let failure = last_failure.or_else(|| told().filter(|_| state.has_ended()));
     let result = latest.get("return_value").and_then(|packed| shown(packed));
     let queue: QueueName = of("origin").unwrap_or_default().into();
     let taken = Taken { queue: queue.clone(), id: text(&id)?.into(), fields };
+    let attempt = match &last {
+        Some(last) if state.has_ended() => last.attempt,
+        _ => taken.spent() + u32::from(state.is_leased() || state.has_ended() && started_at.is_some()),
+    };
+    let of_lease = text(&execution).and_then(|execution| fence(&execution));
+    let (instance, name) = match (&holder, &last) {
+        (Some(holder), _) => (Some(Instance::from(&*holder.instance)), holder.worker()),
+        (None, Some(last)) => (last.instance.clone(), last.worker.clone()),
+        (None, None) => (None, None),
+    };
     Some(JobRecord {
         class: taken.class(),
         payload: is_whole.then(|| payload(&taken, description.as_deref())),
         title: description.map(|text| text.chars().take(80).collect()),
         time_limit: taken.timeout().map(Duration::from_secs),
+        crashes: taken.count("taskvisor_crashes"),
+        interrupted: taken.count("taskvisor_interrupted"),
         id: taken.id,
         queue,
         state,
@@ -82,10 +112,8 @@ pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
         tracked: false,
         needs: Vec::new(),
         needed_by: Vec::new(),
-        attempt: attempt + u32::from(started_at.is_some()),
+        attempt,
         retry: None,
-        crashes: 0,
-        interrupted,
         unknown: 0,
         put_at,
         put_by: None,
@@ -93,19 +121,43 @@ pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
         due_at,
         started_at,
         ended_at,
-        instance: holder.map(|holder| Instance::from(holder.instance)),
+        instance,
         holder: worker,
-        worker: None,
-        fence: text(&execution).and_then(|execution| fence(&execution)).unwrap_or(Fence(0)),
+        worker: name,
+        fence: of_lease.or(last.as_ref().map(|last| last.fence)).unwrap_or(Fence(0)),
         renewals: 0,
         renewed_at: None,
-        expires_at: None,
+        expires_at: at(&ends),
         progress: None,
         result: result.filter(|_| state == JobState::Complete),
         failure: failure.filter(|_| state != JobState::Complete),
-        forensics: None,
-        history: Vec::new(),
+        forensics: last.and_then(|last| last.forensics),
+        history,
     })
+}
+
+/// A job's history if it is asked for, and the attempt that ended last, if nothing is known to have happened since: a worker of
+/// RQ keeps no history. The attempt that completed the job is told by the job itself.
+fn history(
+    lines: &str,
+    state: JobState,
+    ended_at: Option<Millis>,
+    is_whole: bool,
+) -> (Vec<Entry>, Option<Attempt>) {
+    let lines = if is_whole { lines } else { lines.lines().next_back().unwrap_or_default() };
+    let mut history = entries(lines);
+    let last = match history.last() {
+        Some(Entry { at, what: Happened::Attempt(last) }) if ended_at.is_none_or(|end| at.0 + 1 >= end.0) => {
+            let forensics = last.forensics.clone().map(|left| Forensics { at: Some(*at), ..left });
+            Some(Attempt { forensics, ..(**last).clone() })
+        }
+        Some(_) | None => None,
+    };
+    let is_told = state == JobState::Complete && last.is_some();
+    if is_told {
+        history.pop();
+    }
+    (if is_whole { history } else { Vec::new() }, last)
 }
 
 /// The call of the function, as far as it can be told without executing anything.

@@ -10,7 +10,7 @@ macro_rules! script {
 }
 
 pub(super) static NEEDS: Needs = Needs {
-    script: script!("base", "limits", "callbacks", "take", "ends", "chores", "look", "end"),
+    script: script!("base", "history", "limits", "callbacks", "take", "ends", "chores", "look", "end"),
     keys: "rq:*",
     news: None,
 };

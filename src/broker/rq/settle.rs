@@ -10,14 +10,21 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::job::packed;
 use super::shared::{Asked, Held};
-use crate::broker::{Error, Settling};
-use crate::model::{ExitStatus, Failure, JobState, Settlement, Verdict};
+use crate::broker::{Error, Settling, stored};
+use crate::model::{ExitStatus, Failure, Forensics, JobState, Settlement, Verdict};
+
+/// RQ's words for a job that was stopped.
+pub(super) const STOPPED: &str = "Job stopped by user, work-horse terminated.";
+/// Why a job does not go on elsewhere.
+const ONE_QUEUE: &str = "a job of RQ is in one queue; let it put another one";
 
 /// What is written about one end.
 #[derive(Debug, PartialEq)]
 pub(super) struct End {
     how: &'static str,
     said: Json,
+    /// The rest of the line that the job's history gets; none of what goes back uncounted.
+    noted: String,
     fields: Vec<(String, Vec<u8>)>,
 }
 
@@ -59,8 +66,15 @@ struct Repeats {
 impl End {
     /// That of a settlement; `held` is what is known of the job, `ttl` how long results are kept.
     pub(super) fn of(settlement: &Settlement, held: Option<&Held>, ttl: i64) -> End {
+        let mut end = End::unnoted(settlement, held, ttl);
+        end.said["crashed"] = settlement.crashed.into();
+        end.noted = noted(settlement);
+        end
+    }
+
+    fn unnoted(settlement: &Settlement, held: Option<&Held>, ttl: i64) -> End {
         let timeout = held.and_then(|held| held.timeout);
-        let plain = |how, said| End { how, said, fields: Vec::new() };
+        let plain = |how, said| End { how, said, noted: String::new(), fields: Vec::new() };
         let failed = |failure: &Failure| {
             let mut said = json!({"exception": packed(&exception(settlement, failure, timeout))});
             if let Some(killed) = killed(settlement, failure) {
@@ -68,23 +82,26 @@ impl End {
             }
             plain("fail", said)
         };
-        match &settlement.verdict {
-            Verdict::Complete { next: Some(next), .. } => {
-                failed(&next.refused("a job of RQ is in one queue; let it put another one"))
-            }
+        let asked = held.and_then(|held| held.asked);
+        let is_done = matches!(settlement.verdict, Verdict::Complete { next: None, .. });
+        let is_ended = asked.is_some() && !is_done;
+        match if is_ended { &Verdict::Canceled } else { &settlement.verdict } {
+            Verdict::Complete { next: Some(next), .. } => failed(&next.refused(ONE_QUEUE)),
             Verdict::Complete { result, next: None } => End::of_result(result.as_deref(), settlement, ttl),
             Verdict::Fail { failure } | Verdict::Hold { failure } => failed(failure),
             Verdict::Retry { after, .. } => {
                 plain("retry", json!({"retry": {"intervals": [after.as_secs_f64()]}}))
             }
-            Verdict::Release { after, .. } => plain("release", json!({"after": after.as_secs_f64()})),
-            Verdict::Canceled => match held.and_then(|held| held.asked) {
+            Verdict::Release { after, counts } => {
+                plain("release", json!({"after": after.as_secs_f64(), "counts": counts}))
+            }
+            Verdict::Canceled => match asked {
                 Some(Asked::Kill) => {
                     let said = packed(&died(9, Some(9)));
                     plain("fail", json!({"exception": said, "callback": {"kind": "killed", "status": 9}}))
                 }
                 Some(Asked::Stop) | None => {
-                    let said = packed("Job stopped by user, work-horse terminated.");
+                    let said = packed(STOPPED);
                     plain(
                         "fail",
                         json!({"exception": said, "stopped": true, "callback": {"kind": "stopped"}}),
@@ -100,7 +117,7 @@ impl End {
             Some(Said::Native {}) => {
                 let said = died(0, None) + "RQ's code did not write how the job ended";
                 let said = json!({"exception": packed(&said)});
-                End { how: "native", said, fields: Vec::new() }
+                End { how: "native", said, noted: String::new(), fields: Vec::new() }
             }
             Some(Said::Fast { rq, return_value, result_ttl, fields, retry, repeats }) => {
                 let is_old = rq.starts_with("1.") || rq.starts_with("2.");
@@ -115,12 +132,13 @@ impl End {
                 }
                 let bytes = |(name, text): (String, String)| Some((name, STANDARD.decode(text).ok()?));
                 let fields = fields.into_iter().filter_map(bytes).collect();
-                End { how: if is_retry { "retry" } else { "finish" }, said, fields }
+                End { how: if is_retry { "retry" } else { "finish" }, said, noted: String::new(), fields }
             }
             None => {
                 let value = result.filter(|text| *text != "null").map(|text| STANDARD.encode(text));
                 debug_assert!(matches!(settlement.verdict, Verdict::Complete { .. }));
-                End { how: "finish", said: json!({"ttl": ttl, "value": value}), fields: Vec::new() }
+                let said = json!({"ttl": ttl, "value": value});
+                End { how: "finish", said, noted: String::new(), fields: Vec::new() }
             }
         }
     }
@@ -132,10 +150,33 @@ impl End {
 
     /// As the script reads it, for an execution of a job.
     pub(super) fn write(&self, cmd: &mut Cmd, job: &str, execution: &str) {
-        cmd.arg(job).arg(execution).arg(self.how).arg(self.said.to_string());
+        cmd.arg(job).arg(execution).arg(self.how).arg(self.said.to_string()).arg(&self.noted);
         cmd.arg(2 * self.fields.len());
         self.fields.iter().for_each(|(name, bytes)| _ = cmd.arg(name).arg(bytes.as_slice()));
     }
+}
+
+/// What history.lua writes behind what it knows of the attempt.
+fn noted(settlement: &Settlement) -> String {
+    let (failure, counts) = match &settlement.verdict {
+        Verdict::Release { counts: None, .. } => return String::new(),
+        Verdict::Release { counts, .. } => (None, *counts),
+        Verdict::Complete { next: Some(next), .. } => (Some(next.refused(ONE_QUEUE)), None),
+        Verdict::Fail { failure } | Verdict::Hold { failure } | Verdict::Retry { failure, .. } => {
+            (Some(failure.clone()), None)
+        }
+        Verdict::Complete { next: None, .. } | Verdict::Canceled => (None, None),
+    };
+    let failure = failure.and_then(|failure| stored::to_json(&failure.shortened()).ok());
+    let forensics = settlement.forensics.clone().map(Forensics::shortened);
+    let forensics = forensics.and_then(|forensics| stored::to_json(&forensics).ok());
+    format!(
+        r#","crashed":{},"counts":{},"failure":{},"forensics":{}"#,
+        settlement.crashed,
+        json!(counts),
+        failure.as_deref().unwrap_or("null"),
+        forensics.as_deref().unwrap_or("null")
+    )
 }
 
 /// What RQ's own parent process writes of a work horse that died.

@@ -139,8 +139,8 @@ impl Shared {
     pub(super) fn end(&self, what: Asked, matches: impl Fn(&JobId, Fence, &Held) -> bool) -> usize {
         let mut found = Vec::new();
         for ((job, fence), held) in &mut *lock(&self.held) {
-            if matches(job, *fence, held) {
-                held.asked.get_or_insert(what);
+            if held.asked.is_none() && matches(job, *fence, held) {
+                held.asked = Some(what);
                 found.push((job.clone(), *fence));
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
+use serde_json::json;
 
 use super::job::{Taken, class_of, fence, text};
 use super::script::write_list;
@@ -336,6 +337,7 @@ fn write_take(
     }
     cmd.arg(asking.len());
     for one in asking {
-        cmd.arg(&one.name).arg(one.worker.to_u64()).arg(&one.execution);
+        let slot = json!(WorkerName::new(request.pool.clone(), one.worker)).to_string();
+        cmd.arg(&one.name).arg(one.worker.to_u64()).arg(slot).arg(&one.execution);
     }
 }

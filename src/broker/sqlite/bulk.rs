@@ -25,11 +25,8 @@ struct Match {
 }
 
 pub(super) fn sweep(store: &mut Store, asked: &Bulk, by: &str, now: Instant) -> Result<Swept, Trouble> {
-    if !asked.state.has_ended() {
-        let state = asked.state;
-        let why =
-            format!("jobs that are {state} cannot be retried or discarded: name a state that jobs end in");
-        return Err(Error::Refused(why).into());
+    if let Some(fault) = asked.fault() {
+        return Err(Error::Refused(fault).into());
     }
     if let Some(queue) = &asked.queue {
         store.queue_there(queue)?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::form::{Stored, kept, maybe};
+use super::form::{Stored, from_json, kept, maybe};
 use crate::model::{
     Attempt, Count, Entry, Failure, Fence, Forensics, Happened, Instance, JobState, Millis, QueueName,
     WorkerName,
@@ -87,4 +87,19 @@ struct AttemptRow {
     failure: Option<Failure>,
     #[serde(default, with = "maybe")]
     forensics: Option<Forensics>,
+}
+
+/// A history that is kept as lines, oldest first.
+pub(in crate::broker) fn entries(lines: &str) -> Vec<Entry> {
+    lines.lines().map(|line| from_json(line.as_bytes()).unwrap_or_else(|_| unreadable(line))).collect()
+}
+
+/// A line that cannot be read is shown as it is, cut, with its time if it says one.
+fn unreadable(line: &str) -> Entry {
+    const SHOWN: usize = 200;
+    let digits = line.split("\"at\":").nth(1).unwrap_or_default();
+    let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+    let shown: String = line.chars().take(SHOWN).collect();
+    let what = format!("a line that cannot be read: {shown}");
+    Entry { at: Millis(digits[..end].parse().unwrap_or(0)), what: Happened::Noted { what } }
 }

@@ -11,3 +11,4 @@ mod jobs;
 mod tests;
 
 pub(super) use form::{Stored, from_json, to_json};
+pub(super) use history::entries;

@@ -70,6 +70,16 @@ pub struct Bulk {
     pub after: Option<i64>,
 }
 
+impl Bulk {
+    /// Why it cannot be done, if it cannot.
+    pub fn fault(&self) -> Option<String> {
+        let state = self.state;
+        let why =
+            || format!("jobs that are {state} cannot be retried or discarded: name a state that jobs end in");
+        (!state.has_ended()).then(why)
+    }
+}
+
 /// What can be done with many jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

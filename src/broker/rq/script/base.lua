@@ -1,6 +1,7 @@
 -- What all commands share. ARGV: the command, the time in seconds with six decimals, the prefix of all keys, and what
 -- the command takes. Keys and fields are those of RQ 2 and 3; our own are the hash <prefix>:taskvisor:held, from a
--- member of a started registry to who holds it, the job's field taskvisor_interrupted, and those of callbacks.lua.
+-- member of a started registry to who holds it, the job's field taskvisor_interrupted, and those of history.lua and
+-- callbacks.lua.
 local call = redis.call
 local NOW, PREFIX = tonumber(ARGV[2]), ARGV[3]
 local SECOND = math.floor(NOW)

@@ -65,14 +65,19 @@ end
 
 -- Gives back what its supervisor lost, and counts that: a job that takes its host down with it fails in the end.
 local function interrupt(id, execution, held, most, exception)
-  if call('HINCRBY', job_key(id), 'taskvisor_interrupted', 1) < most then
+  local attempt, canceled = attempt_of(id, execution, held), field(id, 'taskvisor_canceled')
+  if canceled then
+    note_attempt(id, attempt, fail(id, execution, held, stopped(canceled)), INTERRUPTED)
+  elseif call('HINCRBY', job_key(id), 'taskvisor_interrupted', 1) < most then
     give_back(held.queue, id, execution, held.worker)
+    note_attempt(id, attempt, 'waiting', INTERRUPTED)
   elseif is_order(id) then
     end_order(held.queue, id, execution, held.worker)
   else
     order_callback(held.queue, id, { kind = 'abandoned' })
     count(held.worker, 'failed_job_count', id)
     bury(id, execution, held, 'failed', 2, 'exc_string', exception)
+    note_attempt(id, attempt, 'failed', INTERRUPTED)
   end
 end
 

@@ -121,7 +121,7 @@ local function finish(id, execution, held, said)
     call('HSET', job_key(id), 'status', 'finished')
     free_dependents(id, 'finished')
   end
-  call('HDEL', job_key(id), 'taskvisor_interrupted')
+  forget_counts(id)
   if ttl ~= 0 then
     note_result(id, 1, held, execution, ttl, 'return_value', said.value)
     if not was_canceled then call('ZADD', key('finished', queue), ttl < 0 and '+inf' or SECOND + ttl, id) end
@@ -146,7 +146,7 @@ local function bury(id, execution, held, status, kind, name, value)
   local queue, limit = held.queue, field(id, 'rate_limit_key')
   local ttl = tonumber(field(id, 'failure_ttl')) or FAILURE_TTL
   call('HSET', job_key(id), 'status', status, 'ended_at', stamp(NOW))
-  call('HDEL', job_key(id), 'taskvisor_interrupted')
+  forget_counts(id)
   if ttl == 0 then
     forget(queue, id, execution, held.worker)
     free_dependents(id, status)
@@ -184,6 +184,9 @@ local function fail(id, execution, held, said)
   return 'failed'
 end
 
+-- What is said of a job that was canceled while it ran.
+local function stopped(exception) return { exception = exception, stopped = true, callback = { kind = 'stopped' } } end
+
 -- The job returned a wish to be tried again.
 local function retry(id, execution, held, said)
   local done, wish = tonumber(field(id, 'number_of_retries')) or 0, said.retry
@@ -205,6 +208,7 @@ end
 
 -- Back to its queue, the attempt not counted.
 local function release(id, execution, held, said)
+  if said.counts == 'interrupted' then call('HINCRBY', job_key(id), 'taskvisor_interrupted', 1) end
   if call('HGET', job_key(id), 'status') ~= 'started' then
     forget(held.queue, id, execution, held.worker)
     free_slot(id, field(id, 'rate_limit_key'))
@@ -248,7 +252,7 @@ local function settle()
   local answers = {}
   for i = 1, number() do
     local id, execution, how = arg(), arg(), arg()
-    local said, fields = cjson.decode(arg()), list()
+    local said, ended, fields = cjson.decode(arg()), arg(), list()
     local held = holder(id, execution)
     local status = held and call('HGET', job_key(id), 'status')
     local is_ours = status and (how == 'native' or status == 'canceled'
@@ -257,7 +261,12 @@ local function settle()
       answers[i] = ordered(id, execution, held, how)
     elseif is_ours then
       if #fields > 0 then call('HSET', job_key(id), unpack(fields)) end
+      local attempt = attempt_of(id, execution, held)
+      local canceled = how ~= 'finish' and how ~= 'native' and field(id, 'taskvisor_canceled')
+      if canceled then how, said = 'fail', stopped(canceled) end
       answers[i] = ENDS[how](id, execution, held, said)
+      if ended ~= '' then note_attempt(id, attempt, answers[i], ended) end
+      if how == 'fail' or how == 'retry' then spend(id, answers[i], said.crashed) end
     elseif held and how == 'native' then
       answers[i] = native(id, execution, held, said)
     else

@@ -3,6 +3,8 @@ local REGISTRIES = { running = 'wip', delayed = 'scheduled', depends = 'deferred
   failed = 'failed', canceled = 'canceled' }
 -- So much of a job's data is shown in lists: the name of its function stands first.
 local SHOWN = 4096
+-- A longer result is not shown in lists.
+local LARGEST = 65536
 
 local function all_queues()
   local names, start = {}, #key('queue', '') + 1
@@ -40,20 +42,20 @@ local function fields_of(id, is_whole)
   return fields
 end
 
--- The latest result, and whoever holds it, if somebody does.
+-- The latest result, and whoever holds it until when, if somebody does.
 local function more_of(id, fields)
   local results = key('results', id)
   local latest = kind(results) == 'stream' and call('XREVRANGE', results, '+', '-', 'COUNT', 1)[1]
   local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
-  local entry, execution = '', ''
+  local entry, execution, ends = '', '', false
   if status == 'started' then
     for _, one in ipairs(call('ZRANGE', key('executions', id), 0, -1)) do
       local found = call('HGET', HELD, id .. ':' .. one)
-      if found then entry, execution = found, one end
+      if found then entry, execution, ends = found, one, call('ZSCORE', key('wip', origin), id .. ':' .. one) end
     end
   end
   local due = status == 'scheduled' and origin and call('ZSCORE', key('scheduled', origin), id)
-  return { id, fields, latest and latest[2] or {}, entry, execution, due or '' }
+  return { id, fields, latest and latest[2] or {}, entry, execution, ends or '', due or '' }
 end
 
 local function get()
@@ -68,22 +70,28 @@ local function get()
   return { more_of(id, fields), needs, call('SMEMBERS', key('job', id, 'dependents')) }
 end
 
--- A stretch of the jobs in a state of a queue, newest first, from a place on.
+-- A stretch of the jobs in a state of a queue from a place on, newest or oldest first.
 local function page()
-  local queue, state, from, most = arg(), arg(), number(), number()
+  local queue, state, from, most, is_oldest = arg(), arg(), number(), number(), arg() == 'oldest'
   local ids, jobs = {}, {}
   if size(queue, state) > from then
     if state == 'waiting' then
       local found = call('LRANGE', key('queue', queue), -from - most, -from - 1)
       for i = #found, 1, -1 do ids[#ids + 1] = found[i] end
     else
-      ids = call('ZREVRANGE', key(REGISTRIES[state], queue), from, from + most - 1)
+      ids = call(is_oldest and 'ZRANGE' or 'ZREVRANGE', key(REGISTRIES[state], queue), from, from + most - 1)
     end
   end
   for _, id in ipairs(ids) do
     if state == 'running' then id = split(id) or id end
     local fields = fields_of(id, false)
-    if fields then jobs[#jobs + 1] = more_of(id, fields) end
+    if fields then
+      local job = more_of(id, fields)
+      for at, value in ipairs(job[3]) do
+        if #value > LARGEST then job[3][at] = '' end
+      end
+      jobs[#jobs + 1] = job
+    end
   end
   return { #ids, jobs }
 end
@@ -101,10 +109,14 @@ end
 
 -- Ends a job as RQ's cancel does. One that runs is stopped by its worker.
 local function cancel()
-  local id = arg()
+  local id, canceled, exception = arg(), arg(), arg()
   if kind(job_key(id)) ~= 'hash' then return { 'none' } end
   local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
   if status == 'started' then
+    note(id, canceled)
+    for _, execution in ipairs(call('ZRANGE', key('executions', id), 0, -1)) do
+      if holder(id, execution) then call('HSET', job_key(id), 'taskvisor_canceled', exception) end
+    end
     local worker = field(id, 'worker_name')
     if worker then
       local said = cjson.encode({ command = 'stop-job', job_id = id })
@@ -118,6 +130,7 @@ local function cancel()
   for _, registry in ipairs({ 'deferred', 'ready', 'scheduled' }) do call('ZREM', key(registry, origin), id) end
   call('LREM', key('queue', origin), 0, id)
   call('HSET', job_key(id), 'status', 'canceled')
+  note(id, canceled)
   call('ZADD', key('canceled', origin), SECOND, id)
   local limit = field(id, 'rate_limit_key')
   if limit then
@@ -137,7 +150,9 @@ local function requeue()
   for _, registry in ipairs({ 'finished', 'failed', 'canceled' }) do call('ZREM', key(registry, origin), id) end
   call('PERSIST', job_key(id))
   call('HSET', job_key(id), 'started_at', '', 'ended_at', '')
-  call('HDEL', job_key(id), 'exc_info', 'taskvisor_interrupted')
+  call('HDEL', job_key(id), 'exc_info')
+  forget_counts(id)
+  note(id, '"retried":{"by":' .. arg() .. ',"from":"' .. STATES[status] .. '"}')
   enqueue(origin, id, false)
   return { 'done' }
 end
@@ -175,16 +190,19 @@ end
 local function put()
   local jobs, new = {}, {}
   for i = 1, number() do
-    jobs[i] = { id = arg(), queue = arg(), delay = number(), skips = arg() == 'skip', fields = list() }
+    jobs[i] = { id = arg(), queue = arg(), delay = number(), skips = arg() == 'skip', token = arg(), fields = list() }
   end
   for _, job in ipairs(jobs) do
     job.is_there = new[job.id] or call('EXISTS', job_key(job.id)) == 1
-    if job.is_there and not job.skips then return { job.id } end
+    -- It was made by this very put, whose answer was lost.
+    local is_same = not new[job.id] and job.token ~= '' and field(job.id, 'taskvisor_token') == job.token
+    if job.is_there and not job.skips and not is_same then return { job.id } end
     new[job.id] = true
   end
   for _, job in ipairs(jobs) do
     if not job.is_there then
       call('HSET', job_key(job.id), 'created_at', stamp(NOW), unpack(job.fields))
+      if job.token ~= '' then call('HSET', job_key(job.id), 'taskvisor_token', job.token) end
       if job.delay > 0 then
         schedule(job.queue, job.id, job.delay)
       else

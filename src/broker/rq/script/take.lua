@@ -33,7 +33,7 @@ end
 local function claim(queue, list, id, lease, instance, worker)
   local member, now = id .. ':' .. worker.execution, stamp(NOW)
   local seconds = string.format('%.6f', NOW)
-  local held = { instance = instance, worker = worker.name, life = worker.life, queue = queue }
+  local held = { instance = instance, worker = worker.name, life = worker.life, slot = worker.slot, queue = queue }
   call('HSET', HELD, member, cjson.encode(held))
   local execution = key('execution', member)
   call('HSET', execution, 'id', worker.execution, 'job_id', id, 'created_at', seconds, 'last_heartbeat', seconds,
@@ -83,7 +83,7 @@ local function take()
     wanted = {}
     for _, id in ipairs(list()) do wanted[id] = true end
   end
-  for i = 1, number() do workers[i] = { name = arg(), life = arg(), execution = arg() } end
+  for i = 1, number() do workers[i] = { name = arg(), life = arg(), slot = arg(), execution = arg() } end
   if call('EXISTS', key('suspended')) == 1 then return { {}, {}, false } end
   local jobs, odd, from, at, empty = {}, {}, {}, 1, 0
   while #jobs < #workers and empty < #queues do
