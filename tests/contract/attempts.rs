@@ -9,21 +9,21 @@ use taskvisor::model::*;
 
 contract!(
     a_class_that_nobody_knows_is_counted_until_a_retry [Clock, Retry],
-    progress_is_kept_the_latest_of_it [Order],
+    progress_is_kept_the_latest_of_it [Order, Progress],
     progress_of_others_is_ignored [Order, ShowWaiting],
-    an_attempt_begins_without_progress [Retry],
+    an_attempt_begins_without_progress [Retry, Progress],
     a_large_result_comes_back,
     a_retry_spends_the_attempt_and_waits [Clock],
     a_release_keeps_its_place_and_its_attempt [Order],
     an_interrupted_release_is_counted [Unspent],
-    the_third_interruption_of_a_job_that_ran_alone_holds_it [Order],
+    the_third_interruption_of_a_job_that_ran_alone_holds_it [Order, Holds],
     a_crash_is_counted,
-    a_held_job_keeps_its_reason_until_it_is_retried [Retry],
+    a_held_job_keeps_its_reason_until_it_is_retried [Retry, Holds],
     a_failed_job_keeps_its_failure,
     a_result_is_kept,
     forensics_are_stamped,
     what_comes_before_a_job_is_counted [Prioritize, Position, Order, Queues],
-    five_interruptions_hold_a_job [Order],
+    five_interruptions_hold_a_job [Order, Holds],
     the_end_is_told_to_those_who_wait,
 );
 
@@ -181,7 +181,11 @@ async fn a_failed_job_keeps_its_failure(scene: Scene) {
     let failed = scene.record(&"a".into()).await;
     assert_eq!((failed.state, failed.failure), (JobState::Failed, Some(failure())));
     // Where others may look for its output, it says whose it was.
-    let others_look = matches!(scene.place, Place::Redis(_));
+    let others_look = match &scene.place {
+        Place::Memory | Place::File(_) => false,
+        Place::Redis(_) => true,
+        Place::Elsewhere(place) => place.names_the_instance(),
+    };
     assert!(failed.ended_at.is_some() && failed.instance.is_some() == others_look);
 }
 

@@ -38,11 +38,8 @@ async fn a_running_job_is_canceled_when_it_settles(scene: Scene) {
     assert_eq!(scene.next_notice().await, Notice::Wake);
     assert_eq!(scene.cancel("a".into()).await, Ok(JobState::Canceling));
     assert_eq!(scene.next_notice().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::Canceled));
-    assert_eq!(
-        scene.say(&a, retry_after(Duration::from_secs(1))).await,
-        Settling::Settled(JobState::Canceled)
-    );
-    assert_eq!(scene.state(&"a".into()).await, JobState::Canceled);
+    assert_eq!(scene.say(&a, retry_after(Duration::from_secs(1))).await, Settling::Settled(scene.stopped()));
+    assert_eq!(scene.state(&"a".into()).await, scene.stopped());
 }
 
 async fn a_job_done_before_its_kill_is_complete(scene: Scene) {
@@ -145,7 +142,7 @@ async fn recover_releases_what_an_instance_held(mut scene: Scene) {
     scene.reopen();
     assert_eq!(scene.recover("other".into(), vec![]).await, Ok(0));
     assert_eq!(scene.recover("me".into(), vec![]).await, Ok(2));
-    assert_eq!(scene.state(&"b".into()).await, JobState::Canceled);
+    assert_eq!(scene.state(&"b".into()).await, scene.stopped());
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.id.as_str(), again.job.attempt, again.job.interrupted), ("a", 1, 1));
 }

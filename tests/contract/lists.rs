@@ -10,16 +10,16 @@ const JOBS: usize = 1600;
 
 contract!(
     lists_go_on_after_a_job [ShowWaiting],
-    lists_are_filtered [ShowWaiting, Queues],
-    lists_say_what_jobs_are [ShowWaiting],
+    lists_are_filtered [ShowWaiting, Queues, Listed],
+    lists_say_what_jobs_are [ShowWaiting, Programs],
     lists_are_of_a_time [Clock, ShowWaiting],
-    jobs_are_found_by_the_beginning_of_their_ids [ShowWaiting],
+    jobs_are_found_by_the_beginning_of_their_ids [ShowWaiting, AnyId],
     lists_of_any_states_are_whole_and_in_order [Depend, ShowWaiting],
     lists_by_id_are_those_whose_ids_begin_so [ShowWaiting],
     a_list_by_id_goes_on_while_its_jobs_go [ShowWaiting],
     tasks_are_counted_as_they_move [Retry, ShowWaiting],
-    a_list_goes_on_while_its_jobs_move [ShowWaiting],
-    a_page_has_few_jobs_with_large_results,
+    a_list_goes_on_while_its_jobs_move [ShowWaiting, Listed],
+    a_page_has_few_jobs_with_large_results [Listed],
 );
 
 async fn lists_go_on_after_a_job(scene: Scene) {

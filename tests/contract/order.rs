@@ -16,7 +16,7 @@ contract!(
     each_queue_has_its_turn [Queues, Order],
     a_turn_is_left_out_by_what_is_paused_or_empty [Pause, Queues],
     a_turn_takes_the_highest_priority [Prioritize, Queues],
-    classes_are_taken_as_the_filter_says [Order],
+    classes_are_taken_as_the_filter_says [Order, AnyId],
     a_filter_leaves_the_others_in_their_places [Prioritize, Queues],
     a_filter_that_found_nothing_finds_what_comes_later [Clock, Retry],
     higher_priority_runs_first [Prioritize],

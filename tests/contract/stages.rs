@@ -9,11 +9,11 @@ use taskvisor::model::*;
 contract!(
     a_job_goes_on_in_another_queue_as_if_put_there [Prioritize, Queues],
     a_job_takes_along_the_data_that_a_stage_gave_it [SetData, Queues],
-    what_is_long_is_not_kept_of_each_stage [Queues],
+    what_is_long_is_not_kept_of_each_stage [Queues, Stages],
     what_needs_a_job_waits_for_its_last_stage [Clock, Depend, Order, Queues],
     a_job_that_cannot_go_on_is_held_with_the_reason [Retry, Depend, Order],
     a_job_that_is_canceled_goes_on_nowhere,
-    a_job_may_go_on_in_its_own_queue,
+    a_job_may_go_on_in_its_own_queue [Stages],
 );
 
 fn next(queue: &str) -> Next {
@@ -136,8 +136,8 @@ async fn a_job_that_is_canceled_goes_on_nowhere(scene: Scene) {
     scene.cancel("a".into()).await.unwrap();
     scene.say(&a, advance(next("r"))).await;
     let a = scene.record(&"a".into()).await;
-    assert_eq!((a.state, a.queue.as_str()), (JobState::Canceled, "q"));
-    assert_eq!(states(&scene, "q").await, [(JobState::Canceled, 1)]);
+    assert_eq!((a.state, a.queue.as_str()), (scene.stopped(), "q"));
+    assert_eq!(states(&scene, "q").await, [(scene.stopped(), 1)]);
 }
 
 async fn a_job_may_go_on_in_its_own_queue(scene: Scene) {

@@ -83,7 +83,7 @@ fn what_happened_to_a_job_is_shown_with_each_of_its_attempts() {
     sandbox.ok(&["job", "retry", &failing]);
     wait_until("it has failed again", || sandbox.job(&failing)["history"].as_array().unwrap().len() == 4);
     assert_eq!(sandbox.job(&failing)["history"][2]["from_state"], "failed");
-    assert!(sandbox.ok(&["why", &failing]).contains("no luck"));
+    assert!(sandbox.ok(&["why", "job", &failing]).contains("no luck"));
     assert!(stop(&mut running).success());
 }
 

@@ -54,6 +54,16 @@ pub trait Elsewhere: Send + Sync {
     /// A new and empty one of the same kind.
     fn afresh(&self) -> Box<dyn Elsewhere>;
 
+    /// What a job becomes that is canceled while it runs.
+    fn stopped(&self) -> JobState {
+        JobState::Canceled
+    }
+
+    /// Whether it says which supervisor ran a job that has ended.
+    fn names_the_instance(&self) -> bool {
+        false
+    }
+
     /// What else a fetch brings of which this has come at once: jobs may be on their way.
     async fn more(&self, _broker: &Broker, _request: Fetch, at_once: Vec<Fetched>) -> Vec<Fetched> {
         at_once
@@ -161,6 +171,14 @@ impl Scene {
 
     pub async fn cancel(&self, id: JobId) -> Result<JobState, Error> {
         Broker::cancel(self, id, "uid 7".into()).await
+    }
+
+    /// What a job becomes that is canceled while it runs.
+    pub fn stopped(&self) -> JobState {
+        match &self.place {
+            Place::Memory | Place::File(_) | Place::Redis(_) => JobState::Canceled,
+            Place::Elsewhere(place) => place.stopped(),
+        }
     }
 
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {

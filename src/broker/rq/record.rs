@@ -49,6 +49,11 @@ pub(super) fn state(status: &str) -> JobState {
     }
 }
 
+/// The same of a job that somebody may have canceled while it ran.
+fn state_of(status: &str, is_canceled: bool) -> JobState {
+    if is_canceled && status == "started" { JobState::Canceling } else { state(status) }
+}
+
 /// Names and values, one behind the other.
 fn pairs(value: Value) -> BTreeMap<String, Vec<u8>> {
     let Value::Array(parts) = value else { return BTreeMap::new() };
@@ -68,35 +73,21 @@ pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
     let of = |name: &str| fields.get(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let of = |name: &str| of(name).filter(|text| !text.is_empty());
     let time = |name: &str| of(name)?.parse::<Millis>().ok();
-    let is_canceled = of("taskvisor_canceled").is_some();
-    let state = match state(&of("status").unwrap_or_default()) {
-        JobState::Running if is_canceled => JobState::Canceling,
-        state => state,
-    };
-    let holder: Option<Holder> = serde_json::from_str(&text(&holder)?).ok();
-    let worker = of("worker_name").filter(|_| state.is_leased() && holder.is_none());
     let at = |value: &Value| Some(Millis((text(value)?.parse::<f64>().ok()? * 1000.0) as i64));
+    let state = state_of(&of("status").unwrap_or_default(), of("taskvisor_canceled").is_some());
+    let holder: Option<Holder> = serde_json::from_str(&text(&holder)?).ok();
+    let other = of("worker_name").filter(|_| state.is_leased() && holder.is_none());
     let description = of("description");
-    let (put_at, due_at) =
-        (time("created_at").or_else(|| time("enqueued_at")).unwrap_or(Millis(0)), at(&due));
+    let put_at = time("created_at").or_else(|| time("enqueued_at")).unwrap_or(Millis(0));
     let (started_at, ended_at) = (time("started_at"), time("ended_at").filter(|_| state.has_ended()));
     let (history, last) = history(&of("taskvisor_history").unwrap_or_default(), state, ended_at, is_whole);
-    let last_failure = last.as_ref().and_then(|last| last.failure.clone());
-    let told = || latest.get("exc_string").and_then(|packed| inflated(packed)).map(|said| failure(&said));
-    let failure = last_failure.or_else(|| told().filter(|_| state.has_ended()));
-    let result = latest.get("return_value").and_then(|packed| shown(packed));
     let queue: QueueName = of("origin").unwrap_or_default().into();
     let taken = Taken { queue: queue.clone(), id: text(&id)?.into(), fields };
     let attempt = match &last {
         Some(last) if state.has_ended() => last.attempt,
         _ => taken.spent() + u32::from(state.is_leased() || state.has_ended() && started_at.is_some()),
     };
-    let of_lease = text(&execution).and_then(|execution| fence(&execution));
-    let (instance, name) = match (&holder, &last) {
-        (Some(holder), _) => (Some(Instance::from(&*holder.instance)), holder.worker()),
-        (None, Some(last)) => (last.instance.clone(), last.worker.clone()),
-        (None, None) => (None, None),
-    };
+    let (instance, worker, fence) = run_by(holder.as_ref(), &execution, last.as_ref());
     Some(JobRecord {
         class: taken.class(),
         payload: is_whole.then(|| payload(&taken, description.as_deref())),
@@ -118,22 +109,47 @@ pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
         put_at,
         put_by: None,
         recurring: None,
-        due_at,
+        due_at: at(&due),
         started_at,
         ended_at,
         instance,
-        holder: worker,
-        worker: name,
-        fence: of_lease.or(last.as_ref().map(|last| last.fence)).unwrap_or(Fence(0)),
+        holder: other,
+        worker,
+        fence,
         renewals: 0,
         renewed_at: None,
         expires_at: at(&ends),
         progress: None,
-        result: result.filter(|_| state == JobState::Complete),
-        failure: failure.filter(|_| state != JobState::Complete),
+        result: latest.get("return_value").filter(|_| state == JobState::Complete).and_then(|it| shown(it)),
+        failure: why(&latest, state, last.as_ref()),
         forensics: last.and_then(|last| last.forensics),
         history,
     })
+}
+
+/// The supervisor that runs the job or ran it last, with the worker and the lease.
+fn run_by(
+    holder: Option<&Holder>,
+    execution: &Value,
+    last: Option<&Attempt>,
+) -> (Option<Instance>, Option<WorkerName>, Fence) {
+    match (holder, last) {
+        (Some(holder), _) => {
+            let fence = text(execution).and_then(|execution| fence(&execution));
+            (Some(Instance::from(&*holder.instance)), holder.worker(), fence.unwrap_or(Fence(0)))
+        }
+        (None, Some(last)) => (last.instance.clone(), last.worker.clone(), last.fence),
+        (None, None) => (None, None, Fence(0)),
+    }
+}
+
+/// Why it is not complete: what the last attempt says, else what RQ keeps of a job that has ended.
+fn why(latest: &BTreeMap<String, Vec<u8>>, state: JobState, last: Option<&Attempt>) -> Option<Failure> {
+    if state == JobState::Complete {
+        return None;
+    }
+    let told = || latest.get("exc_string").filter(|_| state.has_ended()).and_then(|packed| inflated(packed));
+    last.and_then(|last| last.failure.clone()).or_else(|| told().map(|said| failure(&said)))
 }
 
 /// A job's history if it is asked for, and the attempt that ended last, if nothing is known to have happened since: a worker of

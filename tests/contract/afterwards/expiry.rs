@@ -3,7 +3,7 @@
 use super::*;
 
 contract!(
-    a_queue_without_jobs_is_forgotten [Retry],
+    a_queue_without_jobs_is_forgotten [Retry, Forget],
     a_queue_that_is_of_use_is_not_forgotten [Pause, Queues],
     a_queue_is_forgotten_with_its_ended_jobs_or_loses_none [Pause, Forget, Depend, ShowWaiting, Queues],
     ended_jobs_go_when_they_are_old [Clock, Queues, ShowWaiting],

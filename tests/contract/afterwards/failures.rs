@@ -4,14 +4,14 @@ use super::*;
 
 contract!(
     failures_are_counted_by_their_groups [Clock],
-    a_group_is_left_with_the_state [Retry, Queues],
-    the_jobs_of_a_group_are_listed_by_pages,
+    a_group_is_left_with_the_state [Retry, Queues, Holds],
+    the_jobs_of_a_group_are_listed_by_pages [Holds],
     many_jobs_are_retried_by_what_they_are [Clock, Retry, Queues],
     many_jobs_are_taken_stretch_by_stretch [Retry],
     a_limit_takes_those_first_that_were_put_first [Retry],
     a_dry_run_changes_nothing [Retry],
     only_what_has_ended_is_swept [ShowWaiting],
-    discarded_jobs_are_gone [ShowWaiting],
+    discarded_jobs_are_gone [ShowWaiting, AnyBytes],
 );
 
 async fn failures_are_counted_by_their_groups(scene: Scene) {

@@ -10,7 +10,7 @@ contract!(
     statistics_outlive_the_process [Clock, Queues],
     statistics_go_after_ninety_days [Clock, Queues],
     classes_are_counted_by_day [Clock],
-    only_so_many_classes_are_counted_by_themselves,
+    only_so_many_classes_are_counted_by_themselves [Statistics],
     statistics_of_classes_outlive_the_process_and_go_after_ninety_days [Clock],
 );
 

@@ -45,7 +45,9 @@ impl Scene {
             Kind::Memory => Scene::memory(),
             Kind::File => Scene::file(),
             Kind::Redis => Scene::redis(),
-            Kind::Bare | Kind::Sqs | Kind::Reliable => unreachable!("it puts no jobs by a schedule"),
+            Kind::Bare | Kind::Sqs | Kind::Reliable | Kind::Rq => {
+                unreachable!("it puts no jobs by a schedule")
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 mod bare;
 mod queue_service;
 mod reliable;
+mod rq;
 
 use taskvisor::broker::{ADAPTERS, Card};
 use taskvisor::model::verb::Ability;
@@ -16,7 +17,7 @@ macro_rules! contract {
             fn needs() -> Vec<crate::contract::Need> {
                 [needs!($all), $(needs!([$($need),*]))?].concat()
             }
-            contract!(@over $case; memory Memory, file File, redis Redis, bare Bare, sqs Sqs, reliable Reliable);
+            contract!(@over $case; memory Memory, file File, redis Redis, bare Bare, sqs Sqs, reliable Reliable, rq Rq);
         })*
     };
     (@over $case:ident; $($name:ident $kind:ident),*) => {
@@ -55,6 +56,8 @@ pub enum Kind {
     Sqs,
     /// Redis with the keys of the reliable-worker-queue tutorial.
     Reliable,
+    /// Redis with the keys of RQ.
+    Rq,
 }
 
 impl Kind {
@@ -65,6 +68,7 @@ impl Kind {
             Kind::Bare => return &bare::CARD,
             Kind::Sqs => "sqs",
             Kind::Reliable => "reliable",
+            Kind::Rq => "rq",
         };
         ADAPTERS.iter().map(|kind| kind.card()).find(|card| card.name == name).expect("its card")
     }
@@ -114,6 +118,18 @@ pub enum Fact {
     PutBy,
     /// It wakes before anybody has asked it for jobs.
     WakesUnasked,
+    /// It keeps apart what needs a person and what has failed.
+    Holds,
+    /// It keeps how far a job has come.
+    Progress,
+    /// It has one list of all jobs, in the order in which they were put.
+    Listed,
+    /// It takes ids with any letters.
+    AnyId,
+    /// Its jobs may be programs.
+    Programs,
+    /// A job may go on in another queue.
+    Stages,
 }
 
 impl Fact {
@@ -126,18 +142,27 @@ impl Fact {
             Fact::Fences => "number the leases of each job from 1",
             Fact::PutBy => "keep who put a job",
             Fact::WakesUnasked => "wake before anybody has asked it for jobs",
+            Fact::Holds => "keep apart what needs a person and what has failed",
+            Fact::Progress => "keep how far a job has come",
+            Fact::Listed => "list all jobs in the order in which they were put",
+            Fact::AnyId => "take ids with any letters",
+            Fact::Programs => "run programs",
+            Fact::Stages => "have a job go on in another queue",
         }
     }
 
     fn missing_in(self) -> &'static [Kind] {
         match self {
-            Fact::Clock => &[Kind::Sqs, Kind::Reliable],
+            Fact::Clock => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
             Fact::Order => &[Kind::Sqs],
             Fact::Queues => &[Kind::Reliable],
-            Fact::AnyBytes => &[Kind::Sqs, Kind::Reliable],
-            Fact::Fences => &[Kind::Bare, Kind::Sqs, Kind::Reliable],
-            Fact::PutBy => &[Kind::Sqs, Kind::Reliable],
-            Fact::WakesUnasked => &[Kind::Sqs],
+            Fact::AnyBytes => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
+            Fact::Fences => &[Kind::Bare, Kind::Sqs, Kind::Reliable, Kind::Rq],
+            Fact::PutBy => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
+            Fact::WakesUnasked => &[Kind::Sqs, Kind::Rq],
+            Fact::Holds | Fact::Progress | Fact::Listed | Fact::AnyId | Fact::Programs | Fact::Stages => {
+                &[Kind::Rq]
+            }
         }
     }
 }
@@ -163,6 +188,7 @@ impl Scene {
             Kind::Bare => Scene::elsewhere(bare::start()),
             Kind::Sqs => Scene::elsewhere(queue_service::start()),
             Kind::Reliable => Scene::elsewhere(reliable::start()),
+            Kind::Rq => Scene::elsewhere(rq::start()),
         }
     }
 }

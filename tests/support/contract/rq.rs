@@ -1,0 +1,32 @@
+//! RQ's queues as a broker of the contract.
+
+use taskvisor::broker::{Address, Broker, Opening};
+use taskvisor::model::JobState;
+
+use crate::support::{Clock, Elsewhere, RedisServer};
+
+struct Queues(RedisServer);
+
+pub fn start() -> Box<dyn Elsewhere> {
+    Box::new(Queues(RedisServer::start()))
+}
+
+impl Elsewhere for Queues {
+    fn open(&self, _clock: &Clock) -> Broker {
+        let how = Opening { serves: true, place: "here".into(), state_dir: std::env::temp_dir() };
+        Address::parse(&format!("rq+{}", self.0.url())).expect("a URL").open(&how).expect("a broker")
+    }
+
+    /// RQ has them among those that failed.
+    fn stopped(&self) -> JobState {
+        JobState::Failed
+    }
+
+    fn names_the_instance(&self) -> bool {
+        true
+    }
+
+    fn afresh(&self) -> Box<dyn Elsewhere> {
+        start()
+    }
+}
