@@ -9,10 +9,11 @@ use super::call::Kind;
 use super::columns::state;
 use super::handle::Sqlite;
 use super::lease::{self, HeldLease};
+use super::put::{self, Granted};
 use super::store::Store;
 use super::trouble::Trouble;
 use super::waiting::Found;
-use super::{admin, put, settle};
+use super::{admin, settle};
 use crate::broker::ledger::{Adopted, Delivery, Handle};
 use crate::broker::{Error, Fetch, Settling};
 use crate::model::{Fence, Fetched, Instance, Instant, Job, JobId, JobState, Settlement, What, WorkerId};
@@ -45,8 +46,8 @@ impl Sqlite {
     pub(in crate::broker) async fn note_ends(&self, ends: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let now = self.now();
         self.run(Kind::Lease, move |store| {
-            for end in &ends {
-                forget_handle(store, &end.job)?;
+            if store.conn.prepare_cached("SELECT 1 FROM handle LIMIT 1")?.exists([])? {
+                ends.iter().try_for_each(|end| forget_handle(store, &end.job))?;
             }
             settle::settle(store, &ends, now)
         })
@@ -73,8 +74,8 @@ impl Sqlite {
     pub(in crate::broker) async fn handles(&self, instance: Instance) -> Result<Vec<Handle>, Error> {
         self.run(Kind::Read, move |store| {
             let mut statement = store.conn.prepare_cached(
-                "SELECT jid, job.fence, handle, queue.name, state FROM job
-                 JOIN handle ON handle.job = job.id AND handle.fence = job.fence
+                "SELECT jid, job.fence, coalesce(handle, ''), queue.name, state FROM job
+                 LEFT JOIN handle ON handle.job = job.id AND handle.fence = job.fence
                  JOIN queue ON queue.id = job.queue WHERE expires_at > ?2 AND instance = ?1",
             )?;
             let rows = statement.query_map(params![instance.as_str(), store.time()], |row| {
@@ -99,44 +100,54 @@ fn adopt(
     worker: WorkerId,
     now: Instant,
 ) -> Result<Adopted, Trouble> {
-    let Delivery { job, fence, attempt, .. } = delivery;
+    let Delivery { job, fence, attempt, handle, .. } = delivery;
     let id = job.id.clone().unwrap_or_else(|| "".into());
     let queue = store.queue_made(&job.queue)?;
     let time = store.millis(now);
-    let (row, known) = match known(store, &id)? {
+    let known = known(store, &id)?;
+    let counted = match known {
         Some((_, JobState::Complete)) if delivery.is_own_id => return Ok(Adopted::Complete),
-        Some(known) => known,
-        None => (put::insert(store, job, &id, false, time)?, JobState::Waiting),
+        Some((row, state)) => {
+            wait_again(store, &id, (row, queue, state), now)?;
+            counters(store, row)?
+        }
+        None => Counters::default(),
     };
-    wait_again(store, &id, (row, queue, known), now)?;
-    let counted = counters(store, row)?;
-    let found = Found {
-        row,
-        fence: fence.0.saturating_sub(1),
-        ready: time,
-        job: Job {
-            id: id.clone(),
-            queue: job.queue.clone(),
-            class: job.class.clone(),
-            payload: job.payload.clone(),
-            priority: job.priority,
-            attempt: counted.attempt.saturating_add(1).max(*attempt),
-            crashes: counted.crashes,
-            interrupted: counted.interrupted,
-            unknown: counted.unknown,
-            tags: job.tags.clone(),
-            retry: job.retry,
-            time_limit: job.time_limit,
-        },
+    let run = Job {
+        id: id.clone(),
+        queue: job.queue.clone(),
+        class: job.class.clone(),
+        payload: job.payload.clone(),
+        priority: job.priority,
+        attempt: counted.attempt.saturating_add(1).max(*attempt),
+        crashes: counted.crashes,
+        interrupted: counted.interrupted,
+        unknown: counted.unknown,
+        tags: job.tags.clone(),
+        retry: job.retry,
+        time_limit: job.time_limit,
     };
-    let lease = lease::grant(store, request, queue, worker, &found, now)?;
-    store.moved(queue, Some(JobState::Waiting), JobState::Running);
+    let (row, job, lease) = match known {
+        Some((row, _)) => {
+            let found = Found { row, fence: fence.0.saturating_sub(1), ready: time, job: run };
+            let lease = lease::grant(store, request, queue, worker, &found, now)?;
+            store.moved(queue, Some(JobState::Waiting), JobState::Running);
+            (row, found.job, lease)
+        }
+        None => {
+            let granted = Granted { request, worker, fence: *fence, attempt: run.attempt };
+            let row = put::insert(store, job, &id, (false, Some(&granted)), time)?;
+            (row, run, lease::granted(store, request, (queue, time), (&id, *fence), now))
+        }
+    };
     store.happened(&id, queue, What::Fetched, JobState::Running)?;
-    store
-        .conn
-        .prepare_cached("INSERT OR REPLACE INTO handle (job, fence, handle) VALUES (?1, ?2, ?3)")?
-        .execute(params![row, fence.0, delivery.handle])?;
-    Ok(Adopted::Runs(Fetched { job: Arc::new(found.job), lease }))
+    if !handle.is_empty() {
+        store
+            .conn
+            .prepare_cached("INSERT OR REPLACE INTO handle (job, fence, handle) VALUES (?1, ?2, ?3)")?
+            .execute(params![row, fence.0, handle])?;
+    }
+    Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease }))
 }
 
 /// The job, if it was here before.
@@ -181,6 +192,7 @@ fn wait_again(
     }
 }
 
+#[derive(Default)]
 struct Counters {
     attempt: u32,
     crashes: u32,

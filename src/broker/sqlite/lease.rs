@@ -120,10 +120,22 @@ pub(super) fn grant(
             expires,
             &*request.pool
         ])?;
-    store.expect(expires);
-    store.effects.figures.on(queue, started).wait.add(started - found.ready);
-    store.effects.granted.push((found.job.id.clone(), fence));
-    Ok(Lease { job: found.job.id.clone(), fence, expires_at: now + request.lease })
+    Ok(granted(store, request, (queue, found.ready), (&found.job.id, fence), now))
+}
+
+/// Notes a lease that is written, of a job of this queue that has waited since then.
+pub(super) fn granted(
+    store: &mut Store,
+    request: &Fetch,
+    (queue, ready): (i64, i64),
+    (id, fence): (&JobId, Fence),
+    now: Instant,
+) -> Lease {
+    let started = store.millis(now);
+    store.expect(started.saturating_add(millis_up(request.lease)));
+    store.effects.figures.on(queue, started).wait.add(started - ready);
+    store.effects.granted.push((id.clone(), fence));
+    Lease { job: id.clone(), fence, expires_at: now + request.lease }
 }
 
 pub(super) fn renew(

@@ -150,7 +150,7 @@ fn put_one(store: &mut Store, due: &mut InForce, at: i64, by: Option<&str>) -> R
         }
     };
     let job = NewJob { by: Some(put_by(name, by)), ..due.recurring.job.clone() };
-    let row = put::insert(store, &job, &id.into(), false, at)?;
+    let row = put::insert(store, &job, &id.into(), (false, None), at)?;
     store.conn.prepare_cached("UPDATE job SET recurring = ?2 WHERE id = ?1")?.execute([row, due.row])?;
     store
         .conn

@@ -10,8 +10,10 @@ use uuid::Uuid;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{needs, tasks};
-use crate::broker::{Error, circle, stored};
-use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What, batch_fault, millis_up};
+use crate::broker::{Error, Fetch, circle, stored};
+use crate::model::{
+    Exists, Fence, Instant, JobId, JobState, NewJob, Payload, What, WorkerId, batch_fault, millis_up,
+};
 
 /// A larger payload has a row of its own.
 const INLINE_MAX: usize = 1024;
@@ -23,7 +25,7 @@ pub(super) fn enqueue(store: &mut Store, jobs: &[NewJob], now: Instant) -> Resul
     let mut dependents = Vec::new();
     for Plan { job, id, exists, waits } in plans {
         if !exists {
-            let row = insert(store, job, &id, waits, now)?;
+            let row = insert(store, job, &id, (waits, None), now)?;
             dependents.extend(waits.then_some((row, &job.depends)));
         }
         ids.push(id);
@@ -104,16 +106,25 @@ fn plan_needs(store: &Store, plans: &mut [Plan<'_>]) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// The lease of a job that comes in running.
+pub(super) struct Granted<'a> {
+    pub(super) request: &'a Fetch,
+    pub(super) worker: WorkerId,
+    pub(super) fence: Fence,
+    pub(super) attempt: u32,
+}
+
 pub(super) fn insert(
     store: &mut Store,
     job: &NewJob,
     id: &JobId,
-    waits: bool,
+    (waits, granted): (bool, Option<&Granted<'_>>),
     now: i64,
 ) -> Result<i64, Trouble> {
     let queue = store.queue_made(&job.queue)?;
     let due = (!job.delay.is_zero()).then(|| now.saturating_add(millis_up(job.delay)));
     let (state, due, not_before) = match due {
+        _ if granted.is_some() => (JobState::Running, None, None),
         _ if waits => (JobState::Depends, None, due),
         Some(_) => (JobState::Delayed, due, None),
         None => (JobState::Waiting, None, None),
@@ -129,12 +140,21 @@ pub(super) fn insert(
         .conn
         .prepare_cached(
             "INSERT INTO job (jid, queue, state, priority, put_at, due_at, class, kind, payload, tags, retries,
-             delay_ns, cap_ns, limit_ns, put_by, not_before, token, scope)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+             delay_ns, cap_ns, limit_ns, put_by, not_before, token, scope,
+             fence, attempt, instance, worker, pool, started_at, expires_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+             ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
         )?
         .execute(params![
             jid, queue, state as i64, job.priority, now, due, class, is_program, inline, tags, retries, delay,
-            cap, limit, job.by, not_before, job.token, tasks::scope(jid)
+            cap, limit, job.by, not_before, job.token, tasks::scope(jid),
+            granted.map_or(0, |lease| lease.fence.0),
+            granted.map_or(0, |lease| lease.attempt),
+            granted.map(|lease| lease.request.instance.as_str()),
+            granted.map(|lease| lease.worker.to_u64() as i64),
+            granted.map(|lease| &*lease.request.pool),
+            granted.map(|_| now),
+            granted.map(|lease| now.saturating_add(millis_up(lease.request.lease))),
         ])?;
     let row = store.conn.last_insert_rowid();
     write_tags(store, row, &job.tags)?;
