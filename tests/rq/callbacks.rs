@@ -1,6 +1,9 @@
 //! What a job wants called that ended without its worker.
 
-use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
 
 use crate::sandbox::{alive, wait_until};
 use crate::scene::{Scene, begun, stop};
@@ -45,6 +48,39 @@ fn a_job_that_is_abandoned_has_its_failure_callback_called_and_a_broken_one_harm
     wait_until("nothing is left of the orders", || scene.rq("c.keys('*-callback*')") == json!([]));
     let next = scene.put("q('away').enqueue(tasks.add, 1, 2)");
     scene.wait(&next, "finished");
+}
+
+#[test]
+fn the_webhooks_of_a_job_whose_worker_dies_are_sent_once_it_is_not_tried_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let hook = format!("webhooks=[Webhook('http://127.0.0.1:{port}/', 'failed', method='POST')]");
+    let job = scene.put(&format!("q().enqueue(tasks.dies, retry=Retry(max=1), {hook})"));
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = Vec::new();
+    while !request.ends_with(b"}") {
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&request));
+        request.extend(&part[..count]);
+    }
+    stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+    let request = String::from_utf8(request).unwrap();
+    let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!((&body["job_id"], &body["status"]), (&json!(job), &json!("failed")));
+    assert!(
+        body["exc_info"].as_str().unwrap().contains("signal 9") && body["ended_at"].is_string(),
+        "{body}"
+    );
+    assert_eq!((scene.status(&job), scene.sandbox.job(&job)["attempt"].clone()), ("failed".into(), json!(2)));
+    listener.set_nonblocking(true).unwrap();
+    let next = scene.put("q().enqueue(tasks.add, 1, 2)");
+    scene.wait(&next, "finished");
+    wait_until("nothing is left of the order", || scene.rq("c.keys('*callback*')") == json!([]));
+    assert!(listener.accept().is_err(), "one is sent");
+    assert!(stop(&mut running).success());
 }
 
 #[test]

@@ -15,6 +15,8 @@ from rq.registry import (CanceledJobRegistry, DeferredJobRegistry, FailedJobRegi
                          ScheduledJobRegistry, StartedJobRegistry)
 from rq.suspension import resume, suspend
 
+Webhook = getattr(rq, "Webhook", None)
+
 if rq.VERSION >= "2":
     from rq import Repeat
 if rq.VERSION >= "3":

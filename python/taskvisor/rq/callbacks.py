@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import resource
+import zlib
 
 from ..errors import Interrupted
 from ..worker import outcome
@@ -18,8 +20,15 @@ if TYPE_CHECKING:
 
 def call(setup: Setup, run: Run) -> Ending:
     """Calls it. The supervisor writes down how the job has ended, whatever becomes of this."""
+    assert run.callback is not None
+    said, job = run.callback, run.job()
     try:
-        _KINDS[run.callback["kind"]](setup, run, run.job())  # type: ignore[index]
+        try:
+            _KINDS[said["kind"]](setup, run, job)
+        finally:
+            if "exception" in said:
+                job.ended_at = setup.installed.named("rq.utils.utcparse")(said["ended_at"])
+                job.send_webhooks("failed", exc_string=zlib.decompress(base64.b64decode(said["exception"])).decode())
     except Interrupted:
         raise
     except BaseException as error:
@@ -49,4 +58,8 @@ def _killed(setup: Setup, run: Run, job: Any) -> None:
     native.worker(setup, run, native.queue(setup, run)).handle_work_horse_killed(job, 0, said["status"], used)
 
 
-_KINDS = {"stopped": _stopped, "abandoned": _abandoned, "killed": _killed}
+def _failed(_setup: Setup, _run: Run, _job: Any) -> None:
+    """Its worker has called what it could; its webhooks are sent when its end is written."""
+
+
+_KINDS = {"failed": _failed, "stopped": _stopped, "abandoned": _abandoned, "killed": _killed}

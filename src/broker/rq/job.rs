@@ -109,7 +109,19 @@ impl Taken {
         class_of(self.fields.get("data").map(Vec::as_slice).unwrap_or_default())
     }
 
-    /// As the engine has it. RQ's own retries are RQ's business: the engine is told of none.
+    /// RQ's retries of a job that has failed `spent` times; `None` if it was put with none. How long the next one waits is
+    /// RQ's own interval.
+    pub(super) fn retry(&self, spent: u32) -> Option<Retry> {
+        self.text("retries_left")?;
+        let left = self.count("retries_left");
+        let intervals = self.text("retry_intervals").and_then(|text| serde_json::from_str(text).ok());
+        let intervals: Vec<f64> = intervals.unwrap_or_default();
+        let next = intervals.get(intervals.len().saturating_sub(left as usize)).copied().unwrap_or(0.0);
+        let wait = Duration::try_from_secs_f64(next).unwrap_or_default();
+        Some(Retry { retries: spent.saturating_add(left), delay: wait, cap: wait })
+    }
+
+    /// As the engine has it.
     pub(super) fn job(self, execution: &str, worker: &str, prefix: &str) -> Arc<Job> {
         let callback: Option<Callback> = self.text(CALLBACK).and_then(|text| serde_json::from_str(text).ok());
         let limit = self.timeout().map(|seconds| Duration::from_secs(seconds) + BEYOND + self.callbacks());
@@ -138,7 +150,7 @@ impl Taken {
             crashes,
             interrupted,
             unknown: 0,
-            retry: Some(Retry::NONE),
+            retry: Some(self.retry(spent).unwrap_or(Retry::NONE)),
             time_limit: limit,
             id: self.id,
         })

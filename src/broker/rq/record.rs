@@ -87,6 +87,8 @@ pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
         Some(last) if state.has_ended() => last.attempt,
         _ => taken.spent() + u32::from(state.is_leased() || state.has_ended() && started_at.is_some()),
     };
+    let is_spent = !state.is_leased() && !state.has_ended();
+    let retry = taken.retry(if is_spent { attempt } else { attempt.saturating_sub(1) });
     let (instance, worker, fence) = run_by(holder.as_ref(), &execution, last.as_ref());
     Some(JobRecord {
         class: taken.class(),
@@ -104,7 +106,7 @@ pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
         needs: Vec::new(),
         needed_by: Vec::new(),
         attempt,
-        retry: None,
+        retry,
         unknown: 0,
         put_at,
         put_by: None,

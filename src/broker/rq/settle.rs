@@ -89,8 +89,10 @@ impl End {
             Verdict::Complete { next: Some(next), .. } => failed(&next.refused(ONE_QUEUE)),
             Verdict::Complete { result, next: None } => End::of_result(result.as_deref(), settlement, ttl),
             Verdict::Fail { failure } | Verdict::Hold { failure } => failed(failure),
-            Verdict::Retry { after, .. } => {
-                plain("retry", json!({"retry": {"intervals": [after.as_secs_f64()]}}))
+            Verdict::Retry { after, failure } => {
+                let End { mut said, .. } = failed(failure);
+                said["retry"] = json!({"intervals": [after.as_secs_f64()]});
+                plain("retry", said)
             }
             Verdict::Release { after, counts } => {
                 plain("release", json!({"after": after.as_secs_f64(), "counts": counts}))
@@ -143,9 +145,9 @@ impl End {
         }
     }
 
-    /// Whether a worker is to be asked to call something.
+    /// Whether a worker may have to call something.
     pub(super) fn has_callback(&self) -> bool {
-        self.said.get("callback").is_some()
+        self.how == "fail" || self.said.get("callback").is_some()
     }
 
     /// As the script reads it, for an execution of a job.

@@ -137,14 +137,16 @@ impl Shared {
 
     /// Has the jobs that match be ended here.
     pub(super) fn end(&self, what: Asked, matches: impl Fn(&JobId, Fence, &Held) -> bool) -> usize {
-        let mut found = Vec::new();
+        let (mut found, mut count) = (Vec::new(), 0);
         for ((job, fence), held) in &mut *lock(&self.held) {
-            if held.asked.is_none() && matches(job, *fence, held) {
-                held.asked = Some(what);
-                found.push((job.clone(), *fence));
+            if matches(job, *fence, held) {
+                count += 1;
+                if held.asked.is_none() {
+                    held.asked = Some(what);
+                    found.push((job.clone(), *fence));
+                }
             }
         }
-        let count = found.len();
         for (job, fence) in found {
             self.notices.push(Notice::Revoked(job, fence, Revocation::Canceled));
         }

@@ -74,7 +74,7 @@ local function interrupt(id, execution, held, most, exception)
   elseif is_order(id) then
     end_order(held.queue, id, execution, held.worker)
   else
-    order_callback(held.queue, id, { kind = 'abandoned' })
+    order_end(held.queue, id, { kind = 'abandoned' }, exception, true)
     count(held.worker, 'failed_job_count', id)
     bury(id, execution, held, 'failed', 2, 'exc_string', exception)
     note_attempt(id, attempt, 'failed', INTERRUPTED)

@@ -161,11 +161,20 @@ local function bury(id, execution, held, status, kind, name, value)
   free_slot(id, limit)
 end
 
+-- Orders what is to be called of a job that ends without its worker, its webhooks too, unless it is tried again.
+local function order_end(queue, id, callback, exception, is_last)
+  if is_last and field(id, 'webhooks') then
+    callback = callback or { kind = 'failed' }
+    callback.exception, callback.ended_at = exception, stamp(NOW)
+  end
+  if callback then order_callback(queue, id, callback) end
+end
+
 local function fail(id, execution, held, said)
-  if said.callback then order_callback(held.queue, id, said.callback) end
+  local left, was_canceled = tonumber(field(id, 'retries_left')) or 0, call('HGET', job_key(id), 'status') == 'canceled'
+  order_end(held.queue, id, said.callback, said.exception, not was_canceled and not said.stopped and left <= 0)
   count(held.worker, 'failed_job_count', id)
-  local left = tonumber(field(id, 'retries_left')) or 0
-  if call('HGET', job_key(id), 'status') == 'canceled' then
+  if was_canceled then
     note_result(id, 2, held, execution, tonumber(field(id, 'failure_ttl')) or FAILURE_TTL, 'exc_string', said.exception)
     forget(held.queue, id, execution, held.worker)
     free_slot(id, field(id, 'rate_limit_key'))
@@ -187,8 +196,10 @@ end
 -- What is said of a job that was canceled while it ran.
 local function stopped(exception) return { exception = exception, stopped = true, callback = { kind = 'stopped' } } end
 
--- The job returned a wish to be tried again.
+-- The job returned a wish to be tried again, or its worker has one.
 local function retry(id, execution, held, said)
+  -- It failed, and RQ's own tries come first.
+  if said.exception and (tonumber(field(id, 'retries_left')) or 0) > 0 then return fail(id, execution, held, said) end
   local done, wish = tonumber(field(id, 'number_of_retries')) or 0, said.retry
   count(held.worker, 'failed_job_count', id)
   if wish.max and done >= wish.max then

@@ -34,7 +34,8 @@ local function note_attempt(id, attempt, state, ended)
   local origin = call('HGET', job_key(id), 'origin')
   if not origin then return end
   local due = state == 'delayed' and call('ZSCORE', key('scheduled', origin), id)
-  note(id, attempt .. ',"state":"' .. state .. '","due_at":' .. (due and millis(tonumber(due)) or 'null') .. ended .. '}')
+  local due_at = due and millis(tonumber(due)) or 'null'
+  note(id, attempt .. ',"state":"' .. state .. '","due_at":' .. due_at .. ended .. '}')
 end
 
 -- One attempt more is spent of a job that is tried again.
