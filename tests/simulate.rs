@@ -76,9 +76,13 @@ impl<'a> Replay<'a> {
             match command {
                 Command::Spawn(worker) => self.later(none, Soon::Tell(Event::Ready(worker))),
                 Command::Fetch { .. } => self.later(LATENCY, Soon::Answer(command)),
-                Command::Assign(worker, job, fence, ..) => self.start(worker, &job, fence),
+                Command::Assign { worker, job, fence, .. } => self.start(worker, &job, fence),
                 Command::Settle(settlement) => {
-                    let settled = Event::Settled(settlement.job, settlement.fence, Some(JobState::Complete));
+                    let settled = Event::Settled {
+                        job: settlement.job,
+                        fence: settlement.fence,
+                        became: Some(JobState::Complete),
+                    };
                     self.later(none, Soon::Tell(settled));
                 }
                 Command::Renew(leases) => {
@@ -88,18 +92,18 @@ impl<'a> Replay<'a> {
                     }
                 }
                 Command::Fork(..)
-                | Command::Cancel(..)
-                | Command::Signal(..)
+                | Command::Cancel { .. }
+                | Command::Signal { .. }
                 | Command::KillAt(..)
                 | Command::Follow(..)
                 | Command::AskIdle(..)
                 | Command::GiveUp(_)
                 | Command::AskWaiting(..)
                 | Command::Equip(..)
-                | Command::Dropped(..)
+                | Command::LeaseLost { .. }
                 | Command::Died { .. }
-                | Command::Untold(..)
-                | Command::LeftAlive(..)
+                | Command::VerdictUnconfirmed { .. }
+                | Command::LeftAlive { .. }
                 | Command::Exit => {}
             }
         }
@@ -111,7 +115,10 @@ impl<'a> Replay<'a> {
         let wait = Duration::from_nanos(self.now.0).saturating_sub(planned.arrival);
         self.waits.entry(job.queue.to_string()).or_default().push(wait.as_secs_f64());
         let outcome = Outcome::Complete { result: None, next: None };
-        self.later(planned.run_time, Soon::Tell(Event::Finished(worker, job.id.clone(), fence, outcome)));
+        self.later(
+            planned.run_time,
+            Soon::Tell(Event::Finished { worker, job: job.id.clone(), fence, outcome }),
+        );
     }
 
     fn turn(&mut self) {

@@ -235,7 +235,7 @@ async fn what_one_process_puts_wakes_the_other() {
             break notice;
         }
     };
-    assert_eq!(revoked, Notice::Revoked("a".into(), a.lease.fence, Revocation::Canceled));
+    assert_eq!(revoked, Notice::Revoked { job: "a".into(), fence: a.lease.fence, why: Revocation::Canceled });
     let settle = supervisor.settle(vec![settlement(&a.lease, Verdict::Canceled)]);
     let (ended, _) = tokio::join!(cli.ended("a".into()), settle);
     assert_eq!(ended, Ok(JobState::Canceled));

@@ -4,6 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "support/imports.rs"]
+mod imports;
+
+use imports::{Map, Module, code, module, parts, test_modules, variants};
+
 /// What each room may import of the others (ARCHITECTURE.md has the picture).
 const ROOMS: [(&str, &[&str]); 19] = [
     ("model", &[]),
@@ -284,137 +289,6 @@ fn no_test_is_skipped_and_none_sleeps() {
     }
 }
 
-type Module = Vec<String>;
-
-/// A file's module: `src/cli/job/mod.rs` is `cli::job`.
-fn module(path: &Path) -> Module {
-    let mut parts: Module =
-        path.with_extension("").iter().skip(1).map(|part| part.to_string_lossy().into_owned()).collect();
-    parts.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
-    parts
-}
-
-/// The code of a file without comments and without the tests at its end.
-fn code(text: &str) -> String {
-    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>();
-    let is_tests = |at: &usize| {
-        lines[*at].trim() == "#[cfg(test)]"
-            && lines.get(at + 1).is_some_and(|next| next.contains("mod ") && next.trim_end().ends_with('{'))
-    };
-    let end = (0..lines.len()).find(is_tests).unwrap_or(lines.len());
-    lines[..end].join("\n")
-}
-
-/// The modules of a file that are compiled for tests alone.
-fn test_modules(text: &str) -> Vec<String> {
-    let after = text.split("#[cfg(test)]\n").skip(1).filter_map(|rest| rest.lines().next());
-    let name = |line: &str| Some(line.split_once("mod ")?.1.strip_suffix(';')?.to_owned());
-    after.filter_map(name).collect()
-}
-
-/// `a::{b, c::{d, e}}` as its paths, each with the name by which it goes here.
-fn paths(tree: &str, before: &str, found: &mut Vec<(String, String)>) {
-    let tree = tree.trim();
-    if let Some((prefix, rest)) = tree.split_once('{') {
-        let (mut depth, mut start) = (0, 0);
-        let inner = &rest[..rest.rfind('}').unwrap_or(rest.len())];
-        for (at, c) in inner.char_indices().chain([(inner.len(), ',')]) {
-            match c {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 0 => {
-                    paths(&inner[start..at], &format!("{before}{prefix}"), found);
-                    start = at + 1;
-                }
-                _ => {}
-            }
-        }
-    } else if !tree.is_empty() {
-        let (path, alias) = tree.split_once(" as ").unwrap_or((tree, ""));
-        let path = format!("{before}{path}").replace(char::is_whitespace, "");
-        let path = path.strip_suffix("::self").map_or(path.clone(), str::to_owned);
-        let name = if alias.is_empty() { path.rsplit("::").next().unwrap_or_default() } else { alias.trim() };
-        found.push((path.clone(), name.to_owned()));
-    }
-}
-
-/// Where every file is, what it makes known under another name, and which others it names.
-#[derive(Default)]
-struct Map {
-    modules: BTreeSet<Module>,
-    shown: BTreeMap<(Module, String), Module>,
-    named: Vec<(Module, Module)>,
-}
-
-impl Map {
-    /// A path as it is written in a file, from the root of the crate.
-    fn absolute(&self, file: &Module, path: &str) -> Option<Module> {
-        let mut parts: Module = path.split("::").map(str::to_owned).collect();
-        let mut base = match parts[0].as_str() {
-            "crate" => Module::new(),
-            "self" | "super" => file.clone(),
-            child if self.modules.contains(&[file.as_slice(), &[child.to_owned()]].concat()) => {
-                return Some([file.as_slice(), &parts].concat());
-            }
-            _ => return None,
-        };
-        while matches!(parts.first().map(String::as_str), Some("crate" | "self" | "super")) {
-            if parts.remove(0) == "super" {
-                base.pop();
-            }
-        }
-        Some([base, parts].concat())
-    }
-
-    fn read(&mut self, file: &Module, text: &str) {
-        let rest = code(text);
-        let mut others = String::new();
-        let mut from = 0;
-        while let Some(at) = rest[from..].find("use ").map(|at| at + from) {
-            let line = &rest[rest[..at].rfind('\n').map_or(0, |end| end + 1)..at];
-            let end = rest[at..].find(';').map_or(rest.len(), |end| end + at);
-            others += &rest[from..at];
-            from = at + 4;
-            if !(line.trim().is_empty() || line.trim().starts_with("pub")) {
-                continue;
-            }
-            from = end;
-            let mut found = Vec::new();
-            paths(&rest[at + 4..end], "", &mut found);
-            for (path, name) in found {
-                let Some(target) = self.absolute(file, &path) else { continue };
-                match line.trim().is_empty() {
-                    true => self.named.push((file.clone(), target)),
-                    false => drop(self.shown.insert((file.clone(), name), target)),
-                }
-            }
-        }
-        others += &rest[from..];
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-        for path in others.split(|c| !is_word(c)).filter(|path| path.contains("::")) {
-            if let Some(target) = self.absolute(file, path.trim_end_matches(':')) {
-                self.named.push((file.clone(), target));
-            }
-        }
-    }
-
-    /// The file in which the item of a path is.
-    fn file_of(&self, path: &[String], hops: usize) -> Module {
-        let mut here = Module::new();
-        for (at, part) in path.iter().enumerate() {
-            let below = [here.as_slice(), std::slice::from_ref(part)].concat();
-            if self.modules.contains(&below) {
-                here = below;
-            } else if let (Some(target), true) = (self.shown.get(&(here.clone(), part.clone())), hops < 8) {
-                return self.file_of(&[target.as_slice(), &path[at + 1..]].concat(), hops + 1);
-            } else {
-                break;
-            }
-        }
-        here
-    }
-}
-
 #[test]
 fn no_files_of_a_room_import_each_other_in_a_circle() {
     let files: Vec<(Module, String)> =
@@ -425,7 +299,7 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
         })
         .collect();
     let is_test = |file: &Module| tests.iter().any(|test| file.starts_with(test));
-    let mut map = Map { modules: files.iter().map(|(file, _)| file.clone()).collect(), ..Map::default() };
+    let mut map = Map::of(files.iter().map(|(file, _)| file.clone()).collect());
     files.iter().filter(|(file, _)| !is_test(file)).for_each(|(file, text)| map.read(file, text));
     let mut edges: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
     for (file, path) in &map.named {
@@ -467,4 +341,21 @@ fn a_doc_comment_says_something() {
         }
     }
     assert!(wrong.is_empty(), "fewer than three words:\n{}", wrong.join("\n"));
+}
+
+/// Three values in a row do not say which is which.
+#[test]
+fn a_variant_with_three_fields_names_them() {
+    let mut wrong = Vec::new();
+    for (path, text) in [sources("src"), sources("rust/src"), sources("tests")].concat() {
+        let code = code(&text);
+        let fields = |variant: &str| Some(parts(variant.split_once('(')?.1.strip_suffix(')')?).len());
+        let bare = |variant: &'_ str| variant.rsplit("]\n").next().unwrap_or_default().trim().to_owned();
+        let is_wide = |variant: &String| {
+            variant.starts_with(char::is_alphabetic) && !variant.contains('{') && fields(variant) > Some(2)
+        };
+        let wide = variants(&code).into_iter().map(bare).filter(is_wide);
+        wrong.extend(wide.map(|variant| format!("{}: {variant}", path.display())));
+    }
+    assert!(wrong.is_empty(), "give their fields names:\n{}", wrong.join("\n"));
 }

@@ -118,7 +118,11 @@ fn report() -> impl Strategy<Value = Report> {
             )
         ),
         (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Started(id, pid)),
-        (worker(), steps, any::<i32>()).prop_map(|(id, step, errno)| Report::SpawnFailed(id, step, errno)),
+        (worker(), steps, any::<i32>()).prop_map(|(id, step, errno)| Report::SpawnFailed {
+            worker: id,
+            step,
+            errno
+        }),
         (worker(), exit(), any::<bool>()).prop_map(|(worker, exit, followed)| Report::Exited {
             worker,
             exit,

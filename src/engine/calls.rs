@@ -113,8 +113,8 @@ pub(super) async fn settle(
 
 fn settled(job: JobId, fence: Fence, answer: &Settling) -> Event {
     match answer {
-        Settling::Settled(became) => Event::Settled(job, fence, Some(*became)),
-        Settling::NotOurs => Event::Settled(job, fence, None),
+        Settling::Settled(became) => Event::Settled { job, fence, became: Some(*became) },
+        Settling::NotOurs => Event::Settled { job, fence, became: None },
         Settling::Failed(_) => Event::SettleFailed(job, fence),
     }
 }
@@ -132,9 +132,9 @@ fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Vec<Event> {
     match renewal {
         Renewal::Renewed(lease) => vec![Event::Renewed(lease)],
         Renewal::Canceling(lease) => {
-            vec![Event::Renewed(lease), Event::Revoked(job, fence, Revocation::Canceled)]
+            vec![Event::Renewed(lease), Event::Revoked { job, fence, why: Revocation::Canceled }]
         }
-        Renewal::Lost(why) => vec![Event::Revoked(job, fence, why)],
+        Renewal::Lost(why) => vec![Event::Revoked { job, fence, why }],
         Renewal::Failed(_) => vec![Event::RenewFailed(job, fence)],
     }
 }
@@ -202,7 +202,11 @@ mod tests {
         let fences = [0, 0, 7].into_iter().enumerate().map(|(at, more)| settlement(at, more));
         let expected: Vec<Event> = fences
             .zip(became)
-            .map(|(settlement, became)| Event::Settled(settlement.job, settlement.fence, became))
+            .map(|(settlement, became)| Event::Settled {
+                job: settlement.job,
+                fence: settlement.fence,
+                became,
+            })
             .collect();
         assert_eq!(events, expected);
     }

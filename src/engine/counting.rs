@@ -56,9 +56,9 @@ impl Counting {
             Command::Spawn(worker) | Command::Fork(worker, _) => {
                 self.count(worker.slot.pool, |pool| pool.spawned += 1);
             }
-            Command::Assign(worker, job, fence, ..) => self.begun(*worker, job, *fence, clock::now()),
-            Command::Signal(..)
-            | Command::Cancel(..)
+            Command::Assign { worker, job, fence, .. } => self.begun(*worker, job, *fence, clock::now()),
+            Command::Signal { .. }
+            | Command::Cancel { .. }
             | Command::KillAt(..)
             | Command::Follow(..)
             | Command::Renew(_)
@@ -66,10 +66,10 @@ impl Counting {
             | Command::AskIdle(..)
             | Command::GiveUp(_)
             | Command::AskWaiting(..)
-            | Command::Dropped(..)
+            | Command::LeaseLost { .. }
             | Command::Died { .. }
-            | Command::Untold(..)
-            | Command::LeftAlive(..)
+            | Command::VerdictUnconfirmed { .. }
+            | Command::LeftAlive { .. }
             | Command::Exit => {}
         }
     }
@@ -98,11 +98,11 @@ impl Counting {
                     }
                 });
             }
-            Event::Finished(_, job, fence, _) => self.ended(job, *fence, clock::now()),
+            Event::Finished { job, fence, .. } => self.ended(job, *fence, clock::now()),
             Event::Renewed(_) => counters.renewed += 1,
             Event::RenewFailed(..) => counters.renewals_failed += 1,
-            Event::Revoked(..) => counters.revoked += 1,
-            Event::Settled(_, _, became) => counters.settled += u64::from(became.is_some()),
+            Event::Revoked { .. } => counters.revoked += 1,
+            Event::Settled { became, .. } => counters.settled += u64::from(became.is_some()),
             Event::SettleFailed(..) => counters.settles_failed += 1,
             Event::Spawned(_)
             | Event::SpawnFailed(..)
@@ -115,7 +115,7 @@ impl Counting {
             | Event::Counted(_)
             | Event::Resized(..)
             | Event::Idle(_)
-            | Event::Exceeded(..)
+            | Event::Exceeded { .. }
             | Event::Outgrown(_)
             | Event::Reload(_)
             | Event::Change(..)

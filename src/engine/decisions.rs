@@ -83,16 +83,16 @@ impl Decisions {
         let name = |worker: &WorkerId| Some(WorkerName::new(pool(worker.slot.pool), *worker));
         let (worker, job, what) = match command {
             Command::Spawn(worker) | Command::Fork(worker, _) => (name(worker), None, What::Spawn),
-            Command::Assign(worker, job, ..) => (name(worker), Some(&job.id), What::Assign(job.attempt)),
+            Command::Assign { worker, job, .. } => (name(worker), Some(&job.id), What::Assign(job.attempt)),
             Command::Settle(told) => {
                 let worker = told.forensics.as_ref().and_then(|left| left.worker.clone());
                 (worker, Some(&told.job), What::Settle(LoggedDecision::new(&told.verdict)))
             }
-            Command::Signal(worker, signal, why) => {
+            Command::Signal { worker, signal, why } => {
                 (name(worker), None, What::Signal(*signal, why.as_str().into()))
             }
-            Command::Cancel(worker, job, why) => (name(worker), Some(job), What::Cancel(why)),
-            Command::Dropped(job, _, why) => (None, Some(job), What::Dropped(why)),
+            Command::Cancel { worker, job, why } => (name(worker), Some(job), What::Cancel(why)),
+            Command::LeaseLost { job, why, .. } => (None, Some(job), What::Dropped(why)),
             Command::KillAt(..)
             | Command::Follow(..)
             | Command::Fetch { .. }
@@ -102,8 +102,8 @@ impl Decisions {
             | Command::GiveUp(_)
             | Command::AskWaiting(..)
             | Command::Died { .. }
-            | Command::Untold(..)
-            | Command::LeftAlive(..)
+            | Command::VerdictUnconfirmed { .. }
+            | Command::LeftAlive { .. }
             | Command::Exit => return,
         };
         self.keep(Entry { at: now, worker, job: job.cloned(), what });
@@ -124,7 +124,7 @@ impl Decisions {
             Event::Exited { worker, exit, .. } => (name(worker), None, What::Exited(exit.status)),
             Event::Faulty(worker, how) => (name(worker), None, What::Faulty(how.as_str().into())),
             Event::Stuck(worker, cause) => (name(worker), None, What::Stuck(cause.as_str().into())),
-            Event::Revoked(job, _, why) => (None, Some(job), What::Revoked(*why)),
+            Event::Revoked { job, why, .. } => (None, Some(job), What::Revoked(*why)),
             Event::Waiting(number, waiting) => (None, None, What::Waiting(pool(*number), *waiting)),
             Event::FetchFailed(number) => (None, None, What::FetchFailed(pool(*number))),
             Event::Change(of, change) => (None, None, What::Changed(of.as_deref().map(Into::into), *change)),
@@ -133,13 +133,13 @@ impl Decisions {
                 (None, None, What::Changed(Some(of.as_str().into()), change))
             }
             Event::Reload(_) => (None, None, What::Reload),
-            Event::Exceeded(worker, job, _, excess) => {
+            Event::Exceeded { worker, job, excess, .. } => {
                 (name(worker), Some(job), What::Exceeded(Box::new(*excess)))
             }
             Event::Outgrown(worker) => (name(worker), None, What::Outgrown),
             Event::Stop(stage) => (None, None, What::Stop(*stage)),
-            Event::Spawned(_) | Event::Finished(..) | Event::Knows(..) | Event::Fetched(..) => return,
-            Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled(..) | Event::SettleFailed(..) => {
+            Event::Spawned(_) | Event::Finished { .. } | Event::Knows(..) | Event::Fetched(..) => return,
+            Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled { .. } | Event::SettleFailed(..) => {
                 return;
             }
             Event::Woken | Event::Counted(_) | Event::Idle(_) => return,
@@ -149,7 +149,7 @@ impl Decisions {
 
     /// Whether it says again that a right is lost: each renewal of a job that is being canceled does.
     pub(super) fn is_repeated(&self, event: &Event) -> bool {
-        let Event::Revoked(job, _, why) = event else { return false };
+        let Event::Revoked { job, why, .. } = event else { return false };
         let of_job = self.seldom.iter().rev().filter(|entry| entry.job.as_ref() == Some(job));
         let mut since = of_job.take_while(|entry| !matches!(entry.what, What::Settle(_) | What::Dropped(_)));
         since.any(|entry| matches!(entry.what, What::Revoked(before) if before == *why))
@@ -341,7 +341,11 @@ mod tests {
         log.order(at(2), &Command::Spawn(worker(1, 1)), &pool);
         log.fact(at(3), &Event::SpawnFailed(worker(0, 1), "no room".into()), &pool);
         log.fact(at(4), &Event::Waiting(1, true), &pool);
-        log.order(at(5), &Command::Signal(worker(0, 2), Signal::Term, "idle".into()), &pool);
+        log.order(
+            at(5),
+            &Command::Signal { worker: worker(0, 2), signal: Signal::Term, why: "idle".into() },
+            &pool,
+        );
         let first = ["worker zero.1#1 ordered", "worker zero.1#1 could not be made: no room"];
         assert_eq!(words(&log, &About::Slot(&SlotName::new("zero", 1))), first);
         assert_eq!(
@@ -368,7 +372,7 @@ mod tests {
     #[test]
     fn a_right_is_lost_once_however_often_a_renewal_says_so() {
         let mut log = Decisions::default();
-        let canceled = Event::Revoked("a".into(), Fence(1), Revocation::Canceled);
+        let canceled = Event::Revoked { job: "a".into(), fence: Fence(1), why: Revocation::Canceled };
         for at in 1..4 {
             log.fact(Instant::from_millis(at), &canceled, &pool);
         }

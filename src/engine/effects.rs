@@ -31,7 +31,7 @@ use crate::clock;
 use crate::failpoint::failpoint;
 use crate::log::{Outputs, OwnLog};
 use crate::model::{
-    Exit, Fence, Instance, Instant, Job, Limits, LogStatus, Outcome, PoolSettings, Signal, SlotId, WorkerId,
+    Exit, Fence, Instance, Instant, Job, Limits, Outcome, PoolSettings, Signal, SlotId, WorkerId,
 };
 use crate::process::{Children, Found, JobEnd, KeeperMessage, Link, Plan, WorkerEvent, oom_kills};
 use crate::supervisor::{Command, Event};
@@ -107,12 +107,12 @@ impl Effects {
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
-            Command::Assign(worker, job, fence, limits, retries) => {
+            Command::Assign { worker, job, fence, limits, retries } => {
                 self.reports.begun(&job.id, now, oom_kills);
                 self.assign(worker, &job, fence, limits, retries);
             }
-            Command::Signal(worker, signal, why) => self.signal(worker, signal, is_limit(&why)),
-            Command::Cancel(worker, job, why) => self.children.cancel(worker, &job, why),
+            Command::Signal { worker, signal, why } => self.signal(worker, signal, is_limit(&why)),
+            Command::Cancel { worker, job, why } => self.children.cancel(worker, &job, why),
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
             Command::Follow(worker, follow) => self.link.order(&Order::Follow(worker, follow)),
             Command::Fetch { pool, queues, take, filter, workers } => {
@@ -134,11 +134,13 @@ impl Effects {
             Command::AskWaiting(pool, queues) => {
                 tokio::spawn(calls::ask_waiting(self.broker.clone(), self.events.clone(), pool, queues));
             }
-            Command::Dropped(job, ..) => self.bury(&job),
+            Command::LeaseLost { job, .. } => self.bury(&job),
             Command::Died { .. } => {}
             Command::Equip(pool, settings) => self.equip(pool, &settings),
-            Command::Untold(job, fence, verdict) => self.last.untold(&self.wrong, &job, fence, verdict),
-            Command::LeftAlive(worker, cause, jobs) => {
+            Command::VerdictUnconfirmed { job, fence, verdict } => {
+                self.last.untold(&self.wrong, &job, fence, verdict)
+            }
+            Command::LeftAlive { worker, cause, jobs } => {
                 self.last.left_alive(self.children.name(worker), cause, &jobs)
             }
             Command::Exit => self.link.order(&self.last.shutdown()),
@@ -186,7 +188,7 @@ impl Effects {
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }
-        if let Event::Settled(job, ..) = event {
+        if let Event::Settled { job, .. } = event {
             self.bury(job);
         }
         if let Event::Stop(_) = event {
@@ -211,7 +213,7 @@ impl Effects {
                     vec![Event::SpawnFailed(worker, error.to_string())]
                 }
             },
-            Report::SpawnFailed(worker, step, errno) => {
+            Report::SpawnFailed { worker, step, errno } => {
                 let errno = nix::errno::Errno::from_raw(errno);
                 let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
                 vec![Event::SpawnFailed(worker, why)]
@@ -265,13 +267,13 @@ impl Effects {
             WorkerEvent::Finished(worker, end) => {
                 let (job, fence) = (end.job.id.clone(), end.fence);
                 let outcome = self.job_ended(worker, end)?;
-                Event::Finished(worker, job, fence, outcome)
+                Event::Finished { worker, job, fence, outcome }
             }
-            WorkerEvent::Progress(job, fence, progress) => {
+            WorkerEvent::Progress { job, fence, progress } => {
                 self.reports.progress(job, fence, progress, clock::now());
                 return None;
             }
-            WorkerEvent::Call(worker, n, verb, args) => {
+            WorkerEvent::Call { worker, n, verb, args } => {
                 tokio::spawn(worker_calls::grant(
                     self.broker.clone(),
                     self.answers.clone(),
@@ -288,14 +290,6 @@ impl Effects {
         })
     }
 
-    /// What of the logs was lost, and what is in the way.
-    pub fn log_status(&self) -> LogStatus {
-        let (output_dropped, output) = self.outputs.trouble();
-        let (lines_dropped, own) = self.log.trouble();
-        let (troubles, output_bytes) = (output.into_iter().chain(own).collect(), self.outputs.used());
-        LogStatus { output_dropped, lines_dropped, troubles, output_bytes }
-    }
-
     fn equip(&mut self, pool: u16, settings: &PoolSettings) {
         if let Some(outfit) = self.wardrobe.get(settings.outfit) {
             self.children.equip(pool, Plan::new(settings, outfit, &self.socket, &self.sandboxes));
@@ -309,7 +303,7 @@ impl Effects {
             failpoint("supervisor-8-exit-heard");
             let (job, fence) = (end.job.id.clone(), end.fence);
             let outcome = self.job_ended(worker, end);
-            events.extend(outcome.map(|outcome| Event::Finished(worker, job, fence, outcome)));
+            events.extend(outcome.map(|outcome| Event::Finished { worker, job, fence, outcome }));
         }
         self.snapshots.life_ended(worker);
         if let Some(last_words) = remains.stillborn {
@@ -343,7 +337,12 @@ impl Effects {
             if unassigned.idle_for_ever {
                 self.link.order(&Order::KillTree(worker));
             }
-            self.known.push(Event::Finished(worker, job.id.clone(), fence, unassigned.outcome));
+            self.known.push(Event::Finished {
+                worker,
+                job: job.id.clone(),
+                fence,
+                outcome: unassigned.outcome,
+            });
         }
         failpoint("supervisor-5-assigned");
     }
@@ -388,7 +387,7 @@ impl Effects {
 /// What the gauge finds, as the supervisor is told it.
 pub(super) fn fact(found: Found) -> Event {
     match found {
-        Found::Exceeded(worker, job, fence, excess) => Event::Exceeded(worker, job, fence, excess),
+        Found::Exceeded { worker, job, fence, excess } => Event::Exceeded { worker, job, fence, excess },
         Found::Outgrown(worker) => Event::Outgrown(worker),
     }
 }

@@ -60,12 +60,12 @@ impl EventLog {
                 let line = death(why, *booted, *next, *jobs)?.worker(worker(id));
                 self.flood.pass(now, Kind::Death, line)
             }
-            Command::Dropped(job, _, why) => {
+            Command::LeaseLost { job, why, .. } => {
                 let message = format!("the right to run a job is lost ({why}): nothing is settled");
                 self.flood.pass(now, Kind::Lost, Line::new(Level::WARN, message).job(job))
             }
             _ if !self.shows(Level::DEBUG) => None,
-            Command::Assign(id, job, ..) => {
+            Command::Assign { worker: id, job, .. } => {
                 let message = format!("a job of class {} begins, attempt {}", job.class, job.attempt);
                 let line = debug(message).job(&job.id).worker(worker(id));
                 Some(Line { queue: Some(job.queue.clone()), ..line })
@@ -73,14 +73,14 @@ impl EventLog {
             Command::Spawn(id) | Command::Fork(id, _) => {
                 Some(debug("a worker is made".into()).worker(worker(id)))
             }
-            Command::Signal(id, signal, why) => {
+            Command::Signal { worker: id, signal, why } => {
                 let signal = match signal {
                     Signal::Term => "TERM",
                     Signal::Kill => "KILL",
                 };
                 Some(debug(format!("{signal} is sent to a worker: {why}")).worker(worker(id)))
             }
-            Command::Cancel(id, job, why) => {
+            Command::Cancel { worker: id, job, why } => {
                 Some(debug(format!("a worker is told to end a job: {why}")).job(job).worker(worker(id)))
             }
             _ if !self.shows(Level::TRACE) => None,
@@ -103,7 +103,10 @@ impl EventLog {
                 Some(Line::new(Level::TRACE, message).worker(worker(id)))
             }
             Command::Settle(_) | Command::AskIdle(..) | Command::AskWaiting(..) | Command::Equip(..) => None,
-            Command::Untold(..) | Command::LeftAlive(..) | Command::GiveUp(_) | Command::Exit => None,
+            Command::VerdictUnconfirmed { .. }
+            | Command::LeftAlive { .. }
+            | Command::GiveUp(_)
+            | Command::Exit => None,
         }
     }
 
@@ -112,7 +115,7 @@ impl EventLog {
         let worker = |id: &WorkerId| children.name(*id);
         let debug = |message: String| Line::new(Level::DEBUG, message);
         match event {
-            Event::Settled(job, fence, became) if !self.ends.is_empty() => {
+            Event::Settled { job, fence, became } if !self.ends.is_empty() => {
                 let (kind, line) = self.ends.remove(&(job.clone(), *fence))?;
                 // None: somebody else has the job, and what was proposed was not taken.
                 became.as_ref()?;
@@ -142,11 +145,11 @@ impl EventLog {
                 };
                 Some(debug(format!("a worker has ended: {how}")).worker(worker(id)))
             }
-            Event::Exceeded(id, job, _, excess) => {
+            Event::Exceeded { worker: id, job, excess, .. } => {
                 let message = format!("a job is over its {}: {}", excess.name(), excess.message());
                 Some(debug(message).job(job).worker(worker(id)))
             }
-            Event::Revoked(job, _, why) => {
+            Event::Revoked { job, why, .. } => {
                 Some(debug(format!("a job is not ours any more: {}", why.as_str())).job(job))
             }
             _ if !self.shows(Level::TRACE) => None,
@@ -160,8 +163,8 @@ impl EventLog {
             }
             Event::Woken => Some(Line::new(Level::TRACE, "jobs may wait")),
             Event::Renewed(lease) => Some(Line::new(Level::TRACE, "a lease is renewed").job(&lease.job)),
-            Event::Spawned(_) | Event::SpawnFailed(..) | Event::Finished(..) | Event::Faulty(..) => None,
-            Event::Knows(..) | Event::FetchFailed(_) | Event::RenewFailed(..) | Event::Settled(..) => None,
+            Event::Spawned(_) | Event::SpawnFailed(..) | Event::Finished { .. } | Event::Faulty(..) => None,
+            Event::Knows(..) | Event::FetchFailed(_) | Event::RenewFailed(..) | Event::Settled { .. } => None,
             Event::SettleFailed(..) | Event::Idle(_) | Event::Reload(_) | Event::Change(..) => None,
             Event::Outgrown(_) | Event::Counted(_) | Event::Stop(_) => None,
         }

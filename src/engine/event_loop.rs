@@ -16,7 +16,7 @@ use super::publish;
 use super::request::{Request, View};
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Counters, Millis, Process};
+use crate::model::{Counters, LogStatus, Millis, Process};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 use crate::wire::keeper::Order;
@@ -235,6 +235,14 @@ async fn leave(effects: &Effects) {
     }
 }
 
+/// What of the logs was lost, and what is in the way.
+fn log_status(effects: &Effects) -> LogStatus {
+    let (output_dropped, output) = effects.outputs.trouble();
+    let (lines_dropped, own) = effects.log.trouble();
+    let (troubles, output_bytes) = (output.into_iter().chain(own).collect(), effects.outputs.used());
+    LogStatus { output_dropped, lines_dropped, troubles, output_bytes }
+}
+
 fn view(supervisor: &Supervisor, effects: &Effects) -> View {
     let mut pools = supervisor.status(clock::now());
     effects.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
@@ -252,7 +260,6 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
             job.progress = effects.reports.latest(&job.id).cloned();
         }
     }
-    let logs = effects.log_status();
     View {
         pools,
         settled: supervisor.settled(),
@@ -263,6 +270,6 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         keeper: usage::process(effects.hello.pid).unwrap_or_default(),
         restarts: effects.hello.restarts,
         counters: Counters { tallies: supervisor.tallies().clone(), ..effects.counting.counters.clone() },
-        logs,
+        logs: log_status(effects),
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn explain(
 ) -> Result<Why, Problem> {
     let now = clock::now();
     let class = match asked {
-        WhySubject::Job(_, _, class) => Some(class),
+        WhySubject::Job { class, .. } => Some(class),
         WhySubject::Slot(_) | WhySubject::Pool(_) => None,
     };
     let mut pools = supervisor.status_for(now, class);
@@ -27,7 +27,7 @@ pub(super) fn explain(
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
     let decisions = |about| effects.decisions.about(&about, now);
     match asked {
-        WhySubject::Job(id, queue, _) => {
+        WhySubject::Job { id, queue, .. } => {
             const KNOWN: usize = 100;
             why.decisions = decisions(About::Job(id));
             pools.retain(|(pool, _)| pool.queues.contains(queue));

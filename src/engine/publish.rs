@@ -11,7 +11,7 @@ use crate::supervisor::{Command, Event, Step};
 
 /// An order of the supervisor.
 pub(super) fn order(room: &EventBus, command: &Command, children: &Children) {
-    if let Command::Signal(worker, signal, why) = command {
+    if let Command::Signal { worker, signal, why } = command {
         let what = match signal {
             Signal::Term => What::Asked,
             Signal::Kill => What::Killed,

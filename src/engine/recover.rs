@@ -49,7 +49,7 @@ pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io:
             }
             Report::Hello(_)
             | Report::Started(..)
-            | Report::SpawnFailed(..)
+            | Report::SpawnFailed { .. }
             | Report::Exited { .. }
             | Report::Asked(_)
             | Report::Ping => {}
@@ -172,8 +172,8 @@ fn last_end(remains: Remains) -> Option<JobEnd> {
         WorkerEvent::Finished(_, end) => Some(end),
         WorkerEvent::Ready(_)
         | WorkerEvent::Knows(..)
-        | WorkerEvent::Progress(..)
-        | WorkerEvent::Call(..) => None,
+        | WorkerEvent::Progress { .. }
+        | WorkerEvent::Call { .. } => None,
         WorkerEvent::Faulty(..) | WorkerEvent::Found(_) => None,
     });
     said.chain(remains.jobs).next()

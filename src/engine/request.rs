@@ -105,7 +105,14 @@ impl View {
 /// What is to be explained, as the loop can tell it.
 pub(super) enum WhySubject {
     /// A job of a queue and a class.
-    Job(JobId, QueueName, Class),
+    Job {
+        /// The id of the job.
+        id: JobId,
+        /// The queue it is in.
+        queue: QueueName,
+        /// The class of the job.
+        class: Class,
+    },
     /// A slot: `POOL.N`.
     Slot(String),
     /// A pool, by its name.

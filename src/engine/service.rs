@@ -163,7 +163,7 @@ fn gone() -> Problem {
 impl ApiService {
     async fn why_job(&self, id: JobId) -> Result<Why, Problem> {
         let job = self.broker.tell(Get { job: id.clone() }, "").await.map_err(problem)?;
-        let asked = WhySubject::Job(id.clone(), job.queue.clone(), job.class.clone());
+        let asked = WhySubject::Job { id: id.clone(), queue: job.queue.clone(), class: job.class.clone() };
         let before = if job.state == JobState::Waiting {
             Some(self.broker.tell(Before { job: id }, "").await.map_err(problem)?.count)
         } else {

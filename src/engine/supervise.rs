@@ -285,7 +285,7 @@ async fn listen(broker: Arc<Broker>, events: Sender<Event>) {
     loop {
         let event = match broker.next_notice().await {
             Notice::Wake => Event::Woken,
-            Notice::Revoked(job, fence, why) => Event::Revoked(job, fence, why),
+            Notice::Revoked { job, fence, why } => Event::Revoked { job, fence, why },
         };
         if events.send(event).await.is_err() {
             return;

@@ -49,7 +49,7 @@ impl Telemetry {
 
     /// An order: an attempt may begin.
     pub(super) fn order(&mut self, now: Instant, command: &Command, children: &Children) {
-        if let Command::Assign(worker, job, fence, ..) = command {
+        if let Command::Assign { worker, job, fence, .. } = command {
             let begun = (now, children.pid(*worker).unwrap_or_default(), job.class.to_string());
             self.running.insert((job.id.clone(), *fence), begun);
         }
@@ -57,7 +57,7 @@ impl Telemetry {
 
     /// A fact: an attempt may be over.
     pub(super) fn fact(&mut self, now: Instant, event: &Event) {
-        let Event::Finished(_, job, fence, _) = event else { return };
+        let Event::Finished { job, fence, .. } = event else { return };
         let Some((began, pid, class)) = self.running.remove(&(job.clone(), *fence)) else { return };
         let label = format!("task: {class}");
         let sample = Sample { at: wall_nanos(), value: now.since(began).as_secs_f64(), label, pid };

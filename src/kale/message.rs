@@ -53,8 +53,15 @@ pub enum EnvelopeError {
     #[error(transparent)]
     Pickle(#[from] PickleError),
     /// A field that is missing or of another kind.
-    #[error("its {0} is {1}: a message of kale has {2} there")]
-    Field(&'static str, String, &'static str),
+    #[error("its {field} is {found}: a message of kale has {wanted} there")]
+    Field {
+        /// The name of the field.
+        field: &'static str,
+        /// What is there.
+        found: String,
+        /// What kale has there.
+        wanted: &'static str,
+    },
     /// The counters cannot be changed.
     #[error(transparent)]
     Splice(#[from] SpliceError),
@@ -124,19 +131,33 @@ impl Message {
 
     fn from_value(value: &Value) -> Result<Message, EnvelopeError> {
         if !matches!(value, Value::Dict(_)) {
-            return Err(EnvelopeError::Field("pickle", kind(Some(value)), "a dict"));
+            return Err(EnvelopeError::Field { field: "pickle", found: kind(Some(value)), wanted: "a dict" });
         }
         let payload = match value.get("payload") {
             Some(payload @ Value::Dict(_)) => payload,
-            other => return Err(EnvelopeError::Field("payload", kind(other), "a dict")),
+            other => {
+                return Err(EnvelopeError::Field { field: "payload", found: kind(other), wanted: "a dict" });
+            }
         };
         let args = match payload.get("args") {
             Some(args @ (Value::List(_) | Value::Tuple(_))) => args.clone(),
-            other => return Err(EnvelopeError::Field("payload.args", kind(other), "a list or a tuple")),
+            other => {
+                return Err(EnvelopeError::Field {
+                    field: "payload.args",
+                    found: kind(other),
+                    wanted: "a list or a tuple",
+                });
+            }
         };
         let kwargs = match payload.get("kwargs") {
             Some(kwargs @ Value::Dict(_)) => kwargs.clone(),
-            other => return Err(EnvelopeError::Field("payload.kwargs", kind(other), "a dict")),
+            other => {
+                return Err(EnvelopeError::Field {
+                    field: "payload.kwargs",
+                    found: kind(other),
+                    wanted: "a dict",
+                });
+            }
         };
         Ok(Message {
             id: text(value, "id")?,
@@ -159,7 +180,7 @@ fn dict<const N: usize>(entries: [(&str, Value); N]) -> Value {
 fn text(of: &Value, key: &'static str) -> Result<String, EnvelopeError> {
     match of.get(key) {
         Some(Value::Str(text)) => Ok(text.clone()),
-        other => Err(EnvelopeError::Field(key, kind(other), "a text")),
+        other => Err(EnvelopeError::Field { field: key, found: kind(other), wanted: "a text" }),
     }
 }
 
@@ -169,16 +190,18 @@ fn seconds(of: &Value, key: &'static str) -> Result<f64, EnvelopeError> {
         // What a TIMESTAMP_FUNC of the user may give: seconds, which a float holds exactly.
         #[allow(clippy::cast_precision_loss)]
         Some(Value::Int(value)) => Ok(*value as f64),
-        other => Err(EnvelopeError::Field(key, kind(other), "a time")),
+        other => Err(EnvelopeError::Field { field: key, found: kind(other), wanted: "a time" }),
     }
 }
 
 fn counter(of: &Value, key: &'static str) -> Result<u64, EnvelopeError> {
     match of.get(key) {
-        Some(Value::Int(value)) => {
-            u64::try_from(*value).map_err(|_| EnvelopeError::Field(key, value.to_string(), "a count"))
-        }
-        other => Err(EnvelopeError::Field(key, kind(other), "a count")),
+        Some(Value::Int(value)) => u64::try_from(*value).map_err(|_| EnvelopeError::Field {
+            field: key,
+            found: value.to_string(),
+            wanted: "a count",
+        }),
+        other => Err(EnvelopeError::Field { field: key, found: kind(other), wanted: "a count" }),
     }
 }
 

@@ -39,7 +39,7 @@ impl Keeper {
             return;
         }
         if let Err((step, errno)) = self.ask(worker, template) {
-            self.unsaid.push(Report::SpawnFailed(worker, step, errno as i32));
+            self.unsaid.push(Report::SpawnFailed { worker, step, errno: errno as i32 });
         }
     }
 
@@ -124,7 +124,7 @@ impl Keeper {
             Ok(cgroup) => self.begin(Life::new(worker, pid, pending.ends, cgroup.is_some())),
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                self.unsaid.push(Report::SpawnFailed(worker, Step::Cgroup, errno));
+                self.unsaid.push(Report::SpawnFailed { worker, step: Step::Cgroup, errno });
                 self.kill_stray(pid);
                 self.abandon(worker);
             }
@@ -136,7 +136,7 @@ impl Keeper {
     fn unborn(&mut self, template: WorkerId, worker: WorkerId, errno: i32) {
         if self.take_pending(template, worker).is_some() {
             self.abandon(worker);
-            self.unsaid.push(Report::SpawnFailed(worker, Step::Fork, errno));
+            self.unsaid.push(Report::SpawnFailed { worker, step: Step::Fork, errno });
         }
     }
 
@@ -199,7 +199,7 @@ impl Keeper {
         for worker in workers {
             self.templates.in_doubt = true;
             self.abandon(worker);
-            self.unsaid.push(Report::SpawnFailed(worker, Step::Template, errno as i32));
+            self.unsaid.push(Report::SpawnFailed { worker, step: Step::Template, errno: errno as i32 });
         }
     }
 

@@ -123,7 +123,7 @@ impl Keeper {
                 failpoint("keeper-1-forked");
                 self.begin(life);
             }
-            Err((step, errno)) => self.unsaid.push(Report::SpawnFailed(worker, step, errno as i32)),
+            Err((step, errno)) => self.unsaid.push(Report::SpawnFailed { worker, step, errno: errno as i32 }),
         }
     }
 
@@ -159,7 +159,7 @@ impl Keeper {
         }
         let exists = self.lives.contains_key(&worker) || self.templates.are_to_fork(worker);
         if exists {
-            self.unsaid.push(Report::SpawnFailed(worker, Step::Fork, libc::EEXIST));
+            self.unsaid.push(Report::SpawnFailed { worker, step: Step::Fork, errno: libc::EEXIST });
         }
         self.generation = self.generation.max(worker.generation);
         !exists

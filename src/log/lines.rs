@@ -31,7 +31,11 @@ pub(super) struct Shared {
 }
 
 pub(super) enum Line {
-    Job(JobId, Mark, Vec<u8>),
+    Job {
+        job: JobId,
+        mark: Mark,
+        bytes: Vec<u8>,
+    },
     End(JobId, oneshot::Sender<u64>),
     /// The name of the slot's file.
     Slot(String, Vec<u8>),

@@ -44,7 +44,7 @@ impl Outputs {
 
     /// Adds to a job's file. False when it was dropped because the disk does not keep up.
     pub fn output(&self, job: &JobId, mark: Mark, bytes: &[u8]) -> bool {
-        self.offer(bytes, |bytes| Line::Job(job.clone(), mark, bytes))
+        self.offer(bytes, |bytes| Line::Job { job: job.clone(), mark, bytes })
     }
 
     /// Adds to the file of a slot, as [`Outputs::output`] does to that of a job.
@@ -55,7 +55,7 @@ impl Outputs {
     /// Adds a word of ours, which is never dropped: there is one for each attempt at most.
     pub fn remark(&self, job: &JobId, mark: Mark, text: String) {
         self.shared.waiting.fetch_add(weight(text.as_bytes()), Ordering::Relaxed);
-        self.send(Line::Job(job.clone(), mark, text.into_bytes()));
+        self.send(Line::Job { job: job.clone(), mark, bytes: text.into_bytes() });
     }
 
     /// The attempt is over: its file may be closed, and goes when its time has come. The answer comes when all of its output

@@ -102,7 +102,7 @@ impl Writer {
 
     fn take(&mut self, line: Line) {
         match line {
-            Line::Job(job, mark, bytes) => {
+            Line::Job { job, mark, bytes } => {
                 let mut rest = bytes.as_slice();
                 let result = self.write_job(&job, mark, &mut rest);
                 self.shared.written(&bytes);

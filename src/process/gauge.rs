@@ -22,7 +22,16 @@ const WEIGH_AGAIN: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The job has taken more than it may; of several in one worker, one of them.
-    Exceeded(WorkerId, JobId, Fence, Excess),
+    Exceeded {
+        /// The worker that runs it.
+        worker: WorkerId,
+        /// The job that is over its limit.
+        job: JobId,
+        /// The number of its lease.
+        fence: Fence,
+        /// Which limit, and by how much.
+        excess: Excess,
+    },
     /// After a job the worker has more memory than its pool recycles at.
     Outgrown(WorkerId),
 }
@@ -238,7 +247,7 @@ impl Board {
         (watch.tended.memo, watch.due) = (look.memo, now + look.next);
         let excess = look.excess?;
         let (job, fence) = watch.jobs.first()?;
-        Some(Found::Exceeded(worker, job.clone(), *fence, excess))
+        Some(Found::Exceeded { worker, job: job.clone(), fence: *fence, excess })
     }
 }
 
@@ -282,7 +291,11 @@ mod tests {
         let (gauge, _found) = gauge();
         let entry = gauge.watch(WORKER, own(), (&"a".into(), Fence(2)), limits);
         let note = || gauge.0.board().note((WORKER, 1), &look, Instant(0));
-        let Some(Found::Exceeded(WORKER, job, Fence(2), Excess::Memory(1, taken))) = note() else { panic!() };
+        let Some(Found::Exceeded { worker: WORKER, job, fence: Fence(2), excess: Excess::Memory(1, taken) }) =
+            note()
+        else {
+            panic!()
+        };
         assert!(job.as_str() == "a" && taken > 1);
         drop(entry);
         let _next = gauge.watch(WORKER, own(), (&"b".into(), Fence(3)), limits);

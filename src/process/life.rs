@@ -29,9 +29,25 @@ pub enum WorkerEvent {
     /// A job has ended, and how.
     Finished(WorkerId, JobEnd),
     /// How far a job has come.
-    Progress(JobId, Fence, Progress),
+    Progress {
+        /// The job that runs.
+        job: JobId,
+        /// The number of its lease.
+        fence: Fence,
+        /// What its worker says.
+        progress: Progress,
+    },
     /// It wants something; the answer goes to [`super::Children::reply`].
-    Call(WorkerId, u64, String, String),
+    Call {
+        /// The worker that asks.
+        worker: WorkerId,
+        /// The number of the call, for the answer.
+        n: u64,
+        /// What it asks for.
+        verb: String,
+        /// The arguments, as JSON.
+        args: String,
+    },
     /// It broke the protocol: nothing it says counts any more.
     Faulty(WorkerId, String),
     /// It takes too much.
@@ -211,12 +227,12 @@ impl Life {
             (_, Said::Call(call)) => {
                 let args = call.args.get();
                 self.calls.begin(call.n, &call.verb, args.len());
-                words.push(WorkerEvent::Call(
+                words.push(WorkerEvent::Call {
                     worker,
-                    call.n,
-                    call.verb.chars().take(80).collect(),
-                    args.to_owned(),
-                ));
+                    n: call.n,
+                    verb: call.verb.chars().take(80).collect(),
+                    args: args.to_owned(),
+                });
             }
             (_, Said::Log(log)) => words.extend(self.log(around, &log.job, &log.text)),
             (_, Said::Progress(progress)) => words.extend(self.progress(progress)),
@@ -277,7 +293,11 @@ impl Life {
         let running = &self.jobs[self.find(&said.job)?];
         let fraction = said.fraction.filter(|part| part.is_finite()).map(|part| part.clamp(0.0, 1.0));
         let message = said.message.map(|text| text.chars().take(LONGEST_MESSAGE).collect());
-        Some(WorkerEvent::Progress(running.job.id.clone(), running.fence, Progress { fraction, message }))
+        Some(WorkerEvent::Progress {
+            job: running.job.id.clone(),
+            fence: running.fence,
+            progress: Progress { fraction, message },
+        })
     }
 
     /// A word on a job that is not here (any more) is dropped: it may be late.
@@ -329,7 +349,12 @@ impl Running {
     /// What is to be said, once, when it has printed more than it may.
     pub(super) fn overflow(&mut self, worker: WorkerId) -> Option<WorkerEvent> {
         let excess = self.printed.overflow()?;
-        Some(WorkerEvent::Found(Found::Exceeded(worker, self.job.id.clone(), self.fence, excess)))
+        Some(WorkerEvent::Found(Found::Exceeded {
+            worker,
+            job: self.job.id.clone(),
+            fence: self.fence,
+            excess,
+        }))
     }
 
     /// What is left of it.

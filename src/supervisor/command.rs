@@ -15,12 +15,37 @@ pub enum Command {
     Spawn(WorkerId),
     /// Have the template of its pool make a worker: answered as `Spawn` is.
     Fork(WorkerId, WorkerId),
-    /// Hand the job to the worker, and say what it may take and how often it is tried again: `Finished`, and/or `Exited`, and `Exceeded` before.
-    Assign(WorkerId, Arc<Job>, Fence, Limits, u32),
-    /// End one job of a worker that runs several: `Finished` once it has really stopped. The text says why.
-    Cancel(WorkerId, JobId, &'static str),
-    /// End the worker: `Exited`. The text says why, for logs.
-    Signal(WorkerId, Signal, String),
+    /// Hand the job to the worker: `Finished`, and/or `Exited`, and `Exceeded` before.
+    Assign {
+        /// The worker that is to run it.
+        worker: WorkerId,
+        /// The job to run.
+        job: Arc<Job>,
+        /// The number of its lease.
+        fence: Fence,
+        /// What this attempt may take.
+        limits: Limits,
+        /// How often the job is tried again.
+        retries: u32,
+    },
+    /// End one job of a worker that runs several: `Finished` once it has really stopped.
+    Cancel {
+        /// The worker that runs it.
+        worker: WorkerId,
+        /// The job to end.
+        job: JobId,
+        /// The reason, for the worker and for logs.
+        why: &'static str,
+    },
+    /// End the worker: `Exited`.
+    Signal {
+        /// The worker to end.
+        worker: WorkerId,
+        /// TERM goes to its process group, KILL to its whole tree.
+        signal: Signal,
+        /// The reason, for logs.
+        why: String,
+    },
     /// The self-fence: the keeper kills the worker at that moment by itself; None disarms. No answer.
     KillAt(WorkerId, Option<Instant>),
     /// When this life has ended, the keeper makes the next one of its slot by itself, and so on, so many lives in all:
@@ -54,8 +79,15 @@ pub enum Command {
     AskWaiting(u16, Vec<QueueName>),
     /// From here on the lives of this pool number are made by these settings. No answer.
     Equip(u16, Box<PoolSettings>),
-    /// A lease was lost with the job: log and drop. No answer.
-    Dropped(JobId, Fence, &'static str),
+    /// The lease of a job is lost, and nothing is settled: log it and forget the job. No answer.
+    LeaseLost {
+        /// The job that is not ours any more.
+        job: JobId,
+        /// The number of the lost lease.
+        fence: Fence,
+        /// How it was lost.
+        why: &'static str,
+    },
     /// A life has ended other than as planned: log it. No answer.
     Died {
         /// The life that ended.
@@ -69,11 +101,26 @@ pub enum Command {
         /// Jobs it ran.
         jobs: usize,
     },
-    /// The end has come, and the broker is not known to have heard this verdict: log it. No answer.
-    Untold(JobId, Fence, &'static str),
-    /// The end has come, and something of this worker lives: why, and the jobs it has. Log it. No answer.
-    LeftAlive(WorkerId, String, Vec<JobId>),
-    /// No child lives but those that were said to be left alive, and nothing is unsettled that was not said to be: the supervisor is done. The last command.
+    /// The supervisor ends, and the broker has not confirmed this verdict: log it. No answer.
+    VerdictUnconfirmed {
+        /// The job that has ended.
+        job: JobId,
+        /// The number of its lease.
+        fence: Fence,
+        /// The word for the verdict.
+        verdict: &'static str,
+    },
+    /// The supervisor ends, and something of this worker lives: log it. No answer.
+    LeftAlive {
+        /// The worker of which something lives.
+        worker: WorkerId,
+        /// Why it does not die.
+        cause: String,
+        /// The jobs it has.
+        jobs: Vec<JobId>,
+    },
+    /// The supervisor is done: no child lives and no verdict is unconfirmed, but for those that were named before. The last
+    /// command.
     Exit,
 }
 

@@ -29,11 +29,29 @@ pub enum Event {
     /// It was killed and does not die; the cause, for people.
     Stuck(WorkerId, String),
     /// The worker says how a job ended. For a program: its exit code is 0 or another one; a signal says nothing.
-    Finished(WorkerId, JobId, Fence, Outcome),
+    Finished {
+        /// The worker that ran it.
+        worker: WorkerId,
+        /// The job that ended.
+        job: JobId,
+        /// The number of its lease.
+        fence: Fence,
+        /// How it ended.
+        outcome: Outcome,
+    },
     /// The worker broke the protocol: it cannot be trusted with anything any more. A line that says how.
     Faulty(WorkerId, String),
     /// The job has taken more than it may. What a worker with several jobs takes is told of one of them.
-    Exceeded(WorkerId, JobId, Fence, Excess),
+    Exceeded {
+        /// The worker that runs it.
+        worker: WorkerId,
+        /// The job that is over its limit.
+        job: JobId,
+        /// The number of its lease.
+        fence: Fence,
+        /// Which limit, and by how much.
+        excess: Excess,
+    },
     /// The workers of the pool know these classes, says one of them or their template.
     Knows(u16, Arc<Classes>),
     /// The answer to the pool's `AskWaiting`: whether jobs wait that it could take.
@@ -47,9 +65,23 @@ pub enum Event {
     /// A renewal got no answer; the lease may still be ours.
     RenewFailed(JobId, Fence),
     /// We have lost the right to run the job.
-    Revoked(JobId, Fence, Revocation),
-    /// The answer to `Settle`: it is durable, and the job became that; `None` when the lease was not ours any more.
-    Settled(JobId, Fence, Option<JobState>),
+    Revoked {
+        /// The job that is lost.
+        job: JobId,
+        /// The number of the lost lease.
+        fence: Fence,
+        /// How it was lost.
+        why: Revocation,
+    },
+    /// The answer to `Settle`: the verdict is durable, or was refused.
+    Settled {
+        /// The job that was settled.
+        job: JobId,
+        /// The number of its lease.
+        fence: Fence,
+        /// Its state now; `None` = the lease was not ours any more.
+        became: Option<JobState>,
+    },
     /// The other answer to `Settle`: nothing is known to have changed; it is tried again.
     SettleFailed(JobId, Fence),
     /// Jobs may be waiting: fetch.

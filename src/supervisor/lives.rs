@@ -174,7 +174,11 @@ impl Book<'_> {
                 self.unsettled.add(now, slot.id.slot.pool, settlement);
             }
             (None, Phase::Ends(why)) => {
-                let dropped = Command::Dropped(running.job.id.clone(), running.lease.fence, why.as_str());
+                let dropped = Command::LeaseLost {
+                    job: running.job.id.clone(),
+                    fence: running.lease.fence,
+                    why: why.as_str(),
+                };
                 self.orders.push_back(dropped);
             }
             (None, Phase::Runs | Phase::Said(_)) => {}

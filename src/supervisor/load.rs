@@ -51,7 +51,13 @@ impl Slot {
     ) {
         let limits = classes::limits(pool, &job.job);
         let retries = classes::retry(pool, &job.job).retries;
-        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence, limits, retries));
+        orders.push_back(Command::Assign {
+            worker: self.id,
+            job: job.job.clone(),
+            fence: job.lease.fence,
+            limits,
+            retries,
+        });
         let deadline = limits.time.map(|limit| now + limit);
         self.jobs.push(Running { since: now, deadline, limits, ..job });
         self.life.taken += 1;
@@ -119,7 +125,7 @@ impl Slot {
         let ran = running.end(why, kill_at);
         let id = running.job.id.clone();
         if ran && self.is_at_work() && pool.jobs_at_once > 1 {
-            orders.push_back(Command::Cancel(self.id, id, why.as_str()));
+            orders.push_back(Command::Cancel { worker: self.id, job: id, why: why.as_str() });
         }
     }
 
@@ -238,7 +244,7 @@ impl Slot {
     /// What is to be said at the end, if it does not die.
     pub(super) fn left_alive(&self) -> Option<Command> {
         let jobs = self.jobs.iter().map(|running| running.job.id.clone()).collect();
-        Some(Command::LeftAlive(self.id, self.life.stuck.clone()?, jobs))
+        Some(Command::LeftAlive { worker: self.id, cause: self.life.stuck.clone()?, jobs })
     }
 
     /// When all of it must be dead, unless its leases are renewed.

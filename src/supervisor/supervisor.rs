@@ -110,11 +110,11 @@ impl Supervisor {
             Event::Ready(worker) => self.on_ready(now, worker),
             Event::Exited { worker, exit, followed } => self.on_exited(now, worker, &exit, followed),
             Event::Stuck(worker, cause) => self.on_stuck(now, worker, cause),
-            Event::Finished(worker, job, fence, outcome) => {
+            Event::Finished { worker, job, fence, outcome } => {
                 self.on_finished(now, worker, (&job, fence), outcome);
             }
             Event::Faulty(worker, how) => self.on_faulty(worker, how),
-            Event::Exceeded(worker, job, fence, excess) => {
+            Event::Exceeded { worker, job, fence, excess } => {
                 self.on_exceeded(now, worker, (&job, fence), excess);
             }
             Event::Outgrown(worker) => self.on_outgrown(worker),
@@ -124,8 +124,8 @@ impl Supervisor {
             Event::FetchFailed(pool) => self.on_fetch_failed(now, pool),
             Event::Renewed(lease) => self.on_renewed(now, &lease),
             Event::RenewFailed(job, fence) => self.on_renew_failed(now, &job, fence),
-            Event::Revoked(job, fence, why) => self.lose_job(now, &job, fence, why),
-            Event::Settled(job, fence, became) => self.on_settled(job, fence, became),
+            Event::Revoked { job, fence, why } => self.lose_job(now, &job, fence, why),
+            Event::Settled { job, fence, became } => self.on_settled(job, fence, became),
             Event::SettleFailed(job, fence) => self.unsettled.failed(now, job, fence, &mut self.random),
             Event::Woken => self.pools.iter_mut().for_each(Pool::woken),
             Event::Counted(counts) => {

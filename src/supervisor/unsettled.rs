@@ -100,7 +100,7 @@ impl Unsettled {
     pub(super) fn leave(&self, orders: &mut VecDeque<Command>) {
         let untold = self.waiting.values().map(|Waiting { settlement, .. }| {
             let Settlement { job, fence, verdict, .. } = settlement;
-            Command::Untold(job.clone(), *fence, verdict::word(verdict))
+            Command::VerdictUnconfirmed { job: job.clone(), fence: *fence, verdict: verdict::word(verdict) }
         });
         orders.extend(untold);
     }

@@ -99,7 +99,7 @@ impl Supervisor {
         let lost = self.early.remove(&(fetched.lease.job.clone(), fetched.lease.fence));
         if let Some(why) = lost {
             let (id, fence) = (fetched.lease.job, fetched.lease.fence);
-            return self.orders.push_back(Command::Dropped(id, fence, why.as_str()));
+            return self.orders.push_back(Command::LeaseLost { job: id, fence, why: why.as_str() });
         }
         let pool = &mut self.pools[usize::from(number)];
         let is_suspect = fetched.job.is_suspect();
@@ -180,7 +180,7 @@ impl Supervisor {
             (None, why) => self.unsettled.revoked(job, fence, why),
         };
         if dropped {
-            self.orders.push_back(Command::Dropped(job.clone(), fence, why.as_str()));
+            self.orders.push_back(Command::LeaseLost { job: job.clone(), fence, why: why.as_str() });
         } else if !self.unsettled.has(job, fence) && self.pools.iter().any(|pool| pool.intake.asked.is_some())
         {
             self.early.insert((job.clone(), fence), why);

@@ -255,7 +255,7 @@ impl Slot {
             job.ends_with_its_worker(why);
         }
         self.life.signals.push((now, signal, why));
-        orders.push_back(Command::Signal(self.id, signal, why.as_str().into()));
+        orders.push_back(Command::Signal { worker: self.id, signal, why: why.as_str().into() });
     }
 
     /// The life is over: what remains is an empty place and when it may be filled.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+pub use super::ask::Ask;
 use super::fields::Fields;
 use crate::model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
 
@@ -53,8 +54,15 @@ pub enum Report {
     Hello(Hello),
     /// A parked child waits. Carries three descriptors: its socket, its stdout, its stderr.
     Started(WorkerId, i32),
-    /// No child could be made: at which step, and the errno.
-    SpawnFailed(WorkerId, Step, i32),
+    /// No child could be made.
+    SpawnFailed {
+        /// The life that was ordered.
+        worker: WorkerId,
+        /// The step that failed.
+        step: Step,
+        /// Why it failed.
+        errno: i32,
+    },
     /// The leader has ended, is reaped, and nothing of its tree lives. If the keeper makes the next life by itself, its
     /// `Started` or `SpawnFailed` comes later.
     Exited {
@@ -99,49 +107,6 @@ pub struct Hello {
     /// How many `Stuck` follow after those: lives of an earlier supervisor of which something still lives. The end of each
     /// is told by `Left`, when it is proven.
     pub stuck: u32,
-}
-
-/// A signal that means something to the supervisor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// SIGTERM: drain, then stop.
-    Terminate,
-    /// SIGINT: drain first, sooner at each repetition.
-    Interrupt,
-    /// SIGQUIT: stop without draining.
-    Quit,
-    /// SIGHUP: read the settings again.
-    Hangup,
-    /// SIGUSR1: open the log files again.
-    Reopen,
-    /// SIGUSR2: take no more jobs.
-    Pause,
-    /// SIGCONT: take jobs again.
-    Resume,
-    /// SIGTTIN: one worker more in each pool.
-    Grow,
-    /// SIGTTOU: one less.
-    Shrink,
-}
-
-impl Ask {
-    /// All of them, at their number.
-    pub const ALL: [Ask; 9] = [
-        Ask::Terminate,
-        Ask::Interrupt,
-        Ask::Quit,
-        Ask::Hangup,
-        Ask::Reopen,
-        Ask::Pause,
-        Ask::Resume,
-        Ask::Grow,
-        Ask::Shrink,
-    ];
-
-    /// Whether it is an order to end.
-    pub fn ends(self) -> bool {
-        matches!(self, Ask::Terminate | Ask::Interrupt | Ask::Quit)
-    }
 }
 
 /// The steps of making a child, for `SpawnFailed`.
@@ -287,7 +252,7 @@ impl Report {
                 head(packet, 66, *worker);
                 packet.extend_from_slice(&pid.to_le_bytes());
             }
-            Report::SpawnFailed(worker, step, errno) => {
+            Report::SpawnFailed { worker, step, errno } => {
                 head(packet, 67, *worker);
                 packet.push(*step as u8);
                 packet.extend_from_slice(&errno.to_le_bytes());
@@ -338,7 +303,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
             let worker = fields.worker()?;
             let step = *[Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]
                 .get(usize::from(fields.u8()?))?;
-            Report::SpawnFailed(worker, step, fields.i32()?)
+            Report::SpawnFailed { worker, step, errno: fields.i32()? }
         }
         68 => Report::Exited {
             worker: fields.worker()?,

@@ -1,5 +1,6 @@
 //! Frames: bytes in, values out. No I/O here.
 
+mod ask;
 mod fields;
 pub mod keeper;
 pub mod program;

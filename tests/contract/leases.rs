@@ -37,7 +37,10 @@ async fn a_running_job_is_canceled_when_it_settles(scene: Scene) {
     let a = scene.take().await.unwrap();
     assert_eq!(scene.next_notice().await, Notice::Wake);
     assert_eq!(scene.cancel("a".into()).await, Ok(JobState::Canceling));
-    assert_eq!(scene.next_notice().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::Canceled));
+    assert_eq!(
+        scene.next_notice().await,
+        Notice::Revoked { job: "a".into(), fence: a.lease.fence, why: Revocation::Canceled }
+    );
     assert_eq!(scene.say(&a, retry_after(Duration::from_secs(1))).await, Settling::Settled(scene.stopped()));
     assert_eq!(scene.state(&"a".into()).await, scene.stopped());
 }
@@ -96,7 +99,10 @@ async fn a_lease_that_ran_out_is_lost(scene: Scene) {
     scene.clock.forward(LEASE + GRACE);
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
-    assert_eq!(scene.revoked().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::LockLost));
+    assert_eq!(
+        scene.revoked().await,
+        Notice::Revoked { job: "a".into(), fence: a.lease.fence, why: Revocation::LockLost }
+    );
     assert_eq!(
         scene.renew(vec![a.lease.clone()], LEASE).await.unwrap(),
         [Renewal::Lost(Revocation::LockLost)]

@@ -117,7 +117,7 @@ async fn a_lease_that_ran_out_keeps_others_away_for_its_grace(scene: Scene) {
     assert_eq!(scene.next_notice().await, Notice::Wake);
     scene.clock.forward(LEASE);
     assert!(scene.take().await.is_none());
-    let lost = Notice::Revoked("a".into(), a.lease.fence, Revocation::LockLost);
+    let lost = Notice::Revoked { job: "a".into(), fence: a.lease.fence, why: Revocation::LockLost };
     // One put may wake several times; nothing else may come before.
     let notice = loop {
         match scene.next_notice().await {
@@ -149,7 +149,7 @@ async fn a_renewal_in_its_grace_gives_a_lease_back(scene: Scene) {
     // And a cancel is told again.
     scene.cancel("a".into()).await.unwrap();
     let told = async || loop {
-        if let Notice::Revoked(_, _, Revocation::Canceled) = scene.next_notice().await {
+        if let Notice::Revoked { why: Revocation::Canceled, .. } = scene.next_notice().await {
             return;
         }
     };

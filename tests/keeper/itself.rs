@@ -41,7 +41,10 @@ fn a_fork_that_fails_is_reported_and_the_keeper_lives() {
             return keeper.shutdown(0);
         };
         keeper.order(&[Order::Spawn(worker(1, 1))]);
-        assert_eq!(keeper.report().0, Report::SpawnFailed(worker(1, 1), Step::Fork, libc::EAGAIN));
+        assert_eq!(
+            keeper.report().0,
+            Report::SpawnFailed { worker: worker(1, 1), step: Step::Fork, errno: libc::EAGAIN }
+        );
         limit.set(100);
         let parked = keeper.park(worker(1, 1));
         assert!(lives(parked.pid));
@@ -57,7 +60,7 @@ fn running_out_of_descriptors_is_reported_and_the_keeper_lives() {
         keeper.order(&[Order::Spawn(worker(1, generation))]);
         match keeper.report() {
             (Report::Started(id, _), fds) => started.push((id, fds)),
-            (Report::SpawnFailed(_, _, errno), _) if errno == libc::EMFILE => failed += 1,
+            (Report::SpawnFailed { errno, .. }, _) if errno == libc::EMFILE => failed += 1,
             other => panic!("{other:?}"),
         }
     }
@@ -198,7 +201,7 @@ fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
                 assert_eq!(exit.status, KILLED, "{id}");
                 exited += 1;
             }
-            Report::SpawnFailed(..) => panic!("a spawn failed"),
+            Report::SpawnFailed { .. } => panic!("a spawn failed"),
             other => panic!("{other:?}"),
         }
     }

@@ -181,7 +181,7 @@ fn slots_are_independent(mut keeper: Keeper) {
     assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
     assert!(lives(second.pid));
     keeper.order(&[Order::Forget(worker(1, 1)), Order::Forget(worker(2, 2)), Order::Spawn(worker(2, 2))]);
-    assert!(matches!(keeper.report().0, Report::SpawnFailed(_, Step::Fork, libc::EEXIST)));
+    assert!(matches!(keeper.report().0, Report::SpawnFailed { step: Step::Fork, errno: libc::EEXIST, .. }));
     let again = keeper.park(worker(1, 3));
     assert!(lives(second.pid) && lives(again.pid));
     keeper.shutdown(0);

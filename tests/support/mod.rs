@@ -257,7 +257,7 @@ impl Keeper {
     /// Where and by which errno no life could be made.
     pub fn failed(&mut self, worker: WorkerId) -> (Step, i32) {
         let fits = |report: &Report| match report {
-            Report::SpawnFailed(id, step, errno) if *id == worker => Some((*step, *errno)),
+            Report::SpawnFailed { worker: id, step, errno } if *id == worker => Some((*step, *errno)),
             _ => None,
         };
         self.expect(fits).0

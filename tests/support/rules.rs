@@ -89,8 +89,8 @@ impl World {
                     self.checks.leases.entry((lease.job.clone(), lease.fence)).or_insert(lease.expires_at);
                 *known = lease.expires_at.max(*known);
             }
-            Event::Revoked(job, fence, why) => self.watch_revoked((job.clone(), *fence), *why),
-            Event::Settled(job, fence, _) => {
+            Event::Revoked { job, fence, why } => self.watch_revoked((job.clone(), *fence), *why),
+            Event::Settled { job, fence, .. } => {
                 self.checks.untold.remove(&(job.clone(), *fence));
                 self.checks.telling.remove(&(job.clone(), *fence));
                 self.checks.settled.insert((job.clone(), *fence));
@@ -108,7 +108,7 @@ impl World {
             Event::Stuck(worker, _) => {
                 self.checks.stuck.insert(*worker);
             }
-            Event::Exceeded(worker, job, fence, _) => {
+            Event::Exceeded { worker, job, fence, .. } => {
                 let key = (job.clone(), *fence);
                 if self.checks.assigned.get(&key) == Some(worker) {
                     self.doom(&key);
@@ -118,7 +118,7 @@ impl World {
             Event::Ready(_)
             | Event::Spawned(_)
             | Event::Faulty(..)
-            | Event::Finished(..)
+            | Event::Finished { .. }
             | Event::Woken
             | Event::Counted(_)
             | Event::Idle(_) => {}
@@ -184,24 +184,24 @@ impl World {
                 assert!(self.checks.asking.insert(*pool), "asks twice at once whether jobs wait");
                 assert!(!self.checks.stopped, "asks for more jobs after the stop");
             }
-            Command::Assign(worker, job, ..) => self.watch_assign(*worker, job),
-            Command::Cancel(worker, job, _) => {
+            Command::Assign { worker, job, .. } => self.watch_assign(*worker, job),
+            Command::Cancel { worker, job, .. } => {
                 assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
             }
-            Command::Signal(worker, _, why) if why == "self_fenced" && self.carries_on(*worker) => {
+            Command::Signal { worker, why, .. } if why == "self_fenced" && self.carries_on(*worker) => {
                 panic!("ends {worker} at the end of its leases, though it is to carry on");
             }
             Command::KillAt(worker, Some(_)) if self.carries_on(*worker) => {
                 panic!("arms {worker}, which is to carry on")
             }
-            Command::Signal(worker, Signal::Term, why) => {
+            Command::Signal { worker, signal: Signal::Term, why } => {
                 assert!(!self.checks.killed.contains(worker), "TERM after KILL: {worker}");
                 assert!(self.checks.termed.insert(*worker), "TERM twice: {worker}");
                 if why == "idle" {
                     self.watch_shrink(*worker);
                 }
             }
-            Command::Signal(worker, Signal::Kill, _) => {
+            Command::Signal { worker, signal: Signal::Kill, .. } => {
                 assert!(self.checks.killed.insert(*worker), "KILL twice: {worker}");
             }
             Command::KillAt(worker, _) => assert!(self.checks.known.contains(worker), "arms {worker}"),
@@ -215,16 +215,16 @@ impl World {
                 self.watch_settle(settlement.job.clone(), settlement.fence, &settlement.verdict);
             }
             Command::AskIdle(..) => assert!(self.settings.burst, "asks without being in a burst"),
-            Command::Dropped(job, fence, _) => _ = self.checks.untold.remove(&(job.clone(), *fence)),
+            Command::LeaseLost { job, fence, .. } => _ = self.checks.untold.remove(&(job.clone(), *fence)),
             Command::Equip(..) | Command::Died { .. } => {}
-            Command::Untold(job, fence, _) => {
+            Command::VerdictUnconfirmed { job, fence, .. } => {
                 assert!(
                     self.checks.untold.remove(&(job.clone(), *fence)),
                     "leaves {job} untold, which it is not"
                 );
             }
             Command::GiveUp(why) => assert!(self.settings.burst, "gives up, and is no burst: {why:?}"),
-            Command::LeftAlive(worker, ..) => {
+            Command::LeftAlive { worker, .. } => {
                 assert!(self.checks.stuck.contains(worker), "leaves {worker} alive, which can die");
             }
             Command::Exit => self.watch_exit(),
@@ -444,9 +444,9 @@ pub fn word(command: &Command) -> String {
     match command {
         Command::Spawn(_) => "spawn".into(),
         Command::Fork(..) => "fork".into(),
-        Command::Assign(..) => "assign".into(),
-        Command::Cancel(..) => "cancel".into(),
-        Command::Signal(_, _, why) => format!("signal {why}"),
+        Command::Assign { .. } => "assign".into(),
+        Command::Cancel { .. } => "cancel".into(),
+        Command::Signal { why, .. } => format!("signal {why}"),
         Command::KillAt(..) => "kill at".into(),
         Command::Follow(..) => "follow".into(),
         Command::Fetch { .. } => "fetch".into(),
@@ -455,9 +455,9 @@ pub fn word(command: &Command) -> String {
         Command::AskIdle(..) => "ask idle".into(),
         Command::GiveUp(why) => format!("give up {why:?}"),
         Command::AskWaiting(..) => "ask waiting".into(),
-        Command::Dropped(..) => "drop".into(),
-        Command::Untold(..) => "untold".into(),
-        Command::LeftAlive(..) => "left alive".into(),
+        Command::LeaseLost { .. } => "drop".into(),
+        Command::VerdictUnconfirmed { .. } => "untold".into(),
+        Command::LeftAlive { .. } => "left alive".into(),
         Command::Equip(..) => "equip".into(),
         Command::Died { .. } => "died".into(),
         Command::Exit => "exit".into(),

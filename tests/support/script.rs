@@ -121,7 +121,8 @@ pub fn event(now: Instant, words: &str) -> Event {
     let words: Vec<&str> = words.split_whitespace().collect();
     let worker = || worker(words[1]);
     let lease = |at: usize| key(words[at]);
-    let outcome = |outcome| Event::Finished(worker(), key(words[2]).0, key(words[2]).1, outcome);
+    let outcome =
+        |outcome| Event::Finished { worker: worker(), job: key(words[2]).0, fence: key(words[2]).1, outcome };
     match words[0] {
         "spawned" => Event::Spawned(worker()),
         "spawn_failed" => Event::SpawnFailed(worker(), "no memory".into()),
@@ -150,12 +151,17 @@ pub fn event(now: Instant, words: &str) -> Event {
             Event::Renewed(Lease { job, fence, expires_at: now + Duration::from_secs(seconds) })
         }
         "renew_failed" => Event::RenewFailed(lease(1).0, lease(1).1),
-        "revoked" => Event::Revoked(lease(1).0, lease(1).1, revocation(words[2])),
-        "settled" => Event::Settled(lease(1).0, lease(1).1, Some(JobState::Complete)),
-        "not_ours" => Event::Settled(lease(1).0, lease(1).1, None),
+        "revoked" => Event::Revoked { job: lease(1).0, fence: lease(1).1, why: revocation(words[2]) },
+        "settled" => Event::Settled { job: lease(1).0, fence: lease(1).1, became: Some(JobState::Complete) },
+        "not_ours" => Event::Settled { job: lease(1).0, fence: lease(1).1, became: None },
         "settle_failed" => Event::SettleFailed(lease(1).0, lease(1).1),
         "faulty" => Event::Faulty(worker(), "unknown frame 'dome'".into()),
-        "exceeded" => Event::Exceeded(worker(), key(words[2]).0, key(words[2]).1, excess(words[3])),
+        "exceeded" => Event::Exceeded {
+            worker: worker(),
+            job: key(words[2]).0,
+            fence: key(words[2]).1,
+            excess: excess(words[3]),
+        },
         "outgrown" => Event::Outgrown(worker()),
         "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
         "waiting" => Event::Waiting(0, words[1] == "yes"),
@@ -280,10 +286,10 @@ pub fn command_text(command: &Command) -> String {
         Command::Spawn(worker) => format!("spawn {worker}"),
         Command::Fork(worker, template) => format!("fork {worker} from {template}"),
         Command::AskWaiting(..) => "ask whether jobs wait".into(),
-        Command::Assign(worker, job, ..) => format!("assign {worker} {}", job.id),
-        Command::Cancel(worker, job, why) => format!("cancel {worker} {job} ({why})"),
-        Command::Signal(worker, Signal::Term, why) => format!("term {worker} ({why})"),
-        Command::Signal(worker, Signal::Kill, why) => format!("kill {worker} ({why})"),
+        Command::Assign { worker, job, .. } => format!("assign {worker} {}", job.id),
+        Command::Cancel { worker, job, why } => format!("cancel {worker} {job} ({why})"),
+        Command::Signal { worker, signal: Signal::Term, why } => format!("term {worker} ({why})"),
+        Command::Signal { worker, signal: Signal::Kill, why } => format!("kill {worker} ({why})"),
         Command::KillAt(worker, Some(at)) => format!("kill_at {worker} {}", short(at.since(Instant(0)))),
         Command::Follow(worker, ..) => format!("follow {worker}"),
         Command::KillAt(worker, None) => format!("kill_at {worker} never"),
@@ -308,9 +314,11 @@ pub fn command_text(command: &Command) -> String {
             format!("ask whether idle{}", but.collect::<String>())
         }
         Command::GiveUp(why) => format!("give up {why:?}"),
-        Command::Dropped(job, fence, why) => format!("drop {} ({why})", name(job, *fence)),
-        Command::Untold(job, fence, verdict) => format!("untold {} {verdict}", name(job, *fence)),
-        Command::LeftAlive(worker, _, jobs) => {
+        Command::LeaseLost { job, fence, why } => format!("drop {} ({why})", name(job, *fence)),
+        Command::VerdictUnconfirmed { job, fence, verdict } => {
+            format!("untold {} {verdict}", name(job, *fence))
+        }
+        Command::LeftAlive { worker, jobs, .. } => {
             let jobs: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
             format!("left alive {worker} {}", jobs.join(" "))
         }

@@ -93,7 +93,14 @@ pub enum Notice {
     /// Jobs may be waiting.
     Wake,
     /// A lease of ours is lost.
-    Revoked(JobId, Fence, Revocation),
+    Revoked {
+        /// The job that is lost.
+        job: JobId,
+        /// The number of the lost lease.
+        fence: Fence,
+        /// How it was lost.
+        why: Revocation,
+    },
 }
 
 /// How a broker is.

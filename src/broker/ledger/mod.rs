@@ -187,8 +187,8 @@ impl Ledger {
     pub async fn next_notice(&self) -> Notice {
         loop {
             match self.store.next_notice().await {
-                Notice::Revoked(_, _, Revocation::LockLost) => {}
-                notice @ (Notice::Wake | Notice::Revoked(..)) => return notice,
+                Notice::Revoked { why: Revocation::LockLost, .. } => {}
+                notice @ (Notice::Wake | Notice::Revoked { .. }) => return notice,
             }
         }
     }

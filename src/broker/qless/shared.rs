@@ -190,7 +190,7 @@ impl Shared {
         if why != Revocation::Canceled {
             self.holds.ended(&job, fence);
         }
-        self.notices.push(Notice::Revoked(job, fence, why));
+        self.notices.push(Notice::Revoked { job, fence, why });
     }
 
     /// Asks about all holds.

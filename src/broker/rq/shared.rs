@@ -148,7 +148,7 @@ impl Shared {
             }
         }
         for (job, fence) in found {
-            self.notices.push(Notice::Revoked(job, fence, Revocation::Canceled));
+            self.notices.push(Notice::Revoked { job, fence, why: Revocation::Canceled });
         }
         count
     }

@@ -253,7 +253,7 @@ impl Store {
                 if why == Revocation::LockLost {
                     self.leases.remove(&id);
                 }
-                self.notices.push(Notice::Revoked(id, fence, why));
+                self.notices.push(Notice::Revoked { job: id, fence, why });
             }
         }
         self.leases.extend(effects.granted);

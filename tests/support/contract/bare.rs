@@ -184,7 +184,7 @@ impl Source for Bare {
             over
         };
         for lease in over {
-            let lost = Notice::Revoked(lease.job, lease.fence, Revocation::LockLost);
+            let lost = Notice::Revoked { job: lease.job, fence: lease.fence, why: Revocation::LockLost };
             self.lost.0.send(lost).expect("it is there as long as the broker");
         }
         let runs = |adopted| match adopted {

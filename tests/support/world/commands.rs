@@ -11,28 +11,31 @@ impl World {
                 Command::Spawn(worker) => self.spawn(worker),
                 Command::Fork(worker, template) => self.fork(worker, template),
                 Command::AskWaiting(pool, queues) => self.soon(100, Happening::AskWaiting(pool, queues)),
-                Command::Assign(worker, job, fence, ..) => self.assign(worker, &job, fence),
-                Command::Cancel(worker, job, _) => {
+                Command::Assign { worker, job, fence, .. } => self.assign(worker, &job, fence),
+                Command::Cancel { worker, job, .. } => {
                     if !self.unlucky(30) {
-                        self.soon(3_000, Happening::Ends(worker, job, complete()));
+                        self.soon(3_000, Happening::Ends { worker, job, outcome: complete() });
                     }
                 }
-                Command::Signal(worker, signal, _) => self.signal(worker, signal),
+                Command::Signal { worker, signal, .. } => self.signal(worker, signal),
                 Command::KillAt(worker, at) => self.kill_at(worker, at),
                 Command::Follow(worker, follow) => {
                     if let Some(process) = self.workers.get_mut(&worker) {
                         process.follow = Some(follow);
                     }
                 }
-                Command::Dropped(..) | Command::Untold(..) | Command::LeftAlive(..) | Command::GiveUp(_) => {}
+                Command::LeaseLost { .. }
+                | Command::VerdictUnconfirmed { .. }
+                | Command::LeftAlive { .. }
+                | Command::GiveUp(_) => {}
                 Command::Died { .. } => {}
                 Command::Fetch { pool, queues, take, workers, .. } => {
-                    self.soon(200, Happening::Fetch(pool, queues, take, workers.len()));
+                    self.soon(200, Happening::Fetch { pool, queues, take, most: workers.len() });
                 }
                 Command::Renew(leases) => leases.into_iter().for_each(|lease| self.renew(lease)),
                 Command::Settle(settlement) => {
                     let Settlement { job, fence, verdict, crashed, .. } = settlement;
-                    self.soon(300, Happening::Settle(job, fence, verdict, crashed));
+                    self.soon(300, Happening::Settle { job, fence, verdict, crashed });
                 }
                 Command::AskIdle(..) => {
                     if self.jobs.values().all(|job| job.over) {
@@ -87,7 +90,10 @@ impl World {
         }
         if self.unlucky(10) {
             let excess = self.some_excess();
-            self.soon(10_000, Happening::Tell(Event::Exceeded(worker, job.id.clone(), fence, excess)));
+            self.soon(
+                10_000,
+                Happening::Tell(Event::Exceeded { worker, job: job.id.clone(), fence, excess }),
+            );
         }
         if self.unlucky(25) {
             return;
@@ -100,7 +106,7 @@ impl World {
             false => complete(),
         };
         let longest = if self.dice.below(10) == 0 { 100_000 } else { 5_000 };
-        self.soon(self.longest.unwrap_or(longest), Happening::Ends(worker, job.id.clone(), outcome));
+        self.soon(self.longest.unwrap_or(longest), Happening::Ends { worker, job: job.id.clone(), outcome });
     }
 
     pub fn some_excess(&mut self) -> Excess {
@@ -166,7 +172,7 @@ impl World {
                 self.soon(300, Happening::Tell(Event::Renewed(Lease { job, fence, expires_at })));
             }
             false => {
-                let refused = Event::Revoked(job, fence, Revocation::RenewRefused);
+                let refused = Event::Revoked { job, fence, why: Revocation::RenewRefused };
                 self.soon(300, Happening::Tell(refused));
             }
         }

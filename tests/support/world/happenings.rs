@@ -9,13 +9,13 @@ impl World {
             Happening::Born(worker) => self.born(worker),
             Happening::Dies(worker, status) => self.dies(worker, status),
             Happening::Proven(worker, status) => self.proven(worker, status),
-            Happening::Ends(worker, job, outcome) => self.ends(worker, job, outcome),
+            Happening::Ends { worker, job, outcome } => self.ends(worker, job, outcome),
             Happening::SelfFence(worker, at) => {
                 if self.workers.get(&worker).is_some_and(|process| process.kill_at == Some(at)) {
                     self.dies(worker, KILLED);
                 }
             }
-            Happening::Revoke(job, fence, why) => {
+            Happening::Revoke { job, fence, why } => {
                 if let Some(work) = self.jobs.get_mut(&job)
                     && work.fence == fence.0
                     && work.leased
@@ -24,16 +24,16 @@ impl World {
                     work.canceling |= why == Revocation::Canceled;
                     work.leased = work.canceling;
                     work.waiting = !work.canceling;
-                    self.tell(Event::Revoked(job, fence, why));
+                    self.tell(Event::Revoked { job, fence, why });
                     self.tell(Event::Woken);
                 }
             }
-            Happening::Fetch(pool, queues, take, most) => self.fetch(pool, queues, take, most),
+            Happening::Fetch { pool, queues, take, most } => self.fetch(pool, queues, take, most),
             Happening::AskWaiting(pool, queues) => {
                 let waiting = self.jobs.values().any(|work| work.waiting && queues.contains(&work.queue));
                 self.tell(Event::Waiting(pool, waiting));
             }
-            Happening::Settle(job, fence, verdict, crashed) => self.settle(job, fence, &verdict, crashed),
+            Happening::Settle { job, fence, verdict, crashed } => self.settle(job, fence, &verdict, crashed),
             Happening::Due(job) => {
                 let work = self.jobs.get_mut(&job).unwrap();
                 if !work.over && !work.leased {
@@ -127,14 +127,14 @@ impl World {
         let there = self.workers.get_mut(&worker).and_then(|process| process.jobs.remove(&job));
         if let Some(fence) = there {
             self.checks.doomed.remove(&(worker, job.clone()));
-            self.tell(Event::Finished(worker, job, fence, outcome));
+            self.tell(Event::Finished { worker, job, fence, outcome });
             if self.pool(worker).jobs_per_life == Some(1) && !self.unlucky(5) {
                 self.soon(500, Happening::Dies(worker, ExitStatus::Code(0)));
             }
         } else if self.dice.below(2) == 0 && self.supervisor_forgot(worker) {
             // A word that was on its way when the worker died.
             let fence = Fence(self.jobs[&job].fence);
-            self.tell(Event::Finished(worker, job, fence, outcome));
+            self.tell(Event::Finished { worker, job, fence, outcome });
         }
     }
 
@@ -176,7 +176,7 @@ impl World {
             [Revocation::LockLost, Revocation::Canceled, Revocation::Moved, Revocation::RenewRefused];
         if self.unlucky(30) {
             let why = reasons[self.dice.below(4) as usize];
-            self.soon(15_000, Happening::Revoke(job.clone(), fence, why));
+            self.soon(15_000, Happening::Revoke { job: job.clone(), fence, why });
         }
     }
 
@@ -210,7 +210,11 @@ impl World {
             }
         }
         if !self.unlucky(5) {
-            return self.tell(Event::Settled(id, fence, is_ours.then_some(JobState::Complete)));
+            return self.tell(Event::Settled {
+                job: id,
+                fence,
+                became: is_ours.then_some(JobState::Complete),
+            });
         }
         // It is durable, but the answer got lost.
         self.tell(Event::SettleFailed(id, fence));

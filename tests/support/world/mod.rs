@@ -64,17 +64,17 @@ pub enum Happening {
     /// The last of what does not die is dead.
     Proven(WorkerId, ExitStatus),
     /// The worker ends a job.
-    Ends(WorkerId, JobId, Outcome),
+    Ends { worker: WorkerId, job: JobId, outcome: Outcome },
     /// The keeper kills by itself, unless it has been told another time.
     SelfFence(WorkerId, Instant),
     /// The broker takes a right away.
-    Revoke(JobId, Fence, Revocation),
+    Revoke { job: JobId, fence: Fence, why: Revocation },
     /// The broker is asked for jobs.
-    Fetch(u16, Vec<QueueName>, Take, usize),
+    Fetch { pool: u16, queues: Vec<QueueName>, take: Take, most: usize },
     /// The broker is asked whether jobs wait.
     AskWaiting(u16, Vec<QueueName>),
     /// The broker is told.
-    Settle(JobId, Fence, Verdict, bool),
+    Settle { job: JobId, fence: Fence, verdict: Verdict, crashed: bool },
     /// The broker gives back what was delayed.
     Due(JobId),
 }
@@ -313,7 +313,7 @@ impl World {
         let inbox = std::mem::take(&mut self.inbox);
         // All at once, as when much has happened while it looked away. (A job that is fetched and lost at once is assigned
         // and ended: the rules could not tell that from one that is assigned too late.)
-        let loses = inbox.iter().any(|event| matches!(event, Event::Revoked(..)));
+        let loses = inbox.iter().any(|event| matches!(event, Event::Revoked { .. }));
         if !loses && self.unlucky(50) {
             inbox.iter().for_each(|event| self.announce(event));
             self.supervisor.handle_all(self.now, inbox);
@@ -390,7 +390,7 @@ impl World {
         self.watch_event(event);
         // Facts may be told twice, now or much later, but for answers that carry something new.
         let told_once =
-            matches!(event, Event::Fetched(..) | Event::Idle(_) | Event::Finished(..) | Event::Knows(..));
+            matches!(event, Event::Fetched(..) | Event::Idle(_) | Event::Finished { .. } | Event::Knows(..));
         if !told_once && self.unlucky(3) {
             self.soon(60_000, Happening::Tell(event.clone()));
         }

@@ -64,7 +64,14 @@ impl World {
                 self.checks.asked.insert(key, self.now);
                 self.jobs.insert(job.id.clone(), Work::left());
                 if self.unlucky(30) {
-                    self.soon(60_000, Happening::Revoke(job.id.clone(), lease.fence, Revocation::Canceled));
+                    self.soon(
+                        60_000,
+                        Happening::Revoke {
+                            job: job.id.clone(),
+                            fence: lease.fence,
+                            why: Revocation::Canceled,
+                        },
+                    );
                 }
             }
             self.workers.insert(worker, process);
@@ -91,7 +98,7 @@ impl World {
         if let Some((job, outcome)) = process.last_word.take()
             && let Some(fence) = process.jobs.remove(&job)
         {
-            self.tell(Event::Finished(worker, job, fence, outcome));
+            self.tell(Event::Finished { worker, job, fence, outcome });
         }
         self.ended(worker, status);
     }
@@ -110,7 +117,7 @@ impl World {
     }
 
     pub fn check_signal(&self, command: &Command) {
-        if let Command::Signal(worker, ..) = command {
+        if let Command::Signal { worker, .. } = command {
             assert!(!self.checks.stuck.contains(worker), "signals {worker}, which does not die");
         }
     }
