@@ -2,6 +2,7 @@
 
 mod change;
 mod check;
+mod groups;
 pub(super) mod job;
 pub(super) mod many;
 pub(super) mod mistyped;
@@ -49,12 +50,17 @@ use crate::failure::exit;
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]
-#[command(name = "taskvisor", version, after_help = exit::HELP, max_term_width = 100, subcommand_required = true)]
+#[command(name = "taskvisor", version, after_help = exit::HELP, help_template = groups::template(&commands()), max_term_width = 100, subcommand_required = true)]
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The program with its commands alone.
+fn commands() -> clap::Command {
+    Command::augment_subcommands(clap::Command::new("taskvisor"))
 }
 
 /// What every command takes.
@@ -269,6 +275,17 @@ mod tests {
     fn the_grammar_is_sound() {
         use clap::CommandFactory;
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let commands = commands();
+        let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut shown: Vec<&str> = shown.map(clap::Command::get_name).chain(["help"]).collect();
+        let mut listed = groups::listed();
+        shown.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, shown);
     }
 
     #[test]
