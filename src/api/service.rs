@@ -112,11 +112,11 @@ pub struct Changed {
     /// Of which pool, if of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// Its name, e.g. `recycle.jobs`.
+    /// The name of the setting, e.g. `recycle.jobs`.
     pub setting: String,
-    /// What it was, as in the file of settings; a secret is `hidden`.
+    /// The value before, as in the file of settings; a secret is `hidden`.
     pub from: String,
-    /// What it is to be.
+    /// The value after the reload, written the same way.
     pub to: String,
 }
 

@@ -10,7 +10,7 @@ use tracing_subscriber::layer::Context;
 use super::own::OwnLog;
 use super::rank::Rank;
 
-/// Where the journal listens.
+/// The socket of systemd's journal.
 pub const JOURNAL: &str = "/run/systemd/journal/socket";
 
 /// A longer value is cut, so that an entry always fits into a datagram (about 208 KiB).

@@ -15,7 +15,7 @@ pub struct Presence {
     pub started: Instant,
     /// How far its stop has come.
     pub stopping: Option<Stop>,
-    /// Its pools, in numbers.
+    /// The pools of the supervisor, in numbers.
     pub pools: Vec<PoolSign>,
 }
 
@@ -97,7 +97,7 @@ pub struct Member {
     pub stopping: Option<Stop>,
     /// Its pools, as of its last sign of life.
     pub pools: Vec<PoolSign>,
-    /// When that was.
+    /// When that sign of life was given.
     #[serde(flatten, with = "SeenAt::<Option<Millis>>")]
     pub seen: Option<Millis>,
     /// Whether another was due since: it hangs, it is dead, or it does not reach the broker.
@@ -121,7 +121,7 @@ impl Member {
 pub struct MemberJob {
     /// The job's id.
     pub id: JobId,
-    /// What it is.
+    /// The class of the job.
     pub class: Class,
     /// Since when it runs.
     #[serde(flatten, with = "StartedAt::<Option<Millis>>")]

@@ -31,7 +31,7 @@ pub enum Happened {
     Retried {
         /// Who did it, e.g. `uid 1000`.
         by: String,
-        /// What it had become before.
+        /// Its state before.
         from: JobState,
     },
     /// Somebody changed something about it.
@@ -97,7 +97,7 @@ pub struct Attempt {
     /// When its lease was last extended.
     #[serde(flatten, with = "RenewedAt::<Option<Millis>>")]
     pub renewed_at: Option<Millis>,
-    /// What the job became.
+    /// The state of the job after it.
     pub state: JobState,
     /// When it is tried again, if it waits for that.
     #[serde(flatten, with = "DueAt::<Option<Millis>>")]

@@ -12,9 +12,9 @@ pub struct Job {
     pub id: JobId,
     /// The queue it was fetched from.
     pub queue: QueueName,
-    /// What it is.
+    /// The class of the job, which says what code runs it.
     pub class: Class,
-    /// What it carries.
+    /// The program to run, or the data for a worker.
     pub payload: Payload,
     /// Higher runs first.
     pub priority: i32,
@@ -37,9 +37,9 @@ pub struct Job {
 /// Our right to run a job, until `expires_at`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Of which job.
+    /// The id of the job.
     pub job: JobId,
-    /// The number that proves the lease.
+    /// The number of the lease, which proves it.
     pub fence: Fence,
     /// End of the right, on our clock, counted from the moment the request was *sent*.
     pub expires_at: Instant,

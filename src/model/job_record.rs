@@ -15,16 +15,16 @@ use super::{
 pub struct JobRecord {
     /// The job's id.
     pub id: JobId,
-    /// Where it is or was.
+    /// The queue it is or was in.
     pub queue: QueueName,
-    /// What it is.
+    /// The class of the job, which says what code runs it.
     pub class: Class,
-    /// What it carries. Left out (`None`) in lists.
+    /// The program to run, or the data for a worker. Left out (`None`) in lists.
     pub payload: Option<Payload>,
     /// Only in lists: the command, or the class and the beginning of its data, 80 characters at most. Left out (`None`) of
     /// a payload of more than 4 KiB.
     pub title: Option<String>,
-    /// Where it is in its life.
+    /// The state of the job.
     pub state: JobState,
     /// Higher runs first.
     pub priority: i32,
@@ -60,7 +60,7 @@ pub struct JobRecord {
     pub started_at: Option<Millis>,
     /// When it ended.
     pub ended_at: Option<Millis>,
-    /// Who runs it.
+    /// The supervisor that has it, by its instance.
     pub instance: Option<Instance>,
     /// The worker of another program that has it, by the name that qless keeps.
     pub holder: Option<String>,
@@ -91,6 +91,6 @@ pub struct JobRecord {
 pub struct Need {
     /// The job's id.
     pub job: JobId,
-    /// Where it is in its life.
+    /// The state of the job.
     pub state: JobState,
 }

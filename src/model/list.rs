@@ -89,7 +89,7 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
-/// Where a list goes on.
+/// The place at which a list goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// What it counts is the broker's business.

@@ -68,12 +68,12 @@ pub enum LogFormat {
 pub enum LogLevel {
     /// Only what failed.
     Error,
-    /// And what may fail.
+    /// Warnings, too: what may fail.
     Warn,
-    /// And what happened.
+    /// Events, too: what happened.
     #[default]
     Info,
-    /// And why it happened.
+    /// Details, too: why it happened.
     Debug,
     /// Everything there is to log.
     Trace,

@@ -17,11 +17,11 @@ pub struct NewJob {
     /// A word that is this put's alone, up to 64 bytes, for a put with an id whose answer may get lost: the same put sent
     /// again, with the same token, is answered as the first time. A put of the same id with another token is another put.
     pub token: Option<String>,
-    /// Where it waits.
+    /// The queue it is put into.
     pub queue: QueueName,
-    /// What it is.
+    /// The class of the job, which says what code runs it.
     pub class: Class,
-    /// What it carries.
+    /// The program to run, or the data for a worker.
     pub payload: Payload,
     /// Higher runs first; equal in insertion order.
     pub priority: i32,
@@ -97,7 +97,7 @@ impl NewJob {
         }
     }
 
-    /// What no store could take.
+    /// What no store could take of the job, in words; `None` when all is well.
     pub fn fault(&self) -> Option<String> {
         let id = self.id.as_ref().and_then(|id| name_fault("a job's id", id.as_str()));
         let delay = (self.delay > NewJob::DELAY_MAX)

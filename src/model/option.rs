@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{QueueName, format_duration, parse_duration};
 
-/// What can be set.
+/// An option of the store, for all supervisors or for one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OptionName {
@@ -47,7 +47,7 @@ impl OptionName {
         }
     }
 
-    /// What holds unless it is set.
+    /// The value that holds until another one is set.
     pub fn default_value(self) -> OptionValue {
         const DAY: u64 = 24 * 3600;
         match self {
@@ -117,7 +117,7 @@ impl FromStr for OptionName {
     }
 }
 
-/// What an option is set to.
+/// The value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionValue {
     /// A number of things.
@@ -151,7 +151,7 @@ pub struct Options {
     pub others: BTreeMap<String, String>,
 }
 
-/// What is set, read.
+/// The values that were set, read and checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsInForce(BTreeMap<(Option<QueueName>, OptionName), OptionValue>);
 

@@ -54,11 +54,11 @@ pub fn cut(mut text: String, most: usize) -> String {
 /// What the worker said of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done; a result is JSON text.
+    /// The job is done.
     Complete {
-        /// What it gave back.
+        /// The result, as JSON text.
         result: Option<String>,
-        /// Where it goes on, if it does.
+        /// The job that follows in another queue, if one does.
         next: Option<Next>,
     },
     /// Not done; tried again while tries remain.
@@ -171,7 +171,7 @@ pub struct Settlement {
     pub job: JobId,
     /// The proof that it is ours.
     pub fence: Fence,
-    /// What to do with it.
+    /// The verdict on the job.
     pub verdict: Verdict,
     /// Whether its worker died under it: the broker adds 1 to its crashes.
     pub crashed: bool,
@@ -308,7 +308,7 @@ pub struct Forensics {
     /// Whether that process had run other jobs, too: `exit` then says what all of them took.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// What we sent it, in order.
+    /// The signals that taskvisor sent it, in order.
     #[serde(default)]
     pub signals: Vec<SignalSent>,
     /// Of a SIGKILL that we did not send: how many processes of this machine the kernel killed for want of memory while it

@@ -50,7 +50,7 @@ impl Payload {
         title.chars().take(LONGEST).collect()
     }
 
-    /// What no store could take.
+    /// What no store could take of it, in words; `None` when all is well.
     pub fn fault(&self) -> Option<String> {
         const UMASK_MAX: u32 = 0o777;
         let Payload::Exec(Exec { argv, cwd, umask, .. }) = self else { return None };

@@ -14,7 +14,7 @@ pub type Classes = BTreeMap<Class, ClassSettings>;
 /// Settings of a class: they count for jobs that bring none, and win over those of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassSettings {
-    /// What an attempt may take.
+    /// The limits of one attempt.
     pub limits: Limits,
     /// Tries after the first one.
     pub retries: Option<u32>,
@@ -141,7 +141,7 @@ pub const QUEUE_PRIORITY: u8 = 5;
 /// The highest priority of a queue; the lowest is 1.
 pub const QUEUE_PRIORITY_MAX: u8 = 100;
 
-/// What waits in a queue.
+/// The waiting jobs of a queue, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// How many jobs.
@@ -163,7 +163,7 @@ pub enum Take {
 /// How the workers of a pool are made, and what is around them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnSpec {
-    /// What its workers are.
+    /// The command of its workers, or that a job brings its own.
     pub work: Work,
     /// Variables of the supervisor's own environment that its processes see besides the usual ones; a name that ends in
     /// `*` stands for all that begin like it.

@@ -19,19 +19,19 @@ pub struct PublishedEvent {
     /// The kind of the event.
     #[serde(rename = "kind")]
     pub what: What,
-    /// To which job.
+    /// The job it happened to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
-    /// Of which queue.
+    /// The queue of the job, or the queue that an order was about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
-    /// Of which class.
+    /// The class of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// With which tags.
+    /// The tags of the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// What the job is now.
+    /// The state of the job after the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
     /// To which pool. Of an order about pools: none = to all.
@@ -88,21 +88,21 @@ pub enum What {
     Put,
     /// A supervisor took it.
     Fetched,
-    /// It is done.
+    /// The job is complete.
     Complete,
     /// It is done here, and goes on in another queue.
     Advanced,
     /// All that it needs is complete: it may run.
     Released,
-    /// It is out of tries.
+    /// The job has failed, and has no tries left.
     Failed,
-    /// It needs a person.
+    /// The job is held for a person.
     Held,
     /// An attempt is over, and it waits again.
     Again,
     /// Somebody has ended it while it runs.
     Canceling,
-    /// It is ended.
+    /// The job is canceled, and its processes are dead.
     Canceled,
     /// Somebody has put it back to waiting.
     Retried,

@@ -13,7 +13,7 @@ use super::{JobId, JobState, Millis, NewJob, Pause, Schedule};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recurring {
-    /// What it is called; its jobs are NAME-1, NAME-2 and so on.
+    /// The name of the recurring job; its jobs are NAME-1, NAME-2 and so on.
     pub name: String,
     /// When it is due.
     pub schedule: Schedule,
@@ -26,7 +26,7 @@ pub struct Recurring {
     /// So many at a time at most, when several are due.
     #[serde(default = "one")]
     pub backlog: u32,
-    /// What is put.
+    /// The job that is put at each occurrence.
     #[serde(deserialize_with = "object")]
     pub job: NewJob,
 }
@@ -39,7 +39,7 @@ fn one() -> u32 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// It is left out.
+    /// The occurrence is left out.
     #[default]
     Skip,
     /// Its job is put all the same.

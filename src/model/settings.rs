@@ -55,7 +55,7 @@ pub struct PoolSettings {
     pub jobs_at_once: u32,
     /// Jobs in one life; None = no end.
     pub jobs_per_life: Option<u64>,
-    /// Where its jobs come from.
+    /// The queues that its jobs come from, in order.
     pub queues: Vec<QueueName>,
     /// Their priorities, from 1 to 100; those that are left out have [`QUEUE_PRIORITY`].
     pub queue_priorities: BTreeMap<QueueName, u8>,

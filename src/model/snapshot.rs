@@ -24,7 +24,7 @@ pub struct Snapshot {
 pub struct Caught {
     /// How far below the leader: 0 is the leader itself.
     pub depth: u32,
-    /// Its pid, for people.
+    /// The pid of the process, for people.
     pub pid: i32,
     /// The process's name.
     pub name: String,

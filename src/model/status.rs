@@ -211,7 +211,7 @@ pub struct SlotStatus {
     pub place: SlotId,
     /// Which life; the next one while it is down.
     pub generation: u32,
-    /// Where it is in its life.
+    /// The state of the slot.
     pub state: SlotState,
     /// For how long it has been in that state.
     #[serde(with = "Seconds")]
@@ -284,7 +284,7 @@ impl SlotState {
 pub struct RunningJob {
     /// The job's id.
     pub id: JobId,
-    /// What it is; for a program its name and arguments are in `title`.
+    /// The class of the job. The name and arguments of a program are in `title`.
     pub class: Class,
     /// A short line for people, e.g. `gzip -t a.gz`.
     pub title: String,

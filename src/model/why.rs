@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::json::{Fits, MaybeSeconds, Seconds};
 use super::{Class, Fit, JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
 
-/// What is asked about.
+/// The thing that a question is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A job, by its id.

@@ -16,7 +16,7 @@ use crate::model::{Instant, Verdict, WorkerId};
 pub(super) enum Place {
     /// To this slot.
     Now(usize),
-    /// It is kept for a while.
+    /// The pool keeps it for a few milliseconds.
     Later,
     /// It goes back to the broker.
     Nowhere,

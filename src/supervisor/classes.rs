@@ -41,13 +41,13 @@ fn class<'a>(pool: &'a PoolSettings, job: &Job) -> Option<&'a ClassSettings> {
 pub(super) struct Unknown(BTreeMap<Class, BTreeSet<JobId>>);
 
 impl Unknown {
-    /// It cannot run here.
+    /// No worker of the pool knows the class of the job: the verdict on it.
     pub(super) fn refuse(&mut self, job: &Job, random: &mut Random) -> Verdict {
         self.note(job);
         verdict::unknown(job, random)
     }
 
-    /// What the word of a worker says of the class.
+    /// Learns from an outcome whether the worker knows the class.
     pub(super) fn heard(&mut self, job: &Job, outcome: &Outcome) {
         match outcome {
             Outcome::UnknownClass => self.note(job),
@@ -69,7 +69,7 @@ impl Unknown {
         }
     }
 
-    /// So these are known.
+    /// The workers know these classes.
     pub(super) fn learn(&mut self, classes: &Classes) {
         self.0.retain(|class, _| !classes.contains_key(class));
     }

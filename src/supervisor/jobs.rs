@@ -26,7 +26,7 @@ pub(super) struct Running {
     /// When it was assigned.
     pub(super) since: Instant,
     pub(super) phase: Phase,
-    /// What it may take.
+    /// The limits of the attempt.
     pub(super) limits: Limits,
     /// While it runs, its time limit; while it is canceled, when its worker is killed for it.
     pub(super) deadline: Option<Instant>,

@@ -9,7 +9,7 @@ use crate::model::{Instant, Signal, WorkerId};
 pub(super) struct Life {
     /// When it was ordered.
     pub(super) born: Instant,
-    /// Who was asked to fork it.
+    /// The template that was asked to fork it.
     pub(super) template: Option<WorkerId>,
     /// Whether it has ever taken jobs.
     pub(super) ready: bool,
@@ -31,7 +31,7 @@ pub(super) struct Life {
     pub(super) finished: u64,
     /// When the keeper will kill it by itself.
     pub(super) armed: Option<Instant>,
-    /// What it was sent.
+    /// The signals it was sent.
     pub(super) signals: Vec<(Instant, Signal, Why)>,
     /// Why it does not die.
     pub(super) stuck: Option<String>,

@@ -10,15 +10,15 @@ use crate::model::{Change, Instant, PoolSettings, Scale, Settings};
 /// What becomes of a pool when the settings change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It goes on as it is.
+    /// The pool goes on as it is.
     Keep,
     /// It goes on with the same workers.
     Adapt,
     /// It gets new workers, which come up beside the old ones.
     Replace,
-    /// It is new.
+    /// The pool is new.
     Found,
-    /// It ends its jobs and goes.
+    /// The pool ends its jobs and goes.
     End,
 }
 

@@ -10,7 +10,7 @@ use crate::model::{
 };
 
 impl Pool {
-    /// What it makes of a class.
+    /// Whether the pool takes jobs of a class.
     pub(super) fn fit_of(&self, class: Option<&Class>) -> Fit {
         let settings = &self.settings;
         match class {

@@ -8,7 +8,7 @@ use crate::model::Recycle;
 /// What began together does not end together: up to so many percent more for each life.
 const JITTER: u32 = 10;
 
-/// What a life is worn out by.
+/// The reason why a life is worn out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wear {
     /// So many jobs.

@@ -24,7 +24,7 @@ pub(in crate::model) struct JobJson {
     queue: QueueName,
     /// The name of the code that runs it; `exec` for programs.
     class: Class,
-    /// Where it is in its life.
+    /// The state of the job.
     state: JobState,
     /// Its data, if it has some and that is JSON. Not in lists; `exec` and `raw` neither.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
@@ -115,7 +115,7 @@ pub(in crate::model) struct JobJson {
     /// How far its latest attempt has come, as its worker says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
-    /// What its worker gave back.
+    /// The result of its worker.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Option<JsonText>")]
     result: Option<Box<RawValue>>,

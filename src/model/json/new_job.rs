@@ -26,7 +26,7 @@ pub(in crate::model) struct NewJobJson {
     /// again, with the same token, is answered as the first time. A put of the same id with another token is another put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token: Option<String>,
-    /// Where it waits.
+    /// The queue it is put into.
     queue: QueueName,
     /// The name of the code that runs it; `exec`, and only that, for programs.
     class: Class,

@@ -9,7 +9,7 @@ use crate::model::{JobId, JobState};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}
 
-/// What a job is now.
+/// The state of a job after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct State {
     /// The job's state.
@@ -29,7 +29,7 @@ pub struct Number {
 pub struct Each {
     /// The job's id.
     pub job: JobId,
-    /// What became of it.
+    /// Its new state, or why it was left as it was.
     #[serde(flatten)]
     pub fate: Fate,
     /// The worker of another program that ran it. It was told to end the job, and nobody knows whether it has.
@@ -41,9 +41,9 @@ pub struct Each {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It was done; this is its state now.
+    /// The request was carried out: the new state of the job.
     State(JobState),
-    /// It was left as it is.
+    /// Nothing was changed, and why.
     Refused(Refusal),
 }
 

@@ -45,7 +45,7 @@ pub struct SetData {
     pub job: JobId,
     /// The proof of the right to run it: nobody else may.
     pub fence: Fence,
-    /// What it carries from now on.
+    /// The new data of the job.
     #[serde(with = "JsonText")]
     pub data: Bytes,
 }

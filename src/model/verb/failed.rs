@@ -35,7 +35,7 @@ pub struct FailureGroup {
     pub newest: Millis,
     /// Which one that is.
     pub job: JobId,
-    /// What was said of it.
+    /// The message of its failure.
     pub message: String,
 }
 
@@ -43,7 +43,7 @@ pub struct FailureGroup {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
-    /// What to do with them.
+    /// What is done with the jobs.
     pub act: Act,
     /// In this state, one of those that jobs end in.
     pub state: JobState,

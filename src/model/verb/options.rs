@@ -21,7 +21,7 @@ pub struct OptionShown {
     pub value: String,
     /// Whether somebody has set it.
     pub is_set: bool,
-    /// What it does.
+    /// What the option does, in a sentence.
     pub does: String,
 }
 
@@ -53,7 +53,7 @@ pub struct UnsetOption {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadOptions {
-    /// What to set.
+    /// The values to set.
     pub options: Options,
     /// Whether what is not named goes back to its default.
     #[serde(default)]

@@ -25,7 +25,7 @@ pub struct Route {
     pub method: &'static str,
     /// With parameters in braces, named like the verb's fields.
     pub path: &'static str,
-    /// What it does, in a sentence.
+    /// What the verb does, in a sentence.
     pub does: &'static str,
 }
 
