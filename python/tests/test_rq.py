@@ -177,6 +177,7 @@ class Fast(RqTest):
         worker.kill(signal.SIGTERM)
         self.assertEqual(worker.done()["error"]["group"], "Interrupted")
         self.assertEqual(worker.stdout(), "")
+        self.assertRegex(worker.stderr(), "The job was here:\n(.*\n)*.*, in waits\n")
 
 
 class Fast212(Fast):

@@ -128,7 +128,8 @@ def _message(error: BaseException) -> str:
 
 def _trace(error: BaseException) -> str:
     try:
-        shown = traceback.TracebackException.from_exception(error)
+        # No file is read for a frame that is taken out.
+        shown = traceback.TracebackException.from_exception(error, lookup_lines=False)
         _strip(shown, set())
         return "".join(shown.format())
     except BaseException as second:

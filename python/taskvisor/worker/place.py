@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from itertools import dropwhile, takewhile
 
 from ..client import calling
 
@@ -26,14 +27,13 @@ LONGEST_TRACE = 128 * 1024
 def describe_place(error: BaseException, stack: traceback.StackSummary) -> str:
     """Where a job was when it was told to end: the frames of its own code, and of what that called.
 
-    What this package called is left out. Its own frames and all below them are not the job's.
+    What this package called for the job is left out, and so is what it called before it came to the job's code. The stack
+    may come without its lines: a file is read only for a frame that is shown.
     """
     calls = [index for index, entry in enumerate(stack) if entry.filename == _CALLING]
     shown = [entry for entry in stack[calls[0]:calls[-1]] if not is_ours(entry)] if calls else []
-    for entry in stack[calls[-1] + 1:] if calls else []:
-        if is_ours(entry):
-            break
-        shown.append(entry)
+    inner = dropwhile(is_ours, stack[calls[-1] + 1:] if calls else [])
+    shown += takewhile(lambda entry: not is_ours(entry), inner)
     lines = "".join(traceback.StackSummary.from_list(shown).format()) or "  outside of its own code\n"
     return f"taskvisor.worker: {type(error).__name__}: {error}. The job was here:\n{lines}"
 
@@ -46,7 +46,9 @@ def is_ours(entry: traceback.FrameSummary) -> bool:
 def report_place(error: BaseException, frame: FrameType) -> None:
     """Writes to stderr where the job is, past `sys.stderr`: the signal may have come in the middle of a print."""
     try:
-        text = describe_place(error, traceback.extract_stack(frame))
+        stack = traceback.StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)
+        stack.reverse()
+        text = describe_place(error, stack)
         os.write(2, text[-LONGEST_TRACE:].encode("utf-8", "replace"))
     except (OSError, RecursionError):
         # The job has closed its stderr, or its stack is full.
