@@ -99,14 +99,17 @@ fn idle() {
     scene.fake.forget_calls();
     let begun = Instant::now();
     wait_within(Duration::from_secs(90), "they are polled again three times", || polls() >= 36);
-    let calls: u64 = scene.fake.calls().values().sum();
-    let rate = calls as f64 / begun.elapsed().as_secs_f64();
+    let (calls, took) = (scene.fake.calls(), begun.elapsed().as_secs_f64());
+    let rate = |calls: u64| Figures::of(calls as f64 / took);
     row(
         "API calls a second at rest, 12 queues, 8 workers (kale 20 to 100)",
         "<= 0.7",
-        &Figures::of(rate),
+        &rate(calls.values().sum()),
         "/s",
     );
+    for (name, count) in calls {
+        row(&format!("of it {name}"), "", &rate(count), "/s");
+    }
 }
 
 /// From a message to its job.

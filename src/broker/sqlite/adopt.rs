@@ -26,7 +26,11 @@ const HANDLES: &str = "CREATE TABLE IF NOT EXISTS handle (
 impl Sqlite {
     /// Makes the store a ledger: a table more.
     pub(in crate::broker) async fn keep_handles(&self) -> Result<(), Error> {
-        self.run(Kind::Lease, |store| Ok(store.conn.execute_batch(HANDLES)?)).await
+        self.run(Kind::Lease, |store| {
+            store.is_ledger = true;
+            Ok(store.conn.execute_batch(HANDLES)?)
+        })
+        .await
     }
 
     /// Takes in what was given, each for the worker beside it, and answers each.
@@ -45,7 +49,7 @@ impl Sqlite {
     /// Writes down how jobs ended.
     pub(in crate::broker) async fn note_ends(&self, ends: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let now = self.now();
-        self.run(Kind::Lease, move |store| {
+        self.run(Kind::Note, move |store| {
             if store.conn.prepare_cached("SELECT 1 FROM handle LIMIT 1")?.exists([])? {
                 ends.iter().try_for_each(|end| forget_handle(store, &end.job))?;
             }

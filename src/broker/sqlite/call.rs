@@ -13,6 +13,8 @@ pub(super) enum Kind {
     Read,
     /// A transaction, but no disk: leases.
     Lease,
+    /// As [`Kind::Lease`], and may wait some milliseconds for company.
+    Note,
     /// As [`Kind::Lease`], and refused while the disk fails: no new work.
     Fetch,
     /// Answered once on disk; may wait some milliseconds for company.

@@ -79,11 +79,13 @@ fn limit(store: &mut Store, option: OptionName, now: i64) -> Result<i64, Trouble
     Ok(if kept == 0 { i64::MIN } else { now.saturating_sub(kept) })
 }
 
-/// Through all jobs, for those that are complete or canceled. Says whether this look is over.
+/// Through all jobs, for those that are complete or canceled. Of jobs that wait a ledger does not hear what became of them
+/// elsewhere: it keeps them for as long. Says whether this look is over.
 fn walk_all(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Trouble> {
     let limit = limit(store, OptionName::KeepComplete, now)?;
-    let states = [JobState::Complete, JobState::Canceled];
-    let mut all = Walk { way: "NOT INDEXED WHERE", states: &states, limit, surplus: surplus(store)? };
+    let states = [JobState::Complete, JobState::Canceled, JobState::Waiting, JobState::Delayed];
+    let states = if store.is_ledger { &states[..] } else { &states[..2] };
+    let mut all = Walk { way: "NOT INDEXED WHERE", states, limit, surplus: surplus(store)? };
     let is_over = all.go_on(store, &mut expiry.places[0])?;
     if is_over && all.surplus > 0 {
         expiry.all_again = expiry.all_again.min(now.saturating_add(ALL_SOON));
@@ -121,11 +123,12 @@ impl Walk<'_> {
                 return Ok(true);
             }
             *place = job.row;
-            let is_old = job.ended_at.is_some_and(|ended| ended <= self.limit);
-            let goes = self.states.contains(&job.state) && (is_old || self.surplus > 0);
+            let is_surplus = self.surplus > 0 && job.state.has_ended();
+            let goes = self.states.contains(&job.state) && (job.at <= self.limit || is_surplus);
             if goes && is_free(store, job.row)? {
                 remove::job(store, job.row)?;
-                (self.surplus, removed) = (self.surplus.saturating_sub(1), removed + 1);
+                self.surplus = self.surplus.saturating_sub(u64::from(job.state.has_ended()));
+                removed += 1;
             }
             if removed == REMOVED {
                 return Ok(false);
@@ -138,10 +141,11 @@ impl Walk<'_> {
     fn next(&self, store: &Store, after: i64) -> Result<Vec<Passed>, Trouble> {
         let passed = |row: &Row<'_>| {
             let state = state(row.get(1)?);
-            Ok(Passed { row: row.get(0)?, state, put_at: row.get(2)?, ended_at: row.get(3)? })
+            Ok(Passed { row: row.get(0)?, state, put_at: row.get(2)?, at: row.get(3)? })
         };
         let mut statement = store.conn.prepare_cached(&format!(
-            "SELECT id, state, put_at, ended_at FROM job {} id > ?1 ORDER BY id LIMIT {LOOKED_AT}",
+            "SELECT id, state, put_at, coalesce(ended_at, due_at, ready_at, put_at) FROM job {} id > ?1
+             ORDER BY id LIMIT {LOOKED_AT}",
             self.way
         ))?;
         let found = statement.query_map([after], passed)?;
@@ -168,7 +172,8 @@ struct Passed {
     row: i64,
     state: JobState,
     put_at: i64,
-    ended_at: Option<i64>,
+    /// When it ended, or since when it waits.
+    at: i64,
 }
 
 /// Whether nobody needs the job or follows it, and it is not what a recurring job made last.

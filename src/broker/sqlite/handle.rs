@@ -174,6 +174,7 @@ fn new_store(
         effects: Effects::default(),
         wall_ahead: None,
         serves,
+        is_ledger: false,
         next_due: None,
         queues: Default::default(),
         options: None,

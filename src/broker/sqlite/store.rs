@@ -41,6 +41,8 @@ pub(super) struct Store {
     pub(super) wall_ahead: Option<i64>,
     /// Whether to look at all.
     pub(super) serves: bool,
+    /// It has the jobs of another broker, which does not tell it how those end that run elsewhere.
+    pub(super) is_ledger: bool,
     /// When a delayed job becomes due, a lease ends or a job recurs, in store time. May be early, never late.
     pub(super) next_due: Option<i64>,
     pub(super) queues: HashMap<QueueName, Queue>,

@@ -26,7 +26,7 @@ use crate::model::Instant;
 
 /// Calls in one transaction at most.
 const BATCH_MAX: usize = 256;
-/// What nobody waits for urgently shares a sync with what comes within this time.
+/// What nobody waits for urgently shares a sync, or a transaction, with what comes within this time.
 const COMPANY: Duration = Duration::from_millis(5);
 /// After a timer's work has failed.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -65,6 +65,8 @@ pub(super) struct Broken {
 #[derive(Default)]
 struct Turn {
     calls: Vec<Box<dyn Call>>,
+    /// Somebody waits for one of the calls.
+    urgent: bool,
     timer: bool,
     bell: bool,
     stop: bool,
@@ -103,8 +105,11 @@ impl Room {
             Err(RecvTimeoutError::Timeout) => turn.timer = self.is_due(),
             Err(RecvTimeoutError::Disconnected) => turn.stop = true,
         }
+        let company = clock::now() + COMPANY;
         while turn.calls.len() < BATCH_MAX && !turn.stop {
-            let Ok(message) = self.inbox.try_recv() else { break };
+            let may_wait = !turn.urgent && !turn.calls.is_empty();
+            let patience = if may_wait { company.since(clock::now()) } else { Duration::ZERO };
+            let Ok(message) = self.inbox.recv_timeout(patience) else { break };
             self.sort(message, &mut turn);
         }
         turn
@@ -140,7 +145,10 @@ impl Room {
         match message {
             Message::Call(call) => match self.refusal(call.kind()) {
                 Some(refusal) => call.answer(Err(refusal)),
-                None => turn.calls.push(call),
+                None => {
+                    turn.urgent |= call.kind() != Kind::Note;
+                    turn.calls.push(call);
+                }
             },
             Message::Bell => {
                 turn.bell = true;
@@ -266,7 +274,7 @@ impl Room {
             load.urgent |= call.kind() == Kind::Durable;
             match call.kind() {
                 Kind::Settle | Kind::Durable => load.asked.push(Box::new(move |after| call.answer(after))),
-                Kind::Read | Kind::Lease | Kind::Fetch => call.answer(Ok(())),
+                Kind::Read | Kind::Lease | Kind::Note | Kind::Fetch => call.answer(Ok(())),
             }
         }
         match &mut self.disk {

@@ -3,6 +3,7 @@
 mod counters;
 mod expiry;
 mod failures;
+mod ledger;
 mod statistics;
 
 use std::collections::BTreeMap;

@@ -116,11 +116,14 @@ async fn statistics_outlive_the_process(mut scene: Scene) {
     let asked = Stats { queue: "q".into(), day: None };
     scene.clock.forward(Duration::from_secs(2));
     scene.put(job("x")).await;
+    // A ledger hears of a job when it is taken, and writes what was gathered with it.
+    let x = scene.take().await.unwrap();
     assert_eq!(other.tell(asked.clone(), "").await.unwrap().run.count, 10);
     // Two processes gather beside each other.
+    scene.put(job("y")).await;
     let taken = other.fetch(request(&["q"], 1)).await.unwrap();
     other.settle(vec![settlement(&taken[0].lease, complete())]).await.unwrap();
-    ended(&scene, job("y"), complete()).await;
+    scene.settle(vec![settlement(&x.lease, complete())]).await.unwrap();
     drop(other);
     scene.reopen();
     let all = stats(&scene).await;
