@@ -17,7 +17,7 @@ mod way;
 mod writer;
 
 pub use index::{Mark, Piece, Source, pieces};
-pub use lines::{JobFile, Places};
+pub use lines::Places;
 pub use output_retention::removed_until;
 pub use outputs::Outputs;
 pub use own::OwnLog;

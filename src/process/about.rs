@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Children;
 use super::plan::Role;
-use crate::model::{Bytes, JobId, Work, WorkerId, WorkerName};
+use crate::model::{Bytes, Work, WorkerId, WorkerName};
 
 impl Children {
     /// The name of the pool that has this number now. A number is used again only when nothing of the earlier pool lives.
@@ -25,14 +25,6 @@ impl Children {
         match (plan.role(worker), &plan.outfit.work) {
             (Role::Worker | Role::Template, Work::Command(argv)) => Some(argv),
             (Role::Worker | Role::Template | Role::Parked | Role::Child, _) => None,
-        }
-    }
-
-    /// The job of a worker that has one and no other.
-    pub fn only_job(&self, worker: WorkerId) -> Option<&JobId> {
-        match self.lives.get(&worker)?.jobs.as_slice() {
-            [only] => Some(&only.job.id),
-            _ => None,
         }
     }
 }

@@ -25,7 +25,6 @@ mod watched;
 mod weight;
 
 pub use alarm::Alarm;
-pub use assign::Unassigned;
 pub use children::{Children, Remains};
 pub use gauge::{Found, Gauge};
 pub use life::{JobEnd, WorkerEvent};
