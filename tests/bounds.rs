@@ -170,7 +170,7 @@ fn a_keeper_alone_in_its_cgroup_hands_controllers_down_and_gives_all_back() {
 }
 
 #[test]
-fn where_others_live_nobody_is_moved_and_lives_have_cgroups_all_the_same() {
+fn in_a_shared_cgroup_no_process_is_moved_and_lives_still_have_cgroups() {
     let Some(given) = Given::new("shared") else { return };
     let line = given.inside(&["sleep", "1000"]);
     let mut other = Command::new(line[0]).args(&line[1..]).spawn().unwrap();

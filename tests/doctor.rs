@@ -120,7 +120,7 @@ fn below_a_shell(setting: Setting, proc: &str) -> Option<Value> {
 }
 
 #[test]
-fn a_shell_as_process_1_is_told() {
+fn a_shell_as_process_1_is_reported() {
     let Some(findings) = below_a_shell(Setting::Root, "rw") else { return };
     let check = check(&findings, "process 1");
     assert_eq!((&check["state"], &check["found"]), (&"less".into(), &"bash, a shell".into()));

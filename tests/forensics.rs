@@ -94,7 +94,7 @@ fn assert_says(text: &str, words: &[&str]) {
 }
 
 #[test]
-fn why_a_job_waits_is_told_for_each_reason() {
+fn why_of_a_waiting_job_gives_each_reason() {
     let sandbox = a_sandbox();
     let config = sandbox.work("pools.yaml");
     let text = "pools:\n  - name: main\n    workers: 1\n    queues: [default, slow]\n    except_classes: ['mail.*']\n";
@@ -145,7 +145,7 @@ fn why_a_job_waits_is_told_for_each_reason() {
 }
 
 #[test]
-fn why_a_job_ended_is_told_with_and_without_a_supervisor() {
+fn why_of_an_ended_job_works_with_and_without_a_supervisor() {
     let sandbox = a_sandbox();
     let mut running = sandbox.start(&["-w", "1"]);
     let jid = sandbox.put(&["sh", "-c", "exit 3"]);
@@ -167,7 +167,7 @@ fn why_a_job_ended_is_told_with_and_without_a_supervisor() {
 }
 
 #[test]
-fn why_a_slot_is_down_is_told_with_its_last_words() {
+fn why_of_a_slot_that_is_down_shows_its_last_words() {
     let sandbox = a_sandbox();
     let script = sandbox.script("worker.sh", "#!/bin/sh\necho no database >&2; exit 7\n");
     let config = sandbox.work("pools.yaml");

@@ -137,7 +137,7 @@ fn assert_burst_gives_up(args: &[&str], put: &[&str], code: i32, words: &[&str])
     let status = running.wait();
     let said = sandbox.stderr();
     assert_eq!(status.code(), Some(code), "{said}");
-    for word in words.iter().chain(&["the burst ends, and is not done"]) {
+    for word in words.iter().chain(&["the burst ends with jobs left"]) {
         assert!(said.contains(word), "no {word:?} in {said}");
     }
     sandbox.assert_nothing_left();

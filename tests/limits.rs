@@ -232,7 +232,7 @@ fn a_class_has_its_own_limits_and_the_file_has_the_last_word() {
 }
 
 #[test]
-fn a_worker_that_needs_more_memory_than_its_jobs_may_take_is_told_so_and_no_job_is_spent() {
+fn a_worker_that_needs_more_memory_than_its_limit_is_named_and_no_attempt_is_spent() {
     for mode in ["prefork", "fork"] {
         let sandbox = python::new();
         let pool = format!("{{name: default, mode: {mode}, limits: {{memory: 1MB}}, PYTHON heavy}}");

@@ -166,7 +166,7 @@ fn chatter(lines: &str) -> [String; 3] {
 }
 
 #[test]
-fn nobody_waits_for_a_reader_of_stderr_who_has_fallen_asleep() {
+fn a_reader_of_stderr_that_hangs_delays_nobody() {
     let sandbox = Sandbox::new(Setting::Root);
     let (mut reader, writer) = pipe();
     let chatter = chatter("20000");
@@ -382,7 +382,7 @@ fn output_over_the_quota_goes_the_oldest_first_and_job_logs_says_so() {
 }
 
 #[test]
-fn who_follows_a_job_and_does_not_read_holds_up_nobody() {
+fn a_follower_of_a_job_that_does_not_read_delays_nobody() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     let jid = sandbox.put(&["sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; head -c 3000000 /dev/zero"]);

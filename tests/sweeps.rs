@@ -123,7 +123,7 @@ fn hidden(sandbox: &Sandbox) -> Vec<i32> {
 }
 
 #[test]
-fn what_hides_is_ended_before_its_job_runs_again_whoever_died() {
+fn hidden_processes_are_ended_before_their_job_runs_again() {
     for setting in [Setting::Root, Setting::Plain] {
         if setting == Setting::Root && !is_root() {
             sandbox::missing("root");

@@ -155,7 +155,7 @@ fn a_supervisor_that_hangs_is_replaced_and_its_job_runs_again_unspent() {
 }
 
 #[test]
-fn systemd_is_told_how_the_service_is() {
+fn systemd_gets_the_state_of_the_service() {
     let sandbox = Sandbox::new(Setting::Root);
     if !is_root() {
         return sandbox::missing("root");

@@ -50,7 +50,7 @@ impl Client {
         Client::of(Place::Socket(socket.into()))
     }
 
-    /// A client of whoever listens there.
+    /// A client of the supervisor that listens there.
     pub fn of(place: Place) -> Self {
         Client { place, kept: Arc::default() }
     }
@@ -65,7 +65,7 @@ impl Client {
         &self.place
     }
 
-    /// Where the jobs are of whoever listens, if it says so.
+    /// The broker of the supervisor that listens, if it says so.
     pub async fn broker(&self) -> Result<Option<String>, Error> {
         let Here { broker } = self.get("/v1").await?;
         Ok(broker)

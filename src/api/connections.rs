@@ -22,7 +22,7 @@ impl OpenConnections {
 
     /// Whether there is room for one more; the oldest idle connection is closed for it if need be. Strangers have as many
     /// places of their own, and of them the oldest goes whatever it does: a crowd of them keeps nobody out who knows the
-    /// token, as long as that one says so before the crowd has filled all places anew.
+    /// token, as long as that one says so before the crowd has filled all places again.
     pub(super) fn has_room(&mut self) -> bool {
         self.guests.retain(|(task, _)| !task.is_finished());
         let strangers = self.guests.iter().filter(|(_, doing)| doing.is_stranger()).count();

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_ours_are_refused_whoever_knows_the_token() {
+    fn requests_for_other_host_names_are_refused_even_with_the_token() {
         for host in [
             "localhost",
             "LOCALHOST:1",

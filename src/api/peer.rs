@@ -144,7 +144,7 @@ mod tests {
     use crate::api::{Limits, serve};
 
     #[tokio::test]
-    async fn who_does_not_read_by_tcp_is_shown_out() {
+    async fn a_tcp_client_that_does_not_read_is_disconnected() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let long = Router::new().route("/", get(|| async { "x".repeat(64 << 20) }));

@@ -65,7 +65,7 @@ pub fn behind(gate: Gate, router: Router) -> Router {
     router.layer(from_fn_with_state(gate, gate::watch))
 }
 
-/// Whoever gets no answer to something else may ask this: it waits for nothing.
+/// For a client that gets no answer to something else: it waits for nothing.
 async fn here(State(api): Api) -> Json<Here> {
     Json(Here { broker: Some(api.broker()) })
 }

@@ -1,4 +1,4 @@
-//! An answer that is made while it is sent. Whoever makes it waits for the reader, so that little of it is in memory.
+//! An answer that is made while it is sent. Its maker waits for the reader, so that little of it is in memory.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

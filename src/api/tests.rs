@@ -317,7 +317,7 @@ async fn a_supervisor_that_waits_for_its_store_is_waited_for() {
 }
 
 #[tokio::test]
-async fn one_client_too_many_is_told_so() {
+async fn one_client_too_many_is_refused_in_words() {
     let limits = Limits { connections: 0, ..Limits::default() };
     let served = served(limits);
     let answer = served.raw("").await;

@@ -58,7 +58,7 @@ pub fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
         read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
     };
     let (mut changes, pauses): (Vec<(String, Change)>, Pauses) = read.unwrap_or_else(|error| {
-        warn!(%error, "failed to read what was asked of pools: they go by their settings");
+        warn!(%error, "failed to read the changes that people made to pools: the pools start with their settings");
         Default::default()
     });
     let kept = fs::metadata(changes_path(config)).and_then(|found| found.modified()).ok();
@@ -81,7 +81,7 @@ pub fn keep_changes(config: &Config) -> KeepChanges {
     Box::new(move |changes, pauses| {
         let text = serde_json::to_string(&(changes, pauses)).map_err(io::Error::from);
         if let Err(error) = text.and_then(|text| keep(&path, &text)) {
-            warn!(%error, "failed to keep what was asked of pools: the next supervisor will not know of it");
+            warn!(%error, "failed to save the changes that people made to pools: they end with this supervisor");
         }
     })
 }

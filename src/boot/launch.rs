@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_broker_is_told_by_the_environment() {
+    fn the_environment_names_the_broker() {
         for typed in ["-b u", "-bu", "-b=u", "--broker u", "--broker=u"] {
             check(&format!("start {typed} -w 8"), "start -w 8", Some("u"));
         }

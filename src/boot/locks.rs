@@ -14,7 +14,7 @@ use crate::config::{Config, private_dir};
 use crate::failure::{Failure, exit};
 use crate::model::Instant;
 
-/// The locks that make this supervisor the only one of its directories. Whoever holds them is alive.
+/// The locks that make this supervisor the only one of its directories. The process that holds them is alive.
 #[derive(Debug)]
 pub struct Locks {
     /// Of the run directory: one socket, one supervisor.

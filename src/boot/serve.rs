@@ -195,7 +195,7 @@ fn run(
         .map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()));
     // Whatever it ended of: nobody else ends what a dead keeper has left.
     if matches!(ended, Ok(Ended::KeeperGone)) || nix::unistd::getppid() != parent {
-        error!("the keeper is gone: ending what it left");
+        error!("the keeper has died: ending the processes that it left");
         sweeper.into_iter().for_each(|sweeper| tell(&sweeper.sweep(SWEEP)));
     }
     // Until here, so that its last words to the disk have not kept a process alive.
@@ -208,12 +208,12 @@ fn run(
 
 fn tell(swept: &Swept) {
     for left in &swept.left {
-        error!(pid = left.pid, "a process that the keeper's jobs have left may live on: {left}");
+        error!(pid = left.pid, "a process of a job may live on: {left}");
     }
-    warn!(kills = swept.kills, left = swept.left.len(), "ended what the keeper has left");
+    warn!(kills = swept.kills, left = swept.left.len(), "ended the processes that the keeper left");
 }
 
-/// Whoever left a socket here is dead: we hold the lock of its directory.
+/// The supervisor that left a socket here is dead: we hold the lock of its directory.
 fn listen(config: &Config) -> Result<UnixListener, Failure> {
     let path = &config.socket();
     fs::remove_file(path).ok();

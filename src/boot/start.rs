@@ -41,7 +41,7 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
 /// Only this process does it: a supervisor that the keeper starts again finds the new store.
 fn begin_new_store(config: &Config) -> Result<(), Failure> {
     match config.broker.file() {
-        Some(path) => Sqlite::begin_anew(path).map_err(Failure::unopened),
+        Some(path) => Sqlite::replace_with_new(path).map_err(Failure::unopened),
         None => {
             let what = format!("--new-store begins a new file of jobs, and the broker is {}", config.broker);
             Err(Failure::new(exit::USAGE, what).hint("leave it away"))

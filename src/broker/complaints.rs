@@ -32,7 +32,7 @@ impl Complaints {
     pub fn wrong(&self, what: &str, error: &Error, now: Instant) {
         match self.lasts(what, error, now) {
             Some(Duration::ZERO) => {
-                tracing::warn!(%error, "{what}; it is tried again, and told when it goes well")
+                tracing::warn!(%error, "{what}; retrying (the log says when it recovers)")
             }
             Some(since) => tracing::warn!(%error, "{what}, for {}s now", since.as_secs()),
             None => {}
@@ -42,7 +42,7 @@ impl Complaints {
     /// Tells in the log that it is over, if it went wrong before.
     pub fn well(&self, what: &str, now: Instant) {
         if let Some(lasted) = self.end(what, now) {
-            tracing::info!("over after {:.1}s: {what}", lasted.as_secs_f64());
+            tracing::info!("recovered after {:.1}s: {what}", lasted.as_secs_f64());
         }
     }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_is_told_once_a_minute() {
+    fn a_lasting_problem_is_logged_once_a_minute() {
         let complaints = Complaints::default();
         let at = |second: u64| Instant::from_millis(second * 1000);
         let full = Error::Failed("the disk is full".into());
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(told(65), Some(AGAIN));
         assert_eq!((told(66), told(124)), (None, None));
         assert_eq!(told(125), Some(2 * AGAIN));
-        // One trouble says nothing of another, and what is over begins anew.
+        // One trouble says nothing of another, and what is over begins again.
         assert_eq!(complaints.lasts("y", &Error::Failed("it fails".into()), at(126)), Some(Duration::ZERO));
         assert_eq!(complaints.latest("x"), Some(full.to_string()));
         complaints.well("x", at(127));

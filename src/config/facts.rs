@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_write_a_file_is_seen_by_its_mode_and_its_directory() {
+    fn the_writers_of_a_file_follow_from_its_mode_and_its_directory() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("f");
         fs::write(&file, "").unwrap();

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_we_are_needs_no_change() {
+    fn running_as_oneself_needs_no_change_of_user() {
         for (user, group, uid) in [
             (None, None, 7),
             (Some("1"), None, 1),

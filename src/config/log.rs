@@ -30,12 +30,12 @@ pub struct LogSection {
     /// The most output kept of all jobs.
     #[serde(default, deserialize_with = "size")]
     pub quota: Option<u64>,
-    /// When the files in `dir` are begun anew.
+    /// When the files in `dir` are rotated.
     #[serde(default)]
     pub rotate: RotateSection,
 }
 
-/// When a file is begun anew.
+/// When a file is rotated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotateSection {

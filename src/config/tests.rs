@@ -338,7 +338,7 @@ fn what_must_be_on_the_machine_is_looked_for() {
 }
 
 #[test]
-fn who_only_looks_for_a_supervisor_needs_nothing_of_its_pools() {
+fn a_command_for_a_supervisor_needs_nothing_of_its_pools() {
     let reads = |text: &str, purpose| {
         let file = File::parse(&format!("pools:\n- {text}\n"), "t.yaml").unwrap();
         resolve(Flags { pool: file.pools.unwrap().remove(0), purpose, ..Flags::default() }, &user())

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_each_verdict_the_supervisor_is_told_what_the_broker_made_of_it() {
+    async fn the_supervisor_learns_what_the_broker_made_of_each_verdict() {
         let broker: Arc<Broker> = Arc::new(Sqlite::memory().unwrap().into());
         let put = |id: &str| {
             let put = NewJob::new("q".into(), "c".into(), Payload::Data("1".into()));

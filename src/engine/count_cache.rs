@@ -1,4 +1,4 @@
-//! Counting the jobs of a broker that may be slow or hang: whoever asks for the picture is shown what is known, with its age,
+//! Counting the jobs of a broker that may be slow or hang: the answer is what is known, with its age,
 //! and waits next to nothing for more.
 
 use std::future::Future;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_asks_together_is_answered_each() {
+    async fn everyone_who_asks_meanwhile_is_answered() {
         let census = with(0).await;
         let slow = |n: u32| census.ask(GLANCE, after(GLANCE / 4 * n, Ok::<_, String>(n)));
         let (one, two, three) = tokio::join!(slow(1), slow(2), slow(3));

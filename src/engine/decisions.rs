@@ -205,15 +205,15 @@ impl Entry {
             What::Settle(told) => format!("{job} settled: {}", told.words()),
             What::Signal(Signal::Term, why) => format!("TERM to {worker}: {why}"),
             What::Signal(Signal::Kill, why) => format!("KILL to {worker}: {why}"),
-            What::Cancel(why) => format!("{worker} told to end {job}: {why}"),
-            What::Dropped(why) => format!("{job} given up, nothing settled: {why}"),
+            What::Cancel(why) => format!("{worker} asked to end {job}: {why}"),
+            What::Dropped(why) => format!("the lease of {job} is lost, nothing is settled: {why}"),
             What::SpawnFailed(why) => format!("{worker} could not be made: {why}"),
             What::Exited(ExitStatus::Code(code)) => format!("{worker} ended: exit {code}"),
             What::Exited(ExitStatus::Signal { signal, .. }) => format!("{worker} ended: signal {signal}"),
             What::OutOfMemory => format!("{worker} ended: out of memory"),
             What::Faulty(how) => format!("{worker} broke the protocol: {how}"),
             What::Stuck(cause) => format!("{worker} was killed and does not die: {cause}"),
-            What::Revoked(why) => format!("{job} is not ours any more: {}", why.as_str()),
+            What::Revoked(why) => format!("the lease of {job} is revoked: {}", why.as_str()),
             What::Waiting(_, true) => {
                 "all are at work and jobs wait: one more worker, if there is a place".into()
             }
@@ -225,7 +225,7 @@ impl Entry {
             }
             What::Reload => "other settings were read".into(),
             What::Exceeded(excess) => format!("{job} is over its {}: {}", excess.name(), excess.message()),
-            What::Outgrown => format!("{worker} has grown over what it is replaced at"),
+            What::Outgrown => format!("{worker} has more memory than its pool recycles at"),
             What::Stop(Stop::Drain) => "a stop was ordered: nothing more is fetched".into(),
             What::Stop(Stop::Terminate) => "a stop was ordered: TERM to all".into(),
             What::Stop(Stop::Kill) => "a stop was ordered: KILL to all".into(),
@@ -376,7 +376,7 @@ mod tests {
         for at in 1..4 {
             log.fact(Instant::from_millis(at), &canceled, &pool);
         }
-        assert_eq!(words(&log, &About::Job(&"a".into())), ["job a is not ours any more: canceled"]);
+        assert_eq!(words(&log, &About::Job(&"a".into())), ["the lease of job a is revoked: canceled"]);
         log.order(Instant::from_millis(5), &settle("a", Verdict::Canceled), &pool);
         log.fact(Instant::from_millis(6), &canceled, &pool);
         assert_eq!(words(&log, &About::Job(&"a".into())).len(), 3, "it was put back, and canceled again");

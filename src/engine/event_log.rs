@@ -61,7 +61,7 @@ impl EventLog {
                 self.flood.pass(now, Kind::Death, line)
             }
             Command::LeaseLost { job, why, .. } => {
-                let message = format!("the right to run a job is lost ({why}): nothing is settled");
+                let message = format!("the lease of a job is lost ({why}): nothing is settled");
                 self.flood.pass(now, Kind::Lost, Line::new(Level::WARN, message).job(job))
             }
             _ if !self.shows(Level::DEBUG) => None,
@@ -71,7 +71,7 @@ impl EventLog {
                 Some(Line { queue: Some(job.queue.clone()), ..line })
             }
             Command::Spawn(id) | Command::Fork(id, _) => {
-                Some(debug("a worker is made".into()).worker(worker(id)))
+                Some(debug("a worker is started".into()).worker(worker(id)))
             }
             Command::Signal { worker: id, signal, why } => {
                 let signal = match signal {
@@ -81,7 +81,7 @@ impl EventLog {
                 Some(debug(format!("{signal} is sent to a worker: {why}")).worker(worker(id)))
             }
             Command::Cancel { worker: id, job, why } => {
-                Some(debug(format!("a worker is told to end a job: {why}")).job(job).worker(worker(id)))
+                Some(debug(format!("a worker is asked to end a job: {why}")).job(job).worker(worker(id)))
             }
             _ if !self.shows(Level::TRACE) => None,
             Command::Fetch { pool, workers, .. } => {
@@ -93,7 +93,7 @@ impl EventLog {
             }
             Command::KillAt(id, at) => {
                 let message = match at {
-                    Some(_) => "the keeper is told when to kill a worker by itself",
+                    Some(_) => "the keeper gets the time at which to kill a worker by itself",
                     None => "the keeper is not to kill a worker by itself any more",
                 };
                 Some(Line::new(Level::TRACE, message).worker(worker(id)))
@@ -150,7 +150,7 @@ impl EventLog {
                 Some(debug(message).job(job).worker(worker(id)))
             }
             Event::Revoked { job, why, .. } => {
-                Some(debug(format!("a job is not ours any more: {}", why.as_str())).job(job))
+                Some(debug(format!("the lease of a job is revoked: {}", why.as_str())).job(job))
             }
             _ if !self.shows(Level::TRACE) => None,
             Event::Fetched(pool, jobs) => {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_well_is_told_at_debug_and_kept_nowhere_else() {
+    fn successes_are_logged_at_debug_and_not_kept() {
         let mut log = EventLog::new(Level::INFO);
         log.settles(&settle("a", Verdict::Complete { result: None, next: None }, false));
         let failure = failure("it died\nof shame");

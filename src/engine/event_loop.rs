@@ -231,7 +231,7 @@ fn sign(supervisor: &Supervisor, effects: &mut Effects) {
 async fn leave(effects: &Effects) {
     const PATIENCE: Duration = Duration::from_secs(1);
     if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, effects.broker.leave()).await {
-        tracing::debug!(%error, "the others are not told that this supervisor stops");
+        tracing::debug!(%error, "failed to deregister: other supervisors will report this one as lost");
     }
 }
 

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_of_a_minute_are_written_and_the_others_counted() {
+    fn the_first_lines_of_a_minute_are_written_and_the_others_counted() {
         let at = |seconds: u64| Instant::from_millis(seconds * 1000);
         let mut flood = Flood::default();
         let line = || Line::new(Level::WARN, "x");

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_is_a_sentence_with_who_gave_it() {
+    fn an_order_is_a_sentence_with_its_author() {
         let line = change(Some("mail"), Change::Pause, "uid 0");
         assert_eq!(line.message, "paused: pool mail will take no more jobs until resumed");
         assert_eq!((line.pool.as_deref(), line.by.as_deref()), (Some("mail"), Some("uid 0")));

@@ -40,7 +40,7 @@ mod tests {
     use crate::supervisor::Supervisor;
 
     #[test]
-    fn who_paused_a_pool_is_known_until_it_is_resumed() {
+    fn a_pause_keeps_the_name_of_its_author_until_the_resume() {
         let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
         let mut pool = Supervisor::new(settings, Instant(0)).status(Instant(0)).remove(0);
         let mut pauses = Pauses::default();

@@ -89,11 +89,11 @@ async fn held(effects: &Effects, left: &[KeeperMessage]) -> io::Result<Held> {
         match effects.broker.held_by(effects.instance.clone()).await {
             Ok(held) => break held,
             Err(error) if must_know => {
-                warn!(%error, "which jobs still have a living process cannot be asked; nothing runs before");
+                warn!(%error, "failed to ask the broker about jobs that still have a living process; no job starts before it answers");
                 tokio::time::sleep(PAUSE).await;
             }
             Err(error) => {
-                warn!(%error, "how the jobs of the last supervisor ended cannot be settled; they run again");
+                warn!(%error, "failed to settle how the jobs of the last supervisor ended; they run again");
                 return Ok(jobs);
             }
         }
@@ -118,12 +118,12 @@ async fn settle(
     let name = record.worker.clone();
     let Some(job) = job(record) else { return Ok(()) };
     if let Err(error) = effects.children.adopt(worker, descriptors, Arc::new(job), fence) {
-        warn!(job = %id, %error, "its end cannot be read; it runs again");
+        warn!(job = %id, %error, "the end of a job cannot be read; the job runs again");
         return Ok(());
     }
     let Some(end) = last_end(effects.children.ended(worker, &exit)) else { return Ok(()) };
     let Some(Outcome::Complete { result, next }) = end.outcome else { return Ok(()) };
-    info!(job = %id, "it had completed before the last supervisor died");
+    info!(job = %id, "a job had completed before the last supervisor died");
     let forensics =
         Forensics { worker: name, exit: Some(exit), stderr_tail: end.stderr_tail, ..Default::default() };
     let verdict = Verdict::Complete { result, next };
@@ -160,7 +160,7 @@ impl Effects {
         if let Ok([(job, fence)]) = <[_; 1]>::try_from(jobs)
             && let Err(error) = self.children.adopt(worker, descriptors, job.clone(), fence)
         {
-            warn!(job = %job.id, %error, "its end cannot be read; it runs again");
+            warn!(job = %job.id, %error, "the end of a job cannot be read; the job runs again");
         }
         self.exited(worker, exit, false)
     }

@@ -186,7 +186,7 @@ impl Batch {
             return;
         }
         failpoint("supervisor-9-before-settle");
-        // Whoever hears that a job has ended can read all it printed.
+        // All output of a job can be read once its end is published.
         for (written, settlement) in written.into_iter().zip(&mut settlements) {
             let Some((written, lost)) = written else { continue };
             let answer = tokio::time::timeout(LOG_PATIENCE, written).await;

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_from_other_reasons() {
+    fn limits_differ_from_other_reasons() {
         for why in ["time limit", "memory limit", "process limit", "boot timeout"] {
             assert!(is_limit(why), "{why}");
         }

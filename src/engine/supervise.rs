@@ -221,7 +221,7 @@ fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str) {
     orders::started(pools, broker).iter().for_each(Line::write);
     let Hello { pid, cgroup, bounds, restarts, ended, .. } = hello;
     if let Some(ended) = ended {
-        warn!(%ended, "the supervisor before this one ended, and what it ran with it");
+        warn!(%ended, "the previous supervisor ended, and the keeper ended all that it ran");
     }
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
 }

@@ -98,7 +98,7 @@ mod tests {
     use crate::supervisor::Supervisor;
 
     #[test]
-    fn it_is_told_once_of_the_first_worker_and_of_the_stop() {
+    fn systemd_is_notified_once_of_the_first_worker_and_of_the_stop() {
         let mut systemd = Systemd::new(true);
         assert_eq!(systemd.ready().as_deref(), Some("READY=1"));
         assert_eq!(systemd.ready(), None);

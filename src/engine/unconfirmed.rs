@@ -35,7 +35,7 @@ impl UnconfirmedVerdicts {
             %fence,
             verdict,
             why,
-            "the broker has not confirmed its end: unless that is written all the same, or the job was canceled, it runs again when its lease ends or at the next start"
+            "the broker has not confirmed the end of this job: unless it was written all the same, or the job was canceled, it runs again when its lease ends or at the next start"
         );
     }
 
@@ -45,7 +45,7 @@ impl UnconfirmedVerdicts {
             GaveUp::Undone(why) => (UNDONE, why),
             GaveUp::NoBroker(why) => (UNAVAILABLE, why),
         };
-        error!(why, "the burst ends, and is not done");
+        error!(why, "the burst ends with jobs left");
         self.undone = Some(code);
     }
 

@@ -1,4 +1,4 @@
-//! When the whole service is judged anew: soon after something has happened, but not often, and never while nothing does.
+//! When the whole service is judged again: soon after something has happened, but not often, and never while nothing does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn other_reasons_of_the_same_verdict_are_told_once_and_a_minute_after_the_last() {
+    fn new_reasons_of_the_same_verdict_are_logged_at_most_once_a_minute() {
         let at = |seconds: u64| Instant::from_millis(seconds * 1000);
         let mut watch = Watch::new(at(1));
         let because = |reason: &str| (Health::Degraded, vec![reason.to_owned()]);

@@ -190,7 +190,7 @@ impl Queue {
             (
                 "num_iterations",
                 format!(
-                    "kale stays with a queue for {} receives; taskvisor chooses anew for each job",
+                    "kale stays with a queue for {} receives; taskvisor chooses again for each job",
                     self.num_iterations
                 ),
             ),

@@ -132,7 +132,7 @@ fn values_out_of_range_are_refused_with_their_line() {
 }
 
 #[test]
-fn several_mistakes_are_told_at_once() {
+fn several_mistakes_are_reported_at_once() {
     let text = GOOD.replace("priority: 100", "priority: 0").replace("num_iterations: 2", "num_iterations: x");
     assert_eq!(mistakes(&text).len(), 2);
 }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn stuck_is_said_once() {
+    fn a_stuck_life_is_reported_once() {
         let mut wait = Wait::new(Instant(0));
         assert!(!wait.becomes_stuck(Instant::from_millis(999)));
         assert!(wait.becomes_stuck(Instant::from_millis(1000)));

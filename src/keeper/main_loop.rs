@@ -143,7 +143,7 @@ impl Keeper {
         }
     }
 
-    /// All that is due. The timer fires once for the earliest of all deadlines, so each time it is set anew.
+    /// All that is due. The timer fires once for the earliest of all deadlines, so each time it is set again.
     fn keep_deadlines(&mut self, now: Instant) {
         let fenced = |life: &Life| life.leader().is_some() && life.kill_at.is_some_and(|at| at <= now);
         let due: Vec<WorkerId> =

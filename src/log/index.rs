@@ -132,7 +132,7 @@ pub(super) fn remove_records(log: &Path) -> u64 {
 /// Since when there are records in the directory of all; from now on, if there were none.
 pub(super) fn since(root: &Path, now: Millis) -> Millis {
     recorded_since(root).unwrap_or_else(|| {
-        // Without it the next start begins anew, and what is older has no times.
+        // Without it the next start begins a new index, and what is older has no times.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
         made.and_then(|()| write_private(&root.join(SINCE), now.0.to_string())).ok();
         now
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stream_attempt_and_moment_has_its_piece_also_when_the_file_is_opened_anew() {
+    fn each_stream_attempt_and_moment_has_its_piece_after_the_file_is_opened_again() {
         let mut stage = Stage::new();
         let said = [
             (0, mark(5, 1, Source::Stdout)),

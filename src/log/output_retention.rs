@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn many_moments_are_told_apart_less_finely() {
+    fn many_pieces_have_coarser_times() {
         let mut found = Found { grain: 1, bytes: BTreeMap::new() };
         for n in 0..30_000 {
             found.add(NOW.0 + n, 1);

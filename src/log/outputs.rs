@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_have_files_that_are_begun_anew() {
+    fn the_files_of_slots_are_rotated() {
         let rotate = Rotate { size: 8, keep: 1 };
         let stage = Stage::new(LogSettings { rotate, ..LogSettings::default() });
         for text in ["one\n", "two\n", "three\n"] {

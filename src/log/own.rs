@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_waits_is_told_and_comes_when_it_can() {
+    fn lines_that_cannot_be_written_wait_and_are_written_later() {
         let stage = Stage::new();
         fs::create_dir(stage.path()).unwrap();
         stage.log.add(Rank::Detail, b"a\n".to_vec());
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn who_logs_never_waits_and_what_does_not_fit_is_counted() {
+    fn logging_never_waits_and_lines_that_do_not_fit_are_counted() {
         let stage = Stage::new();
         fs::create_dir(stage.path()).unwrap();
         let line = vec![b'x'; 1000];

@@ -1,4 +1,4 @@
-//! A file that is begun anew when it is large, or when somebody has taken it away.
+//! A file that is replaced by a new one when it is large, or when somebody has taken it away.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};

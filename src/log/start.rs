@@ -99,7 +99,7 @@ fn level(level: LogLevel) -> Level {
     }
 }
 
-/// By itself a panic would be written to stderr, by whoever panics, who would wait for its reader.
+/// By itself a panic would be written to stderr by the thread that panics, which would wait for the reader.
 fn panicked(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     error!(place, why = panic.payload_as_str(), "the supervisor panicked");

@@ -42,7 +42,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Whoever waits in a write to stderr holds up nobody else who writes to it.
+/// A thread that waits in a write to stderr holds up no other thread that writes to it.
 struct Unlocked(Stderr);
 
 impl Write for Unlocked {

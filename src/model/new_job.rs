@@ -35,7 +35,7 @@ pub struct NewJob {
     pub retry: Option<Retry>,
     /// Longest run of one attempt; None = as the pool says.
     pub time_limit: Option<Duration>,
-    /// Who puts it, e.g. `uid 1000`; noted by whoever takes it in, never believed.
+    /// Who puts it, e.g. `uid 1000`; set by the supervisor or store that takes it in, never taken from the request.
     pub by: Option<String>,
 }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_store_could_take_is_told() {
+    fn a_job_that_no_store_could_keep_is_refused() {
         let said = |job: NewJob| job.fault().unwrap_or_default();
         let long = "é".repeat(129);
         assert_eq!(said(NewJob { id: Some("a b ☺".into()), tags: vec!["x y".into(); 100], ..job() }), "");

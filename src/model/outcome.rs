@@ -89,12 +89,12 @@ pub struct Next {
 impl Next {
     /// Why no job could be put there.
     pub fn fault(&self) -> Option<String> {
-        let anew = NewJob {
+        let next = NewJob {
             delay: self.delay,
             depends: self.depends.clone(),
             ..NewJob::new(self.queue.clone(), "any".into(), Payload::Data("null".into()))
         };
-        anew.fault()
+        next.fault()
     }
 
     /// Why a job that is complete cannot go on there, as it is held.

@@ -78,7 +78,7 @@ pub enum Order {
     HighestPriorityFirst,
     /// The same; if all are known to be empty, from one that a lottery draws.
     HighestPriorityLottery,
-    /// A lottery that is drawn anew, up to 10 times, while it draws a queue that is known to be empty.
+    /// A lottery that is drawn again, up to 10 times, while it draws a queue that is known to be empty.
     LotteryLottery,
     /// A lottery among those that are not known to be empty.
     ReducedLottery,

@@ -140,7 +140,7 @@ pub enum What {
     Stopping,
     /// The verdict on the whole is another one.
     Health,
-    /// Some are lost: whoever listens was too slow, or what they come by was broken.
+    /// Events are lost: the subscriber was too slow, or the connection that they come by broke.
     Lost,
     /// The supervisor has ended as it was told to: this is the last of the news.
     Ended,

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_its_limit_is_told_of_the_job_that_runs() {
+    fn an_exceeded_limit_is_reported_for_the_running_job() {
         let limits = Limits { memory: Some(1), ..Limits::default() };
         let look = Look::at(Instant(0), own(), &limits, Memo::default());
         let (gauge, _found) = gauge();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_has_grown_too_much_is_told_and_one_that_has_not_is_not() {
+    fn a_worker_over_its_recycling_size_is_reported_and_no_other() {
         let (gauge, found) = gauge();
         let other = WorkerId { generation: 2, ..WORKER };
         gauge.weigh(other, own(), u64::MAX);

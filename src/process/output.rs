@@ -77,7 +77,7 @@ impl Output {
     /// Reads both pipes until they have nothing more at the moment; not to their end, which a process that escaped may hold off.
     pub(super) fn drain(&self, buffer: &mut [u8], sink: &mut Sink<'_>) {
         for stream in [Stream::Out, Stream::Err] {
-            // A pipe holds 1 MB at most; whoever refills it after the proof of death is none of ours.
+            // A pipe holds 1 MB at most; a process that refills it after the proof of death is not of this life.
             let most = (1 << 20) / CHUNK + 1;
             for _ in 0..most {
                 if self.take(stream, buffer, sink) != Taken::Much {
@@ -163,7 +163,7 @@ impl Sink<'_> {
         }
         let cap = match self.job {
             Some(_) => self.cap,
-            // A slot's file is begun anew when it is large.
+            // A slot's file is rotated when it is large.
             None if self.logs.keeps_slots() => u64::MAX,
             None => STRAY_CAP,
         };

@@ -38,7 +38,7 @@ impl Sandboxes {
         sandboxes
     }
 
-    /// Makes a life's directory anew.
+    /// Makes an empty directory for a life.
     pub(super) fn empty(&mut self, dir: &Path, owner: Option<&Identity>) -> io::Result<PathBuf> {
         self.clear(dir)?;
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::{Order, QUEUE_PRIORITY, QUEUE_PRIORITY_MAX};
 
-/// How often a lottery is drawn anew while it draws a queue without work.
+/// How often a lottery is drawn again while it draws a queue without work.
 const DRAWS: usize = 10;
 
 /// What is known of a queue, without asking for it.

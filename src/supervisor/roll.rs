@@ -1,4 +1,4 @@
-//! Other settings while jobs run. A pool whose workers must be made anew gets an heir: a second pool of its name, whose
+//! Other settings while jobs run. A pool whose workers must be replaced gets an heir: a second pool of its name, whose
 //! workers come up beside the old ones. An old one leaves when an heir's is ready, so that there is always somebody to
 //! take a job, and everybody stays if the heir cannot boot.
 

@@ -125,7 +125,7 @@ impl Supervisor {
         }
     }
 
-    /// What is told of a job that cannot run here, whoever has room.
+    /// The verdict on a job that cannot run here now, whichever worker has room.
     fn refuse(&mut self, now: Instant, number: u16, fetched: &Fetched) -> Option<Verdict> {
         let Fetched { job, lease } = fetched;
         let runs_here = self.slots().any(|slot| slot.leased().any(|running| running.job.id == job.id))

@@ -167,7 +167,7 @@ fn verdicts_that_a_failing_disk_does_not_confirm_are_named_at_the_end_and_no_suc
     );
     assert_eq!(running.wait().code(), Some(69));
     let log = sandbox.stderr();
-    let named = log.lines().find(|line| line.contains("the broker has not confirmed its end"));
+    let named = log.lines().find(|line| line.contains("the broker has not confirmed the end of this job"));
     let named = named.unwrap_or_else(|| panic!("no line names the job:\n{log}"));
     for word in ["ERROR", &jid, "verdict=\"complete\"", "Input/output error", "it runs again"] {
         assert!(named.contains(word), "no {word:?} in: {named}");

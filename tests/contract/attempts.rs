@@ -24,7 +24,7 @@ contract!(
     forensics_are_stamped,
     what_comes_before_a_job_is_counted [Prioritize, Position, Order, Queues],
     five_interruptions_hold_a_job [Order, Holds],
-    the_end_is_told_to_those_who_wait,
+    those_who_wait_learn_of_the_end,
 );
 
 async fn a_retry_spends_the_attempt_and_waits(scene: Scene) {
@@ -236,7 +236,7 @@ async fn five_interruptions_hold_a_job(scene: Scene) {
     assert_eq!(held.failure.unwrap().group, "interrupted");
 }
 
-async fn the_end_is_told_to_those_who_wait(scene: Scene) {
+async fn those_who_wait_learn_of_the_end(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     let settle = async {

@@ -11,7 +11,7 @@ contract!(
     a_new_priority_keeps_the_place_among_equals [Prioritize, Order],
     a_running_job_has_its_new_priority_at_its_next_attempt [Prioritize, Order],
     a_job_that_has_ended_gets_no_other_priority [Prioritize, ShowWaiting],
-    who_runs_a_job_changes_its_data [SetData],
+    the_worker_of_a_job_can_change_its_data [SetData],
     nobody_else_changes_the_data_of_a_job [SetData],
     tags_are_added_and_removed [ShowWaiting, Tag],
     jobs_are_found_by_tag [Retry, ShowWaiting, Tag],
@@ -94,7 +94,7 @@ async fn set_data(scene: &Scene, lease: &Lease, data: &str) -> Result<(), Error>
     scene.tell(verb, "worker 1.1").await.map(drop)
 }
 
-async fn who_runs_a_job_changes_its_data(mut scene: Scene) {
+async fn the_worker_of_a_job_can_change_its_data(mut scene: Scene) {
     scene.put(job("a")).await;
     let long = format!("\"{}\"", "x".repeat(100_000));
     for data in [r#"{"n": 1.0}"#, &long, &long.replace('x', "y"), "[]"] {

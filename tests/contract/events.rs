@@ -12,12 +12,12 @@ use taskvisor::model::verb::{Act, Bulk, DependOff, DependOn, Discard, Prioritize
 use taskvisor::model::*;
 
 contract!(
-    what_happens_is_told_in_order [Clock, Retry, ShowWaiting, Order, Queues],
-    every_way_a_job_goes_is_told [Retry, Depend, Order, Queues],
+    events_are_published_in_order [Clock, Retry, ShowWaiting, Order, Queues],
+    every_change_of_a_job_is_published [Retry, Depend, Order, Queues],
     changes_are_told_and_found_by_their_tags [Prioritize, Depend, ShowWaiting],
 );
 
-async fn what_happens_is_told_in_order(scene: Scene) {
+async fn events_are_published_in_order(scene: Scene) {
     let room = EventBus::default();
     scene.publish(room.clone());
     scene.put(job("unheard")).await;
@@ -65,7 +65,7 @@ async fn what_happens_is_told_in_order(scene: Scene) {
     assert!(!room.is_heard());
 }
 
-async fn every_way_a_job_goes_is_told(scene: Scene) {
+async fn every_change_of_a_job_is_published(scene: Scene) {
     let room = EventBus::default();
     scene.publish(room.clone());
     let mut news = room.listen();
@@ -165,7 +165,7 @@ async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
 }
 
 #[tokio::test]
-async fn nothing_is_told_that_is_not_on_disk() {
+async fn no_event_is_published_before_it_is_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let fails = Arc::new(AtomicBool::new(false));
     let broken = fails.clone();

@@ -20,7 +20,7 @@ contract!(
     a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled [Clock],
     fences_ascend,
     recover_releases_what_an_instance_held [Order],
-    recover_keeps_what_it_is_told_to_keep [Order],
+    recover_keeps_the_given_jobs [Order],
 );
 
 async fn a_waiting_job_is_canceled_at_once(scene: Scene) {
@@ -153,7 +153,7 @@ async fn recover_releases_what_an_instance_held(mut scene: Scene) {
     assert_eq!((again.job.id.as_str(), again.job.attempt, again.job.interrupted), ("a", 1, 1));
 }
 
-async fn recover_keeps_what_it_is_told_to_keep(scene: Scene) {
+async fn recover_keeps_the_given_jobs(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     scene.take().await.unwrap();
@@ -165,7 +165,7 @@ async fn recover_keeps_what_it_is_told_to_keep(scene: Scene) {
 /// A command knows nothing of the processes that a dead supervisor may have left: only the next one, which has seen to
 /// their death, says that a job of theirs is over.
 #[tokio::test]
-async fn who_only_passes_by_takes_back_no_lease() {
+async fn a_short_lived_client_takes_back_no_lease() {
     let mut scene = Scene::file();
     for id in ["a", "b"] {
         scene.put(job(id)).await;

@@ -76,7 +76,7 @@ fn a_contradiction_is_a_warning_with_its_place_and_start_logs_it_once() {
 }
 
 #[test]
-fn check_sees_who_may_do_what_with_files() {
+fn check_reports_who_may_read_and_write_files() {
     let sandbox = Sandbox::new(Setting::Root);
     let program = sandbox.script("worker", "#!/bin/sh\n");
     let yaml = format!(

@@ -110,7 +110,7 @@ fn restarts_are_counted_and_the_ends_of_programs_are_none() {
 }
 
 #[test]
-fn ready_is_who_can_take_jobs() {
+fn ready_workers_take_jobs() {
     let sandbox = Sandbox::new(Setting::Plain);
     let refuses = sandbox.script("worker", "#!/bin/sh\nexit 1\n");
     let mut running = sandbox.start_raw(&["--", &refuses]);

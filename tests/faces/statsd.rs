@@ -56,7 +56,7 @@ fn the_figures_of_all_queues_are_sent_with_and_without_a_supervisor() {
 }
 
 #[test]
-fn they_are_sent_again_until_it_is_told_to_stop() {
+fn they_are_sent_again_until_the_stop() {
     let sandbox = Sandbox::new(Setting::Root);
     let (socket, place) = server();
     sandbox.put(&["true"]);

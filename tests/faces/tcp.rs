@@ -71,7 +71,7 @@ fn a_new_token_opens_after_a_reload_and_the_old_one_no_more() {
 }
 
 #[test]
-fn by_tcp_comes_in_who_knows_the_token_and_calls_us_by_our_name() {
+fn tcp_requests_need_the_token_and_a_known_host_name() {
     in_all_settings(|sandbox| {
         let config =
             with_port(sandbox, "  hosts: [jobs.example.org]\n  origins: ['https://jobs.example.org']\n");

@@ -70,7 +70,7 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
 }
 
 #[test]
-fn orders_reloads_and_verdicts_are_told_with_who_and_why() {
+fn orders_reloads_and_verdicts_are_published_with_author_and_reason() {
     let sandbox = Sandbox::new(Setting::Plain);
     let file = sandbox.work("settings.yaml");
     let settings =

@@ -14,7 +14,7 @@ fn stamped(text: &str) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn output_is_told_apart_by_time_stream_and_attempt() {
+fn output_is_split_by_time_stream_and_attempt() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     // Each attempt waits for its word, so that two streams are never read at the same moment.

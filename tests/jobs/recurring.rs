@@ -118,7 +118,7 @@ fn each_once(jobs: &[Value], name: &str, first: i64) {
 }
 
 #[test]
-fn each_time_is_had_once_whoever_is_killed() {
+fn each_occurrence_fires_once_though_hosts_are_killed() {
     let sandbox = Sandbox::new(Setting::Plain);
     let put = ["recur", "put", "tick", "--every", "1s", "--overlap", "allow", "--json", "--", "true"];
     let first = sandbox.json(&put)["next_at_ms"].as_i64().expect("a time");

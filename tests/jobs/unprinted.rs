@@ -17,7 +17,7 @@ fn unprinted(sandbox: &Sandbox, args: &[&str], input: &[u8]) -> (Option<i32>, St
 }
 
 #[test]
-fn ids_that_cannot_be_printed_are_told_so_that_nobody_puts_again() {
+fn ids_that_cannot_go_to_stdout_go_to_stderr() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let stdout = "caused by: failed to write to stdout\ncaused by: No space left on device";
     let (code, said) = unprinted(&sandbox, &["put", "--", "true"], b"");

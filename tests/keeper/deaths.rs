@@ -4,7 +4,7 @@ use super::*;
 
 stories! {
     a_daemon_left_behind_is_killed_and_counted
-    who_ignores_term_dies_by_kill_tree
+    a_worker_that_ignores_term_dies_by_kill
     terminate_reaches_the_whole_group
     a_stopped_tree_dies
     a_storm_of_forks_is_proven_dead
@@ -29,7 +29,7 @@ fn a_daemon_left_behind_is_killed_and_counted(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn who_ignores_term_dies_by_kill_tree(mut keeper: Keeper) {
+fn a_worker_that_ignores_term_dies_by_kill(mut keeper: Keeper) {
     let run = keeper.run(worker(1, 1), &format!("trap '' TERM; {DAEMON}; while :; do sleep 1; done"));
     let daemon: i32 = run.line().trim().parse().unwrap();
     keeper.order(&[Order::Terminate(worker(1, 1)), Order::Terminate(worker(9, 9))]);

@@ -7,7 +7,7 @@ stories! {
     a_child_that_speaks_and_dies_has_started_and_then_exited
     a_template_that_may_not_fork_into_a_cgroup_forks_beside_it
     a_fork_that_brings_no_child_is_said
-    who_says_a_wrong_number_is_killed
+    a_child_that_claims_a_wrong_life_is_killed
     a_life_that_is_given_up_takes_its_child_along_whenever_it_comes
     the_death_of_a_template_gives_up_the_unborn_and_spares_the_living
     a_template_that_does_not_read_takes_no_more_orders
@@ -212,7 +212,7 @@ fn a_fork_that_brings_no_child_is_said(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn who_says_a_wrong_number_is_killed(mut keeper: Keeper) {
+fn a_child_that_claims_a_wrong_life_is_killed(mut keeper: Keeper) {
     let template = keeper.template(TEMPLATE, &["lies", "repeats itself", "lets a grandchild speak", "forks"]);
     let alone = [keeper.supervisor, template.pid];
     keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE)]);

@@ -103,7 +103,7 @@ async fn nothing_that_is_due_wakes_the_store_while_its_disk_fails() {
 }
 
 #[tokio::test]
-async fn who_waits_for_an_end_goes_on_waiting_while_the_disk_fails_and_is_told_when_it_is_durable() {
+async fn a_wait_for_an_end_outlasts_a_failing_disk_and_returns_once_the_end_is_durable() {
     let (_directory, path) = place();
     let disk = Disk::default();
     let store = disk.open(&path, World::default());

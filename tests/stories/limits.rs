@@ -129,7 +129,7 @@ fn of_several_jobs_the_one_that_prints_too_much_is_asked_to_end_and_the_others_g
 }
 
 #[test]
-fn what_is_told_of_a_job_that_has_ended_hurts_no_other() {
+fn a_late_report_of_an_ended_job_affects_no_other() {
     check(
         prefork(1),
         "0.1 ready 1.1

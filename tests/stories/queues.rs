@@ -107,7 +107,7 @@ fn the_words_of_a_former_life_change_nothing() {
 }
 
 #[test]
-fn a_verdict_is_told_until_it_is_heard() {
+fn a_verdict_is_sent_until_it_is_confirmed() {
     check(
         prefork(1),
         "0.1 ready 1.1

@@ -150,7 +150,7 @@ fn data_reaches_its_worker_as_it_was_put() {
 }
 
 #[test]
-fn waits_for_hundreds_of_jobs_are_told_in_the_order_given() {
+fn waits_for_hundreds_of_jobs_are_answered_in_the_order_given() {
     let sandbox = python::new();
     let running = sandbox.start(&["-m", "coroutine", "--", &example("async_worker")]);
     let waits: Vec<String> =

@@ -226,7 +226,7 @@ fn a_worker_changes_what_it_may_about_jobs() {
 }
 
 #[test]
-fn what_a_job_leaves_running_is_told_or_killed() {
+fn processes_left_by_a_job_are_reported_or_killed() {
     with_actor(&[], |sandbox| {
         let job = run(sandbox, "litters", "null");
         let left = job["forensics"]["left"].as_array().unwrap().clone();

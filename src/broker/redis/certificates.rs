@@ -12,7 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::broker::Error;
 
-/// Files in PEM, read anew for each connection: what is renewed on disk is taken.
+/// Files in PEM, read again for each connection: what is renewed on disk is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Certificates {
     /// Who signs certificates of servers, in place of those that the system trusts.

@@ -1,4 +1,4 @@
-//! The connection to a Redis: made when it is needed, and made anew when it breaks. What is asked travels at once, one
+//! The connection to a Redis: made when it is needed, and made again when it breaks. What is asked travels at once, one
 //! behind the other; nobody waits for another's answer.
 
 use std::collections::BTreeMap;

@@ -38,7 +38,7 @@ impl Checkpoints {
     pub(super) fn run(&mut self, store: &Store, file: &str) {
         let pages = store.wal_pages();
         if pages < self.latest {
-            // The WAL has begun anew.
+            // The WAL has started over.
             self.next = PAGES;
         }
         self.latest = pages;

@@ -54,7 +54,7 @@ fn spread_on_file(store: &Store, queue: i64, day: Day, kind: i64) -> Result<Spre
         "SELECT count, mean, m2, histogram FROM statistic WHERE queue = ?1 AND day = ?2 AND kind = ?3",
     )?;
     let found = statement.query_row([queue, day.0, kind], |row| {
-        // A histogram that cannot be read is begun anew: it is no reason to stop the jobs.
+        // A histogram that cannot be read is replaced by an empty one: it is no reason to stop the jobs.
         let histogram = serde_json::from_str(row.get_ref(3)?.as_str()?).unwrap_or_default();
         Ok(Spread { count: row.get(0)?, mean: row.get(1)?, m2: row.get(2)?, histogram })
     });

@@ -69,7 +69,7 @@ impl Sqlite {
 
     /// Sets aside what is left of the lost store in the file `path`, so that the next opening makes a new one. Refused where
     /// there is a store. Nobody may use it meanwhile.
-    pub fn begin_anew(path: impl AsRef<Path>) -> Result<(), Error> {
+    pub fn replace_with_new(path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let file = path.display();
         match Sqlite::look(path) {

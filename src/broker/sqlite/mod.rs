@@ -18,8 +18,8 @@
 //!   made at the open and removed only when the last connection closes, and ours is open; a checkpoint cuts it (TRUNCATE,
 //!   `journal_size_limit`), but does not replace it.
 //! * in the main file, after a checkpoint: in NORMAL, SQLite syncs the WAL before it copies, and the main file after the
-//!   last page, and only then counts the frames as copied. The WAL is begun anew (which overwrites them) only when all are.
-//! * under a WAL begun anew: that needs the checkpoint above to be whole, so they are durable in the main file. SQLite syncs
+//!   last page, and only then counts the frames as copied. The WAL starts over (which overwrites them) only when all are.
+//! * under a WAL that started over: that needs the checkpoint above to be whole, so they are durable in the main file. SQLite syncs
 //!   the new header before frames follow it (NORMAL, too), so a torn restart cannot revive old frames.
 //!
 //! A prefix is never torn: frames carry chained checksums, and recovery stops at the first bad one; a later commit on disk
@@ -41,11 +41,11 @@
 //! # Time
 //!
 //! Times are milliseconds since boot plus a number fixed for this boot, so setting the wall clock moves no lease and no delay.
-//! Only recurring jobs by cron look at the wall clock (`occur.rs`): whoever holds the store looks at least once a minute.
+//! Only recurring jobs by cron look at the wall clock (`occur.rs`): the process that holds the store looks at least once a minute.
 //!
 //! # Schemas
 //!
-//! Whoever opens a store of an older schema brings it up to date, in one transaction; a program that is older than the store
+//! A program that opens a store of an older schema brings it up to date, in one transaction; a program that is older than the store
 //! refuses it.
 //!
 //! # Several processes

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_retries_a_job_whose_crowd_still_goes_leaves_nobody_behind() {
+    async fn a_retry_while_dependents_are_still_released_loses_none_of_them() {
         let store = crowd().await;
         let both = |store: &mut Store| {
             complete(store)?;

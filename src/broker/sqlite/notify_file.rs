@@ -42,7 +42,7 @@ impl Bell {
         if !alone && let Err(error) = self.file.write_all_at(b"!", 0) {
             tracing::warn!(
                 %error,
-                "cannot ring the store's bell: other processes will see the change later"
+                "failed to write the store's notify file: other processes see the change later"
             );
         }
     }

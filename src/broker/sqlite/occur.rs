@@ -1,5 +1,5 @@
-//! What recurs, when its time comes. Whoever holds the store puts the jobs, and moves the schedule on in the same transaction:
-//! each occurrence is had once, whoever looks and whoever dies.
+//! Recurring jobs, when they are due. The process that holds the store puts the jobs and moves the schedule on in the same
+//! transaction: each occurrence fires once, whichever process looks and whichever dies.
 //!
 //! Intervals go by the store's clock, cron by the wall clock. That can be set, so there is a look at least once a minute,
 //! and what is a minute late is not missed. A schedule only moves on: a clock that is set back runs nothing twice, except

@@ -61,7 +61,7 @@ const STEPS: [&str; 6] = [
 const NFS: i64 = 0x6969;
 /// Larger files are not read through at each start.
 const CHECKED_MAX: u64 = 16 << 20;
-/// What the WAL file is cut to when it begins anew.
+/// What the WAL file is cut to when it starts over.
 const WAL_KEPT: i64 = 16 << 20;
 
 /// The file's connection, ready for use.
@@ -254,7 +254,7 @@ fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
          PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048; PRAGMA trusted_schema = OFF;"
     ))?;
     conn.set_prepared_statement_cache_capacity(64);
-    // Else a statement is planned anew whenever the bound of its LIMIT differs from the last one.
+    // Else a statement is planned again whenever the bound of its LIMIT differs from the last one.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if version(conn)? < VERSION {
         conn.execute_batch("BEGIN IMMEDIATE")?;

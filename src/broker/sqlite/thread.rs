@@ -308,7 +308,7 @@ impl Room {
     }
 
     fn broke(&mut self, reason: String) {
-        tracing::error!(store = %self.file, error = reason, "the store takes and gives no jobs until that is mended");
+        tracing::error!(store = %self.file, error = reason, "no job can be put or fetched until the store is repaired");
         self.store.notices.set_trouble(Some(reason.clone()));
         let wait = Duration::from_secs(1);
         self.broken.get_or_insert(Broken { reason, retry_at: clock::now() + wait, wait });

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_takes_nothing() {
+    fn a_silent_client_takes_nothing() {
         assert_eq!(hosts().that_take(&"mail".into()), ["alpha"]);
         assert!(hosts().that_take(&"other".into()).is_empty());
     }

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_as_process_1_is_told() {
+    fn a_shell_as_process_1_is_reported() {
         assert_eq!(first_process("sh\n").state, State::Less);
         assert_eq!(first_process("systemd\n").state, State::Ok);
     }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_limits_are_told() {
+    fn the_limits_of_the_system_are_shown() {
         assert_eq!(pids("4096\n").state, State::Less);
         assert_eq!(pids("4194304\n").state, State::Ok);
         for errno in [Errno::EMFILE, Errno::ENOSPC, Errno::ENOSYS] {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_attempt_is_told_with_what_came_of_it() {
+    fn every_attempt_is_shown_with_its_outcome() {
         let mut job = failed_job();
         let mut first = attempt(&job, 1, 2);
         (first.renewals, first.renewed_at, first.due_at) = (3, Some(at(3)), Some(at(9)));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_the_history_does_not_have_is_told_by_the_job() {
+    fn an_end_missing_in_the_history_is_shown_from_the_job() {
         let mut job = failed_job();
         job.state = JobState::Complete;
         (job.failure, job.renewals, job.renewed_at) = (None, 1, Some(at(2)));

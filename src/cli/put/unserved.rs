@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_who_is_missing_and_what_to_do() {
+    fn the_message_names_the_missing_supervisor_and_what_to_do() {
         let words = |nobody: Nobody| nobody.words(&"mial".into());
         let (what, hint) = words(Nobody::NoPool(vec!["default".into(), "mail".into()]));
         assert_eq!(what, "no pool here takes jobs from queue 'mial': what is put there waits");

@@ -65,7 +65,7 @@ fn log_short(whole: &Whole) -> Option<Advice> {
 }
 
 fn rotate_unused(whole: &Whole) -> Option<Advice> {
-    let message = "log.rotate has no effect without log.dir: there are no files to begin anew";
+    let message = "log.rotate has no effect without log.dir: there are no files to rotate";
     let log = &whole.config.log;
     let said = log.rotate != LogSettings::default().rotate;
     (said && log.dir.is_none()).then(|| advice("log.rotate", message, "set log.dir, or leave it out"))

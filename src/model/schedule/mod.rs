@@ -1,4 +1,4 @@
-//! When a recurring job is due. Pure: whoever asks brings the moment and, for cron, the rules of the time zone.
+//! When a recurring job is due. Pure: the caller brings the moment and, for cron, the rules of the time zone.
 
 mod cron;
 mod fields;

@@ -152,7 +152,7 @@ verbs! {
 }
 
 impl Verb {
-    /// The job that it brings along, if it does: whoever may not put programs may not bring one.
+    /// The job that it brings along, if it does: a client that may not put programs may not bring one.
     pub fn brings(&self) -> Option<&NewJob> {
         if let Verb::PutRecurring(recurring) = self { Some(&recurring.job) } else { None }
     }

@@ -80,7 +80,7 @@ async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_job_that_another_process_removes_is_told() {
+async fn a_wait_ends_when_another_process_removes_the_job() {
     let scene = Scene::file();
     let other = scene.second().unwrap();
     let id = scene.put(job("a")).await;

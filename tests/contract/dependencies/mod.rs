@@ -16,7 +16,7 @@ contract!(
     a_delay_counts_from_the_put,
     a_batch_may_name_its_own_jobs_in_any_order,
     circles_in_a_batch_are_refused_with_their_names,
-    who_needs_what_is_not_there_is_refused,
+    a_job_that_depends_on_an_unknown_job_is_refused,
     what_has_failed_is_waited_for_until_it_is_retried,
     a_job_that_is_retried_after_all_takes_nobody_back,
     a_job_is_made_to_wait_and_let_off,
@@ -141,7 +141,7 @@ async fn circles_in_a_batch_are_refused_with_their_names(scene: Scene) {
     assert!(scene.list(Filter::default()).await.unwrap().is_empty());
 }
 
-async fn who_needs_what_is_not_there_is_refused(scene: Scene) {
+async fn a_job_that_depends_on_an_unknown_job_is_refused(scene: Scene) {
     let refused = scene.put_all(vec![job("a"), needing("b", &["a", "x"])]).await;
     assert_eq!(said(refused), "a job cannot depend on 'x': no job has that id");
     assert_eq!(scene.get("a".into()).await, Ok(None));

@@ -234,7 +234,7 @@ async fn two_put_each_job_once(scene: Scene) {
 }
 
 #[tokio::test]
-async fn who_only_passes_by_puts_nothing() {
+async fn a_short_lived_client_puts_no_due_job() {
     let mut scene = Scene::file();
     // Nobody who serves is there to be woken by the passer.
     scene.store = None;
@@ -276,7 +276,7 @@ async fn one_that_cannot_be_read_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_when_one_is_due() {
+async fn a_due_job_wakes_those_who_wait() {
     let store = Broker::from(Sqlite::memory().unwrap());
     store.tell(every(Duration::from_secs(1)), "uid 7").await.unwrap();
     let woken = tokio::time::timeout(Duration::from_secs(40), store.next_notice()).await;

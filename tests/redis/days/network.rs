@@ -74,10 +74,11 @@ fn a_redis_that_is_away_is_told_once_and_that_it_is_back() {
     );
     scene.server_comes(&[]);
     wait_until("it is over", || {
-        log().lines().any(|line| line.contains("over after") && line.contains(troubles[0]))
+        log().lines().any(|line| line.contains("recovered after") && line.contains(troubles[0]))
     });
     for what in troubles {
-        let told = log().lines().filter(|line| line.contains(what) && !line.contains("over after")).count();
+        let told =
+            log().lines().filter(|line| line.contains(what) && !line.contains("recovered after")).count();
         assert_eq!(told, 1, "{what}: {}", log());
     }
 }
