@@ -13,6 +13,7 @@ from rq.command import send_kill_horse_command, send_shutdown_command, send_stop
 from rq.job import Dependency, Job
 from rq.registry import (CanceledJobRegistry, DeferredJobRegistry, FailedJobRegistry, FinishedJobRegistry,
                          ScheduledJobRegistry, StartedJobRegistry)
+from rq.serializers import JSONSerializer
 from rq.suspension import resume, suspend
 
 Webhook = getattr(rq, "Webhook", None)
@@ -20,6 +21,8 @@ Webhook = getattr(rq, "Webhook", None)
 if rq.VERSION >= "2":
     from rq import Repeat
 if rq.VERSION >= "3":
+    from rq.cron import CronScheduler
+    from rq.group import Group
     from rq.rate_limit import RateLimit
 
 c = redis.Redis(port=int(sys.argv[1]))
@@ -45,6 +48,14 @@ def statuses(ids):
 
 def in_seconds(seconds):
     return datetime.timedelta(seconds=seconds)
+
+
+def raises(function):
+    """The name of what it raises."""
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__
 
 
 def left():

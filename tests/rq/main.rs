@@ -16,5 +16,6 @@ mod ends;
 mod faces;
 mod lost;
 mod native;
+mod odd;
 mod own_tests;
 mod scene;

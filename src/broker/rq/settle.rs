@@ -42,8 +42,6 @@ enum Said {
         #[serde(default)]
         fields: BTreeMap<String, String>,
         retry: Option<Wish>,
-        #[serde(rename = "repeat")]
-        repeats: Option<Repeats>,
     },
 }
 
@@ -55,12 +53,6 @@ struct Wish {
     intervals: Vec<f64>,
     #[serde(default)]
     at_front: bool,
-}
-
-#[derive(Deserialize)]
-struct Repeats {
-    times: u64,
-    intervals: Vec<f64>,
 }
 
 impl End {
@@ -121,13 +113,10 @@ impl End {
                 let said = json!({"exception": packed(&said)});
                 End { how: "native", said, noted: String::new(), fields: Vec::new() }
             }
-            Some(Said::Fast { rq, return_value, result_ttl, fields, retry, repeats }) => {
+            Some(Said::Fast { rq, return_value, result_ttl, fields, retry }) => {
                 let is_old = rq.starts_with("1.") || rq.starts_with("2.");
                 let mut said =
                     json!({"ttl": result_ttl.unwrap_or(ttl), "value": return_value, "old": is_old});
-                if let Some(Repeats { times, intervals }) = repeats {
-                    said["repeat"] = json!({"times": times, "intervals": intervals});
-                }
                 let is_retry = retry.is_some();
                 if let Some(Wish { max, intervals, at_front }) = retry {
                     said["retry"] = json!({"max": max, "intervals": intervals, "at_front": at_front});

@@ -111,11 +111,6 @@ local function finish(id, execution, held, said)
   local was_canceled = call('HGET', job_key(id), 'status') == 'canceled'
   local ttl = tonumber(field(id, 'result_ttl')) or said.ttl
   count(held.worker, 'successful_job_count', id)
-  if said['repeat'] then
-    local intervals = said['repeat'].intervals
-    call('HSET', job_key(id), 'repeats_left', said['repeat'].times, 'repeat_intervals',
-      #intervals > 0 and cjson.encode(intervals) or '[]')
-  end
   call('HSET', job_key(id), 'ended_at', stamp(NOW), 'last_heartbeat', stamp(NOW))
   if not was_canceled then
     call('HSET', job_key(id), 'status', 'finished')

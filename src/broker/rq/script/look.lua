@@ -107,6 +107,8 @@ local function place()
   return at and { at, at } or {}
 end
 
+local ENDED = { finished = true, failed = true, stopped = true, canceled = true }
+
 -- Ends a job as RQ's cancel does. One that runs is stopped by its worker.
 local function cancel()
   local id, canceled, exception = arg(), arg(), arg()
@@ -124,9 +126,7 @@ local function cancel()
     end
     return { 'canceling' }
   end
-  if status == 'finished' or status == 'failed' or status == 'stopped' or status == 'canceled' then
-    return { 'ended', status }
-  end
+  if ENDED[status] then return { 'ended', status } end
   for _, registry in ipairs({ 'deferred', 'ready', 'scheduled' }) do call('ZREM', key(registry, origin), id) end
   call('LREM', key('queue', origin), 0, id)
   call('HSET', job_key(id), 'status', 'canceled')
@@ -140,13 +140,19 @@ local function cancel()
   return { 'canceled' }
 end
 
+-- The next argument as a job that has ended: its id, its status and its queue; else nil and what it is instead.
+local function ended()
+  local id = arg()
+  if kind(job_key(id)) ~= 'hash' then return nil, { 'none' } end
+  local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
+  if not ENDED[status] or runs(origin, id) then return nil, { 'state', status } end
+  return id, status, origin
+end
+
 -- Puts a job that has ended into its queue again, as RQ's requeue does.
 local function requeue()
-  local id = arg()
-  if kind(job_key(id)) ~= 'hash' then return { 'none' } end
-  local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
-  local has_ended = status == 'finished' or status == 'failed' or status == 'stopped' or status == 'canceled'
-  if not has_ended or runs(origin, id) then return { 'state', status } end
+  local id, status, origin = ended()
+  if not id then return status end
   for _, registry in ipairs({ 'finished', 'failed', 'canceled' }) do call('ZREM', key(registry, origin), id) end
   call('PERSIST', job_key(id))
   call('HSET', job_key(id), 'started_at', '', 'ended_at', '')
@@ -158,11 +164,8 @@ local function requeue()
 end
 
 local function discard()
-  local id = arg()
-  if kind(job_key(id)) ~= 'hash' then return { 'none' } end
-  local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
-  local has_ended = status == 'finished' or status == 'failed' or status == 'stopped' or status == 'canceled'
-  if not has_ended or runs(origin, id) then return { 'state', status } end
+  local id, wrong = ended()
+  if not id then return wrong end
   delete(id)
   return { 'done' }
 end

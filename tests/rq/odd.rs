@@ -1,0 +1,97 @@
+//! Jobs that cannot run, those with more than is known here, and the ways of RQ's client to put them.
+
+use serde_json::json;
+
+use crate::sandbox::{alive, kill, wait_until};
+use crate::scene::{Scene, stop};
+
+#[test]
+fn a_job_that_cannot_run_fails_with_the_reason_and_the_next_one_runs() {
+    let scene = Scene::new();
+    let missing = scene.put("q().enqueue('no_such_module.f')");
+    let unknown = scene.put("q().enqueue('rq_tasks.no_such_function')");
+    let foreign = scene.put("q(serializer=JSONSerializer).enqueue(tasks.add, 1, 2)");
+    let broken = scene.put("q().enqueue(tasks.add, 1, 2)");
+    scene.rq(&format!("c.hset('rq:job:{broken}', 'data', b'no pickle')"));
+    let next = scene.put("q().enqueue(tasks.add, 3, 4)");
+    let mut running = scene.start(&["-w", "1"]);
+    scene.wait(&next, "finished");
+    for (job, words) in [
+        (&missing, "no_such_module"),
+        (&unknown, "no_such_function"),
+        (&foreign, "DeserializationError"),
+        (&broken, "DeserializationError"),
+    ] {
+        assert_eq!(scene.status(job), "failed");
+        let said = scene.exception(job);
+        assert!(said.contains(words), "{said}");
+        let shown = scene.sandbox.job(job);
+        assert!(shown["failure"]["message"].is_string() && shown["attempt"] == 1, "{shown}");
+    }
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("left()"), json!([]));
+}
+
+#[test]
+fn fields_that_are_not_known_are_left_alone() {
+    let scene = Scene::new();
+    let job = scene.put("q().enqueue(tasks.add, 1, 2)");
+    scene.rq(&format!(
+        "c.hset('rq:job:{job}', mapping={{'colour': 'red', 'rq_next': b'\\xff', 'group_id': ''}})"
+    ));
+    let _running = scene.start(&["-w", "1"]);
+    scene.wait(&job, "finished");
+    let kept =
+        format!("[c.hget('rq:job:{job}', 'colour').decode(), c.hget('rq:job:{job}', 'rq_next') == b'\\xff']");
+    assert_eq!(scene.rq(&kept), json!(["red", true]));
+    assert_eq!((scene.result(&job), scene.sandbox.job(&job)["state"].clone()), (json!(3), json!("complete")));
+}
+
+#[test]
+fn jobs_of_the_json_serializer_run_in_workers_that_are_told_so() {
+    let scene = Scene::new();
+    let job = scene.put("q(serializer=JSONSerializer).enqueue('rq_tasks.add', 1, b=2)");
+    let _running = scene.start_workers(&scene.sandbox, &scene.url(), &["-w", "1"], &["-S", "json"]);
+    scene.wait(&job, "finished");
+    assert_eq!(scene.rq(&format!("Job.fetch({job:?}, c, JSONSerializer).return_value()")), 3);
+    let shown = scene.sandbox.job(&job);
+    assert_eq!(
+        (&shown["class"], &shown["data"]),
+        (&json!("rq_tasks.add"), &json!({"args": [1], "kwargs": {"b": 2}}))
+    );
+}
+
+#[test]
+fn a_group_a_unique_job_and_a_cron_of_rq_run() {
+    let scene = Scene::new();
+    let jobs = "[Queue.prepare_data(tasks.add, (i, 1)) for i in range(3)]";
+    let group = format!("len(Group.create(connection=c, name='g').enqueue_many(q(), {jobs}))");
+    assert_eq!(scene.rq(&group), 3);
+    let unique = "q().enqueue(tasks.add, 1, 1, job_id='one', unique=True).id";
+    assert_eq!(scene.text(unique), "one");
+    assert_eq!(scene.rq(&format!("raises(lambda: {unique})")), "DuplicateJobError");
+    let registered = "cron.register(tasks.add, 'default', (5, 6), interval=60)";
+    scene.rq(&format!("(cron := CronScheduler(c, 'CRITICAL'), {registered}, cron.enqueue_jobs())[0].name"));
+    let _running = scene.start(&["-w", "2"]);
+    scene.wait("one", "finished");
+    let sums =
+        "sorted(j.return_value() for j in Group.fetch('g', c).get_jobs() if j.get_status() == 'finished')";
+    wait_until("the group is done", || scene.rq(sums) == json!([1, 2, 3]));
+    let finished = "Job.fetch_many(FinishedJobRegistry('default', c).get_job_ids(), c)";
+    let cron = format!("[j.return_value() for j in {finished}].count(11)");
+    wait_until("the cron's job is done", || scene.rq(&cron) == json!(1));
+}
+
+#[test]
+fn a_template_that_is_killed_is_made_again_and_its_jobs_run_on() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let (job, file) = scene.put_waiting("kept", "");
+    let template = scene.sandbox.status()["pools"][0]["template"]["process"]["pid"].as_i64().unwrap() as i32;
+    kill(template, "KILL");
+    wait_until("it is dead", || !alive(template));
+    std::fs::remove_file(file).unwrap();
+    scene.wait(&job, "finished");
+    let next = scene.put("q().enqueue(tasks.add, 1, 2)");
+    scene.wait(&next, "finished");
+}
