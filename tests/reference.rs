@@ -95,6 +95,41 @@ fn bash_completes_pools_queues_states_and_options_of_the_supervisor_that_runs() 
     assert_eq!(of(&["taskvisor", "queue", "pause", "bu"]), ["bulk"], "the store is asked");
 }
 
+/// Reads the script in zsh, and prints what it would offer of what the supervisor knows for the last word.
+const ASKS_ZSH: &str = r#"
+    autoload -U compinit && compinit -D
+    compset() { :; }
+    compadd() { [[ $1 == -a ]] && print -l -- ${(P)2} || :; }
+    source "$1"; shift
+    words=("$@") CURRENT=$#
+    _taskvisor_values || print grammar"#;
+
+#[test]
+fn zsh_asks_the_supervisor_that_runs_too() {
+    let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
+    std::fs::write(sandbox.work("two.yaml"), "pools: [{name: mail}, {name: heavy}]\n").unwrap();
+    let _running = sandbox.start(&["-c", &sandbox.work("two.yaml").display().to_string()]);
+    let script = sandbox.path("completion");
+    std::fs::write(&script, printed(&["completion", "zsh"])).unwrap();
+    let of = |words: &[&str]| {
+        let mut zsh = Command::new("zsh");
+        zsh.args(["-f", "-c", ASKS_ZSH, "zsh"]).arg(&script).arg(env!("CARGO_BIN_EXE_taskvisor")).args(words);
+        zsh.env("TASKVISOR_RUN_DIR", sandbox.path("run")).env("TASKVISOR_STATE_DIR", sandbox.path("state"));
+        match zsh.output() {
+            Ok(output) => String::from_utf8(output.stdout).unwrap().replace('\n', " "),
+            Err(_) => String::new(),
+        }
+    };
+    if of(&[""]).is_empty() {
+        return missing("zsh");
+    }
+    assert_eq!(of(&["scale", ""]), "mail heavy ");
+    assert_eq!(of(&["why", "slot", ""]), "mail.1 heavy.1 ");
+    assert!(of(&["job", "list", "--state", "failed,h"]).contains("held"));
+    assert!(of(&["option", "get", ""]).contains("keep_failed"));
+    assert_eq!(of(&["recy"]), "grammar ");
+}
+
 /// Whether a shell takes what is printed for it; where it is not installed, that is said.
 fn is_read_by(shell: &str) {
     let script = printed(&["completion", shell]);

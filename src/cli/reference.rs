@@ -18,12 +18,18 @@ pub fn completion(args: &Completion) -> Result<u8, Failure> {
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "taskvisor", &mut script);
+    let grammar = String::from_utf8_lossy(&script);
+    // What zsh begins with stands last in its script: the words of the supervisor come before that.
+    let (grammar, begin) = match grammar.rfind("\nif [ \"$funcstack[1]\"") {
+        Some(place) if args.shell == For::Zsh => grammar.split_at(place),
+        _ => (&*grammar, ""),
+    };
     let of_values = match args.shell {
         For::Bash => include_str!("completion.bash"),
         For::Fish => include_str!("completion.fish"),
-        For::Zsh => "",
+        For::Zsh => include_str!("completion.zsh"),
     };
-    print(&(String::from_utf8_lossy(&script) + of_values))?;
+    print(&[grammar, of_values, begin].concat())?;
     Ok(exit::OK)
 }
 

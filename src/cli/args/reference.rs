@@ -12,7 +12,7 @@ pub struct Completion {
 }
 
 /// The shells that are tried in the tests.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum For {
     Bash,
     Zsh,
@@ -26,7 +26,7 @@ Examples:
   taskvisor completion zsh >/usr/share/zsh/site-functions/_taskvisor
   taskvisor completion fish >/usr/share/fish/vendor_completions.d/taskvisor.fish
 
-bash and fish also ask the running supervisor for the names of pools, queues and options.";
+They also ask the running supervisor for the names of pools, queues and options.";
 
 #[derive(Debug, clap::Args)]
 pub struct Manual {
