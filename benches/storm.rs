@@ -13,7 +13,7 @@ mod sandbox;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -99,6 +99,7 @@ fn duration(text: &str) -> Duration {
 
 /// A pool in a storm.
 struct Storm {
+    confines: Confines,
     sandbox: Sandbox,
     script: String,
     kinds: Vec<(&'static str, u64)>,
@@ -128,7 +129,15 @@ impl Storm {
         let pools = format!("pools: [{{name: default, workers: 4, {limits}}}]\nlease: 12s\n");
         fs::write(sandbox.work("pools.yaml"), pools).expect("the settings");
         let random = AtomicU64::new(1);
-        Storm { sandbox, script, kinds, random, counts: Mutex::default(), faults: Mutex::default() }
+        Storm {
+            confines: Confines::new(),
+            sandbox,
+            script,
+            kinds,
+            random,
+            counts: Mutex::default(),
+            faults: Mutex::default(),
+        }
     }
 
     /// True if there was no fault.
@@ -250,7 +259,7 @@ impl Storm {
     /// Starts the pool within limits of its own, which all that it starts inherits.
     fn start(&self) -> Running<'_> {
         let enter = "for dir in $0; do echo $$ >$dir; done; exec \"$@\"";
-        self.sandbox.start_under(&["sh", "-c", enter, &limits()], &["-c", "pools.yaml"])
+        self.sandbox.start_under(&["sh", "-c", enter, &self.confines.doors()], &["-c", "pools.yaml"])
     }
 
     /// Nothing strikes any more: all ends, and the pool stops.
@@ -315,14 +324,38 @@ impl Storm {
     }
 }
 
-/// The files by which a process enters the limits of this storm.
-fn limits() -> String {
-    let name = format!("tv-storm-{}", std::process::id());
-    let made = LIMITS.map(|(controller, file, most)| {
-        let dir = Path::new("/sys/fs/cgroup").join(controller).join(&name);
-        fs::create_dir_all(&dir).expect("a cgroup of v1");
-        fs::write(dir.join(file), most).expect("a limit");
-        dir.join("cgroup.procs").display().to_string()
-    });
-    made.join(" ")
+/// The limits of a storm. Nothing that it has started outlives them: no fork succeeds any more, then all are killed.
+struct Confines([PathBuf; LIMITS.len()]);
+
+impl Confines {
+    fn new() -> Confines {
+        let name = format!("tv-storm-{}", std::process::id());
+        Confines(LIMITS.map(|(controller, file, most)| {
+            let dir = Path::new("/sys/fs/cgroup").join(controller).join(&name);
+            fs::create_dir_all(&dir).expect("a cgroup of v1");
+            fs::write(dir.join(file), most).expect("a limit");
+            dir
+        }))
+    }
+
+    /// The files into which a process writes itself to be confined.
+    fn doors(&self) -> String {
+        self.0.each_ref().map(|dir| dir.join("cgroup.procs").display().to_string()).join(" ")
+    }
+
+    /// Whether nothing is in them any more.
+    fn are_gone(&self) -> bool {
+        let [pids, ..] = &self.0;
+        for pid in fs::read_to_string(pids.join("cgroup.procs")).unwrap_or_default().lines() {
+            pid.parse().into_iter().for_each(|pid: i32| kill(pid, "KILL"));
+        }
+        self.0.iter().all(|dir| !dir.exists() || fs::remove_dir(dir).is_ok())
+    }
+}
+
+impl Drop for Confines {
+    fn drop(&mut self) {
+        fs::write(self.0[0].join("pids.max"), "0").ok();
+        wait_within(Duration::from_secs(60), "nothing of the storm lives", || self.are_gone());
+    }
 }

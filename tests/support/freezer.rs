@@ -18,8 +18,8 @@ impl Freezer {
         fs::create_dir(&freezer.0).ok()?;
         fs::write(freezer.0.join("cgroup.procs"), pid.to_string()).ok()?;
         fs::write(freezer.0.join("freezer.state"), "FROZEN").ok()?;
-        // It is FREEZING until the process has come to the place where it stops.
-        let end = Instant::now() + Duration::from_secs(10);
+        // It is FREEZING until the process has come to the place where it stops: beside a bomb that takes a while.
+        let end = Instant::now() + Duration::from_secs(60);
         while fs::read_to_string(freezer.0.join("freezer.state")).is_ok_and(|state| state.trim() != "FROZEN")
         {
             assert!(Instant::now() < end, "process {pid} does not freeze");
