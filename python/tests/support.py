@@ -49,11 +49,12 @@ class Channel:
         self.send("run", job=job)
 
     def done(self):
-        """Reads until a job is done; what came before is kept in `seen`."""
+        """Reads until a job is done; what came before is kept in `seen`, the CPU time it took in `cpu`."""
         self.seen = []
         while True:
             name, fields = self.receive()
             if name == "done":
+                self.cpu = fields.pop("cpu", None)
                 return fields
             if name is None:
                 raise AssertionError(f"the worker closed the channel; before: {self.seen}")

@@ -30,6 +30,7 @@ class Results(WorkerTest):
     def test_a_result_comes_with_job_and_fence(self):
         self.assertEqual(self.shared.outcome("add", {"a": 1, "b": 2}),
                          {"job": "j1", "fence": 7, "outcome": "complete", "result": 3})
+        self.assertGreater(self.shared.cpu, 0)
 
     def test_data_becomes_arguments(self):
         for class_name, data, result in [("add", [1, 2], 3), ("add", 5, 6), ("add", {"a": 1}, 2),

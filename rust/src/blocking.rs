@@ -84,10 +84,12 @@ impl Worker {
                 ToWorker::Run(run) => {
                     let facts = Facts::new(run.job).map_err(io::Error::other)?;
                     let (id, fence) = (facts.id.clone(), facts.fence);
+                    let before = sys::cpu_seconds();
                     let finished = self.run_job(pipe, facts);
                     // What it printed belongs to this job.
                     io::stdout().flush().ok();
-                    pipe.borrow_mut().say(&Said::Done(done(&id, fence, &finished)));
+                    let cpu = Some(sys::cpu_seconds() - before);
+                    pipe.borrow_mut().say(&Said::Done(Done { cpu, ..done(&id, fence, &finished) }));
                     if sys::forget_term() {
                         return Ok(());
                     }
@@ -146,5 +148,5 @@ pub(crate) fn done<'a>(id: &'a str, fence: u64, finished: &'a Finished) -> Done<
         Some(Ok(result)) => ((Outcome::Complete, None, None, None), Some(&**result)),
         Some(Err(end)) => (end.clone().told(), end.result()),
     };
-    Done { job: id.into(), fence, outcome, result, error, after, next, left: Vec::new() }
+    Done { job: id.into(), fence, outcome, result, error, after, next, left: Vec::new(), cpu: None }
 }

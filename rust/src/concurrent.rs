@@ -246,7 +246,17 @@ impl Tasks {
                 let (job, outcome) = (facts.id.as_str().into(), Outcome::Canceled);
                 let (fence, result, error, after, next) = (facts.fence, None, None, None, None);
                 let left = Vec::new();
-                self.voice.say(&Said::Done(Done { job, fence, outcome, result, error, after, next, left }));
+                self.voice.say(&Said::Done(Done {
+                    job,
+                    fence,
+                    outcome,
+                    result,
+                    error,
+                    after,
+                    next,
+                    left,
+                    cpu: None,
+                }));
             }
             Err(error) => {
                 let finished = Some(Err(End::of_panic(&*error.into_panic())));

@@ -148,6 +148,9 @@ pub struct Done<'a> {
     /// What it has left running within the worker, in words: threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
+    /// Seconds of CPU time that the job took, where the worker runs one at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
 }
 
 /// Where a job goes on.
@@ -371,6 +374,8 @@ pub fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadLine> {
 /// longer than a frame may be says so in its place.
 pub fn reply(n: u64, answer: Result<String, String>) -> Vec<u8> {
     const AROUND: usize = 64;
+    // In characters.
+    const LONGEST_WHY: usize = 2000;
     let why = match answer {
         Ok(json) if json.len() + AROUND <= FRAME_MAX => {
             return format!("{{\"reply\":{{\"n\":{n},\"ok\":{json}}}}}\n").into_bytes();
@@ -382,9 +387,6 @@ pub fn reply(n: u64, answer: Result<String, String>) -> Vec<u8> {
     encode(&ToWorker::Reply(Reply { n, ok: None, error: Some(why) }), &mut frame);
     frame
 }
-
-/// The longest reason that is passed on, in characters.
-const LONGEST_WHY: usize = 2000;
 
 const KNOWN: [&str; 12] = [
     "hello", "ready", "done", "progress", "log", "pong", "call", "run", "cancel", "ping", "shutdown", "reply",

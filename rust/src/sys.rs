@@ -70,6 +70,21 @@ pub(crate) fn set_subreaper(wanted: bool) -> io::Result<()> {
         .map(drop)
 }
 
+/// Seconds of CPU time that this process and its ended children have taken.
+pub fn cpu_seconds() -> f64 {
+    let of = |whom| {
+        // SAFETY: `usage` is plain numbers, for which zeroes stand, and is written to alone.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(whom, &raw mut usage);
+            usage
+        };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    };
+    of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
+}
+
 /// Ends this process without running anything of it.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: it does not return.

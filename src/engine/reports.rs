@@ -53,6 +53,7 @@ struct End {
     stderr_tail: String,
     output_dropped: u64,
     left: Vec<String>,
+    cpu: Option<Duration>,
     snapshot: Option<Snapshot>,
     /// What the disk did not take of its output, known once that is written.
     lost: Arc<AtomicU64>,
@@ -78,8 +79,9 @@ impl Reports {
         let earlier = self.ends.remove(&end.job.id);
         let over = earlier.and_then(|earlier| self.end_of(earlier.worker));
         self.latest.remove(&end.job.id);
-        let JobEnd { job, outcome, stderr_tail, output_dropped, written, left, .. } = end;
-        let end = End { worker, stderr_tail, output_dropped, left, snapshot, lost: Arc::default(), written };
+        let JobEnd { job, outcome, stderr_tail, output_dropped, written, left, cpu, .. } = end;
+        let end =
+            End { worker, stderr_tail, output_dropped, left, cpu, snapshot, lost: Arc::default(), written };
         self.ends.insert(job.id.clone(), end);
         (outcome, over)
     }
@@ -129,6 +131,7 @@ impl Reports {
         if let (Some(end), Some(forensics)) = (self.ends.get(&settlement.job), &mut settlement.forensics) {
             forensics.stderr_tail.clone_from(&end.stderr_tail);
             forensics.left.clone_from(&end.left);
+            forensics.cpu = end.cpu;
             forensics.snapshot = end.snapshot.clone().map(Box::new);
             forensics.output_dropped = end.output_dropped + end.lost.load(Ordering::Relaxed);
         }
@@ -224,7 +227,8 @@ mod tests {
             time_limit: None,
         });
         let (stderr_tail, left) = (String::new(), Vec::new());
-        JobEnd { job, fence: Fence(1), outcome: None, stderr_tail, output_dropped: 0, written: None, left }
+        let fence = Fence(1);
+        JobEnd { job, fence, outcome: None, stderr_tail, output_dropped: 0, written: None, left, cpu: None }
     }
 
     #[test]

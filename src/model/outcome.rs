@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{EndedAt, Seconds};
+use super::json::{EndedAt, MaybeSeconds, Seconds};
 use super::{Fence, JobId, Millis, NewJob, Payload, QueueName};
 
 /// Why an attempt did not complete.
@@ -308,6 +308,9 @@ pub struct Forensics {
     /// Whether that process had run other jobs, too: `exit` then says what all of them took.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
+    /// CPU time of this job alone, in a worker that runs one after the other, as the worker says.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
+    pub cpu: Option<Duration>,
     /// The signals that taskvisor sent it, in order.
     #[serde(default)]
     pub signals: Vec<SignalSent>,
@@ -339,6 +342,11 @@ impl Forensics {
     /// The end of a process that ran this job alone.
     pub fn exit_alone(&self) -> Option<&Exit> {
         self.exit.as_ref().filter(|_| !self.shared)
+    }
+
+    /// CPU time of this job, if it is known: of the process that it had for itself, or what its worker says.
+    pub fn cpu(&self) -> Option<Duration> {
+        self.exit_alone().map(|exit| exit.usage.user + exit.usage.system).or(self.cpu)
     }
 
     /// Whether a SIGKILL ended it that we did not send, and that did not come for want of memory in its own cgroup.

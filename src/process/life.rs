@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tracing::warn;
@@ -71,6 +72,8 @@ pub struct JobEnd {
     pub written: Option<oneshot::Receiver<u64>>,
     /// Processes it left behind in a worker that lives on, in words.
     pub left: Vec<String>,
+    /// CPU time that it took, as its worker says.
+    pub cpu: Option<Duration>,
 }
 
 /// How far a worker has come with its first words.
@@ -321,6 +324,7 @@ impl Life {
         if let Some(brood) = &mut self.brood {
             end.left = brood.leftovers(around.plan.outfit.leftovers);
         }
+        end.cpu = done.cpu.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let told = done.left.iter().take(MOST_LEFT);
         end.left.extend(told.map(|what| what.chars().take(LONGEST_MESSAGE).collect::<String>()));
         Ok(Some(end))
@@ -369,6 +373,7 @@ impl Running {
             outcome,
             written,
             left: Vec::new(),
+            cpu: None,
         }
     }
 }

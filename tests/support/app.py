@@ -260,3 +260,12 @@ def process():
     umask = os.umask(0)
     os.umask(umask)
     return [umask, os.getcwd(), signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL]
+
+
+@job("spins")
+def spins():
+    until = time.process_time() + 0.2
+    while time.process_time() < until:
+        pass
+    assert os.system("i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done") == 0
+    return time.process_time() - until + 0.2

@@ -181,3 +181,21 @@ fn what_a_forked_job_leaves_running_is_killed_and_counted() {
     );
     assert!(sandbox.ok(&["job", "show", job["id"].as_str().unwrap()]).contains("1 process, killed"));
 }
+
+#[test]
+fn a_job_of_a_prefork_worker_is_told_its_own_cpu_time() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, "prefork", "app", &["-w", "1"]);
+    let took = |job: &Value| job["forensics"]["cpu"].as_f64().unwrap();
+    for _ in 0..2 {
+        let spun = run(&sandbox, "spins", "null");
+        assert!(took(&spun) > result(&spun).as_f64().unwrap(), "with that of its child: {spun}");
+        let next = run(&sandbox, "process", "null");
+        assert!(took(&next) < 0.2, "without that of the last one: {next}");
+    }
+    let stats: Value =
+        serde_json::from_str(&sandbox.ok(&["job", "stats", "--class", "spins", "--json"])).unwrap();
+    let of_day = stats.as_array().map_or(&stats, |days| &days[0]);
+    assert_eq!(of_day["measured"], 2, "{stats}");
+    assert!(of_day["cpu"].as_f64().unwrap() > 0.4, "{stats}");
+}

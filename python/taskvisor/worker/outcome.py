@@ -65,13 +65,14 @@ def canceled(job: Job, error: Optional[BaseException] = None) -> bytes:
     return _done(job, "canceled", error=None if error is None else describe(error))
 
 
-def with_left(done: bytes, left: list[str]) -> bytes:
-    r"""The frame with what the job has left running in the worker.
+def with_traces(done: bytes, cpu: float, left: list[str]) -> bytes:
+    r"""The frame with the seconds of CPU time that the job took, and what it has left running in the worker.
 
-    >>> with_left(b'{"done":{"job":"7"}}\n', ["thread beat"])
-    b'{"done":{"job":"7","left":["thread beat"]}}\n'
+    >>> with_traces(b'{"done":{"job":"7"}}\n', 0.25, ["thread beat"])
+    b'{"done":{"job":"7","cpu":0.250000,"left":["thread beat"]}}\n'
     """
-    return done[:-3] + f',"left":{frames.encode(left)}}}}}\n'.encode("utf-8", "replace") if left else done
+    more = f',"left":{frames.encode(left)}' if left else ""
+    return done[:-3] + f',"cpu":{cpu:.6f}{more}}}}}\n'.encode("utf-8", "replace")
 
 
 def unknown_class(job: Job) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from contextvars import copy_context
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from ..client import calling, running_job
 from ..client.running_job import Job
@@ -87,6 +88,7 @@ class Worker:
         surroundings = self._surroundings
         if surroundings is not None:
             self._left_threads.begin_job()
+            before = cpu_seconds()
         # Context variables that it sets are gone with its context.
         done = copy_context().run(self._outcome, job, function)
         if not guard.is_worker:
@@ -94,7 +96,7 @@ class Worker:
         # All of this comes before the word: once it is said, the next job may be on its way.
         if surroundings is not None:
             surroundings.restore()
-            done = outcome.with_left(done, self._left_threads.end_job(job))
+            done = outcome.with_traces(done, cpu_seconds() - before, self._left_threads.end_job(job))
         self._outputs.settle()
         self.channel.check()
         self.channel.write(done)
@@ -134,6 +136,12 @@ class Worker:
             job.ended = True
             running_job.of_process.job = None
         return outcome.complete(job, result)
+
+
+def cpu_seconds() -> float:
+    """CPU time that this process and its ended children have taken."""
+    own, children = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def _is_cancellation(error: BaseException) -> bool:

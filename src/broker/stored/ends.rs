@@ -38,6 +38,8 @@ pub(super) struct ForensicsRow {
     exit: Option<Exit>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shared: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cpu: Option<Duration>,
     #[serde(default, with = "list")]
     signals: Vec<SignalSent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

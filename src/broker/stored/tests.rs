@@ -63,6 +63,7 @@ fn forensics() -> Forensics {
             proof: Duration::from_micros(10),
         }),
         shared: true,
+        cpu: Some(Duration::from_millis(4)),
         signals: vec![SignalSent {
             after: Duration::from_secs(3),
             signal: Signal::Kill,
@@ -159,7 +160,7 @@ fn what_recurs_is_kept_as_it_always_was() {
 const FORENSICS: &str = concat!(
     r#"{"worker":{"slot":"mail.1","generation":7},"ran":{"secs":3,"nanos":141},"exit":{"status":{"signal":"#,
     r#"{"signal":9,"core":false}},"usage":{"user":{"secs":0,"nanos":5000000},"system":{"secs":0,"nanos":7000000},"#,
-    r#""max_rss":1048576},"left_behind":2,"oom":true,"oom_at_bound":false,"proof":{"secs":0,"nanos":10000}},"shared":true,"#,
+    r#""max_rss":1048576},"left_behind":2,"oom":true,"oom_at_bound":false,"proof":{"secs":0,"nanos":10000}},"shared":true,"cpu":{"secs":0,"nanos":4000000},"#,
     r#""signals":[{"after":{"secs":3,"nanos":0},"signal":"KILL","why":"time limit"}],"oom_kills":2,"stderr_tail":"oh\n","#,
     r#""output_dropped":5,"left":["sleep 9"],"snapshot":{"processes":[{"depth":1,"pid":9,"name":"sh","state":"S","#,
     r#""wchan":"do_wait","syscall":61,"rss":4096,"cpu":{"secs":0,"nanos":20000000},"threads":1,"files":3,"#,

@@ -174,6 +174,9 @@ fn end(out: &mut String, title: &str, forensics: &Forensics) {
         let _ = writeln!(out, "  {name:<width$} {value}");
     };
     line("ran", age(forensics.ran));
+    if let Some(cpu) = forensics.cpu {
+        line("cpu", age(cpu));
+    }
     if let Some(exit) = &forensics.exit {
         line("exit", exit_status(exit));
         let usage = &exit.usage;
@@ -273,6 +276,7 @@ pub mod tests {
         let (after, signal) = (Duration::from_millis(1_000), Signal::Term);
         Forensics {
             shared: false,
+            cpu: None,
             oom_kills: None,
             worker,
             ran: Duration::from_millis(1_500),

@@ -7,7 +7,7 @@ use crate::cli::args::job::Sort;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::{Columns, Look, age, escaped, headline, size};
 use crate::clock;
-use crate::model::{Exit, ExitStatus, JobRecord, Millis};
+use crate::model::{Exit, ExitStatus, Forensics, JobRecord, Millis};
 
 /// Columns of what a job is, on a terminal.
 const WHAT: usize = 40;
@@ -83,22 +83,21 @@ impl Extra {
     }
 
     fn of(self, job: &JobRecord) -> Option<String> {
-        let usage = exit(job).map(|exit| exit.usage);
-        Some(match self.sort? {
+        let known = match self.sort? {
             Sort::Ran => return None,
-            Sort::Memory => usage.map_or_else(|| "-".into(), |usage| size(usage.max_rss)),
-            Sort::Cpu => usage.map_or_else(|| "-".into(), |usage| age(usage.user + usage.system)),
-        })
+            Sort::Memory => exit(job).map(|exit| size(exit.usage.max_rss)),
+            Sort::Cpu => job.forensics.as_ref().and_then(Forensics::cpu).map(age),
+        };
+        Some(known.unwrap_or_else(|| "-".into()))
     }
 }
 
 /// What a list is sorted by, largest first.
 pub fn weight(job: &JobRecord, sort: Sort) -> u128 {
-    let usage = exit(job).map(|exit| exit.usage).unwrap_or_default();
     match sort {
         Sort::Ran => ran(job, clock::wall()).unwrap_or_default().as_nanos(),
-        Sort::Memory => usage.max_rss.into(),
-        Sort::Cpu => (usage.user + usage.system).as_nanos(),
+        Sort::Memory => exit(job).map_or(0, |exit| exit.usage.max_rss.into()),
+        Sort::Cpu => job.forensics.as_ref().and_then(Forensics::cpu).unwrap_or_default().as_nanos(),
     }
 }
 

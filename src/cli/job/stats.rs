@@ -54,7 +54,7 @@ fn row(day: &ClassDay) -> Vec<String> {
         mean(day.ran, attempts),
         length(day.longest),
         mean(day.cpu, day.measured),
-        if day.measured > 0 { size(day.peak_rss) } else { "-".into() },
+        if day.peak_rss > 0 { size(day.peak_rss) } else { "-".into() },
     ]
 }
 

@@ -188,8 +188,9 @@ fn used(left: &Forensics) -> String {
         [Some(exit_status(exit)), Some(cpu), Some(peak), stayed].into_iter().flatten()
     });
     let ran = (!left.ran.is_zero()).then(|| format!("ran {}", age(left.ran)));
+    let cpu = left.cpu.map(|cpu| format!("cpu {}", age(cpu)));
     let stay = (!left.left.is_empty()).then(|| format!("left running: {}", left.left.join(", ")));
-    ran.into_iter().chain(exit).chain(stay).collect::<Vec<_>>().join(", ")
+    ran.into_iter().chain(cpu).chain(exit).chain(stay).collect::<Vec<_>>().join(", ")
 }
 
 fn millis(duration: Duration) -> i64 {

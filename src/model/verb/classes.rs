@@ -61,11 +61,11 @@ pub struct ClassDay {
     pub ran: f64,
     /// How long the longest ran.
     pub longest: f64,
-    /// Attempts of which CPU time and memory are known: those that had a process of their own.
+    /// Attempts of which the CPU time is known: not those that ran beside others in one worker.
     pub measured: u64,
     /// CPU time of those.
     pub cpu: f64,
-    /// The most memory that one process of those had, in bytes.
+    /// The most memory that one process had, in bytes; 0 if none ran one job alone.
     pub peak_rss: u64,
 }
 
@@ -84,11 +84,11 @@ pub struct ClassSums {
     pub ran: i64,
     /// How long the longest ran.
     pub longest: i64,
-    /// How many have `cpu` and `peak_rss`.
+    /// How many have `cpu`.
     pub measured: i64,
     /// CPU time of those, in milliseconds.
     pub cpu: i64,
-    /// The most memory that one process of those had, in bytes.
+    /// The most memory that one process had that ran one job alone, in bytes.
     pub peak_rss: i64,
 }
 
@@ -115,11 +115,13 @@ impl ClassSums {
         Some(sums)
     }
 
-    /// The CPU time of an attempt, in milliseconds, and its peak memory, in bytes, if both are known to be its own.
+    /// The CPU time of an attempt, in milliseconds, and its peak memory, in bytes, if they are known to be its own: a memory
+    /// of 0 is not known.
     pub fn used(settlement: &Settlement) -> Option<(i64, i64)> {
-        let usage = &settlement.forensics.as_ref()?.exit_alone()?.usage;
-        let cpu = i64::try_from((usage.user + usage.system).as_millis()).unwrap_or(i64::MAX);
-        Some((cpu, i64::try_from(usage.max_rss).unwrap_or(i64::MAX)))
+        let left = settlement.forensics.as_ref()?;
+        let cpu = i64::try_from(left.cpu()?.as_millis()).unwrap_or(i64::MAX);
+        let peak_rss = left.exit_alone().map_or(0, |exit| exit.usage.max_rss);
+        Some((cpu, i64::try_from(peak_rss).unwrap_or(i64::MAX)))
     }
 
     /// Adds the sums of other attempts.

@@ -173,7 +173,7 @@ async fn classes_are_counted_by_day(scene: Scene) {
         &scene,
         "held",
         Verdict::Hold { failure: failure() },
-        Forensics { exit: None, ..took(250, 0, 0, false) },
+        Forensics { exit: None, cpu: Some(Duration::from_millis(40)), ..took(250, 0, 0, false) },
     )
     .await;
     let all = scene.tell(ClassStats::default(), "").await.unwrap();
@@ -200,8 +200,8 @@ async fn classes_are_counted_by_day(scene: Scene) {
         held: 1,
         ran: 0.25,
         longest: 0.25,
-        measured: 0,
-        cpu: 0.0,
+        measured: 1,
+        cpu: 0.04,
         peak_rss: 0,
     };
     assert_eq!(all, [held.clone(), mail.clone()]);
