@@ -12,8 +12,9 @@ pub(super) async fn page(broker: &dyn Browse, filter: &Filter, at: Option<Cursor
     };
     let usual = if filter.limit == 0 { u64::MAX } else { filter.limit.into() };
     let left = at.as_ref().map_or(usual, |at| at.left);
-    // How many others come before them is not known: the broker is to look at all.
-    let others = Filter { id_prefix: None, limit: 0, ..filter.clone() };
+    // How many others come before them is not known: a limit that no list reaches. With none, Redis would first look for each
+    // job that another program has put, which takes seconds among many.
+    let others = Filter { id_prefix: None, limit: u32::MAX, ..filter.clone() };
     let at = at.map(|at| Cursor { left: u64::MAX, ..at });
     let Page { mut jobs, next } = broker.page(&others, at).await?;
     jobs.retain(|job| job.id.as_str().starts_with(begins));
