@@ -1,6 +1,6 @@
 //! The dict in a body of kale: a task, its arguments and its counters.
 
-use super::pickle::{self, Limits, PickleError, Scalar, SpliceError, Value};
+use super::pickle::{self, Limits, PickleError, Value};
 
 /// A task as its message has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,20 +33,7 @@ pub struct Received {
     pickle: Vec<u8>,
 }
 
-/// What changes when a task is sent once more.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rerun {
-    /// The new `retry_num`.
-    pub retry_num: u64,
-    /// The new `failure_num`.
-    pub failure_num: u64,
-    /// The new `_enqueued_time`, in seconds since 1970.
-    pub enqueued_time: f64,
-    /// The new `_publisher`.
-    pub publisher: String,
-}
-
-/// Why a pickle is no message of kale, or cannot be sent once more.
+/// Why a pickle is no message of kale.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EnvelopeError {
     /// The pickle itself.
@@ -62,48 +49,18 @@ pub enum EnvelopeError {
         /// What kale has there.
         wanted: &'static str,
     },
-    /// The counters cannot be changed.
-    #[error(transparent)]
-    Splice(#[from] SpliceError),
-    /// Changing the counters changed something else.
-    #[error("its counters cannot be changed without changing the task: send it from Python")]
-    Entangled,
 }
 
 impl Received {
     /// Reads a pickle. Nothing in it is executed.
     pub fn read(pickle: Vec<u8>) -> Result<Received, EnvelopeError> {
-        let message = Message::from_value(&pickle::read(&pickle, Limits::default())?.value)?;
+        let message = Message::from_value(&pickle::read(&pickle, Limits::default())?)?;
         Ok(Received { message, pickle })
     }
 
     /// The pickle as it came.
     pub fn pickle(&self) -> &[u8] {
         &self.pickle
-    }
-
-    /// The pickle of the same task with other counters. Arguments that only Python understands stay byte for byte.
-    pub fn again(&self, rerun: &Rerun) -> Result<Vec<u8>, EnvelopeError> {
-        let count = |value: u64| Scalar::Int(i64::try_from(value).unwrap_or(i64::MAX));
-        let fields = [
-            ("_enqueued_time", Scalar::Float(rerun.enqueued_time)),
-            ("_publisher", Scalar::Str(rerun.publisher.clone())),
-            ("retry_num", count(rerun.retry_num)),
-            ("failure_num", count(rerun.failure_num)),
-        ];
-        let again = pickle::read(&self.pickle, Limits::default())?.with(&self.pickle, &fields)?;
-        let expected = Message {
-            enqueued_time: rerun.enqueued_time,
-            publisher: rerun.publisher.clone(),
-            retry_num: rerun.retry_num,
-            failure_num: rerun.failure_num,
-            ..self.message.clone()
-        };
-        // A pickle may say one value in two places: then both have changed.
-        match Received::read(again) {
-            Ok(read) if read.message == expected => Ok(read.pickle),
-            Ok(_) | Err(_) => Err(EnvelopeError::Entangled),
-        }
     }
 }
 

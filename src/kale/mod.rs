@@ -16,7 +16,6 @@ mod queue_error;
 mod queue_lines;
 mod queue_name;
 mod queues;
-mod retry;
 mod settings;
 
 pub use body::{Body, BodyError, Reading};
@@ -24,11 +23,10 @@ pub use cipher::{DEFAULT_KEY, Key, KeyError};
 pub use codec::{Codec, CodecError, Compression, INFLATED_MAX};
 pub use first::Sender;
 pub use import::{Application, ImportError, Imported};
-pub use message::{EnvelopeError, Message, Received, Rerun};
+pub use message::{EnvelopeError, Message, Received};
 pub use queue_error::{Place, QueuesError};
 pub use queue_name::{NameError, QueueNames};
 pub use queues::{Queue, read_queues};
-pub use retry::retry_delay;
 pub use settings::endpoint;
 
 #[cfg(test)]

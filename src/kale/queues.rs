@@ -2,7 +2,6 @@
 //! workers die of most of these mistakes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_yaml::Value;
 
@@ -170,20 +169,6 @@ fn shown(value: &Value) -> String {
 }
 
 impl Queue {
-    /// Why a task with this time limit cannot be in this queue, if so: kale refuses to publish it.
-    pub fn refuses(&self, time_limit: Duration) -> Option<String> {
-        let visibility = Duration::from_secs(self.visibility_timeout_sec);
-        (time_limit >= visibility).then(|| {
-            format!(
-                "the time limit of {} s is not below visibility_timeout_sec of queue '{}', which is {} s: a message would be \
-                 visible again while its task runs",
-                time_limit.as_secs_f64(),
-                self.name,
-                self.visibility_timeout_sec
-            )
-        })
-    }
-
     /// What the settings that tune kale's loop mean to taskvisor, which has another: setting and sentence.
     pub fn explained(&self) -> [(&'static str, String); 3] {
         [

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::*;
 
 const GOOD: &str = "\
@@ -158,15 +156,6 @@ fn a_release_stands_before_the_name() {
     assert!(QueueNames::new("digest", Some("")).is_err());
     assert!(QueueNames::new(&"x".repeat(73), Some("r42")).is_err());
     assert!(QueueNames::new(&"x".repeat(72), Some("r42")).is_ok());
-}
-
-#[test]
-fn a_time_limit_must_end_before_the_visibility_timeout() {
-    let queue = &read_queues(GOOD).unwrap()[0];
-    assert_eq!(queue.refuses(Duration::from_secs(59)), None);
-    assert!(
-        queue.refuses(Duration::from_secs(60)).unwrap().contains("visibility_timeout_sec of queue 'highp'")
-    );
 }
 
 #[test]

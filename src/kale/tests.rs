@@ -42,28 +42,6 @@ fn a_body_of_kale_is_read_and_written_byte_for_byte() {
 }
 
 #[test]
-fn a_task_is_sent_again_with_other_counters_and_nothing_else_changed() {
-    let rerun =
-        Rerun { retry_num: 300, failure_num: 2, enqueued_time: 9.25, publisher: "taskvisor@b[1]".into() };
-    let again = received(&noop()).again(&rerun).unwrap();
-    let expected = Message {
-        retry_num: 300,
-        failure_num: 2,
-        enqueued_time: 9.25,
-        publisher: "taskvisor@b[1]".into(),
-        ..noop()
-    };
-    assert_eq!(Received::read(again.clone()).unwrap().message, expected);
-    assert_eq!(
-        received(&expected)
-            .again(&Rerun { retry_num: 0, failure_num: 0, enqueued_time: 123.5, publisher: "host[7]".into() })
-            .unwrap()
-            .len(),
-        noop().pickle().unwrap().len()
-    );
-}
-
-#[test]
 fn a_wrong_key_and_a_cut_body_are_refused() {
     let other = Codec::new(Key::new("sixteen letters!", false).unwrap(), Compression::Zlib);
     assert!(matches!(other.open(VECTOR), Err(CodecError::Decrypt | CodecError::Inflate(_))));
@@ -107,21 +85,6 @@ fn an_envelope_without_what_kale_needs_says_which_field() {
 }
 
 #[test]
-fn counters_that_stand_where_something_else_does_are_left_alone() {
-    // The texts of `_publisher` and of an argument are one: memo 1.
-    let mut pickle =
-        b"\x80\x02}(X\x02\x00\x00\x00idX\x01\x00\x00\x00iX\x04\x00\x00\x00taskX\x03\x00\x00\x00a.B".to_vec();
-    pickle.extend(b"X\x0a\x00\x00\x00_publisherX\x01\x00\x00\x00pq\x01X\x07\x00\x00\x00payload}(X\x04\x00\x00\x00args]h\x01a");
-    pickle
-        .extend(b"X\x06\x00\x00\x00kwargs}uX\x0e\x00\x00\x00_enqueued_timeG\x00\x00\x00\x00\x00\x00\x00\x00");
-    pickle.extend(b"X\x09\x00\x00\x00retry_numK\x00X\x0b\x00\x00\x00failure_numK\x00u.");
-    let received = Received::read(pickle).unwrap();
-    assert_eq!(received.message.args, Value::List(vec![Value::Str("p".into())]));
-    let rerun = Rerun { retry_num: 1, failure_num: 1, enqueued_time: 0.0, publisher: "q".into() };
-    assert_eq!(received.again(&rerun), Err(EnvelopeError::Entangled));
-}
-
-#[test]
 fn json_is_a_job_of_ours_and_anything_else_is_what_its_queue_says() {
     let kale = Reading { codec: Some(codec()), text_class: None };
     let body = kale.read(r#"{"class": "mail.Send", "data": {"to": "ann"}}"#).unwrap();
@@ -157,11 +120,8 @@ proptest! {
         let mut pickle = noop().pickle().unwrap();
         pickle[at] = byte;
         pickle[more] = other;
-        if let Ok(received) = Received::read(pickle) {
-            let rerun = Rerun { retry_num: 1, failure_num: 1, enqueued_time: 1.0, publisher: "x".into() };
-            if let Ok(again) = received.again(&rerun) {
-                prop_assert_eq!(Received::read(again).unwrap().message.args, received.message.args);
-            }
+        if let Some(written) = Received::read(pickle).ok().and_then(|received| received.message.pickle()) {
+            prop_assert!(Received::read(written).is_ok());
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{str, thread};
 
 use missing::missing;
 use serde_json::{Value, json};
-use taskvisor::kale::{Received, Rerun};
+use taskvisor::kale::Received;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kale/pickles.py");
 
@@ -51,27 +51,17 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_protocol_of_python_is_read_and_sent_again_with_all_that_it_held() {
+fn every_protocol_of_python_is_read() {
     if !there_is_python() {
         return;
     }
-    let mut sent = Vec::new();
-    for line in python("write", Vec::new()) {
+    let lines = python("write", Vec::new());
+    assert!(lines.len() > 300, "{}", lines.len());
+    for line in lines {
         let received = Received::read(bytes(line["pickle"].as_str().expect("hex")))
             .unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(received.message.task, "kb_tasks.Noop");
         assert_eq!(received.message.args.is_plain(), line["plain"], "{line}: {:?}", received.message.args);
-        let rerun =
-            Rerun { retry_num: 70_000, failure_num: 0, enqueued_time: 123.5, publisher: "host[7]".into() };
-        let again = received.again(&rerun).unwrap_or_else(|error| panic!("{error}: {line}"));
-        let mut line = line;
-        line["pickle"] = json!(hex(&again));
-        line["retry_num"] = json!(70_000);
-        sent.push(line);
-    }
-    assert!(sent.len() > 300, "{}", sent.len());
-    for (answer, line) in python("read", sent.clone()).iter().zip(&sent) {
-        assert_eq!(answer["same"], true, "{line}: {answer}");
     }
 }
 

@@ -184,7 +184,7 @@ fn payload(taken: &Taken, description: Option<&str>) -> Payload {
     let mut bytes = Vec::new();
     let _ = ZlibDecoder::new(data).take(MOST).read_to_end(&mut bytes);
     let bytes = if bytes.is_empty() { data } else { &bytes };
-    let call = pickle::read(bytes, Limits::default()).map(|pickle| pickle.value.to_json());
+    let call = pickle::read(bytes, Limits::default()).map(|value| value.to_json());
     let call = call.ok().or_else(|| serde_json::from_slice(bytes).ok());
     let data = match call.as_ref().and_then(serde_json::Value::as_array).map(Vec::as_slice) {
         Some([_, _, args, kwargs]) => json!({"args": args, "kwargs": kwargs}),
@@ -203,7 +203,7 @@ fn inflated(packed: &[u8]) -> Option<String> {
 /// A value as JSON text: RQ's pickle of it, or what its JSON serializer wrote.
 fn shown(packed: &[u8]) -> Option<String> {
     let bytes = STANDARD.decode(packed).ok()?;
-    let read = pickle::read(&bytes, Limits::default()).map(|pickle| pickle.value.to_json());
+    let read = pickle::read(&bytes, Limits::default()).map(|value| value.to_json());
     Some(read.ok().or_else(|| serde_json::from_slice(&bytes).ok())?.to_string())
 }
 

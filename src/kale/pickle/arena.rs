@@ -1,15 +1,10 @@
 //! The values of a pickle while it is read. A pickle may name a list before it fills it, and name it twice, so values refer
 //! to others by number.
 
-use std::ops::Range;
-
 use super::Value;
 
 /// The number of a node.
 pub(super) type Id = u32;
-
-/// Where in the pickle the opcode stands that pushed a value.
-pub(super) type Span = Range<usize>;
 
 /// A value that may hold others.
 pub(super) enum Node {
@@ -19,7 +14,7 @@ pub(super) enum Node {
     Tuple(Vec<Id>),
     Set(Vec<Id>),
     FrozenSet(Vec<Id>),
-    Dict(Vec<(Id, Id, Span)>),
+    Dict(Vec<(Id, Id)>),
     /// A class or function.
     Global(String),
     /// What a class or function would have made.
@@ -54,7 +49,7 @@ impl Arena {
             Node::FrozenSet(ids) => Value::FrozenSet(all(ids)?),
             Node::Dict(entries) => {
                 let mut pairs = Vec::new();
-                for (key, value, _) in entries {
+                for (key, value) in entries {
                     pairs.push((self.value(*key, depth, budget)?, self.value(*value, depth, budget)?));
                 }
                 Value::Dict(pairs)

@@ -4,13 +4,11 @@ mod arena;
 mod objects;
 mod opcodes;
 mod reader;
-mod splice;
 mod text;
 mod value;
 mod writer;
 
-pub use reader::{Limits, Pickle, PickleError, read};
-pub use splice::{Field, Scalar, SpliceError};
+pub use reader::{Limits, PickleError, read};
 pub use value::Value;
 pub use writer::write;
 

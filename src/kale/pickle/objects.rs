@@ -6,11 +6,11 @@ use super::opcodes::*;
 use super::reader::{Reader, Refusal};
 
 impl Reader<'_> {
-    pub(super) fn object(&mut self, code: u8, start: usize) -> Result<(), Refusal> {
+    pub(super) fn object(&mut self, code: u8) -> Result<(), Refusal> {
         let node = match code {
             GLOBAL => Node::Global(self.two_lines()?),
             STACK_GLOBAL => {
-                let ((name, _), (module, _)) = (self.pop()?, self.pop()?);
+                let (name, module) = (self.pop()?, self.pop()?);
                 match (self.arena.text(module), self.arena.text(name)) {
                     (Some(module), Some(name)) => Node::Global(format!("{module}.{name}")),
                     _ => return Err("it names a class by what is no text".into()),
@@ -21,7 +21,7 @@ impl Reader<'_> {
                 Node::Object(self.two_lines()?)
             }
             OBJ => {
-                let class = self.pop_to_mark()?.first().map(|(id, _)| *id);
+                let class = self.pop_to_mark()?.first().copied();
                 Node::Object(self.global(class.ok_or("it makes an object of no class")?)?)
             }
             BYTEARRAY8 => {
@@ -30,25 +30,25 @@ impl Reader<'_> {
             }
             BUILD => {
                 self.pop()?;
-                let (id, _) = *self.top()?;
+                let id = self.top()?;
                 if !matches!(self.arena.0[id as usize], Node::Object(_)) {
                     return Err("it sets the state of what is no object".into());
                 }
                 return Ok(());
             }
             REDUCE => {
-                let ((arguments, _), (callable, _)) = (self.pop()?, self.pop()?);
+                let (arguments, callable) = (self.pop()?, self.pop()?);
                 self.called(callable, arguments)?
             }
             _ => {
                 for _ in 0..if code == NEWOBJ_EX { 2 } else { 1 } {
                     self.pop()?;
                 }
-                let (class, _) = self.pop()?;
+                let class = self.pop()?;
                 Node::Object(self.global(class)?)
             }
         };
-        self.push(node, start)
+        self.push(node)
     }
 
     /// What a call gives: protocols 0 to 2 write bytes and sets as calls of functions that are known; any other call is an

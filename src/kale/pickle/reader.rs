@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::arena::{Arena, Id, Node, Span, Unfit};
+use super::arena::{Arena, Id, Node, Unfit};
 use super::opcodes::*;
 use super::{Value, text};
 
@@ -23,16 +23,6 @@ impl Default for Limits {
     }
 }
 
-/// A pickle that was read.
-pub struct Pickle {
-    /// What it holds.
-    pub value: Value,
-    /// Where the opcodes stand that pushed the values of the outermost dict, by its keys of text.
-    pub(super) places: BTreeMap<String, Span>,
-    /// The frames of protocol 4 and 5.
-    pub(super) frames: Vec<Span>,
-}
-
 /// Why bytes are no pickle that is understood here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pickle is refused at byte {at}: {why}")]
@@ -43,8 +33,8 @@ pub struct PickleError {
     pub why: String,
 }
 
-/// Reads a pickle of protocol 0 to 5. Nothing in it is executed: an object becomes the name of its class.
-pub fn read(bytes: &[u8], limits: Limits) -> Result<Pickle, PickleError> {
+/// The value of a pickle of protocol 0 to 5. Nothing in it is executed: an object becomes the name of its class.
+pub fn read(bytes: &[u8], limits: Limits) -> Result<Value, PickleError> {
     let mut reader = Reader {
         bytes,
         at: 0,
@@ -52,13 +42,13 @@ pub fn read(bytes: &[u8], limits: Limits) -> Result<Pickle, PickleError> {
         marks: Vec::new(),
         memo: BTreeMap::new(),
         arena: Arena::default(),
-        frames: Vec::new(),
+        frame_end: 0,
         values_max: limits.values,
     };
     let mut opcode = 0;
     reader
         .run(&mut opcode)
-        .and_then(|(id, _)| reader.pickle(id, limits))
+        .and_then(|id| reader.value(id, limits))
         .map_err(|why| PickleError { at: opcode, why })
 }
 
@@ -68,45 +58,36 @@ pub(super) type Refusal = String;
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    stack: Vec<(Id, Span)>,
+    stack: Vec<Id>,
     /// Heights of the stack.
     marks: Vec<usize>,
     memo: BTreeMap<u64, Id>,
     pub(super) arena: Arena,
-    frames: Vec<Span>,
+    /// Where the last frame of protocol 4 or 5 ends.
+    frame_end: usize,
     values_max: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn run(&mut self, opcode: &mut usize) -> Result<(Id, Span), Refusal> {
+    fn run(&mut self, opcode: &mut usize) -> Result<Id, Refusal> {
         loop {
             *opcode = self.at;
-            let start = self.at;
             match self.byte()? {
                 STOP => return self.pop(),
-                code => self.step(code, start)?,
+                code => self.step(code)?,
             }
         }
     }
 
-    fn pickle(&self, id: Id, limits: Limits) -> Result<Pickle, Refusal> {
+    fn value(&self, id: Id, limits: Limits) -> Result<Value, Refusal> {
         let mut budget = limits.bytes;
-        let value = self.arena.value(id, limits.depth, &mut budget).map_err(|unfit| match unfit {
+        self.arena.value(id, limits.depth, &mut budget).map_err(|unfit| match unfit {
             Unfit::Deep => format!("its values nest more than {} levels deep", limits.depth),
             Unfit::Large => format!("its value takes more than {} bytes", limits.bytes),
-        })?;
-        let mut places = BTreeMap::new();
-        if let Node::Dict(entries) = &self.arena.0[id as usize] {
-            for (key, _, span) in entries {
-                if let Some(key) = self.arena.text(*key) {
-                    places.insert(key.to_owned(), span.clone());
-                }
-            }
-        }
-        Ok(Pickle { value, places, frames: self.frames.clone() })
+        })
     }
 
-    fn step(&mut self, code: u8, start: usize) -> Result<(), Refusal> {
+    fn step(&mut self, code: u8) -> Result<(), Refusal> {
         match code {
             PROTO => match self.byte()? {
                 0..=5 => Ok(()),
@@ -123,10 +104,10 @@ impl<'a> Reader<'a> {
             },
             POP_MARK => self.pop_to_mark().map(drop),
             DUP => {
-                let (id, _) = *self.top()?;
-                self.place(id, start..self.at)
+                let id = self.top()?;
+                self.place(id)
             }
-            LIST | TUPLE | DICT | FROZENSET => self.gather(code, start),
+            LIST | TUPLE | DICT | FROZENSET => self.gather(code),
             TUPLE1 | TUPLE2 | TUPLE3 => {
                 let first = self
                     .stack
@@ -134,17 +115,17 @@ impl<'a> Reader<'a> {
                     .checked_sub(usize::from(code - TUPLE1) + 1)
                     .ok_or("it has too few values")?;
                 self.keep_above_mark(first)?;
-                let ids = self.stack.drain(first..).map(|(id, _)| id).collect();
-                self.push(Node::Tuple(ids), start)
+                let ids = self.stack.drain(first..).collect();
+                self.push(Node::Tuple(ids))
             }
             APPEND | APPENDS | SETITEM | SETITEMS | ADDITEMS => self.add(code),
-            PUT | BINPUT | LONG_BINPUT | MEMOIZE | GET | BINGET | LONG_BINGET => self.remember(code, start),
+            PUT | BINPUT | LONG_BINPUT | MEMOIZE | GET | BINGET | LONG_BINGET => self.remember(code),
             GLOBAL | STACK_GLOBAL | REDUCE | NEWOBJ | NEWOBJ_EX | BUILD | INST | OBJ | BYTEARRAY8 => {
-                self.object(code, start)
+                self.object(code)
             }
             _ => {
                 let node = self.scalar(code)?;
-                self.push(node, start)
+                self.push(node)
             }
         }
     }
@@ -190,15 +171,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Makes one value of all since the mark.
-    fn gather(&mut self, code: u8, start: usize) -> Result<(), Refusal> {
+    fn gather(&mut self, code: u8) -> Result<(), Refusal> {
         let items = self.pop_to_mark()?;
         let node = match code {
-            DICT => Node::Dict(pairs(items)?),
-            LIST => Node::List(items.into_iter().map(|(id, _)| id).collect()),
-            TUPLE => Node::Tuple(items.into_iter().map(|(id, _)| id).collect()),
-            _ => Node::FrozenSet(items.into_iter().map(|(id, _)| id).collect()),
+            DICT => Node::Dict(pairs(&items)?),
+            LIST => Node::List(items),
+            TUPLE => Node::Tuple(items),
+            _ => Node::FrozenSet(items),
         };
-        self.push(node, start)
+        self.push(node)
     }
 
     /// Adds values to the list, set or dict below them.
@@ -211,11 +192,11 @@ impl<'a> Reader<'a> {
             }
             _ => self.pop_to_mark()?,
         };
-        let (id, _) = self.top()?.clone();
+        let id = self.top()?;
         match (&mut self.arena.0[id as usize], code) {
-            (Node::List(list), APPEND | APPENDS) => list.extend(items.into_iter().map(|(id, _)| id)),
-            (Node::Set(set), ADDITEMS) => set.extend(items.into_iter().map(|(id, _)| id)),
-            (Node::Dict(dict), SETITEM | SETITEMS) => dict.extend(pairs(items)?),
+            (Node::List(list), APPEND | APPENDS) => list.extend(items),
+            (Node::Set(set), ADDITEMS) => set.extend(items),
+            (Node::Dict(dict), SETITEM | SETITEMS) => dict.extend(pairs(&items)?),
             // Of an object only its name is kept.
             (Node::Object(_), _) => {}
             _ => return Err("it adds values to what holds none of that kind".into()),
@@ -223,7 +204,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn remember(&mut self, code: u8, start: usize) -> Result<(), Refusal> {
+    fn remember(&mut self, code: u8) -> Result<(), Refusal> {
         let index = match code {
             MEMOIZE => self.memo.len() as u64,
             BINPUT | BINGET => u64::from(self.byte()?),
@@ -238,9 +219,9 @@ impl<'a> Reader<'a> {
                 .memo
                 .get(&index)
                 .ok_or_else(|| format!("it uses memo {index}, which it has not set"))?;
-            return self.place(id, start..self.at);
+            return self.place(id);
         }
-        let (id, _) = *self.top()?;
+        let id = self.top()?;
         self.memo.insert(index, id);
         if self.memo.len() > self.values_max {
             return Err(format!("it has more than {} memos", self.values_max));
@@ -251,37 +232,36 @@ impl<'a> Reader<'a> {
     fn frame(&mut self) -> Result<(), Refusal> {
         let length = usize::try_from(u64::from_le_bytes(self.array()?)).unwrap_or(usize::MAX);
         let end = self.at.checked_add(length).filter(|end| *end <= self.bytes.len());
-        let inside = self.frames.last().is_some_and(|frame| frame.end > self.at);
-        let end = end.filter(|_| !inside).ok_or("it has a frame that does not fit")?;
-        self.frames.push(self.at..end);
+        let end = end.filter(|_| self.frame_end <= self.at);
+        self.frame_end = end.ok_or("it has a frame that does not fit")?;
         Ok(())
     }
 
-    pub(super) fn push(&mut self, node: Node, start: usize) -> Result<(), Refusal> {
+    pub(super) fn push(&mut self, node: Node) -> Result<(), Refusal> {
         let id = self.arena.0.len();
         if id >= self.values_max {
             return Err(format!("it has more than {} values", self.values_max));
         }
         self.arena.0.push(node);
-        self.place(u32::try_from(id).map_err(|_| "it has too many values")?, start..self.at)
+        self.place(u32::try_from(id).map_err(|_| "it has too many values")?)
     }
 
-    fn place(&mut self, id: Id, span: Span) -> Result<(), Refusal> {
+    fn place(&mut self, id: Id) -> Result<(), Refusal> {
         // Nothing but DUP and GET adds to the stack without adding a value.
         if self.stack.len() >= self.values_max {
             return Err(format!("it has more than {} values", self.values_max));
         }
-        self.stack.push((id, span));
+        self.stack.push(id);
         Ok(())
     }
 
-    pub(super) fn pop(&mut self) -> Result<(Id, Span), Refusal> {
+    pub(super) fn pop(&mut self) -> Result<Id, Refusal> {
         self.keep_above_mark(self.stack.len().saturating_sub(1))?;
         self.stack.pop().ok_or_else(|| "it has too few values".into())
     }
 
-    pub(super) fn top(&self) -> Result<&(Id, Span), Refusal> {
-        self.stack.last().ok_or_else(|| "it has too few values".into())
+    pub(super) fn top(&self) -> Result<Id, Refusal> {
+        self.stack.last().copied().ok_or_else(|| "it has too few values".into())
     }
 
     fn keep_above_mark(&self, first: usize) -> Result<(), Refusal> {
@@ -291,7 +271,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn pop_to_mark(&mut self) -> Result<Vec<(Id, Span)>, Refusal> {
+    pub(super) fn pop_to_mark(&mut self) -> Result<Vec<Id>, Refusal> {
         let mark = self.marks.pop().ok_or("it has too few marks")?;
         Ok(self.stack.split_off(mark))
     }
@@ -337,10 +317,10 @@ fn unicode(bytes: &[u8]) -> Value {
     str::from_utf8(bytes).map_or_else(|_| text::unknown_text(), |text| Value::Str(text.to_owned()))
 }
 
-fn pairs(items: Vec<(Id, Span)>) -> Result<Vec<(Id, Id, Span)>, Refusal> {
+fn pairs(items: &[Id]) -> Result<Vec<(Id, Id)>, Refusal> {
     let (keys, rest) = items.as_chunks::<2>();
     match rest {
-        [] => Ok(keys.iter().map(|[(key, _), (value, span)]| (*key, *value, span.clone())).collect()),
+        [] => Ok(keys.iter().map(|[key, value]| (*key, *value)).collect()),
         _ => Err("it has a key without a value".into()),
     }
 }

@@ -3,11 +3,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn value(pickle: &[u8]) -> Value {
-    read(pickle, Limits::default()).unwrap().value
+    read(pickle, Limits::default()).unwrap()
 }
 
 fn refused(pickle: &[u8]) -> String {
-    read(pickle, Limits::default()).map(|pickle| pickle.value).unwrap_err().to_string()
+    read(pickle, Limits::default()).unwrap_err().to_string()
 }
 
 fn object(name: &str) -> Value {
@@ -168,8 +168,6 @@ proptest! {
     /// Opcodes that are known, in any order.
     #[test]
     fn any_opcodes_have_an_answer(codes in proptest::collection::vec(prop::sample::select(b"(N]}).012aesultdbRoK\x81\x85\x86\x87\x88\x8f\x90\x91\x93\x94h".to_vec()), 0..200)) {
-        if let Ok(pickle) = read(&codes, Limits::default()) {
-            let _ = pickle.with(&codes, &[("x", Scalar::Int(1))]);
-        }
+        let _ = read(&codes, Limits::default());
     }
 }

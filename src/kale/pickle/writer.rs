@@ -93,7 +93,7 @@ fn tuple(to: &mut Vec<u8>, items: &[Value]) {
 }
 
 /// An integer, with the shortest opcode.
-pub(super) fn int(to: &mut Vec<u8>, value: i64) {
+fn int(to: &mut Vec<u8>, value: i64) {
     if let Ok(byte) = u8::try_from(value) {
         to.extend([BININT1, byte]);
     } else if let Ok(short) = u16::try_from(value) {
@@ -123,19 +123,14 @@ fn long(to: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Writes a float of 64 bits.
-pub(super) fn float(to: &mut Vec<u8>, value: f64) {
+fn float(to: &mut Vec<u8>, value: f64) {
     to.push(BINFLOAT);
     to.extend(value.to_be_bytes());
 }
 
 fn text(to: &mut Vec<u8>, value: &str) {
-    text_without_memo(to, value);
-    to.push(MEMOIZE);
-}
-
-/// A text that nothing refers to.
-pub(super) fn text_without_memo(to: &mut Vec<u8>, value: &str) {
     counted(to, (SHORT_BINUNICODE, BINUNICODE, BINUNICODE8), value.as_bytes());
+    to.push(MEMOIZE);
 }
 
 fn counted(to: &mut Vec<u8>, (short, middle, long): (u8, u8, u8), bytes: &[u8]) {
