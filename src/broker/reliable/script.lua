@@ -110,7 +110,7 @@ local function holds(one, fence)
   return one.fence == fence and is_ours(one.id, call('ZSCORE', UNTIL, one.id), call('ZSCORE', WORKING, one.id))
 end
 
--- It waits, in front of the others. What has a result is done, whoever wrote that.
+-- It waits, in front of the others. A job with a result is done, also if another client wrote that.
 local function back(one, seconds)
   if call('HEXISTS', RESULTS, one.id) == 1 then return done({ one.id }, { 0 }) end
   one.fence, one.holder, one.fetch = nil, nil, nil

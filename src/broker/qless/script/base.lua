@@ -26,7 +26,7 @@ if now:find('[^%d.]') then now = format('%.17g', clock) end
 -- Commands of taskvisor alone: they build upon all the others.
 local ours = command:sub(1, 10) == 'taskvisor.'
 
--- A value that must be; if it is none, an error with this text and with what was given.
+-- The value, or an error with this text and the argument if it is nil.
 local function need(value, text, ...)
   if not value then error(text .. (select('#', ...) > 0 and tostring((...)) or '')) end
   return value
@@ -52,12 +52,12 @@ local function call_many(name, key, values)
   for i = 1, #values, 1000 do call(name, key, unpack(values, i, math.min(i + 999, #values))) end
 end
 
--- Supervisors whom somebody asks for news hear them on a channel of their own; while there are none, nothing is said.
--- A message without text says that the next line on `ql:log` is this script's, whose news are told as such: any other
--- line there is all that another script tells.
+-- Supervisors that serve an event stream get news on a channel of their own; without such a supervisor nothing is
+-- published. A message without text says that the next line on `ql:log` is this script's, which publishes its news
+-- there; a line without that message comes from another script, which publishes nothing else.
 local listeners
 local function news(what, jid, queue, state, why)
-  -- A user who may not ask is told so when it connects; nobody hears news of what it does.
+  -- A Redis user that may not call PUBSUB learns it at its connect; what it does makes no news.
   listeners = listeners or redis.pcall('PUBSUB', 'NUMSUB', 'ql:taskvisor:news')[2] or 0
   if listeners == 0 then return end
   call('PUBLISH', 'ql:taskvisor:news', what and encode({
@@ -67,22 +67,22 @@ local function news(what, jid, queue, state, why)
   }) or '')
 end
 
--- What is told is written out word for word: other programs compare it as text, and `cjson` has an order of its own.
+-- Events are written out by hand: other programs compare them as text, and the order of keys in `cjson` is not fixed.
 
--- Tells everyone.
+-- Publishes an event on `ql:log`, which every client may read.
 local function tell(text)
   news()
   call('PUBLISH', 'ql:log', text)
 end
 
--- Tells those who follow single jobs, if this is one of theirs. Mostly none is followed, which is asked once.
+-- Publishes the event of a tracked job. Mostly no job is tracked, which is looked up once in a call.
 local any_followed
 local function tell_followers(event, jid)
   if any_followed == nil then any_followed = call('EXISTS', 'ql:tracked') == 1 end
   if any_followed and call('ZSCORE', 'ql:tracked', jid) then call('PUBLISH', 'ql:' .. event, jid) end
 end
 
--- What is told of a job that waits anew.
+-- The event of a job that waits again.
 local function tell_put(jid, queue)
   tell('{"jid":' .. encode(jid) .. ',"event":"put","queue":' .. encode(queue) .. '}')
 end
@@ -307,7 +307,7 @@ local function set_free(jid, when, done)
   call('PUBLISH', 'ql:taskvisor', queue)
 end
 
--- How many jobs one call sets free of one that they waited for: nobody else waits long for that.
+-- How many dependents of an ended job one call sets free: no call takes long.
 local FREED_AT_ONCE = 1000
 
 -- Those that waited for this job do so no more: of many the first now, and the others when jobs are asked for. They are

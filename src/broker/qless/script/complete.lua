@@ -2,7 +2,7 @@
 
 local complete_job, expire_complete
 if command == 'complete' or ours then
-  -- How many old jobs one completion removes at the most, as text: nobody waits long for what others have left.
+  -- How many old jobs one completion removes at the most, as text: no call takes long.
   local AT_ONCE = '1000'
 
   -- Removes a job that has been complete for long. One that lives again, under an id that was complete, stays.

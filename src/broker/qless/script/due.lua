@@ -18,8 +18,8 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     count(queue, clock, 'retries', 1)
   end
 
-  -- The end of a job that has no try left. Without a failure of its own it is told that there were no more. With
-  -- `is_quiet` nothing of it is told on `ql:log`, as qless does it.
+  -- Fails a job that has no try left. Without a failure of its own its message says that there were no more. With
+  -- `is_quiet` nothing is published on `ql:log`, as in qless.
   function fail_spent(jid, queue, worker, group, message, failure, is_quiet)
     group = group or 'failed-retries-' .. queue
     message = message or 'Job exhausted retries in queue "' .. queue .. '"'

@@ -95,7 +95,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     local expires_text = format('%.17g', expires)
     call('HSET', key, 'expires', expires_text)
     if data then call('HSET', key, 'data', data) end
-    -- The next end of the lease is told anew.
+    -- The next end of the lease is published again.
     if grace then call('HDEL', key, 'grace') end
     call('ZADD', 'ql:w:' .. worker .. ':jobs', expires_text, jid)
     call('ZADD', 'ql:workers', now, worker)

@@ -1,4 +1,4 @@
--- What clients are told of a job.
+-- A job as JSON for clients.
 
 local job_of, job_text, jobs_text, texts_of
 if command == 'pop' or command == 'peek' or command == 'get' or command == 'multiget' or command == 'track' or ours then

@@ -3,7 +3,7 @@
 local pop_jobs, next_hold
 if command == 'pop' or command == 'peek' or ours then
   -- The number of a new hold: another than those before it, also where a failover has lost the last of them, or the job
-  -- was removed and put anew: by the fraction of the second.
+  -- was removed and put again: by the fraction of the second.
   function next_hold(hold)
     return format('%d', (number(hold) or 0) + 1 + clock % 1 * 1000000)
   end
@@ -87,7 +87,7 @@ if command == 'pop' or command == 'peek' or ours then
     return texts_of(jobs)
   end
 
-  -- Looks without taking; only what is due is moved, and what recurs is made.
+  -- Looks without taking; due jobs are moved all the same, and recurring ones made.
   if command == 'peek' then
     local queue, most = unpack(args, 3, 4)
     need(queue, 'Peek(): Arg "queue" missing')

@@ -2,7 +2,7 @@
 
 local put_job
 if command == 'put' or command == 'requeue' or ours then
-  -- Takes a job out of all that it was in; whoever held it hears of it.
+  -- Takes a job out of all lists; its holder gets `lock_lost`.
   local function lift(jid, me, state, queue, worker, failure)
     if queue and queue ~= '' then leave(jid, queue) end
     if worker and worker ~= '' then
@@ -18,7 +18,7 @@ if command == 'put' or command == 'requeue' or ours then
   local function drop_needs(jid, needs)
     local key, kept = 'ql:j:' .. jid .. '-dependencies', {}
     local before = try('SMEMBERS', key)
-    -- What is no set says of nobody.
+    -- A key of another kind names no dependents.
     if before.err then call('DEL', key) end
     for _, other in ipairs(needs) do kept[other] = true end
     for _, other in ipairs(#needs > 0 and before or {}) do
@@ -29,7 +29,7 @@ if command == 'put' or command == 'requeue' or ours then
     end
   end
 
-  -- Puts a job at `when`. `given` has what is other than it was: texts of priority, tags, retries, depends.
+  -- Puts a job at `when`. `given` has what changes: texts of priority, tags, retries, depends.
   function put_job(me, queue, jid, klass, data, delay, given, when)
     need(jid, 'Put(): Arg "jid" missing')
     need(klass, 'Put(): Arg "klass" missing')

@@ -82,7 +82,7 @@ local function runs(queue, id, except)
   return false
 end
 
--- What is kept of who holds an execution; nil if nobody here does.
+-- The record of an execution's holder; nil if no supervisor of taskvisor holds it.
 local function holder(id, execution)
   return decoded(call('HGET', HELD, id .. ':' .. execution) or nil)
 end

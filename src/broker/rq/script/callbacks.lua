@@ -5,8 +5,8 @@ local ORDER_TTL = 86400
 
 local function subject(order) return key('taskvisor', 'callback', order) end
 
--- Orders the callback for what has happened to a job, before that is written. `said` is what the worker has to know:
--- the kind, and what goes with it.
+-- Orders the callback of a job's end, before that end is written. `said` is for the worker: the kind of callback and
+-- its arguments.
 local function order_callback(queue, id, said)
   if said.kind == 'stopped' and not field(id, 'stopped_callback_name') then return end
   local order = id .. '-callback'

@@ -1,4 +1,4 @@
--- What is done again and again: workers say that they live, due jobs are put, what was left is put right.
+-- Done on a timer: workers say that they live, due jobs are put, left-overs of dead workers are mended.
 
 -- Has workers be known, each for `ttl` seconds: RQ shows one job for each. A first word clears what an earlier worker
 -- of that name left behind.
@@ -201,7 +201,7 @@ local function held_by()
   return all
 end
 
--- Gives back what an instance held when it died, but for what is kept. A job that runs no more has ended.
+-- Gives back the jobs that an instance held when it died, except those that it still runs.
 local function recover()
   local all, released, few, most, exception = held(), 0, number(), number(), arg()
   local kept = {}

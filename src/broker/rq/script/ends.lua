@@ -156,7 +156,7 @@ local function bury(id, execution, held, status, kind, name, value)
   free_slot(id, limit)
 end
 
--- Orders what is to be called of a job that ends without its worker, its webhooks too, unless it is tried again.
+-- Orders the callbacks and webhooks of a job that ends without its worker, unless it is tried again.
 local function order_end(queue, id, callback, exception, is_last)
   if is_last and field(id, 'webhooks') then
     callback = callback or { kind = 'failed' }

@@ -1,6 +1,6 @@
 -- What has happened to a job, in fields of its hash: taskvisor_history has lines of JSON, the latest twenty;
 -- taskvisor_attempts and taskvisor_crashes count the attempts of a job that is tried again. taskvisor_canceled has the
--- result of a job that somebody cancels while it runs, for whoever ends it.
+-- result of a job that is canceled while it runs, for the one that ends it.
 local LINES = 20
 local INTERRUPTED = ',"counts":"interrupted"'
 

@@ -41,7 +41,7 @@ local function enqueue(queue, id, at_front)
   fill(limit, most)
 end
 
--- Slots of jobs that need none any more are freed; what is empty goes.
+-- Frees the rate slots of ended jobs, and removes empty sets.
 local function tidy_limits()
   for _, limit in ipairs(call('SMEMBERS', key('rl-keys'))) do
     local name = key('rl', limit)

@@ -42,7 +42,7 @@ local function fields_of(id, is_whole)
   return fields
 end
 
--- The latest result, and whoever holds it until when, if somebody does.
+-- The latest result; and the holder and the end of its lease, if the job runs.
 local function more_of(id, fields)
   local results = key('results', id)
   local latest = kind(results) == 'stream' and call('XREVRANGE', results, '+', '-', 'COUNT', 1)[1]

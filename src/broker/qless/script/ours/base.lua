@@ -73,7 +73,7 @@ local function spoiled_key(key)
   end
 end
 
--- Does something to what belongs to a key. If it fails the trouble is told, and is nobody else's.
+-- Calls a function for a key. An error is reported for that key, and the others go on.
 local function guarded(key, act, ...)
   local is_fine, answer = pcall(act, ...)
   if is_fine then return answer end
@@ -89,14 +89,14 @@ local function may_wait(state, jid, queue)
     and state ~= 'depends'
 end
 
--- A full Redis refuses what takes room, unless the script has written something before: what supervisors say of jobs
--- that are there already is taken by it even so.
+-- A full Redis refuses a command that takes room, unless the script has written before. So this writes first: renewals
+-- and settlements of known jobs pass also when Redis is full.
 local function write_though_full()
   call('HDEL', 'ql:taskvisor:ended', '')
 end
 
--- Supervisors that wait for jobs are told where there are some, or will be at a time that they do not know of yet, once
--- in a call.
+-- Wakes the supervisors that wait for jobs, once in a call: jobs are in this queue, or will be at a time that they do
+-- not know yet.
 local woken = {}
 local function wake(queue)
   if not woken[queue] then call('PUBLISH', 'ql:taskvisor', queue) end
@@ -207,7 +207,7 @@ local function let_go(jid, job)
   make_room(job.queue)
 end
 
--- A job that nobody holds goes back to its place, at once or when it is due (milliseconds).
+-- A job without a holder goes back to its place, at once or when it is due (milliseconds).
 local function put_back(jid, job, due)
   local set = {'worker', '', 'expires', '0', 'time', now}
   if due then
@@ -241,8 +241,8 @@ local function end_badly(jid, job, state, why, group, message)
   tell_followers('failed', jid)
 end
 
--- A cancel that was asked for is done: nobody works on the job any more. Other clients of qless forget such a job;
--- here it stays for people to see.
+-- Ends a job that is canceling and has no process any more. Other clients of qless remove such a job; here it stays
+-- for people to see.
 local function end_canceled(jid, job, reason)
   call('HSET', 'ql:j:' .. jid, 'state', 'canceled', 'worker', '', 'expires', '0', 'ended', millis)
   call('HDEL', 'ql:j:' .. jid, 'canceling', 'grace', 'due')
@@ -262,8 +262,8 @@ local function held_after(interrupted, ran_alone)
   end
 end
 
--- A hold ends that nobody settled: its holder is dead, or out of time. The attempt is not spent; the interruption is
--- counted. `ran_alone` says whether the holder is known to have had no other job.
+-- Ends a hold without a settlement: its holder is dead, or its time is over. The attempt is not spent; the interruption
+-- is counted. `ran_alone` says whether the holder is known to have had no other job.
 local function take_back(jid, job, ran_alone)
   let_go(jid, job)
   local interrupted = (number(job.interrupted) or 0) + 1

@@ -1,4 +1,4 @@
--- The supervisors that share this Redis: each tells of itself, and who looks is told of all.
+-- The supervisors that share this Redis: each writes what it is and does, and a look shows all of them.
 
 -- Other clients take jobs from a supervisor and do not know of its list: what it does not hold any more is taken out,
 -- of so many that are looked at.
@@ -80,7 +80,7 @@ if command == 'taskvisor.leave' then
   return 1
 end
 
--- Of each: when it was seen, what it told, how many jobs it holds, and so many of these.
+-- Each supervisor: when it was last seen, what it wrote, how many jobs it holds, and the ids of so many.
 if command == 'taskvisor.fleet' then
   local most, answers = tonumber(take()), {}
   local long_ago = clock - option('max-worker-age', 86400)

@@ -19,8 +19,8 @@ local function spend(jid, job)
   end
 end
 
--- A lock that ran out is lost, and its holder is told. For a little time nobody else gets the job: the holder may be
--- ending it, and may yet renew or settle.
+-- A lock that ran out is lost, and its holder gets `lock_lost`. For a short grace the job is given to no one else: the
+-- holder may be ending it, and may yet renew or settle.
 local function expire(jid, queue, ended)
   local locks, job, ends = 'ql:q:' .. queue .. '-locks', read(jid, HELD), number(ended) or 0
   -- What another program has made of its hash stops no queue, and a lock it left elsewhere ends no hold.
@@ -57,7 +57,7 @@ local function promote(jid, queue, due)
   end
 end
 
--- Does what is due to some of the jobs in a list of a queue.
+-- Goes through some jobs of a queue's list, and changes those whose time has come.
 local function each_due(list, queue, most, act)
   local due = call('ZRANGEBYSCORE', list, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #due, 2 do guarded('ql:j:' .. due[i], safely, list, due[i], act, due[i], queue, due[i + 1]) end
@@ -124,7 +124,7 @@ if command == 'taskvisor.fetch' then
   }
   local given, waits = {}, {}
 
-  -- Gives a job to a worker; to nobody what has no hash, or is elsewhere and was only left here. Whether it did.
+  -- Gives a job to a worker and returns whether it did: not a job without a hash, nor one that is elsewhere by now.
   local function grant(jid, queue, worker)
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
@@ -157,7 +157,7 @@ if command == 'taskvisor.fetch' then
     return true
   end
 
-  -- Gives jobs of a queue to the workers that have none; what nobody can be given is there no more.
+  -- Gives jobs of a queue to the workers without one; entries that are no jobs leave the queue.
   local function grant_all(jids, queue)
     local key, granted, leases, names = 'ql:q:' .. queue, {}, {}, {}
     for _, jid in ipairs(jids) do

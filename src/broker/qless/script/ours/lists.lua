@@ -129,7 +129,7 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' or command == 'ta
     return recurring or parent
   end
 
-  -- When a job ended, or was put if it has not ended; what nobody knows is long ago.
+  -- When a job ended, or was put if it has not ended; 0 if that is not known.
   local function when(jid, job)
     return number(job.ended or fields(jid, 'put_at') or 0) or 0
   end

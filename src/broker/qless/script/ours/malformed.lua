@@ -1,5 +1,5 @@
--- Keys of a kind that none of ours is, which another program has left: who looks passes over them, and who asks for a
--- job that is none is told what is there instead.
+-- Keys of a wrong kind, left by another program: lists pass over them, and a question for a job whose key is of a wrong
+-- kind is answered with what is there.
 
 -- The refusal of a job in whose place is something else; nil if there is a job, or nothing.
 local function odd_job(jid)

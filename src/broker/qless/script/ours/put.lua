@@ -5,7 +5,7 @@ local function no(...)
   return {'no', ...}
 end
 
--- So many jobs are looked at for a circle: nobody waits long for that.
+-- So many jobs are looked at for a circle: no call takes long.
 local MOST_ON_THE_WAY = 20000
 local TOO_ENTANGLED = 'more than 20000 jobs come before it and others wait for it: nobody looks whether they wait for '
   .. 'each other in a circle; have it depend on fewer'
@@ -23,7 +23,7 @@ local function circle(jid, needs)
     end
   end
   look_at(needs, jid)
-  -- No way leads to a job that nobody waits for.
+  -- A job without dependents is part of no circle.
   local at, is_needed = 1, call('EXISTS', 'ql:j:' .. jid .. '-dependents') == 1
   while is_needed and open[at] and not came_from[jid] do
     if at > MOST_ON_THE_WAY then return false end
@@ -97,7 +97,7 @@ end
 -- Writes a job that was looked at.
 local function insert(job)
   local key, order = 'ql:j:' .. job.jid, next_order(job.priority)
-  -- What an earlier job of this id has left in lists of what was.
+  -- Entries of an earlier job with this id in the lists of ended jobs.
   call('ZREM', 'ql:completed', job.jid)
   call('DEL', key .. '-history')
   tell_put(job.jid, job.queue)
@@ -157,7 +157,7 @@ if command == 'taskvisor.put' then
   end
   local new, states, places = 0, {}, {}
   for _, job in ipairs(jobs) do new = new + (job.is_there and 0 or 1) end
-  -- The first of all writes is one that a full Redis refuses: what is removed first would let the others pass.
+  -- The first write must be one that a full Redis refuses: after a removal it would let all others pass.
   local last = new > 0 and call('INCRBY', 'ql:taskvisor:place', new)
   for i, job in ipairs(jobs) do
     states[i] = job.is_there and 'there' or insert(job)

@@ -1,6 +1,6 @@
 -- Options, statistics, and queues that go.
 
--- What is set; and what is set and unset, of which everyone is told: there may be room for more.
+-- Reads options; sets and unsets them, which is published: a raised limit may let more jobs run.
 if command == 'taskvisor.options' then return call('HGETALL', 'ql:config') end
 if command == 'taskvisor.configure' then
   local set, unset = take_list(), take_list()
@@ -30,8 +30,8 @@ if command == 'taskvisor.stats' then
   }
 end
 
--- Forgets a queue that is good for nothing. Who asks has looked whether it is: if it is again, the look is to be
--- repeated.
+-- Removes an empty queue. The caller has checked that it is empty; if it has jobs again by now, the caller checks once
+-- more.
 if command == 'taskvisor.forget' then
   local queue, days = take(), tonumber(take())
   if not call('ZSCORE', 'ql:queues', queue) then return no('queue', queue) end

@@ -1,7 +1,7 @@
 -- What recurs by taskvisor: a hash for each, which outlives its removal for the number of its last job, and an index of
 -- those in force by the moment to look at them (milliseconds; never, if it is paused or never due again). The broker
--- reckons the times, for cron needs time zones; here they are had, by whoever comes first: each change of a schedule
--- makes another version, and what was reckoned from an earlier one changes nothing.
+-- reckons the times, for cron needs time zones; the first supervisor to write them wins: each change of a schedule
+-- makes another version, and times that were reckoned from an earlier one change nothing.
 
 if command:sub(1, 16) == 'taskvisor.recur.' then
   local RECUR = 'ql:taskvisor:recur'
@@ -200,8 +200,8 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return {later or false, found}
   end
 
-  -- Puts the jobs of what is due, as was reckoned: of each what was put, nothing if somebody else has done so, or why
-  -- it could not be, which keeps no other.
+  -- Puts the jobs that are due. Returns for each the ids put, nothing if another supervisor has put them, or an error,
+  -- which stops none of the others.
   if command == 'taskvisor.recur.have' then
     local answers = {}
     for i = 1, tonumber(take()) do

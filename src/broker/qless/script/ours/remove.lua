@@ -17,7 +17,7 @@ local function queue_of(job)
   return job.queue ~= '' and job.queue or job.from or ''
 end
 
--- Nobody is told more names of jobs than this, and no more are ended at once.
+-- No answer names more jobs than this, and no call ends more.
 local MOST_NAMES = 10001
 
 -- The jobs that wait for one, in the order in which they were put.
