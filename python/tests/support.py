@@ -34,11 +34,13 @@ class Channel:
         self.socket.sendall(json.dumps({name: fields}).encode() + b"\n")
 
     def receive(self):
-        """The next frame as (name, fields); (None, None) at the end of file."""
+        """The next frame as (name, fields); (None, None) at the end of file. The CPU time of a job goes to `cpu`."""
         line = self.lines.readline()
         if not line:
             return None, None
         (name, fields), = json.loads(line).items()
+        if name == "done":
+            self.cpu = fields.pop("cpu", None)
         return name, fields
 
     def run(self, class_name, data=None, id="j1", **fields):
@@ -49,12 +51,11 @@ class Channel:
         self.send("run", job=job)
 
     def done(self):
-        """Reads until a job is done; what came before is kept in `seen`, the CPU time it took in `cpu`."""
+        """Reads until a job is done; what came before is kept in `seen`."""
         self.seen = []
         while True:
             name, fields = self.receive()
             if name == "done":
-                self.cpu = fields.pop("cpu", None)
                 return fields
             if name is None:
                 raise AssertionError(f"the worker closed the channel; before: {self.seen}")
