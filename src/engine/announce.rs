@@ -1,4 +1,4 @@
-//! What is logged, published and told to systemd of orders of people and of the verdict on the whole.
+//! Orders of people and changes of health: the log line, the event and the status of systemd for each.
 
 use super::count_cache::Counted;
 use super::effects::Effects;

@@ -46,7 +46,7 @@ pub enum EnvelopeError {
         field: &'static str,
         /// What is there.
         found: String,
-        /// What kale has there.
+        /// The kind of value that a message of kale has in this field.
         wanted: &'static str,
     },
 }

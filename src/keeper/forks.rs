@@ -173,7 +173,7 @@ impl Keeper {
         self.never_born(pending.into_keys(), errno);
     }
 
-    /// It is reaped: whoever has not spoken never will.
+    /// It is reaped: a process that has not spoken by now never will.
     pub(super) fn template_ended(&mut self, worker: WorkerId, now: Instant) {
         self.hear_one(worker, now);
         let Some(template) = self.templates.living.remove(&worker) else { return };

@@ -4,7 +4,7 @@
 //! sight. A tree is dead when the keeper's own list of children, zombies included, has no unknown left that was there
 //! after its leader was reaped, and its cgroup (if it has one) could be removed.
 //!
-//! What a template has forked is unknown until it has spoken (see `forks`): it is let be and is in nobody's way.
+//! What a template has forked is unknown until it has spoken (see `forks`): it is left alone, and no proof waits for it.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the supervisor is told.
+//! Reports to the supervisor: what happened to the lives, in order, until the supervisor has read them.
 
 use super::state::Keeper;
 use super::turn::retry_after;

@@ -224,7 +224,7 @@ impl Supervisor {
     }
 }
 
-/// What others may ask about its state.
+/// Questions of the engine about the state of the supervisor; none of them changes it.
 impl Supervisor {
     /// Whether no job is here: none runs, none is on its way, and nothing is to be told of any.
     pub fn is_at_rest(&self) -> bool {

@@ -17,7 +17,7 @@ struct Waiting {
     /// The number of the pool that took the job.
     pool: u16,
     settlement: Settlement,
-    /// When to tell it; None while the broker is being told.
+    /// When to send the settlement; None while a call is under way.
     due: Option<Instant>,
     backoff: Backoff,
 }
@@ -30,28 +30,28 @@ impl Unsettled {
         self.waiting.entry(key).or_insert(waiting);
     }
 
-    /// Whether something is to be told of a job of this pool.
+    /// Whether a settlement of a job of this pool is not yet confirmed.
     pub(super) fn has_of(&self, pool: u16) -> bool {
         self.waiting.values().any(|waiting| waiting.pool == pool)
     }
 
-    /// Whether the broker knows it all.
+    /// Whether all settlements are confirmed.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Whether this end is still to be told.
+    /// Whether the settlement of this job is not yet confirmed.
     pub(super) fn has(&self, job: &JobId, fence: Fence) -> bool {
         self.waiting.contains_key(&(job.clone(), fence))
     }
 
-    /// It is durable, or it was not ours any more: whose job it was, and what was told of it.
+    /// The settlement is durable, or the lease was not ours any more. Gives the pool of the job, and the verdict.
     pub(super) fn settled(&mut self, job: JobId, fence: Fence) -> Option<(u16, Verdict)> {
         let told = self.waiting.remove(&(job, fence))?;
         Some((told.pool, told.settlement.verdict))
     }
 
-    /// The broker could not be told; try again.
+    /// The call to the broker failed: the settlement is sent again, after a backoff.
     pub(super) fn failed(&mut self, now: Instant, job: JobId, fence: Fence, random: &mut Random) {
         if let Some(waiting) = self.waiting.get_mut(&(job, fence))
             && waiting.due.is_none()
@@ -60,8 +60,8 @@ impl Unsettled {
         }
     }
 
-    /// The right was lost after the end: a canceled job is told as canceled (its processes are proven dead), any other
-    /// is not ours to tell. Gives whether it was dropped.
+    /// The lease was lost after the job's end: a canceled job is settled as canceled (its processes are proven dead), any
+    /// other is dropped. Gives whether it was dropped.
     pub(super) fn revoked(&mut self, job: &JobId, fence: Fence, why: Revocation) -> bool {
         let key = (job.clone(), fence);
         match why {
@@ -87,8 +87,8 @@ impl Unsettled {
         }
     }
 
-    /// Tells what could not be told, before anything is asked: once it answers again, a broker that is asked first could
-    /// give us what we have done.
+    /// Sends the settlements that failed, before anything is fetched: a broker that answers again and is first asked for jobs
+    /// could give out those that have already run.
     pub(super) fn tell_again(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
         for waiting in self.waiting.values_mut().filter(|waiting| waiting.due.is_some_and(|due| due > now)) {
             waiting.due = None;

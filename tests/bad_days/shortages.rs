@@ -62,7 +62,7 @@ fn a_crowd_of_clients_that_takes_all_descriptors_is_told_once_and_when_it_is_ove
     wait_until("it is told", || count(fails) > 0);
     stays(Duration::from_secs(1), "it fails again and again, and is told once", || count(fails) == 1);
     drop(crowd);
-    wait_until("its end is told", || count("recovered after") > 0);
+    wait_until("the log says that it is over", || count("recovered after") > 0);
     assert_eq!((count(fails), count("recovered after")), (1, 1), "{}", sandbox.stderr());
     assert_works(&sandbox);
 }

@@ -271,7 +271,7 @@ local function settle(one, verdict, seconds, why)
   return back(one, seconds)
 end
 
--- An end that is told again, as nobody heard the answer to the first time.
+-- The first answer to a settlement that the supervisor repeats because that answer was lost; else `not_ours`.
 local function told_before(id, fence, verdict)
   if verdict == 'complete' and call('ZSCORE', DONE, id .. ' ' .. fence) then return verdict end
   local dead = verdict == 'dead' and call('HGET', DEAD, id)

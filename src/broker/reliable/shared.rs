@@ -43,7 +43,7 @@ pub(super) struct Shared {
     pub ledger: Ledger,
     place: String,
     pub unheard: Unheard,
-    /// Runs whose ends Redis may have been told of already: nobody heard its answer.
+    /// Runs whose settlement was sent, and whose answer was lost: Redis may have it.
     in_doubt: Mutex<BTreeSet<Fence>>,
     /// A worker waits.
     pub wants: Notify,
@@ -93,7 +93,7 @@ impl Shared {
         self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether Redis may have been told how these runs ended.
+    /// Notes whether Redis may have the settlement of these runs.
     pub(super) fn doubt(&self, runs: impl Iterator<Item = Fence>, is_in_doubt: bool) {
         let mut in_doubt = self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner);
         match is_in_doubt {

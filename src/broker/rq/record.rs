@@ -155,7 +155,7 @@ fn why(latest: &BTreeMap<String, Vec<u8>>, state: JobState, last: Option<&Attemp
 }
 
 /// A job's history if it is asked for, and the attempt that ended last, if nothing is known to have happened since: a worker of
-/// RQ keeps no history. The attempt that completed the job is told by the job itself.
+/// RQ keeps no history. The attempt that completed the job is made from the fields of the job itself.
 fn history(
     lines: &str,
     state: JobState,

@@ -63,9 +63,7 @@ fn a_redis_that_is_away_is_told_once_and_that_it_is_back() {
     scene.server_dies();
     let log = || scene.sandbox.stderr();
     let troubles = ["the events of Redis are not heard", "failed to renew"];
-    wait_until("each is told", || {
-        troubles.iter().all(|what| log().contains(&format!("{what}; retrying")))
-    });
+    wait_until("each is told", || troubles.iter().all(|what| log().contains(&format!("{what}; retrying"))));
     let why = scene.sandbox.ok(&["why", "pool", "default"]);
     assert!(!why.contains("No job waits") && !why.contains("?."), "{why}");
     assert!(
