@@ -181,12 +181,12 @@ fn a_running_job_that_another_client_tidies_away_runs_once() {
 #[test]
 fn a_job_that_runs_longer_than_its_lease_is_renewed_and_runs_once() {
     let scene = Scene::new();
-    let _running = scene.start(&["-w", "2", "--lease", "4s", "--grace", "100ms"]);
-    scene.shell("j", "echo ran >>out; sleep 9");
+    let _running = scene.start(&["-w", "2", "--lease", "8s", "--grace", "100ms"]);
+    scene.shell("j", "echo ran >>out; sleep 12");
     wait_until("it runs", || scene.said("out") == "ran\n");
     let till: f64 = scene.raw(&["ZSCORE", "working", "j"]);
     wait_until("it is renewed", || {
-        scene.raw::<Option<f64>>(&["ZSCORE", "working", "j"]).is_some_and(|now| now > till + 3.0)
+        scene.raw::<Option<f64>>(&["ZSCORE", "working", "j"]).is_some_and(|now| now > till + 5.0)
     });
     scene.assert_done(&["j".into()]);
     assert_eq!(scene.said("out"), "ran\n");

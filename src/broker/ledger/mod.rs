@@ -25,6 +25,11 @@ use crate::model::{
 /// A ledger that takes longer is too slow: its broker goes on without the answer. What was asked may yet be written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A fetch waits for the ledger for a quarter of the lease at most, and a renewal for a sixteenth. A disk that hangs
+/// must not end jobs that their broker has given or renewed in time.
+const FETCH_WAITS: u32 = 4;
+const RENEWAL_WAITS: u32 = 16;
+
 /// The name of its file in the state directory.
 const FILE: &str = "ledger.db";
 
@@ -121,7 +126,8 @@ impl Ledger {
             self.prepare().await;
             self.store.adopt(request.clone(), given.clone()).await
         };
-        match self.soon("failed to write jobs into the ledger", adopted).await {
+        let patience = PATIENCE.min(request.lease / FETCH_WAITS);
+        match self.within(patience, "failed to write jobs into the ledger", adopted).await {
             Some(adopted) => adopted,
             None => {
                 given.into_iter().map(|(delivery, _)| Adopted::Runs(unwritten(delivery, request))).collect()
@@ -159,10 +165,10 @@ impl Ledger {
     /// Whether somebody cancels one of these jobs; None where the ledger does not know it.
     pub async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Vec<Option<Renewal>> {
         let count = leases.len();
-        match self.soon("failed to renew leases in the ledger", self.store.renew(leases, by)).await {
-            Some(renewals) => renewals.into_iter().map(Some).collect(),
-            None => vec![None; count],
-        }
+        let patience = PATIENCE.min(by / RENEWAL_WAITS);
+        let renewed =
+            self.within(patience, "failed to renew leases in the ledger", self.store.renew(leases, by)).await;
+        renewed.map_or_else(|| vec![None; count], |renewals| renewals.into_iter().map(Some).collect())
     }
 
     /// Writes down that what an instance held waits again, but for those to keep.
@@ -200,8 +206,19 @@ impl Ledger {
 
     /// The answer, if there is a good one within [`PATIENCE`].
     async fn soon<T>(&self, what: &str, asked: impl Future<Output = Result<T, Error>>) -> Option<T> {
-        let slow = || Err(Error::Failed(format!("its disk has not answered for {} s", PATIENCE.as_secs())));
-        self.note(what, tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| slow()))
+        self.within(PATIENCE, what, asked).await
+    }
+
+    /// The answer, if there is a good one in time.
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        what: &str,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Option<T> {
+        let slow =
+            || Err(Error::Failed(format!("its disk has not answered for {} ms", patience.as_millis())));
+        self.note(what, tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| slow()))
     }
 
     fn note<T>(&self, what: &str, answer: Result<T, Error>) -> Option<T> {
@@ -251,8 +268,9 @@ mod tests {
         let other = rusqlite::Connection::open(dir.path().join(FILE)).expect("the file");
         other.execute_batch("BEGIN IMMEDIATE").expect("its lock");
         let lease = Lease { job: "a".into(), fence: Fence(1), expires_at: clock::now() };
-        let asked = ledger.renew(vec![lease], Duration::from_secs(60));
-        let answer = tokio::time::timeout(PATIENCE * 2, asked).await;
+        let lasts = Duration::from_secs(4);
+        let asked = ledger.renew(vec![lease], lasts);
+        let answer = tokio::time::timeout(lasts / 4, asked).await;
         assert_eq!(answer, Ok(vec![None]), "the broker goes on without it");
     }
 }

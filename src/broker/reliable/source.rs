@@ -174,8 +174,8 @@ impl Source for Reliable {
                 cmd.arg(lease.job.as_str()).arg(lease.fence.0);
             }
         });
-        let held: Vec<bool> = read(Value::Array(answer.await?))?;
-        let noted = self.shared.ledger.renew(leases.clone(), by).await;
+        let (answer, noted) = tokio::join!(answer, self.shared.ledger.renew(leases.clone(), by));
+        let held: Vec<bool> = read(Value::Array(answer?))?;
         let renewals = leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| {
             let lease = Lease { expires_at, ..lease };
             match noted {
