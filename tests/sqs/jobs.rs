@@ -288,6 +288,20 @@ fn entries_that_fail_alone_and_lost_answers_lose_no_job() {
 }
 
 #[test]
+fn a_message_that_comes_again_when_it_is_done_keeps_no_other_waiting() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "echo first >>out");
+    scene.fake.knobs(|knobs| knobs.undeleted = true);
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    let deletions = || scene.fake.done().get("DeleteMessageBatch").copied().unwrap_or(0);
+    wait_until("it has come again 20 times", || deletions() > 20);
+    scene.fake.knobs(|knobs| knobs.undeleted = false);
+    wait_until("it is deleted", || scene.is_empty("mail"));
+    scene.send_shell("mail", "echo second >>out");
+    wait_until("the second job ran", || scene.said("out") == "first\nsecond\n");
+}
+
+#[test]
 fn of_a_message_group_one_job_runs_at_a_time_and_in_order() {
     let scene = Scene::new();
     // The first one waits; of another group a job runs meanwhile, so there are workers for those behind the first.

@@ -235,9 +235,11 @@ impl Sqs {
                     job.lease.expires_at = one.since + one.lease;
                     fetched.push(job);
                 }
-                // SQS has given it a second time, which it may.
+                // SQS has given it a second time, which it may. The supervisor must fetch again: the poller counts this
+                // worker as busy, and would send no further poll.
                 Adopted::Complete => {
                     self.shared.let_go(&one.message.job.as_str().into(), fence, true);
+                    self.shared.ledger.say(Notice::Wake);
                     tokio::spawn(async move { source.queue.delete(&one.message.handle).await.ok() });
                 }
             }

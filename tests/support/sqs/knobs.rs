@@ -20,6 +20,8 @@ pub struct Knobs {
     pub fail_entries: u8,
     /// Messages that stay visible when they are received, so that they are received twice. Standard queues only.
     pub duplicates: u8,
+    /// Whether deletions succeed and their messages are visible again at once. SQS documents that this may happen.
+    pub undeleted: bool,
     /// Whether standard queues give their newest messages first.
     pub reorder: bool,
     /// Whether counts of messages stay as they were when this was set.

@@ -167,8 +167,12 @@ impl World {
 
     pub(super) fn delete(&mut self, given: &Value) -> Answer {
         self.refuse_expired(given)?;
-        let now = self.now();
-        self.queue(given)?.delete(text(given, "ReceiptHandle")?, now)?;
+        let (now, handle) = (self.now(), text(given, "ReceiptHandle")?);
+        if self.knobs.undeleted {
+            self.queue(given)?.change_visibility(handle, 0, now)?;
+        } else {
+            self.queue(given)?.delete(handle, now)?;
+        }
         Ok(json!({}))
     }
 
