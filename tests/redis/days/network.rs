@@ -63,7 +63,9 @@ fn a_redis_that_is_away_is_told_once_and_that_it_is_back() {
     scene.server_dies();
     let log = || scene.sandbox.stderr();
     let troubles = ["the events of Redis are not heard", "failed to renew"];
-    wait_until("each is told", || troubles.iter().all(|what| log().contains(&format!("{what}; retrying"))));
+    wait_until("the log names each trouble", || {
+        troubles.iter().all(|what| log().contains(&format!("{what}; retrying")))
+    });
     let why = scene.sandbox.ok(&["why", "pool", "default"]);
     assert!(!why.contains("No job waits") && !why.contains("?."), "{why}");
     assert!(
@@ -134,20 +136,22 @@ fn a_server_that_comes_back_empty_gets_new_jobs_done() {
 fn a_server_that_reads_its_data_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().to_str().unwrap();
-    let scene = Scene::on(RedisServer::start_with(&["--dir", place]));
+    let scene = Scene::on(RedisServer::start_with(&["--dir", place, "--rdbcompression", "no"]));
     let _running = scene.start(&["-w", "1"]);
     let mut other = scene.other();
-    let _: redis::Value =
-        other.raw_call(&["EVAL", "for i = 1, 20000 do redis.call('SET', 'fill:' .. i, i) end", "0"]);
+    // A loading server answers each time it has read 1,024 bytes: with values of that size, after
+    // each key, so every 10 ms.
+    let fill = "local v = string.rep('v', 1024) for i = 1, 8000 do redis.call('SET', 'fill:' .. i, v) end";
+    let _: redis::Value = other.raw_call(&["EVAL", fill, "0"]);
     let _: redis::Value = other.raw("SAVE");
     drop(other);
     scene.server_dies();
     let slow =
-        ["--dir", place, "--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"];
+        ["--dir", place, "--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"];
     let loading = RedisServer::start_until("Loading RDB", scene.port, &slow).unwrap();
     *scene.server.borrow_mut() = Some(loading);
     let mut said = String::new();
-    wait_until("who puts is told", || {
+    wait_until("a put says LOADING", || {
         let put = scene.sandbox.run(&["--broker", &scene.url, "put", "--", "true"]);
         said = String::from_utf8_lossy(&put.stderr).into_owned();
         said.contains("LOADING")
