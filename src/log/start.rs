@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::{Level, error};
 use tracing_subscriber::Registry;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::journal::{Entries, JOURNAL, is_stderr};
@@ -31,14 +31,18 @@ pub fn start(settings: &LogSettings) -> io::Result<OwnLog> {
     let log = OwnLog::start(target(settings, format)?)?;
     let level = level(settings.level);
     let lines = tracing_subscriber::fmt().with_writer(Ways(log.clone())).with_max_level(level);
+    let wanted = wanted(level);
     let set = match format {
         LogFormat::Journald => {
-            let entries = Registry::default().with(Entries(log.clone())).with(LevelFilter::from_level(level));
+            let entries = Registry::default().with(Entries(log.clone())).with(wanted);
             tracing::subscriber::set_global_default(entries)
         }
-        LogFormat::Json => tracing::subscriber::set_global_default(lines.json().flatten_event(true).finish()),
+        LogFormat::Json => {
+            tracing::subscriber::set_global_default(lines.json().flatten_event(true).finish().with(wanted))
+        }
         LogFormat::Auto | LogFormat::Text => {
-            tracing::subscriber::set_global_default(lines.with_ansi(false).with_target(false).finish())
+            let lines = lines.with_ansi(false).with_target(false).finish();
+            tracing::subscriber::set_global_default(lines.with(wanted))
         }
     };
     set.map_err(io::Error::other)?;
@@ -89,6 +93,12 @@ fn is_journal(stderr: impl AsFd) -> bool {
     nix::sys::stat::fstat(stderr).is_ok_and(|found| is_stderr(&stream, found.st_dev, found.st_ino))
 }
 
+/// Which lines are written: our own from this level on. Of libraries only errors and warnings: the client of SQS logs some
+/// 20 lines a call at the level debug.
+fn wanted(level: Level) -> Targets {
+    Targets::new().with_default(level.min(Level::WARN)).with_target(env!("CARGO_CRATE_NAME"), level)
+}
+
 fn level(level: LogLevel) -> Level {
     match level {
         LogLevel::Error => Level::ERROR,
@@ -103,4 +113,20 @@ fn level(level: LogLevel) -> Level {
 fn panicked(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     error!(place, why = panic.payload_as_str(), "the supervisor panicked");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_libraries_only_errors_and_warnings_are_written() {
+        let debug = wanted(Level::DEBUG);
+        assert!(debug.would_enable(module_path!(), &Level::DEBUG));
+        assert!(debug.would_enable(super::super::WORKER_LINES, &Level::INFO));
+        assert!(debug.would_enable("aws_smithy_runtime", &Level::WARN));
+        assert!(!debug.would_enable("aws_smithy_runtime", &Level::INFO));
+        assert!(!wanted(Level::ERROR).would_enable("aws_smithy_runtime", &Level::WARN));
+        assert!(!wanted(Level::INFO).would_enable(module_path!(), &Level::DEBUG));
+    }
 }
