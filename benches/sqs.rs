@@ -1,12 +1,15 @@
 //! The figures of Amazon SQS, on the fake that the tests use: `cargo bench --bench sqs` prints the table.
 //!
-//! `-- --only NAME…` takes some of: busy idle wake killed.
+//! `-- --only NAME…` takes some of: busy idle wake killed kale. The last wants Python with pip: an emulator, and the peer, go
+//! into an environment of their own below `target`.
 
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
 #[path = "../tests/support/sqs/mod.rs"]
 mod sqs;
 
+#[path = "support/kale.rs"]
+mod kale;
 mod support;
 
 use std::fs;
@@ -18,7 +21,8 @@ use sqs::FakeSqs;
 use support::{Figures, row};
 
 fn main() {
-    let rows: &[(&str, fn())] = &[("busy", busy), ("idle", idle), ("wake", wake), ("killed", killed)];
+    let rows: &[(&str, fn())] =
+        &[("busy", busy), ("idle", idle), ("wake", wake), ("killed", killed), ("kale", beside_kale)];
     support::table(rows, "");
 }
 
@@ -145,4 +149,24 @@ fn killed() {
     wait_until("its message is visible again, or soon", || hidden() > before);
     let took = begun.elapsed().as_secs_f64() * 1000.0;
     row("worker killed to its message given back (kale 600,000)", "<= 200", &Figures::of(took), "ms");
+}
+
+/// Tasks of kale on an emulator: our two workers, and two processes that do what kale's do, by turns.
+fn beside_kale() {
+    const TASKS: usize = 3000;
+    let (mut ratio, mut ours, mut cpu) = (Figures::default(), Figures::default(), Figures::default());
+    for _ in 0..3 {
+        let (we, they) = (kale::round(kale::Who::Ours, TASKS), kale::round(kale::Who::Peer, TASKS));
+        ratio.add(we.rate / they.rate);
+        ours.add(we.rate);
+        cpu.add(we.cpu / they.cpu);
+    }
+    row(
+        "tasks of kale a second, 2 workers, against a worker as kale has it, 2 processes",
+        ">= 0.9",
+        &ratio,
+        "x",
+    );
+    row("the same, ours", "", &ours, "/s");
+    row("CPU for a task against its", "", &cpu, "x");
 }

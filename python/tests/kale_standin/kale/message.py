@@ -7,11 +7,20 @@ import subprocess
 import time
 import zlib
 
+try:
+    from Crypto.Cipher import AES
+except ImportError:
+    AES = None  # then a process of openssl for each message
+
 from . import exceptions, settings
 
 
 def _cipher(data, *direction):
-    key = os.environ["KALE_STANDIN_KEY"].encode().hex()
+    key = os.environ["KALE_STANDIN_KEY"].encode()
+    if AES is not None:
+        cipher = AES.new(key, AES.MODE_ECB)
+        return cipher.decrypt(data) if direction else cipher.encrypt(data)
+    key = key.hex()
     command = ["openssl", "enc", "-aes-128-ecb", "-nopad", "-K", key, *direction]
     return subprocess.run(command, input=data, check=True, stdout=subprocess.PIPE).stdout
 
