@@ -54,6 +54,32 @@ fn a_new_store_is_for_its_user_alone() {
     }
 }
 
+/// SQLite runs a trigger for each row that changes, which costs a job without a tenant a third of its writes.
+#[tokio::test]
+async fn only_a_store_with_tasks_has_triggers() {
+    let (_directory, path) = place();
+    let store = open(&path).unwrap();
+    let count = |table: &str| -> i64 {
+        let look = Connection::open(&path).unwrap();
+        look.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    let triggers = || count("sqlite_schema WHERE type = 'trigger'");
+    store.put(vec![job("a"), job("b")]).await.unwrap();
+    assert_eq!((triggers(), count("scope")), (0, 0));
+    let id = taskvisor::wq::TaskId {
+        tenant: "t".into(),
+        service_path: "/".into(),
+        correlator: String::new(),
+        unique: 1,
+    };
+    let task = NewJob { id: Some(id.job_id().unwrap()), ..job("c") };
+    store.put(vec![job("d"), task]).await.unwrap();
+    assert_eq!((triggers(), count("scope WHERE count = 1")), (3, 1));
+    drop(store);
+    open(&path).unwrap().put(vec![job("e")]).await.unwrap();
+    assert_eq!((triggers(), count("scope")), (3, 1));
+}
+
 #[tokio::test]
 async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     let (directory, path) = place();

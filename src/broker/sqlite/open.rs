@@ -22,7 +22,7 @@ const APPLICATION_ID: i64 = 0x7461_736b;
 /// Its second half, which came with schema 4.
 const MODEL: &str = include_str!("model.sql");
 /// What came with schema 7.
-const TASKS: &str = include_str!("tasks.sql");
+const SCOPE: &str = include_str!("scope.sql");
 const VERSION: i64 = 7;
 /// The way from one schema to the next, from 1 on.
 const STEPS: [&str; 6] = [
@@ -56,7 +56,7 @@ const STEPS: [&str; 6] = [
          longest INTEGER NOT NULL, measured INTEGER NOT NULL, cpu INTEGER NOT NULL, peak_rss INTEGER NOT NULL,
          PRIMARY KEY (day, class)) WITHOUT ROWID;
      PRAGMA user_version = 6;",
-    concat!("ALTER TABLE job ADD COLUMN scope TEXT; PRAGMA user_version = 7;", include_str!("tasks.sql")),
+    concat!("ALTER TABLE job ADD COLUMN scope TEXT; PRAGMA user_version = 7;", include_str!("scope.sql")),
 ];
 const NFS: i64 = 0x6969;
 /// Larger files are not read through at each start.
@@ -261,7 +261,7 @@ fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
         // Asked again: another process may have been quicker.
         let version = usize::try_from(version(conn)?).unwrap_or(0);
         match version.checked_sub(1) {
-            None => [SCHEMA, MODEL, TASKS].iter().try_for_each(|half| conn.execute_batch(half))?,
+            None => [SCHEMA, MODEL, SCOPE].iter().try_for_each(|half| conn.execute_batch(half))?,
             Some(done) => STEPS.iter().skip(done).try_for_each(|step| conn.execute_batch(step))?,
         }
         conn.execute_batch("COMMIT")?;

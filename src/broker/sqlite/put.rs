@@ -135,7 +135,10 @@ pub(super) fn insert(
     let (retry, limit) = (job.retry, job.time_limit.map(nanos));
     let (delay, cap) = (retry.map(|retry| nanos(retry.delay)), retry.map(|retry| nanos(retry.cap)));
     let retries = retry.map(|retry| retry.retries);
-    let (jid, class) = (id.as_str(), job.class.as_str());
+    let (jid, class, scope) = (id.as_str(), job.class.as_str(), tasks::scope(id.as_str()));
+    if scope.is_some() {
+        tasks::count_from_now_on(store)?;
+    }
     store
         .conn
         .prepare_cached(
@@ -147,7 +150,7 @@ pub(super) fn insert(
         )?
         .execute(params![
             jid, queue, state as i64, job.priority, now, due, class, is_program, inline, tags, retries, delay,
-            cap, limit, job.by, not_before, job.token, tasks::scope(jid),
+            cap, limit, job.by, not_before, job.token, scope,
             granted.map_or(0, |lease| lease.fence.0),
             granted.map_or(0, |lease| lease.attempt),
             granted.map(|lease| lease.request.instance.as_str()),

@@ -1,4 +1,4 @@
-//! Tasks, counted by whose they are: triggers keep the counts in the transactions that change the jobs.
+//! Tasks, counted by tenant and service path: triggers keep the counts in the transactions that change the jobs.
 
 use rusqlite::params;
 
@@ -12,6 +12,19 @@ use crate::wq;
 pub(super) fn scope(id: &str) -> Option<String> {
     let task = wq::TaskId::parse(id)?;
     Some(wq::Scope { tenant: task.tenant, within: Some((task.service_path, None)) }.prefix())
+}
+
+const TRIGGERS: &str = include_str!("scope_triggers.sql");
+
+/// Makes the triggers, before the first task of the store is written. No earlier job is a task, so the counts are whole.
+pub(super) fn count_from_now_on(store: &Store) -> Result<(), rusqlite::Error> {
+    let has_them = store
+        .conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'scope_put')",
+        )?
+        .query_row([], |row| row.get(0))?;
+    if has_them { Ok(()) } else { store.conn.execute_batch(TRIGGERS) }
 }
 
 /// How many tasks there are whose ids begin so, in any of these states (none = in any): by their counts, if it is all of a

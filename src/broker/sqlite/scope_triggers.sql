@@ -1,12 +1,5 @@
--- What schema 7 brought: tasks are counted by whose they are. A job that is none costs nothing more.
-
--- How many jobs there are of each scope (job.scope) in each state; a row goes when it counts none.
-CREATE TABLE scope (
-    name  TEXT NOT NULL,
-    state INTEGER NOT NULL,
-    count INTEGER NOT NULL,
-    PRIMARY KEY (name, state)
-) WITHOUT ROWID;
+-- Count the tasks in the transactions that change them. SQLite runs a trigger for each row that changes, also where its WHEN is
+-- false, so a store has these only once it has a task.
 
 CREATE TRIGGER scope_put AFTER INSERT ON job WHEN new.scope IS NOT NULL BEGIN
     INSERT INTO scope VALUES (new.scope, new.state, 1) ON CONFLICT DO UPDATE SET count = count + 1;
