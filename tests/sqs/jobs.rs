@@ -51,14 +51,16 @@ impl Scene {
     }
 
     pub fn send(&self, queue: &str, body: &str) {
-        self.send_to(queue, "g", body);
+        self.send_to(queue, if queue.ends_with(".fifo") { "g" } else { "" }, body);
     }
 
-    /// Of a FIFO queue, to a message group.
+    /// To a message group of a FIFO queue, or of a tenant in a fair queue.
     fn send_to(&self, queue: &str, group: &str, body: &str) {
         let mut message = json!({"QueueUrl": self.queue(queue), "MessageBody": body});
-        if queue.ends_with(".fifo") {
+        if !group.is_empty() {
             message["MessageGroupId"] = group.into();
+        }
+        if queue.ends_with(".fifo") {
             message["MessageDeduplicationId"] = body.len().to_string().into();
         }
         ok(&self.fake, "SendMessage", message);
@@ -321,6 +323,29 @@ fn of_a_message_group_one_job_runs_at_a_time_and_in_order() {
     wait_until("all are deleted", || scene.is_empty("mail.fifo"));
     let expected: String = (1..=6).map(|n| format!("begin {n}\nend {n}\n")).collect();
     assert_eq!(scene.said("out"), expected);
+}
+
+/// A fair queue is a standard queue whose messages name their tenant.
+#[test]
+fn jobs_of_one_tenant_run_at_a_time_and_their_dead_letters_name_it() {
+    let scene = Scene::new();
+    let pipe = scene.sandbox.work("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Each waits until the other runs.
+    scene.send_to("mail", "ann", &scene.shell("read line <pipe; exit 1"));
+    scene.send_to("mail", "ann", &scene.shell("echo on >pipe; exit 1"));
+    let _running = scene.start(&["-w", "2", "-q", "mail", "--retries", "0"]);
+    wait_until("both are dead letters", || {
+        scene.is_empty("mail") && scene.fake.bodies("dlq-mail").len() == 2
+    });
+    let asked = json!({
+        "QueueUrl": scene.queue("dlq-mail"),
+        "MaxNumberOfMessages": 10,
+        "MessageSystemAttributeNames": ["MessageGroupId"],
+    });
+    let letters = ok(&scene.fake, "ReceiveMessage", asked)["Messages"].as_array().unwrap().clone();
+    let tenants: Vec<&Value> = letters.iter().map(|letter| &letter["Attributes"]["MessageGroupId"]).collect();
+    assert_eq!(tenants, ["ann", "ann"]);
 }
 
 #[test]

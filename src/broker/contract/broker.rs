@@ -41,18 +41,18 @@ impl Broker {
         self
     }
 
-    /// The same, which can be asked and looked through.
+    /// The same, which answers verbs.
     #[must_use]
-    pub fn with_jobs<T: Admin + Browse + 'static>(mut self, jobs: Arc<T>) -> Broker {
-        self.admin = Some(jobs.clone());
-        self.browse = Some(jobs);
+    pub fn with_admin(mut self, admin: Arc<dyn Admin>) -> Broker {
+        self.admin = Some(admin);
         self
     }
 
-    /// The same, which tells what happens.
+    /// The same, with a store that lists jobs and publishes events: the broker's own, or its ledger's.
     #[must_use]
-    pub fn with_feed(mut self, feed: Arc<dyn Feed>) -> Broker {
-        self.feed = Some(feed);
+    pub fn with_store<T: Browse + Feed + 'static>(mut self, store: Arc<T>) -> Broker {
+        self.browse = Some(store.clone());
+        self.feed = Some(store);
         self
     }
 

@@ -25,8 +25,8 @@ impl From<Qless> for Broker {
         let redis = Arc::new(redis);
         Broker::new(&CARD, redis.clone())
             .with_recovery(redis.clone())
-            .with_jobs(redis.clone())
-            .with_feed(redis.clone())
+            .with_admin(redis.clone())
+            .with_store(redis.clone())
             .with_peers(redis)
     }
 }

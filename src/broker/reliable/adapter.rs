@@ -91,9 +91,9 @@ impl Adapter for ReliableQueue {
         let link = || self.link(at);
         let ledger = Ledger::open(&how.state_dir, how.serves)?;
         let shared = Shared::new(link()?, link()?, settings(at)?, ledger, &how.place);
-        let (feed, reliable) = (shared.ledger.store(), Arc::new(Reliable::new(shared)));
+        let (store, reliable) = (shared.ledger.store(), Arc::new(Reliable::new(shared)));
         let broker = Broker::new(&CARD, reliable.clone()).with_recovery(reliable.clone());
-        Ok(broker.with_jobs(reliable).with_feed(feed))
+        Ok(broker.with_admin(reliable).with_store(store))
     }
 
     async fn concern(&self, at: &Address) -> Result<Option<String>, Error> {

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use super::shared::{Left, read};
 use super::source::Reliable;
-use crate::broker::{Admin, Browse, Error, Recovery};
+use crate::broker::{Admin, Error, Recovery};
 use crate::model::verb::{Answer, Verb};
-use crate::model::{Cursor, Fence, Filter, Instance, JobId, JobState, Page, WorkerId};
+use crate::model::{Fence, Instance, JobId, JobState, WorkerId};
 
 #[async_trait]
 impl Recovery for Reliable {
@@ -51,16 +51,5 @@ impl Admin for Reliable {
             counts.jobs.retain(|_, count| *count > 0);
         }
         Ok(answer)
-    }
-}
-
-#[async_trait]
-impl Browse for Reliable {
-    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-        self.shared.ledger.store().page(filter, at).await
-    }
-
-    async fn ended(&self, id: JobId) -> Result<JobState, Error> {
-        self.shared.ledger.store().ended(id).await
     }
 }

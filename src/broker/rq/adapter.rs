@@ -70,8 +70,8 @@ impl Adapter for RqOnRedis {
         let rq = Arc::new(Rq::open(Settings::read(at.reveal())?, &at.to_string())?);
         Ok(Broker::new(&CARD, rq.clone())
             .with_recovery(rq.clone())
-            .with_jobs(rq.clone())
-            .with_feed(rq.clone())
+            .with_admin(rq.clone())
+            .with_store(rq.clone())
             .with_peers(rq))
     }
 

@@ -42,8 +42,8 @@ impl From<Sqlite> for Broker {
         let store = Arc::new(store);
         Broker::new(&CARD, store.clone())
             .with_recovery(store.clone())
-            .with_jobs(store.clone())
-            .with_feed(store)
+            .with_admin(store.clone())
+            .with_store(store)
     }
 }
 

@@ -108,11 +108,12 @@ impl Adapter for AmazonSqs {
         let codec = place.key_file.as_deref().map(|file| codec(file, place.default_key)).transpose()?;
         let bodies = Bodies::new(codec, place.text_class.clone(), place.exec).putting_tasks(place.puts_tasks);
         let ledger = Ledger::open(&how.state_dir, how.serves)?;
+        let store = ledger.store();
         let sqs = Arc::new(Sqs::new(Client::new(place), bodies, ledger));
         Ok(Broker::new(&CARD, sqs.clone())
             .with_recovery(sqs.clone())
-            .with_jobs(sqs.clone())
-            .with_feed(sqs.clone())
+            .with_admin(sqs.clone())
+            .with_store(store)
             .with_peers(sqs))
     }
 }

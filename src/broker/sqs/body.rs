@@ -9,13 +9,6 @@ use crate::clock;
 use crate::kale::{Body, Codec, Message, Reading, Sender};
 use crate::model::{NewJob, Payload, QueueName};
 
-/// A message that was read.
-#[derive(Clone, Debug)]
-pub(super) struct Read {
-    /// As it would be put, with the message's id as its own.
-    pub job: NewJob,
-}
-
 /// How the messages of a broker are read.
 pub(super) struct Bodies {
     reading: Reading,
@@ -34,14 +27,14 @@ impl Bodies {
         Bodies { puts_tasks: puts, ..self }
     }
 
-    /// The job in a message; `Err` says why it is none, to go on after "the message is poison: ".
-    pub(super) fn read(&self, queue: &QueueName, message: &client::Message) -> Result<Read, String> {
+    /// The job in a message, as it would be put, with the message's id as its own; `Err` says why it is none, to go on after "the message is poison: ".
+    pub(super) fn read(&self, queue: &QueueName, message: &client::Message) -> Result<NewJob, String> {
         let id = message.job.as_str().into();
         let body = self.reading.read(&message.body).map_err(|error| error.to_string())?;
         let (class, data) = match body {
             Body::Native { class, data } => {
                 let job = self.object.read(queue, id, class.into(), data.into_bytes(), &message.body)?;
-                return Ok(Read { job });
+                return Ok(job);
             }
             // The worker reads the message itself: only it may run what a pickle says.
             Body::Kale(task) => (task.message.task, Json::String(message.body.clone())),
@@ -49,7 +42,7 @@ impl Bodies {
         };
         let data = Payload::Data(data.to_string().as_str().into());
         let job = NewJob { id: Some(id), ..NewJob::new(queue.clone(), class.into(), data) };
-        job.fault().map_or(Ok(Read { job }), Err)
+        job.fault().map_or(Ok(job), Err)
     }
 
     /// The body of a new job. The message of a task of kale is sent as it is.
@@ -103,7 +96,7 @@ mod tests {
     }
 
     fn read(bodies: &Bodies, body: &str) -> Result<NewJob, String> {
-        bodies.read(&"q".into(), &message(body)).map(|read| read.job)
+        bodies.read(&"q".into(), &message(body))
     }
 
     #[test]

@@ -6,9 +6,8 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use super::body::Read;
 use super::client::Message;
-use crate::model::{ClassFilter, Instant, JobId};
+use crate::model::{ClassFilter, Instant, JobId, NewJob};
 
 /// What no worker takes within this time is made visible for others.
 pub(super) const HOLD: Duration = Duration::from_secs(5);
@@ -17,7 +16,7 @@ pub(super) const HOLD: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct Buffered {
     pub message: Message,
-    pub read: Read,
+    pub job: NewJob,
     /// When it came.
     pub since: Instant,
     /// For how long from then it is invisible for others.
@@ -27,14 +26,21 @@ pub(super) struct Buffered {
 }
 
 /// The messages of one queue, in the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Buffer {
     waiting: VecDeque<Buffered>,
+    /// Whether message groups have an order to keep, as in a FIFO queue.
+    is_ordered: bool,
     /// The message groups of which one runs.
     running: HashSet<String>,
 }
 
 impl Buffer {
+    /// An empty one, of a queue whose message groups have an order or have none.
+    pub(super) fn new(is_ordered: bool) -> Buffer {
+        Buffer { waiting: VecDeque::new(), is_ordered, running: HashSet::new() }
+    }
+
     /// How many wait that a worker would take.
     pub(super) fn len(&self) -> usize {
         self.waiting.iter().filter(|one| !one.is_unwanted).count()
@@ -59,26 +65,26 @@ impl Buffer {
         let mut passed: HashSet<String> = HashSet::new();
         let mut found = None;
         for (at, one) in self.waiting.iter_mut().enumerate() {
-            let group = one.message.group.as_ref();
+            let group = one.message.group.as_ref().filter(|_| self.is_ordered);
             let is_free = group.is_none_or(|group| !self.running.contains(group) && !passed.contains(group));
-            let is_wanted = filter.matches(&one.read.job.class);
+            let is_wanted = filter.matches(&one.job.class);
             one.is_unwanted = !is_wanted;
             let is_late = now.since(one.since) >= HOLD;
-            if is_free && is_wanted && !is_late && !one.read.job.id.as_ref().is_some_and(&runs) {
+            if is_free && is_wanted && !is_late && !one.job.id.as_ref().is_some_and(&runs) {
                 found = Some(at);
                 break;
             }
             passed.extend(group.cloned());
         }
         let taken = self.waiting.remove(found?)?;
-        self.running.extend(taken.message.group.clone());
+        self.running.extend(taken.message.group.clone().filter(|_| self.is_ordered));
         Some(taken)
     }
 
     /// A message of the group has ended. If it was not deleted, those behind it go back to SQS, which keeps their order.
     pub(super) fn ended(&mut self, group: &str, is_deleted: bool) -> Vec<Buffered> {
         self.running.remove(group);
-        if is_deleted {
+        if is_deleted || !self.is_ordered {
             return Vec::new();
         }
         self.remove(|one| one.message.group.as_deref() == Some(group))
@@ -120,7 +126,7 @@ mod tests {
             ..NewJob::new("q".into(), class.into(), Payload::Data("1".into()))
         };
         let since = Instant::from_millis(at);
-        Buffered { message, read: Read { job }, since, lease: Duration::from_secs(60), is_unwanted: false }
+        Buffered { message, job, since, lease: Duration::from_secs(60), is_unwanted: false }
     }
 
     fn ids(all: &[Buffered]) -> Vec<&str> {
@@ -129,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_first_that_fit_are_taken_in_order() {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::new(false);
         for (id, class) in [("1", "a"), ("2", "b"), ("3", "a"), ("4", "a")] {
             buffer.add(buffered(id, class, None, 0));
         }
@@ -146,7 +152,7 @@ mod tests {
 
     #[test]
     fn of_a_group_one_runs_at_a_time_and_none_overtakes() {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::new(true);
         for (id, group) in [("1", "g"), ("2", "g"), ("3", "h"), ("4", "g")] {
             buffer.add(buffered(id, "a", Some(group), 0));
         }
@@ -164,8 +170,20 @@ mod tests {
     }
 
     #[test]
+    fn tenants_of_a_fair_queue_have_no_order() {
+        let mut buffer = Buffer::new(false);
+        for id in ["1", "2", "3"] {
+            buffer.add(buffered(id, "a", Some("ann"), 0));
+        }
+        let mut take = || buffer.take(&ClassFilter::default(), Instant(0), |_| false);
+        let taken: Vec<Buffered> = (0..2).filter_map(|_| take()).collect();
+        assert_eq!(ids(&taken), ["1", "2"]);
+        assert!(buffer.ended("ann", false).is_empty(), "3 waits on");
+    }
+
+    #[test]
     fn a_message_that_the_filter_stops_stops_its_group() {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::new(true);
         buffer.add(buffered("1", "b", Some("g"), 0));
         buffer.add(buffered("2", "a", Some("g"), 0));
         let only = ClassFilter { only: vec!["a".into()], ..ClassFilter::default() };
@@ -174,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_message_with_which_a_running_job_goes_on_waits_for_its_end() {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::new(false);
         buffer.add(buffered("1", "a", None, 0));
         let all = ClassFilter::default();
         assert!(buffer.take(&all, Instant(0), |job| job.as_str() == "1").is_none());
@@ -183,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_given_twice_waits_once_with_its_newest_handle() {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::new(false);
         let second = Message { handle: "new".into(), ..buffered("1", "a", None, 0).message };
         buffer.add(buffered("1", "a", None, 0));
         buffer.add(Buffered { message: second, ..buffered("1", "a", None, 1) });
@@ -193,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_nobody_takes_goes_back() {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::new(false);
         buffer.add(buffered("1", "a", None, 0));
         buffer.add(buffered("2", "a", None, 3000));
         assert!(buffer.expired(Instant::from_millis(4999)).is_empty());

@@ -1,21 +1,18 @@
 //! What SQS cannot and its ledger can: what this host has seen is shown, and what runs here is canceled.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::queue::Queue;
 use super::shared::Held;
 use super::source::Sqs;
 use crate::broker::ledger::Handle;
-use crate::broker::{Admin, Browse, Error, EventBus, Feed, Peers, Recovery};
+use crate::broker::{Admin, Error, Peers, Recovery};
 use crate::clock;
 use crate::model::verb::{Answer, Get, SetData, Verb, VerbRequest};
 use crate::model::{
-    Cursor, Fence, Filter, Instance, JobId, JobState, NewJob, Page, Payload, Presence, QueueCounts,
-    QueueName, WorkerId,
+    Fence, Instance, JobId, JobState, NewJob, Payload, Presence, QueueCounts, QueueName, WorkerId,
 };
 
 #[async_trait]
@@ -27,7 +24,8 @@ impl Recovery for Sqs {
         for one in released {
             count += 1;
             self.shared.let_go(&one.job, one.fence, false);
-            let (queue, handle, is_over) = (self.queue(&one.queue), one.handle.clone(), one.is_canceling);
+            let (queue, handle, is_over) =
+                (self.shared.queue_of(&one.queue), one.handle.clone(), one.is_canceling);
             tokio::spawn(async move {
                 match is_over {
                     true => queue.delete(&handle).await.ok(),
@@ -46,10 +44,6 @@ impl Recovery for Sqs {
 }
 
 impl Sqs {
-    fn queue(&self, name: &QueueName) -> Arc<Queue> {
-        self.shared.queue(&self.shared.client.place.name(name.as_str()))
-    }
-
     /// Holds what an earlier supervisor held, as far as its lease lasts: it may yet be settled, renewed or given back.
     async fn take_over(&self, instance: &Instance) -> Vec<Handle> {
         let left = self.shared.ledger.held(instance).await;
@@ -126,32 +120,6 @@ impl Sqs {
             ..NewJob::new(record.queue, record.class, Payload::Data(asked.data.clone()))
         };
         self.shared.bodies.write(&job).map(Some)
-    }
-}
-
-#[async_trait]
-impl Browse for Sqs {
-    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-        self.shared.ledger.store().page(filter, at).await
-    }
-
-    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<Option<u64>, Error> {
-        self.shared.ledger.store().count_tasks(begins, states).await
-    }
-
-    fn finds_by_id(&self) -> bool {
-        true
-    }
-
-    async fn ended(&self, id: JobId) -> Result<JobState, Error> {
-        self.shared.ledger.store().ended(id).await
-    }
-}
-
-#[async_trait]
-impl Feed for Sqs {
-    fn publish(&self, room: EventBus) {
-        self.shared.ledger.store().publish(room);
     }
 }
 

@@ -108,17 +108,12 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
     if messages.is_empty() {
         return;
     }
-    let is_fifo = source.queue.name.ends_with(".fifo");
-    for mut message in messages {
-        // In a fair queue the group names a tenant, and orders nothing.
-        message.group = message.group.filter(|_| is_fifo);
+    for message in messages {
         if shared.is_double(&message) {
             continue;
         }
         match shared.bodies.read(&source.name, &message) {
-            Ok(read) => {
-                lock(&source.buffer).add(Buffered { message, read, since, lease, is_unwanted: false })
-            }
+            Ok(job) => lock(&source.buffer).add(Buffered { message, job, since, lease, is_unwanted: false }),
             Err(why) => {
                 tokio::spawn(discard(shared.clone(), source.clone(), message, why));
             }

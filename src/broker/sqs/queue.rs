@@ -36,6 +36,11 @@ impl Queue {
         Queue { name, deletes, hides, sends }
     }
 
+    /// Whether it keeps the order of each message group. In another queue a group names a tenant, and orders nothing.
+    pub(super) fn is_fifo(&self) -> bool {
+        self.name.ends_with(".fifo")
+    }
+
     pub(super) async fn delete(&self, handle: &str) -> Outcome {
         self.deletes.send(handle.to_owned(), handle.len()).await
     }

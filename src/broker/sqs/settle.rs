@@ -41,7 +41,7 @@ pub(super) async fn settle_and_note(shared: &Arc<Shared>, settlement: Settlement
 
 async fn settle(shared: &Arc<Shared>, settlement: &Settlement) -> Settling {
     let Some(held) = shared.ends(&settlement.job, settlement.fence) else { return Settling::NotOurs };
-    let queue = shared.queue(&shared.client.place.name(held.source.as_str()));
+    let queue = shared.queue_of(&held.source);
     let later = |after: Duration| after.min(held.room(clock::now()));
     let done = match &settlement.verdict {
         Verdict::Complete { next: Some(next), .. } if !next.depends.is_empty() => {
@@ -85,19 +85,31 @@ async fn replace(
     body: &str,
     after: Duration,
 ) -> Result<(), Fault> {
-    let is_fifo = queue.name.ends_with(".fifo");
+    send(shared, settlement, held, (&queue.name, body, after)).await?;
+    queue.delete(&held.handle).await.map(drop)
+}
+
+/// Sends the job to a queue as a new message of this body and delay, with its id and its message group. Not a second time, if
+/// the deletion of the old message had to be tried again.
+async fn send(
+    shared: &Shared,
+    settlement: &Settlement,
+    held: &Held,
+    (queue, body, delay): (&str, &str, Duration),
+) -> Result<(), Fault> {
+    let is_fifo = shared.queue(queue).is_fifo();
     let outgoing = Outgoing {
         body: body.to_owned(),
-        delay: if is_fifo { Duration::ZERO } else { after.min(DELAY_MAX) },
-        group: held.group.clone(),
+        delay: if is_fifo { Duration::ZERO } else { delay.min(DELAY_MAX) },
+        group: held.group.clone().or(is_fifo.then(|| "taskvisor".to_owned())),
         once: is_fifo.then(|| once(settlement.job.as_str(), held.attempt)),
         notes: vec![(JOB, settlement.job.to_string())],
     };
     if !held.sent {
-        shared.send(&queue.name, &outgoing).await?;
+        shared.send(queue, &outgoing).await?;
         shared.has_sent(&settlement.job, settlement.fence);
     }
-    queue.delete(&held.handle).await.map(drop)
+    Ok(())
 }
 
 /// The dead letters have it before the queue loses it: nothing is lost in between.
@@ -107,7 +119,7 @@ async fn bury(
     held: &Held,
     failure: &Failure,
 ) -> Result<(), Fault> {
-    let queue = shared.queue(&shared.client.place.name(held.source.as_str()));
+    let queue = shared.queue_of(&held.source);
     // What an earlier supervisor took is not here any more: it comes again, and ends then.
     let Some(body) = &held.body else { return queue.hide(&held.handle, Duration::ZERO).await.map(drop) };
     let error = format!("{}: {}", failure.group, failure.message);
@@ -127,21 +139,8 @@ async fn bury(
 }
 
 /// The job goes on in another queue: as a message there, with its id.
-async fn go_on(shared: &Arc<Shared>, settlement: &Settlement, held: &Held, next: &Next) -> Result<(), Fault> {
+async fn go_on(shared: &Shared, settlement: &Settlement, held: &Held, next: &Next) -> Result<(), Fault> {
     let body = held.next_body.as_ref().or(held.body.as_ref());
     let Some(body) = body else { return Err(Fault::Other("its message is not known here".into())) };
-    let name = shared.client.place.name(next.queue.as_str());
-    let is_fifo = name.ends_with(".fifo");
-    let outgoing = Outgoing {
-        body: body.to_string(),
-        delay: if is_fifo { Duration::ZERO } else { next.delay.min(DELAY_MAX) },
-        group: is_fifo.then(|| held.group.clone().unwrap_or_else(|| "taskvisor".to_owned())),
-        once: is_fifo.then(|| once(settlement.job.as_str(), held.attempt)),
-        notes: vec![(JOB, settlement.job.to_string())],
-    };
-    if !held.sent {
-        shared.send(&name, &outgoing).await?;
-        shared.has_sent(&settlement.job, settlement.fence);
-    }
-    Ok(())
+    send(shared, settlement, held, (&shared.client.place.name(next.queue.as_str()), body, next.delay)).await
 }

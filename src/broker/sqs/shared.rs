@@ -148,16 +148,22 @@ impl Shared {
         queue
     }
 
+    /// A queue by its name here.
+    pub(super) fn queue_of(&self, name: &QueueName) -> Arc<Queue> {
+        self.queue(&self.client.place.name(name.as_str()))
+    }
+
     /// A queue that jobs are taken from; `begin` is called when it is asked for the first time.
     pub(super) fn source(&self, name: &QueueName, begin: impl FnOnce(Arc<SourceQueue>)) -> Arc<SourceQueue> {
         let mut sources = lock(&self.sources);
         if let Some(source) = sources.get(name) {
             return source.clone();
         }
+        let queue = self.queue_of(name);
         let source = Arc::new(SourceQueue {
             name: name.clone(),
-            queue: self.queue(&self.client.place.name(name.as_str())),
-            buffer: Mutex::default(),
+            buffer: Mutex::new(Buffer::new(queue.is_fifo())),
+            queue,
             wanted: Mutex::default(),
             wants: Notify::new(),
             trouble: Mutex::default(),
@@ -281,7 +287,7 @@ impl Shared {
         let is_fifo = name.ends_with(".fifo");
         let outgoing = Outgoing {
             body: dead.body.to_owned(),
-            group: is_fifo.then(|| dead.group.unwrap_or("dead").to_owned()),
+            group: dead.group.or(is_fifo.then_some("dead")).map(str::to_owned),
             once: is_fifo.then(|| once(dead.id, dead.attempt)),
             notes,
             ..Outgoing::default()

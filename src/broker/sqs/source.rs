@@ -77,8 +77,7 @@ impl Source for Sqs {
         while workers.len() > 0
             && let Some(&at) = turns.queue()
         {
-            let is_given =
-                |job: &JobId| given.iter().any(|(_, one, _)| one.read.job.id.as_ref() == Some(job));
+            let is_given = |job: &JobId| given.iter().any(|(_, one, _)| one.job.id.as_ref() == Some(job));
             let runs = |job: &JobId| self.shared.runs(job) || is_given(job);
             let taken = lock(&sources[at].buffer).take(&request.filter, now, runs);
             match taken {
@@ -162,7 +161,7 @@ impl Source for Sqs {
             .into_iter()
             .map(|job| {
                 let body = self.shared.bodies.write(&job);
-                let queue = self.shared.queue(&self.shared.client.place.name(job.queue.as_str()));
+                let queue = self.shared.queue_of(&job.queue);
                 self.shared.forget_count(&job.queue);
                 tokio::spawn(async move { put(&queue, job, body?).await })
             })
@@ -221,7 +220,7 @@ impl Sqs {
                 received_at: one.since,
             };
             self.shared.hold(one.message.job.as_str().into(), held);
-            let (job, attempt) = (one.read.job.clone(), one.message.received);
+            let (job, attempt) = (one.job.clone(), one.message.received);
             let (is_own_id, handle) = (one.message.job == one.message.id, one.message.handle.clone());
             deliveries.push((Delivery { job, is_own_id, fence, attempt, handle }, *worker));
         }
@@ -265,12 +264,11 @@ async fn hide_for(shared: &Shared, held: Option<Held>, time: Duration) -> Result
     if time.is_zero() {
         return Err(Fault::NotOurs);
     }
-    let queue = shared.queue(&shared.client.place.name(held.source.as_str()));
-    queue.hide(&held.handle, time).await.map(|_| time)
+    shared.queue_of(&held.source).hide(&held.handle, time).await.map(|_| time)
 }
 
 async fn put(queue: &Queue, job: NewJob, body: String) -> Result<JobId, Error> {
-    let is_fifo = queue.name.ends_with(".fifo");
+    let is_fifo = queue.is_fifo();
     if is_fifo && !job.delay.is_zero() {
         return Err(Error::Refused("a FIFO queue of SQS cannot delay a single job".into()));
     }

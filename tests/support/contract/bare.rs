@@ -7,8 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskvisor::broker::sqlite::Options;
 use taskvisor::broker::{
-    Admin, Adopted, Broker, Browse, Card, Delivery, Error, Fetch, Ledger, Notice, Recovery, Renewal,
-    Settling, Source,
+    Admin, Adopted, Broker, Card, Delivery, Error, Fetch, Ledger, Notice, Recovery, Renewal, Settling, Source,
 };
 use taskvisor::model::verb::{Ability, Answer, Verb};
 use taskvisor::model::*;
@@ -61,7 +60,7 @@ impl Elsewhere for Place {
         let store = ledger.store();
         let (say, told) = unbounded_channel();
         let bare = Arc::new(Bare { jobs: self.jobs.clone(), ledger, now, lost: (say, told.into()) });
-        Broker::new(&CARD, bare.clone()).with_recovery(bare.clone()).with_jobs(bare).with_feed(store)
+        Broker::new(&CARD, bare.clone()).with_recovery(bare.clone()).with_admin(bare).with_store(store)
     }
 
     fn afresh(&self) -> Box<dyn Elsewhere> {
@@ -296,16 +295,5 @@ impl Admin for Bare {
             Verb::Cancel(asked) => self.ledger.cancel(asked, by).await.map(Answer::Cancel),
             verb => self.ledger.store().ask(verb, by).await,
         }
-    }
-}
-
-#[async_trait]
-impl Browse for Bare {
-    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-        self.ledger.store().page(filter, at).await
-    }
-
-    async fn ended(&self, id: JobId) -> Result<JobState, Error> {
-        self.ledger.store().ended(id).await
     }
 }
