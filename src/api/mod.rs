@@ -40,7 +40,7 @@ pub use client::Client;
 pub use client_error::Error;
 pub use gate::{Gate, Terms};
 pub use lines::Lines;
-pub use peer::{Door, Members, Peer, Port, SharedSocket};
+pub use peer::{Members, Peer, Port, SharedSocket};
 pub use place::Place;
 pub use router::{behind, openapi, router};
 pub use server::{Limits, serve};

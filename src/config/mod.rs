@@ -33,7 +33,7 @@ mod wq;
 mod wrong;
 
 pub use crate::model::{format_duration, parse_duration};
-pub use api::{Api, ApiSection, Remote, Token};
+pub use api::{Api, ApiSection, Remote};
 pub use check::{Finding, check};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights};
@@ -48,8 +48,7 @@ pub use place::Source;
 pub use pool::{Env, Mode, Named, Pool, Wear, Workers};
 pub use purpose::Purpose;
 pub use resolve::{Config, resolve};
-pub use route::{RouteSection, RouteTo};
+pub use route::RouteTo;
 pub use show::{Shown, show};
-pub use size::parse_size;
 pub use text::{limited, read_text};
 pub use wq::WqSection;

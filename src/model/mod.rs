@@ -54,7 +54,7 @@ pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Ran, Tally};
 pub use new_job::{Exists, NewJob, batch_fault, name_fault, tags_fault};
-pub use object::{Object, maybe_object, object, objects};
+pub use object::{Object, object, objects};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, DeadWorker, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal,
@@ -70,7 +70,7 @@ pub use published_event::{Interest, PublishedEvent, What};
 pub use queue_counts::{Pause, QueueCounts};
 pub use random::Random;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
-pub use schedule::{Cron, Schedule, Timetable, WrongLine};
+pub use schedule::{Cron, Schedule, Timetable};
 pub use settings::{Change, Follow, PoolSettings, Recycle, Scale, Settings, Stop, Unproven};
 pub use size_rule::{SizeRule, TimedSize};
 pub use slot_name::{SlotName, WorkerName};

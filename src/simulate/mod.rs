@@ -19,7 +19,7 @@ mod run;
 mod workload;
 
 pub use calls::{Calls, Prices};
-pub use goal::{Figure, Goal};
+pub use goal::Goal;
 pub use report::{Latency, Report};
 pub use run::{Plan, simulate};
-pub use workload::{JOBS_MAX, Queue, SimulatedJob, Workload, WrongWorkload};
+pub use workload::{Queue, Workload, WrongWorkload};

@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cron::Cron;
-pub use line::WrongLine;
 
 use super::format_duration;
 use super::json::Seconds;
