@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::codec::{Codec, CodecError};
-use super::message::{EnvelopeError, Received};
+use super::message::{EnvelopeError, Message};
 
 /// How the messages of a queue are read.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub enum Body {
         data: String,
     },
     /// A task of kale.
-    Kale(Box<Received>),
+    Kale(Box<Message>),
     /// A text for the class of its queue.
     Text {
         /// Which code runs it.
@@ -69,7 +69,7 @@ impl Reading {
             return Ok(Body::Native { class, data });
         }
         match (&self.codec, &self.text_class) {
-            (Some(codec), _) => Ok(Body::Kale(Box::new(Received::read(codec.open(text)?)?))),
+            (Some(codec), _) => Ok(Body::Kale(Box::new(Message::read(&codec.open(text)?)?))),
             (None, Some(class)) => Ok(Body::Text { class: class.clone(), text: text.to_owned() }),
             (None, None) => Err(BodyError::Unknown),
         }

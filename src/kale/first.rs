@@ -101,9 +101,9 @@ mod tests {
         let body = "1GNz/Z9Er5ScPmFGe4vmXpA2hCU+MXANhTSXtT6qAYd7VkAbXsjHBSB6i/53z1/v3INElyr5qlYi6D4SMrS3+qE7/WlgNLYDl/jvw9GBg1lCYB0aB5JTfBcHRDpE9QU3/qHybUQm6Uo68ti6BzvEHFFlo/xVJpVd1nNiSDmfTNd9CRKlW1Jfe4I2hAdmvPyYsyeGha7ovcLRKaaN/VhMCilSES0sAnbLhfo11PbhYBI=";
         let key = super::super::Key::new(super::super::DEFAULT_KEY, true).unwrap();
         let codec = super::super::Codec::new(key, super::super::Compression::Zlib);
-        let theirs = super::super::Received::read(codec.open(body).unwrap()).unwrap();
+        let theirs = Message::read(&codec.open(body).unwrap()).unwrap();
         let ours = first(r#"{"args": [1, "two"], "kwargs": {"k": null}}"#).unwrap();
-        assert_eq!(ours, theirs.message);
+        assert_eq!(ours, theirs);
     }
 
     #[test]

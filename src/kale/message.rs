@@ -25,14 +25,6 @@ pub struct Message {
     pub failure_num: u64,
 }
 
-/// A message as it came, with its pickle.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Received {
-    /// What it says.
-    pub message: Message,
-    pickle: Vec<u8>,
-}
-
 /// Why a pickle is no message of kale.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EnvelopeError {
@@ -51,20 +43,12 @@ pub enum EnvelopeError {
     },
 }
 
-impl Received {
-    /// Reads a pickle. Nothing in it is executed.
-    pub fn read(pickle: Vec<u8>) -> Result<Received, EnvelopeError> {
-        let message = Message::from_value(&pickle::read(&pickle, Limits::default())?)?;
-        Ok(Received { message, pickle })
-    }
-
-    /// The pickle as it came.
-    pub fn pickle(&self) -> &[u8] {
-        &self.pickle
-    }
-}
-
 impl Message {
+    /// Reads a pickle. Nothing in it is executed.
+    pub fn read(pickle: &[u8]) -> Result<Message, EnvelopeError> {
+        Message::from_value(&pickle::read(pickle, Limits::default())?)
+    }
+
     /// Its pickle, with the keys in the order of kale. `None` if an argument is an object of Python.
     pub fn pickle(&self) -> Option<Vec<u8>> {
         let count = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));

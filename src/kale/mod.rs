@@ -23,7 +23,7 @@ pub use cipher::{DEFAULT_KEY, Key, KeyError};
 pub use codec::{Codec, CodecError, Compression, INFLATED_MAX};
 pub use first::Sender;
 pub use import::{Application, ImportError, Imported};
-pub use message::{EnvelopeError, Message, Received};
+pub use message::{EnvelopeError, Message};
 pub use queue_error::{Place, QueuesError};
 pub use queue_name::{NameError, QueueNames};
 pub use queues::{Queue, read_queues};

@@ -9,7 +9,7 @@ use std::{str, thread};
 
 use missing::missing;
 use serde_json::{Value, json};
-use taskvisor::kale::Received;
+use taskvisor::kale::Message;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kale/pickles.py");
 
@@ -58,10 +58,10 @@ fn every_protocol_of_python_is_read() {
     let lines = python("write", Vec::new());
     assert!(lines.len() > 300, "{}", lines.len());
     for line in lines {
-        let received = Received::read(bytes(line["pickle"].as_str().expect("hex")))
+        let message = Message::read(&bytes(line["pickle"].as_str().expect("hex")))
             .unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert_eq!(received.message.task, "kb_tasks.Noop");
-        assert_eq!(received.message.args.is_plain(), line["plain"], "{line}: {:?}", received.message.args);
+        assert_eq!(message.task, "kb_tasks.Noop");
+        assert_eq!(message.args.is_plain(), line["plain"], "{line}: {:?}", message.args);
     }
 }
 
@@ -72,8 +72,8 @@ fn what_rust_writes_is_what_python_writes() {
     }
     let mut sent = Vec::new();
     for mut line in python("write", Vec::new()).into_iter().filter(|line| line["plain"] == true) {
-        let received = Received::read(bytes(line["pickle"].as_str().expect("hex"))).expect("a message");
-        line["pickle"] = json!(hex(&received.message.pickle().expect("plain values")));
+        let message = Message::read(&bytes(line["pickle"].as_str().expect("hex"))).expect("a message");
+        line["pickle"] = json!(hex(&message.pickle().expect("plain values")));
         line["retry_num"] = json!(0);
         sent.push(line);
     }

@@ -37,7 +37,7 @@ impl Bodies {
                 return Ok(job);
             }
             // The worker reads the message itself: only it may run what a pickle says.
-            Body::Kale(task) => (task.message.task, Json::String(message.body.clone())),
+            Body::Kale(task) => (task.task, Json::String(message.body.clone())),
             Body::Text { class, text } => (class, Json::String(text)),
         };
         let data = Payload::Data(data.to_string().as_str().into());
