@@ -197,12 +197,13 @@ async fn lists_of_any_states_are_whole_and_in_order(scene: Scene) {
 }
 
 async fn lists_by_id_are_those_whose_ids_begin_so(scene: Scene) {
-    let mut known: Vec<String> = (0..1300).map(|n| format!("{}_{:04}", ["a", "ab", "b"][n % 3], n)).collect();
+    // More than a broker looks at in one call.
+    let mut known: Vec<String> = (0..6000).map(|n| format!("{}_{:04}", ["a", "ab", "b"][n % 3], n)).collect();
     scene.put_all(known.iter().map(|id| job(id)).collect()).await.unwrap();
     scene.cancel("ab_0004".into()).await.unwrap();
     known.sort_by(|one, other| other.cmp(one));
     for begins in ["ab_", "a", "c"] {
-        for limit in [0, 1, 434] {
+        for limit in [0, 1, 2001] {
             let filter = Filter { id_prefix: Some(begins.into()), limit, ..Filter::default() };
             let mut found = by_pages(&scene, &filter).await;
             let most = if limit == 0 { usize::MAX } else { limit as usize };
@@ -249,6 +250,15 @@ async fn tasks_are_counted_as_they_move(scene: Scene) {
     scene.cancel(taken.job.id.clone()).await.unwrap();
     scene.tell(Discard { job: taken.job.id.clone() }, "me").await.unwrap();
     assert_eq!((counted("t", Some("/ab"), &[]).await, counted("t", None, &[]).await), (1, 2));
+    // More than a broker looks at in one call; and jobs whose ids only begin as those of the tenant do.
+    let many = (0..6000).map(|n| id("many", "/", n)).collect::<Vec<_>>();
+    let begins = Scope { tenant: "many".into(), within: None }.prefix();
+    let others = ["x", "x_y_z", "x_y_01234567890123456789012345_z"].map(|end| format!("{begins}{end}"));
+    let ids = many.iter().map(JobId::as_str).chain(others.iter().map(String::as_str));
+    scene.put_all(ids.map(job).collect()).await.unwrap();
+    scene.cancel(many[17].clone()).await.unwrap();
+    assert_eq!(counted("many", None, &[]).await, 6000);
+    assert_eq!(counted("many", None, &[JobState::Waiting]).await, 5999);
 }
 
 async fn a_list_by_id_goes_on_while_its_jobs_go(scene: Scene) {

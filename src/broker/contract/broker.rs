@@ -190,8 +190,8 @@ impl Broker {
         if let Verb::Failed(asked) = &verb
             && *asked != Failed::default()
         {
-            let browse = self.browse.as_ref().ok_or_else(|| self.without_jobs(Ability::List))?;
-            return Ok(Answer::Failed(failures::groups(&**browse, asked).await?));
+            let browse = self.browse.as_deref().ok_or_else(|| self.without_jobs(Ability::List))?;
+            return Ok(Answer::Failed(failures::groups(browse, asked).await?));
         }
         match &self.admin {
             Some(admin) => admin.ask(verb, by).await,
@@ -201,27 +201,22 @@ impl Broker {
 
     /// One page of a list: see [`Browse::page`].
     pub async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-        self.card.require(Ability::List)?;
-        match &self.browse {
-            Some(browse) => super::by_id::page(&**browse, filter, at).await,
-            None => Err(self.without_jobs(Ability::List)),
-        }
+        self.browse(Ability::List)?.page(filter, at).await
     }
 
-    /// How many tasks there are: see [`Browse::count_tasks`].
+    /// How many tasks have ids that begin so: see [`Browse::count_tasks`].
     pub async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error> {
-        self.card.require(Ability::List)?;
-        let browse = self.browse.as_ref().ok_or_else(|| self.without_jobs(Ability::List))?;
-        super::by_id::count_tasks(&**browse, begins, states).await
+        self.browse(Ability::List)?.count_tasks(begins, states).await
     }
 
     /// Waits for a job's end: see [`Browse::ended`].
     pub async fn ended(&self, id: JobId) -> Result<JobState, Error> {
-        self.card.require(Ability::Show)?;
-        match &self.browse {
-            Some(browse) => browse.ended(id).await,
-            None => Err(self.without_jobs(Ability::Show)),
-        }
+        self.browse(Ability::Show)?.ended(id).await
+    }
+
+    fn browse(&self, ability: Ability) -> Result<&dyn Browse, Error> {
+        self.card.require(ability)?;
+        self.browse.as_deref().ok_or_else(|| self.without_jobs(ability))
     }
 
     /// A card that promises what no face does.

@@ -42,17 +42,8 @@ pub trait Browse: Send + Sync {
     /// of short looks, with other requests in between, and holds for jobs that go meanwhile.
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error>;
 
-    /// Whether it finds jobs by the beginning of their ids without looking at the others. If not, `page` is asked for the
-    /// others, too, and never for an `id_prefix`.
-    fn finds_by_id(&self) -> bool {
-        false
-    }
-
-    /// How many tasks there are whose ids begin so, in any of these states (none = in any), where that is known without
-    /// looking at them.
-    async fn count_tasks(&self, _begins: &str, _states: &[JobState]) -> Result<Option<u64>, Error> {
-        Ok(None)
-    }
+    /// How many tasks have ids that begin so and are in any of these states (none = in any), without reading their data.
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error>;
 
     /// Waits until the job has ended and says how. Cancel-safe.
     async fn ended(&self, id: JobId) -> Result<JobState, Error>;

@@ -2,7 +2,6 @@
 //! which of it there is. It never knows how any one broker does it.
 
 mod broker;
-mod by_id;
 mod card;
 mod error;
 mod faces;

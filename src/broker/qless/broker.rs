@@ -333,6 +333,10 @@ impl Browse for Qless {
         lists::page(&self.shared, filter, at).await
     }
 
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error> {
+        lists::count_tasks(&self.shared, begins, states).await
+    }
+
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
         loop {
             let changed = self.shared.changed.notified();

@@ -9,7 +9,7 @@ use super::reply::{self, number, parts, text};
 use super::shared::Shared;
 use crate::broker::Error;
 use crate::model::verb::FindJobs;
-use crate::model::{Cursor, Filter, JobId, Page, QueueName};
+use crate::model::{Cursor, Filter, JobId, JobState, Page, QueueName};
 
 /// The jobs whose ids begin so. Nothing in Redis has them in their order: all are gone through, some at a time.
 pub(super) async fn find(redis: &Shared, prefix: &str) -> Result<Vec<JobId>, Error> {
@@ -39,10 +39,13 @@ pub(super) fn write_asked(cmd: &mut Cmd, filter: &Filter) {
     cmd.arg(filter.group.as_ref().map_or_else(String::new, |group| format!("={group}")));
     cmd.arg(u8::from(filter.tracked)).arg(filter.recurring.as_deref().unwrap_or_default());
     cmd.arg(filter.since.map_or(0, |since| since.0)).arg(filter.until.map_or(-1, |until| until.0));
+    cmd.arg(filter.id_prefix.as_deref().unwrap_or_default());
 }
 
 /// Jobs looked at in one page: what a list keeps the server for.
 const ROWS: u32 = 500;
+/// The same where the ids are looked at first, and few jobs are read.
+const IDS: u32 = 5_000;
 /// Ids looked at in one call that adopts jobs.
 const ADOPTED: u32 = 5_000;
 
@@ -64,7 +67,7 @@ pub(super) async fn adopt(redis: &Shared, filter: &Filter, is_quick: bool) -> Re
 /// A stretch of a list.
 pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
     if at.is_none() && filter.after.is_none() {
-        adopt(redis, filter, filter.limit != 0).await?;
+        adopt(redis, filter, filter.limit != 0 || filter.id_prefix.is_some()).await?;
     }
     let Cursor { place, left, .. } = match (at, &filter.after) {
         (Some(at), _) => at,
@@ -81,8 +84,9 @@ pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) ->
             Cursor { place, left: if filter.limit == 0 { u64::MAX } else { filter.limit.into() }, id: None }
         }
     };
+    let rows = if filter.id_prefix.is_some() { IDS } else { ROWS };
     let answer = asked(redis, "taskvisor.list", |cmd| {
-        cmd.arg(place).arg(ROWS).arg(left.min(ROWS.into())).arg(reply::RECORD.len());
+        cmd.arg(place).arg(rows).arg(left.min(ROWS.into())).arg(reply::RECORD.len());
         for name in &reply::RECORD {
             cmd.arg(*name);
         }
@@ -103,4 +107,21 @@ pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) ->
     let left = left - jobs.len() as u64;
     let next = reply::some_number::<f64>(&next).filter(|_| left > 0);
     Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left, id: None }) })
+}
+
+/// How many tasks have ids that begin so and are in any of these states, or in any at all.
+pub(super) async fn count_tasks(redis: &Shared, begins: &str, states: &[JobState]) -> Result<u64, Error> {
+    let filter = Filter { id_prefix: Some(begins.into()), states: states.to_vec(), ..Filter::default() };
+    adopt(redis, &filter, true).await?;
+    let (mut place, mut count) = (i64::MAX, 0);
+    loop {
+        let answer = asked(redis, "taskvisor.count_tasks", |cmd| {
+            cmd.arg(place).arg(IDS);
+            write_asked(cmd, &filter);
+        });
+        let [next, found] = parts(answer.await?)?;
+        count += number::<u64>(&found);
+        let Some(next) = reply::some_number::<f64>(&next) else { return Ok(count) };
+        place = next as i64;
+    }
 }

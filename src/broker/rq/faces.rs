@@ -28,8 +28,10 @@ const STATES: [JobState; 7] = [
     JobState::Complete,
     JobState::Canceled,
 ];
-/// So many jobs are looked at in one go.
+/// The most jobs read in one call.
 const ROWS: u32 = 100;
+/// The most ids looked at in one call, where the beginning of an id is asked for.
+const IDS: u32 = 5_000;
 /// A job's end is looked for as often.
 const LOOK: Duration = Duration::from_millis(100);
 /// A cursor's place: the number of a list, and how far in it.
@@ -212,16 +214,20 @@ impl Rq {
         let list = usize::try_from(at.place / LIST).unwrap_or(usize::MAX);
         let Some((queue, state)) = lists.get(list) else { return Ok(Page::default()) };
         let from = at.place % LIST;
+        let looks = if filter.id_prefix.is_some() { IDS } else { ROWS };
         let found = self.asked("page", |cmd| {
-            cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(ROWS).arg(first);
+            cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(looks).arg(first).arg(ROWS);
+            cmd.arg(filter.id_prefix.as_deref().unwrap_or_default());
         });
         let found = <[Value; 2]>::try_from(found.await?);
         let Ok([Value::Int(looked), Value::Array(jobs)]) = found else { return Ok(Page::default()) };
+        let read = jobs.len();
         let jobs = jobs.into_iter().filter_map(|job| record(job, false));
         let most = usize::try_from(at.left).unwrap_or(usize::MAX);
         let jobs: Vec<JobRecord> = jobs.filter(|job| matches(filter, job)).take(most).collect();
         let left = at.left - jobs.len() as u64;
-        let is_over = looked < i64::from(ROWS);
+        // A call ends early where it has read as many jobs as it may.
+        let is_over = looked < i64::from(looks) && read < ROWS as usize;
         let place = if is_over { (list as i64 + 1) * LIST } else { at.place + looked };
         let has_more = left > 0 && (!is_over || list + 1 < lists.len());
         Ok(Page { jobs, next: has_more.then_some(Cursor { id: None, place, left }) })
@@ -277,6 +283,28 @@ impl Browse for Rq {
             }
         };
         self.stretch(filter, &lists, at, "newest").await
+    }
+
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error> {
+        let lists = self.lists(&Filter { states: states.to_vec(), ..Filter::default() }).await?;
+        let mut count = 0;
+        for (queue, state) in lists {
+            let mut from = 0;
+            loop {
+                let found = self.asked("count_tasks", |cmd| {
+                    cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(IDS).arg(begins);
+                });
+                let Ok([Value::Int(looked), Value::Int(found)]) = <[Value; 2]>::try_from(found.await?) else {
+                    break;
+                };
+                count += u64::try_from(found).unwrap_or(0);
+                from += looked;
+                if looked < i64::from(IDS) {
+                    break;
+                }
+            }
+        }
+        Ok(count)
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {

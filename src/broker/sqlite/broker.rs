@@ -147,11 +147,11 @@ impl Browse for Sqlite {
         self.run(Kind::Read, move |store| list::page(store, &filter, at.clone())).await
     }
 
-    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<Option<u64>, Error> {
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error> {
         let (begins, states) = (begins.to_owned(), states.to_vec());
         let (prefix, wanted) = (begins.clone(), states.clone());
         let kept = self.run(Kind::Read, move |store| tasks::count(store, &prefix, &wanted)).await?;
-        if kept.is_some() {
+        if let Some(kept) = kept {
             return Ok(kept);
         }
         let (mut sum, mut behind) = (0, None);
@@ -161,14 +161,10 @@ impl Browse for Sqlite {
             let (count, rest) = self.run(Kind::Read, next).await?;
             sum += count;
             if rest.is_none() {
-                return Ok(Some(sum));
+                return Ok(sum);
             }
             behind = rest;
         }
-    }
-
-    fn finds_by_id(&self) -> bool {
-        true
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {

@@ -70,30 +70,49 @@ local function get()
   return { more_of(id, fields), needs, call('SMEMBERS', key('job', id, 'dependents')) }
 end
 
--- A stretch of the jobs in a state of a queue from a place on, newest or oldest first.
-local function page()
-  local queue, state, from, most, is_oldest = arg(), arg(), number(), number(), arg() == 'oldest'
-  local ids, jobs = {}, {}
-  if size(queue, state) > from then
-    if state == 'waiting' then
-      local found = call('LRANGE', key('queue', queue), -from - most, -from - 1)
-      for i = #found, 1, -1 do ids[#ids + 1] = found[i] end
-    else
-      ids = call(is_oldest and 'ZRANGE' or 'ZREVRANGE', key(REGISTRIES[state], queue), from, from + most - 1)
-    end
+-- The ids in a state of a queue from a place on, newest or oldest first.
+local function stretch(queue, state, from, most, is_oldest)
+  local ids = {}
+  if size(queue, state) <= from then return ids end
+  if state == 'waiting' then
+    local found = call('LRANGE', key('queue', queue), -from - most, -from - 1)
+    for i = #found, 1, -1 do ids[#ids + 1] = found[i] end
+    return ids
   end
-  for _, id in ipairs(ids) do
-    if state == 'running' then id = split(id) or id end
-    local fields = fields_of(id, false)
+  ids = call(is_oldest and 'ZRANGE' or 'ZREVRANGE', key(REGISTRIES[state], queue), from, from + most - 1)
+  if state ~= 'running' then return ids end
+  for i, id in ipairs(ids) do ids[i] = split(id) or id end
+  return ids
+end
+
+-- Reads so many jobs of a stretch whose ids begin so, and gives how far it has looked.
+local function page()
+  local queue, state, from, looks, is_oldest, rows, prefix = arg(), arg(), number(), number(), arg() == 'oldest', number(), arg()
+  local jobs, ids = {}, stretch(queue, state, from, looks, is_oldest)
+  for i, id in ipairs(ids) do
+    local fields = string.sub(id, 1, #prefix) == prefix and fields_of(id, false)
     if fields then
       local job = more_of(id, fields)
       for at, value in ipairs(job[3]) do
         if #value > LARGEST then job[3][at] = '' end
       end
       jobs[#jobs + 1] = job
+      if #jobs == rows then return { i, jobs } end
     end
   end
   return { #ids, jobs }
+end
+
+-- Counts the tasks of a stretch whose ids begin so, and gives how far it has looked. The id of a task has four elements in
+-- base 32, the last one of 26 letters.
+local function count_tasks()
+  local queue, state, from, looks, prefix = arg(), arg(), number(), number(), arg()
+  local found, ids = 0, stretch(queue, state, from, looks, false)
+  for _, id in ipairs(ids) do
+    local unique = string.sub(id, 1, #prefix) == prefix and string.match(id, '^%w*_%w*_%w*_(%w+)$') or ''
+    if #unique == 26 and kind(job_key(id)) == 'hash' then found = found + 1 end
+  end
+  return { #ids, found }
 end
 
 -- Where a job stands in the list of its queue and state; nothing if it is in none.

@@ -7,12 +7,18 @@ local function take_asked()
   asked.queue, asked.klass, asked.tag, asked.group, asked.tracked, asked.recurring =
     take(), take(), take(), take(), take() == '1', take()
   asked.group = asked.group ~= '' and asked.group:sub(2) or nil
-  asked.since, asked.till = tonumber(take()), tonumber(take())
+  asked.since, asked.till, asked.prefix = tonumber(take()), tonumber(take()), take()
   return asked
 end
 
+-- Whether the id of a job begins as asked: known before the job is read.
+local function begins(asked, jid)
+  return asked.prefix == '' or jid:sub(1, #asked.prefix) == asked.prefix
+end
+
 local matches, stretch, indices, members, size_of
-if command == 'taskvisor.list' or command == 'taskvisor.sweep' or command == 'taskvisor.adopt' then
+if command == 'taskvisor.list' or command == 'taskvisor.count_tasks' or command == 'taskvisor.sweep'
+  or command == 'taskvisor.adopt' then
   -- Indices have orders of their own: of no more jobs than this all are gathered. Else the way is through all jobs.
   local FEW = 2000
   local OF_QUEUES = {
@@ -187,9 +193,11 @@ if command == 'taskvisor.list' then
   local looked, goes_on = stretch(asked, from, rows, false)
   local found, last, bytes = {}, false, 0
   for _, one in ipairs(looked) do
-    local jid, job = one.jid, read(one.jid, LOOKED_AT)
+    local jid, job = one.jid, begins(asked, one.jid) and read(one.jid, LOOKED_AT)
     last = one.place
-    if not job.state then
+    if not job then
+      -- It is another's.
+    elseif not job.state then
       call('ZREM', 'ql:taskvisor:jobs', jid)
     elseif matches(asked, jid, job) then
       local values = call('HMGET', 'ql:j:' .. jid, unpack(names))
@@ -206,6 +214,20 @@ if command == 'taskvisor.list' then
     end
   end
   return {goes_on and last or false, found}
+end
+
+-- How many of the next jobs below a place are tasks whose ids begin so, in one of the states, and where to go on. The id of
+-- a task has four elements in base 32, the last one of 26 letters.
+if command == 'taskvisor.count_tasks' then
+  local from, rows, asked, count = take(), tonumber(take()), take_asked(), 0
+  local looked, goes_on = stretch(asked, from, rows, false)
+  for _, one in ipairs(looked) do
+    if begins(asked, one.jid) and #(one.jid:match('^%w*_%w*_%w*_(%w+)$') or '') == 26 then
+      local job = read(one.jid, {'state', 'canceling', 'held'})
+      if job.state and (next(asked.states) == nil or asked.states[state_of(job)]) then count = count + 1 end
+    end
+  end
+  return {goes_on and looked[#looked].place or false, count}
 end
 
 -- The place of a job in the list.
