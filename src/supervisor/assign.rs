@@ -1,4 +1,4 @@
-//! Which worker gets which job: those that are fetched, and those that were taken ahead.
+//! Decides which worker gets which job, both of fetched jobs and of those kept ahead.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,9 +23,9 @@ pub(super) enum Place {
 }
 
 impl Pool {
-    /// The workers that more jobs are to be fetched for than have room, once half of the stock is used up.
+    /// The workers for which to fetch jobs ahead, once half of the stock is used up: one entry for each job.
     pub(super) fn ahead_for(&self) -> Vec<WorkerId> {
-        // What takes several jobs at a time is asked for in batches anyway.
+        // A worker with several jobs at once fetches in batches anyway.
         if self.settings.jobs_at_once > 1 {
             return Vec::new();
         }
@@ -38,7 +38,8 @@ impl Pool {
         turns.take(self.ahead.missing(workers.len())).collect()
     }
 
-    /// Who will have the place when it has had the jobs that it has ahead and `turn` more. No life is meant twice.
+    /// The life that will be in the slot after the jobs kept ahead for it and `turn` more. Each call names another life
+    /// where a life runs one job.
     fn later(&self, slot: &Slot, turn: u32) -> WorkerId {
         if !self.runs_one_job_a_life() {
             return slot.id;
@@ -48,7 +49,7 @@ impl Pool {
         WorkerId { generation: last.wrapping_add(turn + 1), ..slot.id }
     }
 
-    /// Hands what was taken ahead to workers with room.
+    /// Hands the jobs kept ahead to workers with room.
     pub(super) fn assign_ahead(
         &mut self,
         now: Instant,
@@ -75,8 +76,8 @@ impl Pool {
         self.settings.jobs_per_life == Some(1)
     }
 
-    /// Where a fetched job goes now: to the worker it is meant for, or to another if that will do. Else it is kept, or, if
-    /// its life is over, goes back.
+    /// Where a fetched job goes now: to the worker for which it was fetched, or to another one if the pool runs several
+    /// jobs in a life. Else the pool keeps it, or releases it if that life is over.
     pub(super) fn place_fetched(&self, meant: Option<WorkerId>) -> Place {
         if !self.runs_one_job_a_life() {
             return self.place(meant).map_or(Place::Later, Place::Now);
@@ -90,7 +91,7 @@ impl Pool {
         }
     }
 
-    /// Gives back what nobody takes.
+    /// Releases the jobs kept ahead that no worker takes.
     pub(super) fn give_back_ahead(&mut self, now: Instant, stopping: bool, unsettled: &mut Unsettled) {
         let verdict = || Verdict::Release { after: Duration::ZERO, counts: None };
         for running in self.ahead.give_back(now, stopping) {

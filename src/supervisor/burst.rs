@@ -1,4 +1,4 @@
-//! A burst (`start --burst`): it ends when nothing is left to do, and also when what is left cannot be done here.
+//! A burst (`start --burst`) ends when no job is left, or when the jobs that are left cannot be run here.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use super::pool::Pool;
 use super::{Command, GaveUp, Supervisor};
 use crate::model::{Class, Instant, Stop};
 
-/// How often a burst asks whether all is done, while nothing happens here.
+/// How often a burst asks the broker whether all is done, while nothing happens here.
 const ASK_IDLE: Duration = Duration::from_millis(500);
-/// A broker that has not answered for so long ends a burst.
+/// A burst ends when the broker has answered no fetch for this time.
 const BROKER_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Supervisor {
-    /// Nothing is left to do here. What cannot be done here is in `left`, in words.
+    /// The broker has no job left that could run here. `left` says in words which jobs cannot run here.
     pub(super) fn on_idle(&mut self, now: Instant, left: Option<String>) {
         if !self.burst || self.stop.is_some() || !self.is_quiet() {
             return;
@@ -25,7 +25,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends a burst that gets no further: no pool has a worker, or no answer comes from the broker.
+    /// Ends a burst that gets no further: no pool can boot a worker, or the broker does not answer.
     pub(super) fn give_up_burst(&mut self, now: Instant) {
         if !self.burst || self.stop.is_some() || self.slots().any(|slot| slot.leased().next().is_some()) {
             return;
@@ -58,14 +58,15 @@ impl Supervisor {
         }
     }
 
-    /// Nothing runs, nothing is to be told, and the last fetch found the queues empty: of the pools that have workers.
+    /// Whether no job runs, no verdict is unconfirmed, and the last fetch of each pool that can boot workers found its
+    /// queues empty.
     pub(super) fn is_quiet(&self) -> bool {
         let has_asked = |pool: &Pool| pool.boots.probing.is_some() || !pool.intake.maybe_waiting;
         self.is_at_rest() && self.pools.iter().all(has_asked)
     }
 }
 
-/// Why a pool has no workers, if it tries in vain.
+/// Why the workers of a pool fail to boot; None if they do not.
 fn cannot_boot(pool: &Pool) -> Option<String> {
     pool.boots.probing.as_ref().map(|why| format!("pool {}: {why}", pool.settings.name))
 }

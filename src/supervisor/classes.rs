@@ -1,4 +1,5 @@
-//! What the workers of a pool know, and whose settings count: the job's own, then its class's, then the pool's.
+//! Which classes the workers of a pool know. Also whose settings count: first the job's own, then its class's, then the
+//! pool's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use crate::model::{
     Class, ClassSettings, Classes, Job, JobId, Limits, Outcome, PoolSettings, Retry, Verdict,
 };
 
-/// So many classes are remembered, and so many jobs of each.
+/// Most classes to remember as unknown, and most jobs of each.
 const CLASSES: usize = 20;
 const JOBS: usize = 100;
 
@@ -17,7 +18,8 @@ pub(super) fn knows(pool: &PoolSettings, job: &Job) -> bool {
     pool.knows.as_ref().is_none_or(|classes| classes.contains_key(&job.class))
 }
 
-/// What an attempt may take: as the job says, the pool of its class, the class itself, the pool of all.
+/// The limits of an attempt, each from the first of these that sets it: the job, the pool's settings for its class,
+/// what the worker said of the class, the pool.
 pub(super) fn limits(pool: &PoolSettings, job: &Job) -> Limits {
     let own = Limits { time: job.time_limit, ..Limits::default() };
     let of_class = pool.class_limits.get(&job.class).copied().unwrap_or_default();
@@ -36,12 +38,12 @@ fn class<'a>(pool: &'a PoolSettings, job: &Job) -> Option<&'a ClassSettings> {
     pool.knows.as_ref()?.get(&job.class)
 }
 
-/// Jobs that came and that no worker knew, for people.
+/// Jobs that no worker knew, by class, to show to people.
 #[derive(Debug, Default)]
 pub(super) struct Unknown(BTreeMap<Class, BTreeSet<JobId>>);
 
 impl Unknown {
-    /// No worker of the pool knows the class of the job: the verdict on it.
+    /// The verdict on a job whose class no worker of the pool knows. Remembers the job.
     pub(super) fn refuse(&mut self, job: &Job, random: &mut Random) -> Verdict {
         self.note(job);
         verdict::unknown(job, random)

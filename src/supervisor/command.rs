@@ -1,4 +1,4 @@
-//! Commands: what the supervisor orders others to do.
+//! Commands: what the supervisor orders the rest of the process to do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use crate::model::{
     Settlement, Signal, Take, WorkerId,
 };
 
-/// Something to be done outside. Every order is answered by an event, as said with each.
+/// An order to the engine. Each variant names the events that answer it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Make a worker: `Spawned` then `Ready`, or `SpawnFailed`.
     Spawn(WorkerId),
-    /// Have the template of its pool make a worker: answered as `Spawn` is.
+    /// Have the template (the second id) fork a worker of its pool: answered as `Spawn` is.
     Fork(WorkerId, WorkerId),
-    /// Hand the job to the worker: `Finished`, and/or `Exited`, and `Exceeded` before.
+    /// Hand the job to the worker: `Finished` or `Exited` or both, and before them perhaps `Exceeded`.
     Assign {
         /// The worker that is to run it.
         worker: WorkerId,
@@ -25,10 +25,10 @@ pub enum Command {
         fence: Fence,
         /// What this attempt may take.
         limits: Limits,
-        /// How often the job is tried again.
+        /// How often the job may be retried.
         retries: u32,
     },
-    /// End one job of a worker that runs several: `Finished` once it has really stopped.
+    /// Cancel one job of a worker that runs several: `Finished` once it has really stopped.
     Cancel {
         /// The worker that runs it.
         worker: WorkerId,
@@ -46,38 +46,38 @@ pub enum Command {
         /// The reason, for logs.
         why: String,
     },
-    /// The self-fence: the keeper kills the worker at that moment by itself; None disarms. No answer.
+    /// Set the self-fence: the keeper kills the worker by itself at that moment; None clears it. No answer.
     KillAt(WorkerId, Option<Instant>),
-    /// When this life has ended, the keeper makes the next one of its slot by itself, and so on, so many lives in all:
-    /// `Exited` says so, and then it is as after `Spawn`. Each is armed as by `KillAt`, so long after it was made. What the
-    /// supervisor signals has no such follower.
+    /// When this life has ended, the keeper makes the next one of its slot by itself, and so on, up to the given number
+    /// of lives. `Exited` says so; after that come the events of `Spawn`. The keeper gives each of them a self-fence,
+    /// at a fixed time after it was made. A life that the supervisor signals has no follower.
     Follow(WorkerId, Follow),
-    /// Take jobs: `Fetched` or `FetchFailed`. One for each pool is under way at a time.
+    /// Take jobs: `Fetched` or `FetchFailed`. Each pool has at most one fetch under way.
     Fetch {
-        /// For which pool.
+        /// The number of the pool that fetches.
         pool: u16,
         /// The queues in order.
         queues: Vec<QueueName>,
-        /// How to go through them.
+        /// In which order to take from the queues.
         take: Take,
-        /// Which of their jobs.
+        /// Which classes to fetch.
         filter: ClassFilter,
-        /// How many at most: the workers that will take one each, in the order they will. A worker with room for
-        /// several is listed as often.
+        /// The workers that will take one job each, in that order; their number is the most jobs to fetch. A worker
+        /// with room for several is listed several times.
         workers: Vec<WorkerId>,
     },
     /// Extend leases: `Renewed`, `RenewFailed` or `Revoked` for each.
     Renew(Vec<Lease>),
     /// Report how a job ended: `Settled` or `SettleFailed`.
     Settle(Settlement),
-    /// Whether anything is left to do in these queues, but for jobs of these classes, which no worker here knows: `Idle` when
-    /// not (burst mode). No answer while there is.
+    /// Ask whether jobs are left in these queues, apart from jobs of these classes, which no worker here knows: `Idle`
+    /// when none is (burst mode). No answer while some are left.
     AskIdle(Vec<QueueName>, Vec<Class>),
-    /// A burst ends though something is left to do: log it, and end with a code that says so. No answer.
+    /// A burst ends with jobs left: log it, and exit with a code that says so. No answer.
     GiveUp(GaveUp),
-    /// Whether jobs wait in the pool's queues, though it has no room: `Waiting`.
+    /// Ask whether jobs wait in the queues of a pool that has no room: `Waiting`.
     AskWaiting(u16, Vec<QueueName>),
-    /// From here on the lives of this pool number are made by these settings. No answer.
+    /// From here on make the lives of this pool number by these settings. No answer.
     Equip(u16, Box<PoolSettings>),
     /// The lease of a job is lost, and nothing is settled: log it and forget the job. No answer.
     LeaseLost {
@@ -88,20 +88,20 @@ pub enum Command {
         /// How it was lost.
         why: &'static str,
     },
-    /// A life has ended other than as planned: log it. No answer.
+    /// A life ended unexpectedly: log it. No answer.
     Died {
         /// The life that ended.
         worker: WorkerId,
-        /// How, in words.
+        /// How it ended, in words.
         why: String,
-        /// Whether it had ever taken jobs.
+        /// Whether the life ever took jobs.
         booted: bool,
-        /// After which wait the next one is made; None = no other is wanted there.
+        /// How long to wait before the next life is made; None = no other is wanted there.
         next: Option<Duration>,
         /// Jobs it ran.
         jobs: usize,
     },
-    /// The supervisor ends, and the broker has not confirmed this verdict: log it. No answer.
+    /// The supervisor exits before the broker has confirmed this verdict: log it. No answer.
     VerdictUnconfirmed {
         /// The job that has ended.
         job: JobId,
@@ -110,24 +110,24 @@ pub enum Command {
         /// The word for the verdict.
         verdict: &'static str,
     },
-    /// The supervisor ends, and something of this worker lives: log it. No answer.
+    /// The supervisor exits while a process of this worker lives: log it. No answer.
     LeftAlive {
-        /// The worker of which something lives.
+        /// The worker that left a process.
         worker: WorkerId,
-        /// Why it does not die.
+        /// Why the process does not die.
         cause: String,
-        /// The jobs it has.
+        /// The jobs of the worker.
         jobs: Vec<JobId>,
     },
-    /// The supervisor is done: no child lives and no verdict is unconfirmed, but for those that were named before. The last
+    /// The supervisor is done: no child lives and no verdict is unconfirmed, apart from those logged before. The last
     /// command.
     Exit,
 }
 
-/// Why a burst ends though something is left to do; the text is for people.
+/// Why a burst ends with jobs left; the text is for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GaveUp {
-    /// What is left cannot be done here: no worker comes up, or none knows it.
+    /// The jobs that are left cannot run here: no worker boots, or none knows the class.
     Undone(String),
     /// The broker does not answer.
     NoBroker(String),

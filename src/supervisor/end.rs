@@ -1,16 +1,16 @@
-//! A supervisor that ends by itself: after so many jobs, or when there was nothing to do for so long.
+//! A supervisor that stops by itself: after a number of jobs, or after a time without any.
 
 use std::time::Duration;
 
 use crate::model::{Instant, Settings};
 
-/// When it does.
+/// The conditions on which the supervisor stops by itself.
 #[derive(Debug, Default)]
 pub(super) struct End {
-    /// The number of jobs.
+    /// The number of jobs after which it stops.
     pub(super) after: Option<u64>,
     pub(super) when_idle: Option<Duration>,
-    /// Since when nothing was to be done.
+    /// Since when the supervisor has had nothing to do.
     idle_since: Option<Instant>,
 }
 
@@ -19,12 +19,12 @@ impl End {
         End { after: settings.end_after, when_idle: settings.end_when_idle, idle_since: None }
     }
 
-    /// When it has been idle for long enough.
+    /// When the supervisor will have been idle for long enough.
     pub(super) fn due(&self) -> Option<Instant> {
         Some(self.idle_since? + self.when_idle?)
     }
 
-    /// Whether it has been idle for long enough.
+    /// Notes whether the supervisor is idle now. Gives whether it has been idle for long enough.
     pub(super) fn was_idle(&mut self, now: Instant, is_quiet: bool) -> bool {
         self.idle_since = is_quiet.then(|| self.idle_since.unwrap_or(now));
         self.due().is_some_and(|due| due <= now)

@@ -17,18 +17,20 @@ pub enum Event {
     SpawnFailed(WorkerId, String),
     /// The worker takes jobs.
     Ready(WorkerId),
-    /// The life has ended, and nothing of its tree lives.
+    /// The life has ended, and no process of its tree lives.
     Exited {
-        /// Whose life it was.
+        /// The worker whose life ended.
         worker: WorkerId,
         /// How it ended.
         exit: Exit,
-        /// Whether the keeper makes the next one by itself, by `Follow`: `Spawned` then `Ready`, or `SpawnFailed`.
+        /// Whether the keeper makes the next life by itself, by `Follow`: `Spawned` then `Ready`, or `SpawnFailed` come
+        /// next.
         followed: bool,
     },
-    /// It was killed and does not die; the cause, for people.
+    /// The worker was killed and does not die; the text says why, for people.
     Stuck(WorkerId, String),
-    /// The worker says how a job ended. For a program: its exit code is 0 or another one; a signal says nothing.
+    /// The worker reports how a job ended. For a program the exit code gives the outcome; a program that died by a
+    /// signal gives none.
     Finished {
         /// The worker that ran it.
         worker: WorkerId,
@@ -39,9 +41,9 @@ pub enum Event {
         /// How it ended.
         outcome: Outcome,
     },
-    /// The worker broke the protocol: it cannot be trusted with anything any more. A line that says how.
+    /// The worker broke the protocol and cannot be trusted any more. The line says how.
     Faulty(WorkerId, String),
-    /// The job has taken more than it may. What a worker with several jobs takes is told of one of them.
+    /// The job exceeds a limit. Of a worker that runs several jobs, the event names one of them.
     Exceeded {
         /// The worker that runs it.
         worker: WorkerId,
@@ -52,13 +54,13 @@ pub enum Event {
         /// Which limit, and by how much.
         excess: Excess,
     },
-    /// The workers of the pool know these classes, says one of them or their template.
+    /// A worker or the template of the pool reports the classes that the pool's workers know.
     Knows(u16, Arc<Classes>),
     /// The answer to the pool's `AskWaiting`: whether jobs wait that it could take.
     Waiting(u16, bool),
     /// The answer to the pool's `Fetch`: at most as many as asked for.
     Fetched(u16, Vec<Fetched>),
-    /// The other answer to the pool's `Fetch`.
+    /// The answer to the pool's `Fetch` when it failed.
     FetchFailed(u16),
     /// A renewal was granted.
     Renewed(Lease),
@@ -82,20 +84,21 @@ pub enum Event {
         /// Its state now; `None` = the lease was not ours any more.
         became: Option<JobState>,
     },
-    /// The other answer to `Settle`: nothing is known to have changed; it is tried again.
+    /// The answer to `Settle` when it failed: the supervisor sends the settlement again.
     SettleFailed(JobId, Fence),
-    /// Jobs may be waiting: fetch.
+    /// Jobs may be waiting: the supervisor fetches.
     Woken,
-    /// The queues were counted for another reason: what waits in each. One that is left out is empty.
+    /// The broker was asked for counts for another reason: the jobs that wait in each queue. A queue that is left out
+    /// is empty.
     Counted(BTreeMap<QueueName, Waiting>),
-    /// The broker has nothing in these queues that could be done here (only asked for in burst mode); what is left all the
-    /// same, in words.
+    /// No job is left in these queues that could run here (only asked for in burst mode); the text names the jobs that
+    /// are left all the same.
     Idle(Option<String>),
-    /// Keep up other pools from now on, or the same in another way.
+    /// Run by these settings from now on.
     Reload(Settings),
-    /// A rule of its settings gives the pool of this name another size, for now.
+    /// A size rule gives the pool of this name another size, for now.
     Resized(String, u16),
-    /// A person asks this of the pool, or of all.
+    /// A person asks for this change of the pool, or of all pools.
     Change(Option<String>, Change),
     /// The worker has grown beyond the size at which its pool exchanges it.
     Outgrown(WorkerId),

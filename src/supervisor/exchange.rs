@@ -1,12 +1,12 @@
-//! Workers that are worn out are exchanged for new ones, a few at a time.
+//! Exchanges worn out workers for new ones, a few at a time.
 
 use super::pool::Pool;
 use super::why::Why;
 use crate::model::{Instant, Recycle};
 
 impl Pool {
-    /// Has workers that are worn out leave, as long as no more than a quarter of the pool is away. The oldest goes first:
-    /// else it would never go where the others are worn out again before its turn.
+    /// Has worn out workers leave, as long as no more than a quarter of the pool is away. The oldest goes first:
+    /// otherwise it might never leave where the others wear out again before its turn.
     pub(super) fn exchange_worn(&mut self, now: Instant) {
         for _ in 0..self.exchangeable() {
             let works = self.slots.iter_mut().filter(|slot| slot.works_on());
@@ -19,7 +19,7 @@ impl Pool {
         }
     }
 
-    /// When the next one is worn out; None while enough of them are away.
+    /// When the next worker is worn out; None while a quarter of them is away.
     pub(super) fn worn_at(&self) -> Option<Instant> {
         if self.settings.recycle == Recycle::default() || self.exchangeable() == 0 {
             return None;
@@ -28,7 +28,7 @@ impl Pool {
         slots.filter_map(|slot| slot.life.worn_at(slot.leased().next().is_none())).map(|(at, _)| at).min()
     }
 
-    /// How many more may leave: a quarter of all, without those that are away.
+    /// How many more workers may leave: a quarter of all, minus those that are away.
     fn exchangeable(&self) -> usize {
         let wanted = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
         let (all, away) = wanted

@@ -1,5 +1,5 @@
-//! How a pool takes work: what it has ready workers for (and, where jobs are very short, will have in a moment), and only
-//! when there may be some.
+//! How a pool fetches: for the workers that have room (and, where jobs are very short, will have room in a moment), and
+//! only when jobs may be waiting.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::unsettled::Unsettled;
 use crate::model::{Fetched, Instant, WorkerId};
 
 impl Pool {
-    /// The answer, with as many jobs as asked for or fewer: gives the workers it was asked for, None if nothing was asked.
+    /// Handles the answer to a fetch. Gives the workers for which the fetch was; None if none was under way.
     pub(super) fn fetched(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
         let is_known = |fetched: &Fetched| classes::knows(&self.settings, &fetched.job);
         let in_vain = !jobs.is_empty() && !jobs.iter().any(is_known);
@@ -22,7 +22,7 @@ impl Pool {
         Some(asked)
     }
 
-    /// Asks for as many jobs as there is room for, and some ahead.
+    /// Fetches as many jobs as the workers have room for, and some ahead.
     pub(super) fn fetch(
         &mut self,
         now: Instant,
@@ -42,7 +42,7 @@ impl Pool {
         orders.push_back(self.intake.ask(now, (self.number, &self.settings), workers, random));
     }
 
-    /// When to ask; None while there is no room, or no answer yet.
+    /// When to fetch; None while no worker has room, or a fetch is under way.
     pub(super) fn fetch_at(&self) -> Option<Instant> {
         let wants = self.intake.may_ask() && (self.has_room() || !self.ahead_for().is_empty());
         wants.then(|| self.intake.at())

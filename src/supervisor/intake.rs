@@ -1,4 +1,4 @@
-//! What a pool knows of its queues, and when it asks them for jobs.
+//! What a pool knows of its queues, and when it fetches from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,32 +8,34 @@ use super::restart::{Backoff, Random};
 use crate::model::{Class, ClassFilter, Fetched, Instant, PoolSettings, QueueName, Waiting, WorkerId};
 use crate::select::Selection;
 
-/// A wake-up that got lost costs no more than this.
+/// A pool fetches at least this often, so that a lost wake-up delays its jobs by no more.
 const NET: Duration = Duration::from_secs(60);
 
 /// What a pool knows of its queues.
 #[derive(Debug)]
 pub(super) struct Intake {
-    /// The workers the fetch under way is for; None = none is.
+    /// The workers for which the fetch under way is; None = no fetch is under way.
     pub(super) asked: Option<Vec<WorkerId>>,
-    /// Whether that one is for jobs of known classes alone.
+    /// Whether the fetch under way is for jobs of known classes alone.
     asks_for_known: bool,
-    /// Whether the next one is: the latest brought only jobs that no worker knows, and others may wait behind them.
+    /// Whether the next fetch is for known classes alone: the last one brought only jobs that no worker knows, and
+    /// others may wait behind them.
     known_next: bool,
-    /// Whether asking is worth it: cleared by asking, set by a wake-up (also one during the fetch) and by a full answer.
+    /// Whether jobs may be waiting: cleared by a fetch, set by a wake-up (also one during the fetch) and by a full
+    /// answer.
     pub(super) maybe_waiting: bool,
-    /// Since when no fetch was answered, if the last one was not.
+    /// Since when the broker has answered no fetch; None if it answered the last one.
     silent_since: Option<Instant>,
-    /// When to ask, if it is worth it.
+    /// When to fetch, if jobs may be waiting.
     due: Instant,
-    /// When to ask even if it is not.
+    /// When to fetch in any case.
     net: Instant,
     backoff: Backoff,
     selection: Selection,
-    /// Whether it takes none for now.
+    /// Whether a person has paused the pool.
     pub(super) paused: bool,
-    /// Whether the broker is first to say of jobs that run here whose they are: asked for more, it could give us one that
-    /// we have.
+    /// Whether to wait until the broker has answered who holds the leases of jobs that run here: a fetch could bring
+    /// one of them again.
     pub(super) held_up: bool,
 }
 
@@ -56,22 +58,22 @@ impl Intake {
         }
     }
 
-    /// Other queues, or the same in another order.
+    /// Takes from other queues, or from the same in another order.
     pub(super) fn turn_to(&mut self, now: Instant, pool: &PoolSettings) {
         self.selection = Selection::new(pool.order, pool.queues_by_priority());
         self.maybe_waiting = true;
         self.due = self.due.min(now);
     }
 
-    /// The answer, with as many jobs as asked for or fewer: gives the workers it was asked for, and whether more may be
-    /// waiting. `in_vain`: no worker knows one of these jobs. None if nothing was asked.
+    /// Handles the answer to a fetch. Gives the workers for which it was and whether more jobs may be waiting; None if
+    /// no fetch was under way. `in_vain`: no worker knows any of these jobs.
     pub(super) fn answered(&mut self, jobs: &[Fetched], in_vain: bool) -> Option<(Vec<WorkerId>, bool)> {
         let asked = self.asked.take()?;
         self.backoff.succeeded();
         self.silent_since = None;
         self.selection.answered(jobs.iter().map(|fetched| &fetched.job.queue), jobs.len() >= asked.len());
         if self.maybe_waiting {
-            // Of jobs that came meanwhile the answer says nothing.
+            // The answer says nothing of jobs that came since the fetch was sent.
             self.selection.woken();
         }
         self.known_next = in_vain && !self.asks_for_known;
@@ -88,7 +90,7 @@ impl Intake {
         }
     }
 
-    /// How long the broker has answered no fetch.
+    /// For how long the broker has answered no fetch.
     pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
         self.silent_since.map(|since| now.since(since))
     }
@@ -99,14 +101,14 @@ impl Intake {
         self.selection.woken();
     }
 
-    /// The queues were counted.
+    /// The broker has counted the queues.
     pub(super) fn counted(&mut self, now: Instant, counts: &BTreeMap<QueueName, Waiting>) {
         let waiting = |queue: &QueueName| counts.get(queue).copied().unwrap_or_default();
         self.selection.counted(now, waiting);
     }
 
-    /// Which classes the next fetch is for. Thousands of jobs that no worker knows hold up the others by one fetch each:
-    /// every second one passes them by.
+    /// The classes of the next fetch. Thousands of jobs that no worker knows cost the others only every second fetch:
+    /// in between the fetch leaves them out.
     fn next_filter(&mut self, pool: &PoolSettings) -> ClassFilter {
         let filter = &pool.filter;
         let known = pool.knows.iter().flat_map(|classes| classes.keys());
@@ -121,7 +123,7 @@ impl Intake {
         if only.is_empty() { filter.clone() } else { ClassFilter { only, except: Vec::new() } }
     }
 
-    /// The order to fetch a job for each of these workers.
+    /// The command that fetches a job for each of these workers.
     pub(super) fn ask(
         &mut self,
         now: Instant,
@@ -137,12 +139,12 @@ impl Intake {
         Command::Fetch { pool: number, queues, take, filter, workers }
     }
 
-    /// Whether it takes jobs now, and no answer is under way.
+    /// Whether the pool may fetch: it is not paused or held up, and no fetch is under way.
     pub(super) fn may_ask(&self) -> bool {
         self.asked.is_none() && !self.paused && !self.held_up
     }
 
-    /// When to ask.
+    /// When to fetch next.
     pub(super) fn at(&self) -> Instant {
         if self.maybe_waiting { self.due } else { self.net }
     }

@@ -12,10 +12,10 @@ use crate::model::{
     Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,
 };
 
-/// Between the proof of death at the latest and the end of the lease.
+/// Time between the latest proof of death and the end of the lease.
 pub(super) const MARGIN: Duration = Duration::from_secs(2);
 
-/// A lease is not renewed more often than this, however short the broker grants it.
+/// Shortest time between two renewals, however short the lease is.
 const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
 
 /// A job that was handed to a worker.
@@ -32,9 +32,10 @@ pub(super) struct Running {
     pub(super) deadline: Option<Instant>,
     /// When to renew the lease; None while that is under way.
     pub(super) renew_at: Option<Instant>,
-    /// Whether it gets no company: a worker died under it and others, and it may have been its doing.
+    /// Whether the job runs without company: a worker died while it ran this job and others, and the job may be the
+    /// cause.
     pub(super) alone: bool,
-    /// That worker, if it died in this attempt.
+    /// The worker that died in this attempt, if one did.
     pub(super) died_before: Option<Box<DeadWorker>>,
     pub(super) backoff: Backoff,
 }
@@ -44,19 +45,19 @@ pub(super) struct Running {
 pub(super) enum Phase {
     /// The job runs.
     Runs,
-    /// The worker has spoken; it counts when the worker is proven dead.
+    /// The worker has reported; the report counts once the worker is proven dead.
     Said(Outcome),
     /// We are ending it.
     Ends(Why),
 }
 
-/// What to make of a worker's word.
+/// What to make of a worker's report.
 pub(super) enum Heard {
     /// The outcome counts.
     Outcome(Outcome),
     /// A canceled job has really stopped.
     Stopped(Why),
-    /// Too late: the end is decided (B4).
+    /// The report is too late: how the job ends is already decided (B4).
     Nothing,
 }
 
@@ -80,20 +81,20 @@ impl Running {
         }
     }
 
-    /// As it was before it ran, to be run without company.
+    /// The job as it was before it ran, to be run without company.
     pub(super) fn alone(self) -> Self {
         Running { phase: Phase::Runs, deadline: None, alone: true, ..self }
     }
 
-    /// The same after this worker has died of it or of another.
+    /// The same after this worker died while it ran several jobs.
     pub(super) fn after_death(self, now: Instant, worker: WorkerName, how: &str) -> Self {
         let ran = now.since(self.since);
         let died_before = Some(Box::new(DeadWorker { worker, ran, how: how.into() }));
         Running { died_before, ..self.alone() }
     }
 
-    /// Whether it had no end of its own when its worker died with others. It may have been what that died of; or it ran
-    /// beside one that would not end; or all of them took too much.
+    /// Whether the job may be the cause of the death of its worker, which ran others too: the job itself, a neighbour
+    /// that would not end, or all of them together.
     pub(super) fn is_suspect(&self) -> bool {
         match self.phase {
             Phase::Runs | Phase::Ends(Why::Fault | Why::Neighbour) => true,
@@ -102,18 +103,18 @@ impl Running {
         }
     }
 
-    /// Whether it is this lease.
+    /// Whether this is that job under that lease.
     pub(super) fn is(&self, job: &JobId, fence: Fence) -> bool {
         self.lease.fence == fence && self.job.id == *job
     }
 
-    /// When we must have ended it if the lease is not renewed.
+    /// When the job must have been ended if the lease is not renewed.
     pub(super) fn fence_at(&self, grace: Duration) -> Instant {
         fence_at(&self.lease, grace)
     }
 
-    /// Whether the lease is still ours, as far as we know: it is renewed until the end of the job is proven. That of a
-    /// canceled job is, as nobody else may end it; that of one that was given up for want of an answer may be.
+    /// Whether we may still hold the lease: we renew it until the end of the job is proven. We also renew the lease of
+    /// a canceled job, as only its holder may end it, and of a job that we gave up because the broker did not answer.
     pub(super) fn is_ours(&self) -> bool {
         !matches!(self.phase, Phase::Ends(why) if why.is_anothers())
     }
@@ -123,7 +124,7 @@ impl Running {
         self.phase == Phase::Ends(Why::Lost(Revocation::Canceled))
     }
 
-    /// A renewal was granted. Answers may overtake each other, and the one asked for last holds longest.
+    /// A renewal was granted. Answers may overtake each other: the latest end counts.
     pub(super) fn renewed(&mut self, now: Instant, right: &Lease, lease: Duration) {
         self.lease.expires_at = self.lease.expires_at.max(right.expires_at);
         self.renew_at = Some(renewal(now, &self.lease, lease));
@@ -137,7 +138,7 @@ impl Running {
         }
     }
 
-    /// Its end is decided. Gives whether it ran until then.
+    /// Decides how the job ends. Gives whether it ran until then.
     pub(super) fn end(&mut self, why: Why, kill_at: Instant) -> bool {
         let ran = self.phase == Phase::Runs;
         if ran {
@@ -155,8 +156,8 @@ impl Running {
         }
     }
 
-    /// The worker says how it ended. After our own TERM a success is one, but a failure may be our doing: the job is then
-    /// judged as interrupted.
+    /// Handles the worker's report. After our own TERM a success counts, but a failure may be our doing: the job then
+    /// counts as interrupted.
     pub(super) fn hear(&self, outcome: Outcome, in_company: bool) -> Heard {
         match (&self.phase, outcome) {
             (Phase::Runs, outcome) => Heard::Outcome(outcome),
@@ -178,7 +179,8 @@ impl Running {
         }
     }
 
-    /// Its worker is proven dead: what to tell the broker, and whether it was a crash. None: it is not ours to tell.
+    /// The worker is proven dead: the verdict for the broker, and whether it was a crash. None: the job is not ours to
+    /// settle.
     pub(super) fn judge(
         &self,
         exit: &Exit,
@@ -240,7 +242,7 @@ pub(super) fn unstarted(lease: &Lease, verdict: Verdict) -> Settlement {
     Settlement { job, fence, verdict, crashed: false, forensics: None }
 }
 
-/// Back to its queue, as if it had never been here.
+/// Releases the job to its queue as if it had never been fetched.
 pub(super) fn release(lease: &Lease, after: Duration) -> Settlement {
     unstarted(lease, Verdict::Release { after, counts: None })
 }
@@ -250,7 +252,7 @@ fn renewal(now: Instant, right: &Lease, lease: Duration) -> Instant {
     (right.expires_at - lease * 2 / 3).max(now + SHORTEST_RENEWAL)
 }
 
-/// When a job of the slot wants something next.
+/// When the job needs something next: its renewal or its deadline.
 pub(super) fn wake_at(job: &Running, can_end: bool) -> Option<Instant> {
     let deadline = job.deadline.filter(|_| can_end);
     let renewal = job.renew_at.filter(|_| job.is_ours());

@@ -4,41 +4,41 @@ use super::wear::{Wear, Wears};
 use super::why::Why;
 use crate::model::{Instant, Signal, WorkerId};
 
-/// What is known of one life; forgotten with it.
+/// What is known of one life. It is forgotten when the life ends.
 #[derive(Debug)]
 pub(super) struct Life {
-    /// When it was ordered.
+    /// When the life was ordered.
     pub(super) born: Instant,
-    /// The template that was asked to fork it.
+    /// The template that was asked to fork this life.
     pub(super) template: Option<WorkerId>,
-    /// Whether it has ever taken jobs.
+    /// Whether the life ever took jobs.
     pub(super) ready: bool,
-    /// Since when it has had none, while it has none.
+    /// Since when the life has had no jobs, while it has none.
     pub(super) idle_since: Instant,
-    /// Why it takes no more jobs and ends after those that it has.
+    /// Why the life takes no more jobs and ends after those that it has.
     pub(super) leaving: Option<Why>,
-    /// The next one is not made before this, however it ends.
+    /// The next life is not made before this moment, however this one ends.
     pub(super) next_after: Option<Instant>,
-    /// When it has run for long enough.
+    /// When the life has run for long enough.
     pub(super) wears: Wears,
-    /// Whether it has grown beyond what its pool exchanges it at.
+    /// Whether the life has grown beyond the size at which its pool exchanges it.
     pub(super) outgrown: bool,
     /// How it broke the protocol.
     pub(super) fault: Option<String>,
-    /// Jobs given to it.
+    /// Jobs handed to this life.
     pub(super) taken: u64,
-    /// Jobs it brought to an end.
+    /// Jobs that this life finished.
     pub(super) finished: u64,
-    /// When the keeper will kill it by itself.
+    /// When the keeper will kill this life by itself.
     pub(super) armed: Option<Instant>,
-    /// The signals it was sent.
+    /// The signals sent to this life.
     pub(super) signals: Vec<(Instant, Signal, Why)>,
-    /// Why it does not die.
+    /// Why the life does not die.
     pub(super) stuck: Option<String>,
 }
 
 impl Life {
-    /// One that was ordered at `born`.
+    /// A life that was ordered at `born`.
     pub(super) fn new(born: Instant) -> Self {
         Life {
             born,
@@ -58,12 +58,12 @@ impl Life {
         }
     }
 
-    /// How many more jobs wear it out, if it is not worn out and has yet to be exchanged.
+    /// How many more jobs wear the life out; None if it is already worn out or no number is set.
     pub(super) fn until_worn(&self) -> Option<u64> {
         self.wears.0.jobs.map(|most| most.saturating_sub(self.taken)).filter(|left| *left > 0)
     }
 
-    /// Why it is worn out, if it is.
+    /// Why the life is worn out, if it is.
     pub(super) fn wear(&self, now: Instant, idle: bool) -> Option<Wear> {
         let Wears(rules) = self.wears;
         let age = self.worn_at(idle).filter(|(at, _)| *at <= now).map(|(_, wear)| wear);
@@ -71,7 +71,7 @@ impl Life {
         self.outgrown.then_some(Wear::Memory).or(jobs).or(age)
     }
 
-    /// When it will be worn out if nothing happens.
+    /// When and why the life will be worn out by the passing of time alone.
     pub(super) fn worn_at(&self, idle: bool) -> Option<(Instant, Wear)> {
         let Wears(rules) = self.wears;
         let age = rules.age.map(|age| (self.born + age, Wear::Age));

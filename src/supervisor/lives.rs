@@ -15,7 +15,7 @@ use super::{Command, Supervisor, verdict};
 use crate::model::{Classes, Exit, Instant, PoolSettings, Tally, Verdict, WorkerId, WorkerName};
 
 impl Supervisor {
-    /// A template that leaves a fork undone until that is killed is of no use any more.
+    /// A template that does not fork in time, so that the life is killed, is of no use any more.
     pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
         let Some(Alive { pool, slot, random, mut book, .. }) = self.life(worker) else { return };
         let undone = slot.life.template.filter(|_| slot.state == State::Killed(Why::Boot));
@@ -69,8 +69,8 @@ impl Supervisor {
         }
     }
 
-    /// Its first process has ended, or was killed by us or at the self-fence, and something of it does not die. Until that
-    /// is proven dead its jobs are ours: their leases are renewed, and nothing is settled.
+    /// The first process of the life has ended, or we or the self-fence killed it, and some process of its tree does
+    /// not die. Until that is proven dead its jobs are ours: their leases are renewed, and nothing is settled.
     pub(super) fn on_stuck(&mut self, now: Instant, worker: WorkerId, cause: String) {
         self.fence_off(now);
         let Some(Alive { slot, .. }) = self.life(worker) else { return };
@@ -103,7 +103,7 @@ impl Supervisor {
         }
     }
 
-    /// The life itself, never the one before or after it in the same place.
+    /// This very life, never an earlier or later one in the same slot.
     pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
         let (at, slot) = self.place_of(worker)?;
         let pool = self.pools.get_mut(at)?;
@@ -128,7 +128,7 @@ pub(super) struct Alive<'a> {
     pub(super) book: Book<'a>,
 }
 
-/// Where the ends of jobs and of lives are written down.
+/// Where the ends of jobs and of lives are recorded.
 pub(super) struct Book<'a> {
     unsettled: &'a mut Unsettled,
     tallies: &'a mut BTreeMap<String, Tally>,
@@ -136,7 +136,7 @@ pub(super) struct Book<'a> {
 }
 
 impl Book<'_> {
-    /// A life is over, with this many jobs in it; one that ended otherwise than as planned is counted and told.
+    /// A life with this many jobs is over. An unexpected end is counted and logged.
     fn bury(
         &mut self,
         now: Instant,

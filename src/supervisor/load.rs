@@ -1,7 +1,8 @@
-//! What a slot has to do: the jobs in it, and those that wait to be there alone.
+//! The jobs of a slot: those that it runs, and those that wait to run there alone.
 //!
-//! Which of several jobs a worker died of cannot be known, so each is tried again alone in the same place, and only a death
-//! alone counts. Until then they are still ours: given back, they would come again into the company of others.
+//! When a worker with several jobs dies, the cause cannot be known. So each of the jobs is tried again alone in the
+//! same slot, and only a death alone counts against a job. Until then we keep their leases: a released job would come
+//! back into the company of others.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,20 +15,21 @@ use super::why::Why;
 use super::worker::{Slot, State};
 use crate::model::{CutOff, Excess, Follow, Instant, Outcome, PoolSettings};
 
-/// A worker without a job for so long keeps nobody waiting for it to be killed.
+/// The self-fence of a worker without a job is cleared after this time.
 const REST: Duration = Duration::from_secs(1);
 
-/// So many lives follow one another without an order for each. What the supervisor does not want is made in vain, once.
+/// Number of lives that the keeper makes in a row on one `Follow`. If the supervisor does not want them, at most one is
+/// made in vain.
 const FOLLOWERS: u16 = 64;
 
-/// The moment that is as far from `armed` as that is from `fence`: a supervisor that hangs from there on has half of the
-/// time its leases would give it.
+/// The moment that is as far from `armed` as `armed` is from `fence`. A supervisor that hangs from there on has half of
+/// the time that its leases would give it.
 fn half_way(armed: Instant, fence: Instant) -> Instant {
     armed - fence.since(armed)
 }
 
 impl Slot {
-    /// All jobs that it has a right to.
+    /// All jobs whose leases the slot holds.
     pub(super) fn leased(&self) -> impl Iterator<Item = &Running> {
         self.jobs.iter().chain(&self.waits)
     }
@@ -36,7 +38,7 @@ impl Slot {
         self.jobs.iter_mut().chain(&mut self.waits)
     }
 
-    /// Whether it is kept for jobs that run alone.
+    /// Whether the slot is reserved for jobs that run alone.
     pub(super) fn is_closed(&self) -> bool {
         !self.waits.is_empty() || self.jobs.iter().any(|job| job.alone)
     }
@@ -83,7 +85,7 @@ impl Slot {
         }
     }
 
-    /// Takes out the first of the waiting jobs that is such a one.
+    /// Takes out the first waiting job for which `is_it` is true.
     pub(super) fn take_waiting(
         &mut self,
         now: Instant,
@@ -97,12 +99,12 @@ impl Slot {
     }
 }
 
-/// How its jobs are ended.
+/// Ends the jobs of a slot.
 impl Slot {
-    /// Ends one of its jobs: first the reason counts, except that what is not ours can never be ours again, and that what
-    /// somebody else may run already has no more time than that allows. One that has ended already is settled by how it
-    /// did, unless it is another's by now. A job alone in its worker ends with it; one in company is asked to, and has the
-    /// grace for it.
+    /// Ends one job of the slot. The first reason counts, with two exceptions: a job that is no longer ours never
+    /// becomes ours again, and one that somebody else may already run gets no more time than that allows. A job that
+    /// has already ended is settled by its outcome, unless it is no longer ours. A job alone in its worker ends with
+    /// the worker; a job in company is asked to stop, and has the grace for it.
     pub(super) fn end_job(
         &mut self,
         now: Instant,
@@ -129,7 +131,7 @@ impl Slot {
         }
     }
 
-    /// What is ending already is killed at `kill_at` at the latest.
+    /// Moves the KILL of a job that is already ending forward to `kill_at`.
     fn bring_forward(&mut self, index: usize, kill_at: Instant) {
         let running = &mut self.jobs[index];
         if running.phase != Phase::Runs {
@@ -140,8 +142,8 @@ impl Slot {
         }
     }
 
-    /// Ends a job that takes more than it may. What is urgent ends the worker, and of several jobs in it nobody can say
-    /// whose doing it was.
+    /// Ends a job that exceeds a limit. An urgent excess ends the whole worker, as it cannot be known which of its jobs
+    /// caused it.
     pub(super) fn exceeded(
         &mut self,
         now: Instant,
@@ -155,7 +157,7 @@ impl Slot {
             return;
         }
         if !excess.is_urgent() {
-            // One whose end is decided ends by that, and when it was to.
+            // A job whose end is decided keeps its reason and its deadline.
             if self.jobs[index].phase == Phase::Runs {
                 self.end_job(now, index, why, pool, orders);
             }
@@ -167,7 +169,7 @@ impl Slot {
             }
             job.deadline = Some(now);
         }
-        // One that is ending already has no grace any more.
+        // A worker that is already ending has no grace any more.
         if let State::Stopping(_) = self.state {
             self.deadline = Some(now);
         }
@@ -191,9 +193,9 @@ impl Slot {
         }
     }
 
-    /// Tells the keeper when to kill the worker by itself: when the first of its leases ends, or before. An order with
-    /// each job and another after it would wake the keeper twice for each. An earlier moment is as safe, so it is moved
-    /// only when half of the time is over, and taken back when the worker has had nothing to do for a while.
+    /// Sets the self-fence at the keeper: when the first lease of the worker ends, or before. Two orders for each job
+    /// would wake the keeper twice for each. An earlier moment is as safe, so the fence moves only when half of the
+    /// time is over, and is cleared when the worker has been idle for a while.
     pub(super) fn arm(&mut self, now: Instant, pool: &PoolSettings, orders: &mut VecDeque<Command>) {
         let fence = self.fence(pool);
         let kept = match (self.state, self.life.armed, fence) {
@@ -211,7 +213,8 @@ impl Slot {
         }
     }
 
-    /// A life of one job will have it at once, and so will those after it. It is armed before it has its job.
+    /// Has the keeper make the following lives by itself, as this life of one job will have it at once, and so will the
+    /// next ones. Its self-fence is set before it has its job.
     pub(super) fn be_followed(
         &mut self,
         now: Instant,
@@ -225,14 +228,14 @@ impl Slot {
         orders.push_back(Command::Follow(self.id, Follow { lives: FOLLOWERS, fence }));
     }
 
-    /// It ends, and the next one is made when it is due.
+    /// The life ends, and the slot makes the next one at `due`.
     pub(super) fn wait_instead(&mut self, due: Instant) {
         (self.life.leaving, self.life.next_after) = (Some(Why::Backoff), Some(due));
     }
 
-    /// Its jobs that are given up before their leases end: what runs may carry on, what has not begun never does. One that
-    /// is being ended, or has ended, is given up by nobody: it is dead in time as far as that can be brought about, and
-    /// settled if its lease can be renewed until then.
+    /// The jobs to give up before their leases end. `carry_on` keeps those that run; jobs that have not begun are
+    /// always given up. A job that is ending, or has ended, is not given up: it will be dead in time if that is
+    /// possible, and is settled if its lease can be renewed until then.
     pub(super) fn fenced(&self, pool: &PoolSettings) -> impl Iterator<Item = &Running> {
         let running = match (pool.when_cut_off, self.state) {
             (CutOff::CarryOn, _) | (CutOff::Kill, State::Killed(_) | State::Unproven) => &[],
@@ -241,13 +244,13 @@ impl Slot {
         running.iter().filter(|job| job.phase == Phase::Runs).chain(&self.waits)
     }
 
-    /// What is to be said at the end, if it does not die.
+    /// The log entry for the supervisor's exit, if a process of the slot does not die.
     pub(super) fn left_alive(&self) -> Option<Command> {
         let jobs = self.jobs.iter().map(|running| running.job.id.clone()).collect();
         Some(Command::LeftAlive { worker: self.id, cause: self.life.stuck.clone()?, jobs })
     }
 
-    /// When all of it must be dead, unless its leases are renewed.
+    /// When all jobs of the slot must be dead, unless their leases are renewed.
     fn fence(&self, pool: &PoolSettings) -> Option<Instant> {
         match pool.when_cut_off {
             CutOff::Kill => self.jobs.iter().map(|job| job.lease.expires_at - MARGIN).min(),
@@ -255,13 +258,13 @@ impl Slot {
         }
     }
 
-    /// Whether it has a job whose lease ends, or has ended, and only the broker knows whose it is now.
+    /// Whether the lease of a job ends, or has ended, so that only the broker knows who holds it now.
     pub(super) fn is_in_doubt(&self, now: Instant) -> bool {
         let could_come_again = |job: &Running| job.is_ours() && !job.is_canceled();
         self.leased().any(|job| could_come_again(job) && job.lease.expires_at <= now + MARGIN)
     }
 
-    /// When the keeper must be told of another moment.
+    /// When the self-fence at the keeper must be moved.
     fn arm_at(&self, pool: &PoolSettings) -> Option<Instant> {
         let armed = self.life.armed?;
         match (self.state, self.fence(pool)) {
@@ -274,7 +277,7 @@ impl Slot {
         }
     }
 
-    /// When it wants something next.
+    /// When the slot needs something next.
     pub(super) fn wake_at(&self, pool: &PoolSettings) -> Option<Instant> {
         let (own, works) = match self.state {
             State::Ready | State::Busy => (None, true),

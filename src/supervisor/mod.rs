@@ -1,4 +1,4 @@
-//! The decisions: a pure function from facts to orders. No clock, no I/O, no logging, no pid, no `Result`.
+//! The decisions: a pure function from events to commands. No clock, no I/O, no logging, no pid, no `Result`.
 
 mod ahead;
 mod assign;

@@ -1,4 +1,4 @@
-//! How many of a pool's places are filled: more when jobs wait, fewer when there is nothing for them to do.
+//! How many slots of a pool are filled: more when jobs wait, fewer when workers are idle.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -11,17 +11,17 @@ use super::why::Why;
 use super::worker::{Slot, State};
 use crate::model::{Instant, Scale, Signal, SlotId, WorkerId};
 
-/// One that has had nothing to do for so long ends.
+/// A worker that can be spared ends after this time without a job.
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Pool {
-    /// The places that have a worker or are to have one, but for those that are to leave.
+    /// The slots that have a worker or want one, without those that are leaving.
     pub(super) fn places(&self) -> impl Iterator<Item = &Slot> {
         let stays = |slot: &&Slot| !slot.is_template() && slot.is_wanted() && !slot.is_leaving_for_good();
         self.slots.iter().filter(stays)
     }
 
-    /// Has all but so many leave, and gives how many stay. Who does nothing leaves first.
+    /// Has workers leave until only `most` slots are filled, and gives how many stay. Idle workers leave first.
     pub(super) fn at_most(&mut self, now: Instant, most: usize, why: Why) -> usize {
         let mut left = self.places().count();
         while left > most
@@ -37,7 +37,7 @@ impl Pool {
         left
     }
 
-    /// Sees to it that as many places are wanted as the settings say, neither more nor fewer.
+    /// Makes the number of wanted slots match the settings.
     pub(super) fn fit(&mut self, now: Instant) {
         if self.outdated {
             return;
@@ -46,7 +46,7 @@ impl Pool {
         self.begin_with(now, usize::from(self.min_workers()));
     }
 
-    /// Wants so many places at least.
+    /// Wants at least this number of slots.
     pub(super) fn begin_with(&mut self, now: Instant, least: usize) {
         let mut missing = least.min(usize::from(self.settings.workers)).saturating_sub(self.places().count());
         while missing > 0
@@ -64,12 +64,12 @@ impl Pool {
         self.settings.min_workers = self.configured.min_workers.map(|min| min.min(workers));
     }
 
-    /// Whether somebody has scaled it since its settings were read.
+    /// Whether the pool was scaled since its settings were read.
     pub(super) fn is_scaled(&self) -> bool {
         self.settings.workers != self.configured.workers
     }
 
-    /// Whether an answer is under way.
+    /// Whether the pool waits for an answer of the broker.
     pub(super) fn is_asking(&self) -> bool {
         self.intake.asked.is_some() || self.size.is_asking()
     }
@@ -80,7 +80,7 @@ impl Pool {
         self.size.woken();
     }
 
-    /// More jobs may be waiting where the last came from.
+    /// More jobs may be waiting in the queues of the last ones.
     pub(super) fn expect_more(&mut self) {
         self.intake.maybe_waiting = true;
         self.size.woken();
@@ -95,12 +95,12 @@ impl Pool {
         }
     }
 
-    /// When that is due.
+    /// When to ask the broker whether to grow.
     pub(super) fn grow_at(&self) -> Option<Instant> {
         self.size.due()
     }
 
-    /// The answer: one more place is filled; the next one not before it had time to help.
+    /// Handles the answer: if jobs wait, fills one more slot; the next one only after that worker had time to help.
     pub(super) fn waiting(&mut self, now: Instant, waiting: bool) {
         match self.size.answered(now, waiting) {
             Answer::Grow if self.may_grow() => {
@@ -113,7 +113,7 @@ impl Pool {
         }
     }
 
-    /// Ends what has had nothing to do for long.
+    /// Ends workers that have been idle for long.
     pub(super) fn shrink(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
         let kill_at = now + self.settings.grace;
         while let Some((_, idle)) = self.idlest().filter(|(at, _)| *at <= now) {
@@ -122,24 +122,24 @@ impl Pool {
         }
     }
 
-    /// When that is due.
+    /// When the next idle worker ends.
     pub(super) fn shrink_at(&self) -> Option<Instant> {
         self.idlest().map(|(at, _)| at)
     }
 
-    /// Whether a worker has nothing to do, and nothing on its way to it.
+    /// Whether a worker is idle and no job is on its way to it.
     fn has_idle(&self) -> bool {
         self.has_room() && self.intake.asked.is_none() && !self.intake.maybe_waiting
     }
 
-    /// Whether those that are to come first have yet to show that they can.
+    /// Whether workers that were started first have yet to become ready.
     fn is_coming_up(&self) -> bool {
         let mut wanted = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted()).peekable();
         let none_booted = wanted.peek().is_some() && !wanted.any(|slot| slot.booted);
         none_booted || self.boots.probing.is_some()
     }
 
-    /// Whether there may be one more.
+    /// Whether the pool may have one more worker.
     fn may_grow(&self) -> bool {
         let most = if self.outdated || self.intake.paused || self.intake.held_up {
             0
@@ -149,7 +149,7 @@ impl Pool {
         self.places().count() < most
     }
 
-    /// A place that nobody is in or wanted in: an old one, or one more.
+    /// A slot that is empty and not wanted: an old one, or a new one.
     fn empty_place(&mut self) -> Option<&mut Slot> {
         let is_empty = |slot: &Slot| !slot.is_template() && !slot.is_wanted() && slot.waits.is_empty();
         let at = match self.slots.iter().position(is_empty) {
@@ -164,7 +164,7 @@ impl Pool {
         self.slots.get_mut(at)
     }
 
-    /// The worker that has been idle longest, if one can be spared, and when that is long enough.
+    /// The worker that has been idle longest, if it can be spared, and when it will have been idle long enough.
     fn idlest(&self) -> Option<(Instant, WorkerId)> {
         let works = |slot: &&Slot| slot.works_on();
         let asked = |slot: &Slot| self.intake.asked.as_ref().is_some_and(|asked| asked.contains(&slot.id));
@@ -179,7 +179,7 @@ impl Pool {
 }
 
 impl Slot {
-    /// Whether nobody is to be in its place when it has ended.
+    /// Whether the slot stays empty after this life.
     pub(super) fn is_leaving_for_good(&self) -> bool {
         let ends = match self.state {
             State::Stopping(why) | State::Killed(why) => why.empties_the_place(),
@@ -188,7 +188,7 @@ impl Slot {
         ends || self.life.leaving.is_some_and(Why::empties_the_place)
     }
 
-    /// It is not needed any more: it ends its jobs and goes.
+    /// The life is not needed any more: it ends its jobs and goes.
     pub(super) fn let_go(&mut self, now: Instant, why: Why) {
         match self.state {
             State::Down => self.enter(State::Down, now, None),
@@ -203,7 +203,8 @@ impl Slot {
         }
     }
 
-    /// The less, the sooner it can be spared: who is not there yet, then who has nothing to do, the last place first.
+    /// The smaller, the sooner the slot can be spared: first empty slots, then those that end, then those that start,
+    /// then those with the fewest jobs; the last slot first.
     pub(super) fn worth(&self) -> (u8, usize, Reverse<u16>) {
         let state = match self.state {
             State::Down => 0,

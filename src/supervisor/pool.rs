@@ -1,4 +1,4 @@
-//! A set of equal workers: its places, and what is started in them.
+//! A set of equal workers: its slots, and the lives started in them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,15 +26,15 @@ pub(super) struct Pool {
     pub(super) size: Size,
     pub(super) unknown: Unknown,
     pub(super) ahead: Ahead,
-    /// What was configured; a person may have asked for another size since.
+    /// The settings as configured; a person may have asked for another size since.
     pub(super) configured: PoolSettings,
-    /// Which pool it is of all that there ever were.
+    /// Number of this pool among all that there ever were, counted from 1.
     pub(super) age: u64,
-    /// Its place in the settings, by which people see the pools.
+    /// Its position in the settings, by which people see the pools.
     pub(super) rank: usize,
-    /// Whether it is to end, as soon as its heir can do without it.
+    /// Whether the pool ends, as soon as its heir can replace it.
     pub(super) outdated: bool,
-    /// Whether it takes over from another one: then it comes up a quarter at a time.
+    /// Whether the pool replaces another one: then it starts a quarter of its workers at a time.
     pub(super) rolling: bool,
     pub(super) first_generation: u32,
     pub(super) since: Instant,
@@ -68,17 +68,17 @@ impl Pool {
         pool
     }
 
-    /// How many workers there are at least.
+    /// The least number of workers.
     pub(super) fn min_workers(&self) -> u16 {
         self.settings.min_workers.unwrap_or(self.settings.workers)
     }
 
-    /// Where the template is, if the others are forked by one.
+    /// The slot of the template, if the pool has one.
     pub(super) fn template(&self) -> Option<&Slot> {
         self.slots.first().filter(|slot| slot.is_template())
     }
 
-    /// Each worker as often as it has room; the least loaded first.
+    /// The workers with room, each as often as it has room; the least loaded first.
     pub(super) fn room(&self) -> Vec<WorkerId> {
         let mut room: Vec<(usize, WorkerId)> = Vec::new();
         for slot in &self.slots {
@@ -89,7 +89,7 @@ impl Pool {
         room.into_iter().map(|(_, worker)| worker).collect()
     }
 
-    /// The place of a worker with room: the one meant, or the least loaded one.
+    /// The slot of a worker with room: the one meant, or the least loaded one.
     pub(super) fn place(&self, meant: Option<WorkerId>) -> Option<usize> {
         let with_room = || self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
         let meant = with_room().find(|slot| Some(slot.id) == meant);
@@ -97,8 +97,8 @@ impl Pool {
         self.slots.iter().position(|slot| slot.id == found)
     }
 
-    /// The place for a job that must run alone: an empty one, or else the one that is kept for such jobs, or else the one
-    /// that will be kept for them from here on.
+    /// The slot for a job that must run alone: an empty one, else the one reserved for such jobs, else one to reserve
+    /// from now on.
     pub(super) fn place_alone(&self) -> Option<usize> {
         let most = self.settings.jobs_at_once as usize;
         let least_loaded = self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
@@ -113,7 +113,7 @@ impl Pool {
         self.slots.iter().position(|slot| slot.id == found)
     }
 
-    /// Takes the job out, if it waits for a worker.
+    /// Takes out the job, if it waits for a worker.
     pub(super) fn take_waiting(&mut self, now: Instant, job: &JobId, fence: Fence) -> Option<Running> {
         if let Some(kept) = self.ahead.take(job, fence) {
             return Some(kept);
@@ -122,12 +122,12 @@ impl Pool {
         self.slots.iter_mut().find_map(|slot| slot.take_waiting(now, is_it, &self.settings))
     }
 
-    /// Whether a job would find a worker.
+    /// Whether some worker has room for a job.
     pub(super) fn has_room(&self) -> bool {
         self.slots.iter().any(|slot| slot.room(&self.settings) > 0)
     }
 
-    /// Starts what is down and due.
+    /// Starts lives in the slots that are down and due.
     pub(super) fn keep_up(
         &mut self,
         now: Instant,
@@ -137,8 +137,8 @@ impl Pool {
     ) {
         let rules = self.settings.recycle;
         let boot_timeout = self.settings.boot_timeout;
-        // A worker of one job that will have it at once: its fence travels with the order to make it, and so do those that
-        // will come after it.
+        // A worker of one job that will have it at once: the order to make it brings its self-fence and orders the
+        // lives after it.
         let has_work = self.intake.maybe_waiting || !self.ahead.is_empty();
         let in_demand = self.settings.jobs_per_life == Some(1) && has_work;
         let fence = self.fence_ahead(lease);
@@ -158,8 +158,8 @@ impl Pool {
         }
     }
 
-    /// The keeper has made this life by itself, after the one before it: so it is in its place, and ends if it comes too
-    /// early. A place that is not wanted lets it go as any other.
+    /// The keeper has made this life by itself after the one before. So it takes its slot, and ends if it came before
+    /// the wait was over. If the slot is not wanted, the life leaves as any other.
     pub(super) fn followed(&mut self, now: Instant, at: usize, lease: Duration, random: &mut Random) {
         let (boot_timeout, fence) = (self.settings.boot_timeout, self.fence_ahead(lease));
         let slot = &mut self.slots[at];
@@ -174,8 +174,8 @@ impl Pool {
         }
     }
 
-    /// How long a life may last that has no job yet, if the job is to be dead before its lease ends. It may have been taken
-    /// a moment before.
+    /// How long a life that has no job yet may last, so that the job is dead before its lease ends. The job may have
+    /// been fetched a moment before.
     fn fence_ahead(&self, lease: Duration) -> Option<Duration> {
         let fence = lease.saturating_sub(MARGIN + lease / 16);
         (self.settings.when_cut_off == CutOff::Kill).then_some(fence)
@@ -191,8 +191,8 @@ impl Pool {
         self.slots.iter_mut().find(|slot| slot.id == next)
     }
 
-    /// The slots that may start: all that are down, but without a ready template that alone; while probing the first of
-    /// them, and no other; while taking over from another pool, or while nobody shows that it can be done, a few.
+    /// The slots that may start. All that are down, but: without a ready template only that; while probing only one;
+    /// while replacing another pool a quarter; while no worker takes jobs [`BOOTS`].
     fn startable(&self) -> impl Iterator<Item = &Slot> {
         let most = match (&self.boots.probing, self.rolling) {
             (Some(_), _) => 1,
@@ -207,7 +207,7 @@ impl Pool {
         down.filter(move |slot| can_fork || slot.is_template()).take(at_once)
     }
 
-    /// Gives back the waiting jobs that no worker can be expected for soon, or that none knows any more.
+    /// Releases the waiting jobs that no worker will run soon. Refuses those whose class no worker knows any more.
     pub(super) fn give_back(
         &mut self,
         now: Instant,

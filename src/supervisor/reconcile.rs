@@ -6,7 +6,7 @@ use super::{Command, Supervisor};
 use crate::model::{Instant, Lease, Revocation, Stop};
 
 impl Supervisor {
-    /// Orders what is missing. Twice in a row is as good as once.
+    /// Orders what is missing. A second call in a row orders nothing.
     pub(super) fn reconcile(&mut self, now: Instant) {
         if self.is_over() {
             return;
@@ -35,7 +35,7 @@ impl Supervisor {
         self.exit_when_done(now);
     }
 
-    /// Some have been replaced, some are too many, some are worn out.
+    /// Decides which workers leave: those that are replaced, too many, or worn out.
     fn decide_who_leaves(&mut self, now: Instant) {
         self.roll(now);
         for pool in &mut self.pools {
@@ -44,8 +44,8 @@ impl Supervisor {
         }
     }
 
-    /// Nothing is asked for while a suspect has the host for itself, or while the broker has not said whose the jobs are
-    /// that run here.
+    /// Stops fetching while a suspect has the host for itself, or while the broker has not answered who holds the
+    /// leases of jobs that run here.
     fn hold_up(&mut self, now: Instant) {
         self.alone_until = self.alone(now).map(|(_, until)| until);
         let held_up = self.alone_until.is_some() || self.slots().any(|slot| slot.is_in_doubt(now));
@@ -104,7 +104,7 @@ impl Supervisor {
         }
     }
 
-    /// What has ended may have put others: they are looked for before the supervisor ends for want of them.
+    /// Jobs that have ended may have put others: fetches once more before the supervisor stops because it is idle.
     pub(super) fn look_again(&mut self) {
         if self.end.when_idle.is_some() {
             self.pools.iter_mut().for_each(Pool::woken);
@@ -123,13 +123,14 @@ impl Supervisor {
         }
     }
 
-    /// Jobs settled so far, but for those that went back to their queue.
+    /// Number of jobs settled so far, without released ones.
     fn jobs_ended(&self) -> u64 {
         let ends = self.tallies().values().flat_map(|tally| &tally.settled);
         ends.filter(|(verdict, _)| **verdict != "released").map(|(_, count)| count).sum()
     }
 
-    /// Neither a worker that cannot be killed nor a broker that does not answer holds up the end for ever.
+    /// Exits when all is done. A worker that cannot be killed, or a broker that does not answer, delays the exit only
+    /// for a limited time.
     fn exit_when_done(&mut self, now: Instant) {
         let open = !self.unsettled.is_empty() || self.pools.iter().any(|pool| pool.intake.asked.is_some());
         let alive = self.slots().any(|slot| slot.state != State::Down && slot.life.stuck.is_none());

@@ -6,16 +6,16 @@ use std::time::Duration;
 use crate::model::Instant;
 pub(super) use crate::model::Random;
 
-/// A life this long was worth its start, whatever it did.
+/// A life this long is a good one, whatever ends it.
 pub(super) const GOOD_LIFE: Duration = Duration::from_secs(10);
 
-/// So many deaths before ready …
+/// Number of deaths before ready …
 const BOOT_DEATHS: usize = 5;
-/// … in so short a time leave a pool one slot to try with.
+/// … within this period after which a pool tries with one slot only.
 const BOOT_PERIOD: Duration = Duration::from_secs(30);
 
-/// So many at most are on their way at a time while none of their pool takes jobs: what kills the first of them would kill
-/// them all.
+/// Most workers of a pool that boot at a time while none of it takes jobs: the cause that kills the first may kill them
+/// all.
 pub(super) const BOOTS: usize = 64;
 
 /// A wait that doubles with every failure in a row.

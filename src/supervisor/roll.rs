@@ -1,6 +1,6 @@
-//! Other settings while jobs run. A pool whose workers must be replaced gets an heir: a second pool of its name, whose
-//! workers come up beside the old ones. An old one leaves when an heir's is ready, so that there is always somebody to
-//! take a job, and everybody stays if the heir cannot boot.
+//! Changes settings while jobs run. A pool whose workers must be replaced gets an heir: a second pool of its name,
+//! whose workers start beside the old ones. An old worker leaves when one of the heir is ready, so that there is always
+//! a worker for a job. All old workers stay if the heir cannot boot.
 
 use super::pool::Pool;
 use super::why::Why;
@@ -14,7 +14,7 @@ pub enum Step {
     Keep,
     /// It goes on with the same workers.
     Adapt,
-    /// It gets new workers, which come up beside the old ones.
+    /// It gets new workers, which start beside the old ones.
     Replace,
     /// The pool is new.
     Found,
@@ -36,7 +36,7 @@ impl Step {
 }
 
 impl Supervisor {
-    /// What other settings would do, pool by pool.
+    /// The step that each pool would take under other settings, by name.
     pub fn preview(&self, settings: &Settings) -> Vec<(String, Step)> {
         let steps = settings.pools.iter().map(|fresh| (fresh.name.clone(), self.step(fresh).0));
         let current = self.pools.iter().filter(|pool| !pool.outdated).map(|pool| pool.settings.name.clone());
@@ -70,7 +70,7 @@ impl Supervisor {
             }
         }
         for pool in &mut self.pools {
-            // One that was taken out comes last.
+            // A pool that was removed comes last.
             let rank = names.iter().position(|name| *name == pool.settings.name);
             pool.rank = rank.unwrap_or(names.len());
         }
@@ -82,7 +82,7 @@ impl Supervisor {
         pool.adapt(now, fresh);
     }
 
-    /// A person asks something of a pool, or of all.
+    /// A person asks for a change of a pool, or of all pools.
     pub(super) fn on_change(&mut self, now: Instant, name: Option<&str>, change: Change) {
         for number in self.named(name) {
             match change {
@@ -95,7 +95,7 @@ impl Supervisor {
         }
     }
 
-    /// It is the time for another size: what a person has asked for before is over.
+    /// A size rule gives the pool another size: it replaces a size that a person has asked for.
     pub(super) fn on_resized(&mut self, name: &str, workers: u16) {
         for number in self.named(Some(name)) {
             let pool = &mut self.pools[number];
@@ -104,7 +104,7 @@ impl Supervisor {
         }
     }
 
-    /// What makes of the settings that were read what is in force now, by pool.
+    /// The changes since the settings were read, by pool. With them the settings give what is in force now.
     pub fn changes(&self) -> Vec<(String, Change)> {
         let current = self.pools.iter().filter(|pool| !pool.outdated);
         let named = |pool: &Pool| pool.changes().map(|change| (pool.settings.name.clone(), change)).collect();
@@ -122,7 +122,8 @@ impl Supervisor {
         self.named(Some(name)).first().copied()
     }
 
-    /// The heir begins with as many workers as there are, and takes over what was said of the pool since its start.
+    /// Makes an heir. It begins with as many workers as there are now, and keeps the changes made to the pool since its
+    /// start.
     fn replace(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
         let old = &mut self.pools[number];
         old.outdated = true;
@@ -137,13 +138,14 @@ impl Supervisor {
         heir.begin_with(now, size);
     }
 
-    /// A new pool, at the number of one that is gone, or behind all others.
+    /// Makes a new pool, at the number of one that is gone, or behind all others.
     fn found(&mut self, now: Instant, settings: PoolSettings) {
         let is_free = |pool: &Pool| pool.is_gone() && !self.unsettled.has_of(pool.number);
         let free = self.pools.iter().position(is_free);
         let number = free.unwrap_or(self.pools.len());
         let Ok(pool) = u16::try_from(number) else { return };
-        // A life is named once: those of the pool that was at this number were others, and so were those of this name.
+        // No two lives have the same id: so count on from the lives of the pool that had this number, and of those of
+        // this name.
         let earlier = self
             .pools
             .iter()
@@ -161,11 +163,11 @@ impl Supervisor {
         }
     }
 
-    /// Lets go of as many old workers as their heirs have replaced.
+    /// Has as many old workers leave as their heirs have replaced.
     pub(super) fn roll(&mut self, now: Instant) {
         let mut outdated: Vec<usize> =
             (0..self.pools.len()).filter(|&number| self.pools[number].outdated).collect();
-        // The latest first: it is the one that stays longest.
+        // The latest pool first: its workers stay longest.
         outdated.sort_by_key(|&number| std::cmp::Reverse(self.pools[number].age));
         let names: Vec<String> =
             outdated.iter().map(|&number| self.pools[number].settings.name.clone()).collect();
@@ -184,7 +186,7 @@ impl Supervisor {
 }
 
 impl Pool {
-    /// What a person asks for until the settings or a person say otherwise.
+    /// Makes the change. It lasts until the settings or a person say otherwise.
     fn change(&mut self, change: Change) {
         match change {
             Change::Scale(by) => self.scale(by),
@@ -193,18 +195,18 @@ impl Pool {
                 self.intake.paused = false;
                 self.woken();
             }
-            // An heir's, which lasts by itself.
+            // The heir that replaces the workers needs no change of its own.
             Change::Recycle => {}
         }
     }
 
-    /// What was asked for since its settings were read, as far as it lasts.
+    /// The changes made since the settings were read that still last.
     fn changes(&self) -> impl Iterator<Item = Change> {
         let scaled = self.is_scaled().then_some(Change::Scale(Scale::To(self.settings.workers)));
         scaled.into_iter().chain(self.intake.paused.then_some(Change::Pause))
     }
 
-    /// Settings that need no other workers.
+    /// Takes on settings that need no new workers.
     fn adapt(&mut self, now: Instant, fresh: PoolSettings) {
         let resized = !self.configured.has_size_of(&fresh);
         let size = (self.settings.workers, self.settings.min_workers);
@@ -219,7 +221,7 @@ impl Pool {
         }
     }
 
-    /// How many of its places have yet to be filled with a worker that takes jobs.
+    /// How many slots have yet to get a worker that takes jobs.
     fn to_come(&self) -> usize {
         self.places().filter(|slot| !slot.booted).count()
     }

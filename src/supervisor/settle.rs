@@ -14,12 +14,12 @@ impl Supervisor {
         self.look_again();
     }
 
-    /// Whether the broker is owed no verdict.
+    /// Whether the broker has confirmed every verdict.
     pub fn has_told_all(&self) -> bool {
         self.unsettled.is_empty()
     }
 
-    /// What was counted of each pool, by its name.
+    /// The counts of each pool, by its name.
     pub fn tallies(&self) -> &BTreeMap<String, Tally> {
         &self.tallies
     }
@@ -34,7 +34,7 @@ impl Supervisor {
     }
 }
 
-/// The word for what the broker made of a verdict.
+/// The word for the state in which the broker put the job after a verdict.
 fn taken(verdict: &Verdict, became: JobState) -> &'static str {
     match became {
         JobState::Canceled => verdict::word(&Verdict::Canceled),
@@ -49,7 +49,7 @@ fn taken(verdict: &Verdict, became: JobState) -> &'static str {
     }
 }
 
-/// Where a pool of this name is counted.
+/// The counts of a pool of this name.
 pub(super) fn tally<'a>(tallies: &'a mut BTreeMap<String, Tally>, pool: &str) -> &'a mut Tally {
     tallies.entry(pool.to_owned()).or_default()
 }

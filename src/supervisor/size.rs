@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use crate::model::Instant;
 
-/// All are at work for so long before one more is started.
+/// All workers must be busy for this time before the pool asks for one more.
 const PRESSURE: Duration = Duration::from_secs(1);
 
-/// What decides over one more worker.
+/// State of the decision over one more worker.
 #[derive(Debug)]
 pub(super) struct Size {
-    /// When all have been at work for long enough; None while one has nothing to do, or there is no place.
+    /// When all workers will have been busy for long enough; None while one is idle, or no slot is free.
     at: Option<Instant>,
     asked: bool,
-    /// Whether asking is worth it: cleared by asking, set by a wake-up and by a fetch that brought all it asked for.
+    /// Whether jobs may be waiting: cleared by asking, set by a wake-up and by a fetch that brought all it asked for.
     maybe_waiting: bool,
 }
 
-/// What follows from the answer to whether jobs wait.
+/// What follows from the broker's answer whether jobs wait.
 pub(super) enum Answer {
-    /// One more worker, if there is a place for it.
+    /// Start one more worker, if there is a slot for it.
     Grow,
-    /// As many workers as before.
+    /// Keep the number of workers.
     Stay,
     /// No job waits.
     Empty,
@@ -37,12 +37,12 @@ impl Size {
         self.maybe_waiting = true;
     }
 
-    /// A worker has nothing to do, or there is no place for another one.
+    /// A worker is idle, or no slot is free for another one.
     pub(super) fn spare(&mut self) {
         self.at = None;
     }
 
-    /// All are at work. Gives whether to ask now if jobs wait.
+    /// All workers are busy. Gives whether to ask now if jobs wait.
     pub(super) fn pressed(&mut self, now: Instant) -> bool {
         let at = *self.at.get_or_insert(now + PRESSURE);
         let asks = at <= now && self.maybe_waiting && !self.asked;
@@ -57,12 +57,12 @@ impl Size {
         self.at.filter(|_| self.maybe_waiting && !self.asked)
     }
 
-    /// Whether the answer is under way.
+    /// Whether an answer is outstanding.
     pub(super) fn is_asking(&self) -> bool {
         self.asked
     }
 
-    /// The answer. After one more worker the next one comes no sooner than that had time to help.
+    /// Handles the answer. After one more worker, the next one waits until that had time to help.
     pub(super) fn answered(&mut self, now: Instant, waiting: bool) -> Answer {
         if !std::mem::take(&mut self.asked) {
             return Answer::Stay;
@@ -76,7 +76,7 @@ impl Size {
                 self.maybe_waiting = true;
                 Answer::Stay
             }
-            // A wake-up since then says otherwise.
+            // A wake-up came since the question, so jobs may wait after all.
             (false, _) if self.maybe_waiting => Answer::Stay,
             (false, _) => Answer::Empty,
         }

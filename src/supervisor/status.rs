@@ -1,4 +1,4 @@
-//! What people are shown.
+//! What the status shows to people.
 
 use std::sync::Arc;
 

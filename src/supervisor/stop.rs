@@ -1,10 +1,10 @@
-//! How to end.
+//! How the supervisor stops.
 
 use std::time::Duration;
 
 use crate::model::{Instant, Signal, Stop};
 
-/// What is not over so long after the last KILL is left to the next start.
+/// After the last KILL the supervisor waits this long, and leaves the rest to the next start.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An order to stop.
@@ -12,11 +12,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Stopping {
     /// How far it has come. It only goes up.
     pub(super) stage: Stop,
-    /// The last KILL.
+    /// When the last KILL is sent.
     pub(super) deadline: Instant,
-    /// When to go without an answer; None when that moment has passed.
+    /// When to exit without the missing answers; None when that moment has passed.
     pub(super) patience: Option<Instant>,
-    /// The last command was given.
+    /// Whether the last command was given.
     pub(super) over: bool,
 }
 
@@ -25,7 +25,7 @@ impl Stopping {
         Stopping { stage, deadline, patience: Some(deadline + PATIENCE), over: false }
     }
 
-    /// What a worker should be sent on account of the stop.
+    /// The signal that the stop requires for a worker now, if any.
     pub(super) fn signal(&self, now: Instant, has_jobs: bool, grace: Duration) -> Option<Signal> {
         match self.stage {
             Stop::Drain if !has_jobs || now >= self.term_at(grace) => Some(Signal::Term),
@@ -35,7 +35,7 @@ impl Stopping {
         }
     }
 
-    /// When a worker that still runs jobs is sent TERM on account of the stop.
+    /// When the stop sends TERM to a worker that still runs jobs.
     pub(super) fn term_at(&self, grace: Duration) -> Instant {
         self.deadline - grace
     }

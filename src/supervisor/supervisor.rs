@@ -16,7 +16,7 @@ use crate::model::{
     WorkerId,
 };
 
-/// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
+/// Keeps workers running, gives them jobs, and ends what must be ended. Events and the time go in, commands come out.
 /// ```
 /// use taskvisor::model::{Instant, PoolSettings, Settings};
 /// use taskvisor::supervisor::{Command, Event, Supervisor};
@@ -34,18 +34,18 @@ pub struct Supervisor {
     pub(super) stop_deadline: Duration,
     pub(super) burst: bool,
     pub(super) end: End,
-    /// Each at its number.
+    /// The pools, each at its number.
     pub(super) pools: Vec<Pool>,
-    /// How many there ever were.
+    /// How many pools there ever were.
     pub(super) founded: u64,
     pub(super) first_generation: u32,
     pub(super) unsettled: Unsettled,
-    /// By the names of pools, also of those that are gone.
+    /// Counts by pool name, also of pools that are gone.
     pub(super) tallies: BTreeMap<String, Tally>,
-    /// Rights lost before the fetch that brings them was answered.
+    /// Leases revoked before the answer to the fetch that brings them.
     pub(super) early: BTreeMap<(JobId, Fence), Revocation>,
     pub(super) stop: Option<Stopping>,
-    /// When to ask whether all is done; None = as soon as it may be.
+    /// When to ask whether all is done; None = as soon as possible.
     pub(super) ask_at: Option<Instant>,
     /// Until when a suspect has the host for itself, if one has.
     pub(super) alone_until: Option<Instant>,
@@ -54,7 +54,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Begins: its first commands spawn the workers.
+    /// A new supervisor: its first commands spawn the workers.
     pub fn new(settings: Settings, now: Instant) -> Self {
         let generation = settings.first_generation;
         let end = End::new(&settings);
@@ -87,13 +87,13 @@ impl Supervisor {
         supervisor
     }
 
-    /// Takes in a fact. What it is about may be long gone: then it changes nothing.
+    /// Handles an event. An event about something that is long gone changes nothing.
     pub fn handle(&mut self, now: Instant, event: Event) {
         self.handle_all(now, [event]);
     }
 
-    /// Takes in all facts of one moment, none if only time has passed, and looks at what follows once: a hundred jobs that end at a time are no more
-    /// work to compare than one.
+    /// Handles all events of one moment (none if only time has passed) and reconciles once: a hundred jobs that end
+    /// together cost one comparison.
     pub fn handle_all(&mut self, now: Instant, events: impl IntoIterator<Item = Event>) {
         if self.is_over() {
             return;
@@ -104,7 +104,7 @@ impl Supervisor {
 
     fn take_in(&mut self, now: Instant, event: Event) {
         match event {
-            // Only Ready and Exited say something about a worker; that it was made does not.
+            // Only Ready and Exited change the state of a worker; Spawned does not.
             Event::Spawned(_) => {}
             Event::SpawnFailed(worker, why) => self.on_spawn_failed(now, worker, why),
             Event::Ready(worker) => self.on_ready(now, worker),
@@ -133,7 +133,7 @@ impl Supervisor {
             }
             Event::Idle(left) => self.on_idle(now, left),
             Event::Stop(stage) => self.on_stop(now, stage),
-            // What is about to end is not changed any more.
+            // A supervisor that stops ignores changes.
             _ if self.stop.is_some() => {}
             Event::Reload(settings) => self.on_reload(now, settings),
             Event::Resized(pool, workers) => self.on_resized(&pool, workers),
@@ -141,7 +141,7 @@ impl Supervisor {
         }
     }
 
-    /// The next order, in the order they are to be given.
+    /// The next command, in the order of execution.
     pub fn next_command(&mut self) -> Option<Command> {
         self.orders.pop_front()
     }
@@ -170,19 +170,19 @@ impl Supervisor {
         first.filter(|_| !self.is_over())
     }
 
-    /// The pools with all that is decided by; the processes are for others to see.
+    /// The status of the pools with all that decisions depend on; the engine adds the processes.
     pub fn status(&self, now: Instant) -> Vec<PoolStatus> {
         let suspect = self.alone(now).map(|(suspect, _)| suspect);
         self.in_order().map(|pool| pool.status(now, suspect)).collect()
     }
 
-    /// The same with what each pool makes of a class.
+    /// The same, and whether each pool takes jobs of a class.
     pub fn status_for(&self, now: Instant, class: Option<&Class>) -> Vec<(PoolStatus, Fit)> {
         let suspect = self.alone(now).map(|(suspect, _)| suspect);
         self.in_order().map(|pool| (pool.status(now, suspect), pool.fit_of(class))).collect()
     }
 
-    /// The pools that are there, in the order of the settings; one that leaves comes before its heir.
+    /// The pools in the order of the settings; an outdated one comes before its heir.
     fn in_order(&self) -> impl Iterator<Item = &Pool> {
         let mut pools: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.is_gone()).collect();
         pools.sort_by_key(|pool| (pool.rank, pool.age));
@@ -194,8 +194,8 @@ impl Supervisor {
         self.stop.as_ref().map(|stop| stop.stage)
     }
 
-    /// A life of an earlier supervisor keeps its place until it is proven dead; where its pool has none like it, it has one
-    /// more for that time. A template has no jobs, and is forgotten.
+    /// A life of an earlier supervisor keeps its slot until it is proven dead. A pool without that slot gets one more
+    /// for that time. A template has no jobs, so it is left out.
     fn inherit(&mut self, now: Instant, life: Unproven) {
         let lease = self.lease;
         let number = usize::from(life.worker.slot.pool).min(self.pools.len().saturating_sub(1));
@@ -203,7 +203,7 @@ impl Supervisor {
         let mut inherited = Slot::inherited(now, life, lease);
         let is_place = |slot: &Slot| slot.id.slot == inherited.id.slot && slot.state == State::Down;
         let at = pool.slots.iter().position(is_place);
-        // Where nobody was to be, nobody comes after it.
+        // If the slot was not wanted, it stays empty afterwards.
         if !at.is_some_and(|at| pool.slots[at].is_wanted()) {
             inherited.let_go(now, Why::Scaled);
         }
@@ -224,9 +224,9 @@ impl Supervisor {
     }
 }
 
-/// Questions of the engine about the state of the supervisor; none of them changes it.
+/// Questions of the engine; none of them changes the state.
 impl Supervisor {
-    /// Whether no job is here: none runs, none is on its way, and nothing is to be told of any.
+    /// Whether no job is here: none runs, none is on its way, and no verdict is unconfirmed.
     pub fn is_at_rest(&self) -> bool {
         let rests = |pool: &Pool| pool.intake.asked.is_none() && pool.ahead.is_empty();
         self.unsettled.is_empty()
@@ -234,12 +234,12 @@ impl Supervisor {
             && self.slots().all(|slot| slot.leased().next().is_none())
     }
 
-    /// The names of the pools that are to stay.
+    /// The names of the pools that stay.
     pub fn pool_names(&self) -> impl Iterator<Item = &str> {
         self.pools.iter().filter(|pool| !pool.outdated).map(|pool| pool.settings.name.as_str())
     }
 
-    /// The queues of the pools that are to stay.
+    /// The queues of the pools that stay.
     pub fn queues(&self) -> impl Iterator<Item = &QueueName> {
         self.pools.iter().filter(|pool| !pool.outdated).flat_map(|pool| &pool.settings.queues)
     }
@@ -255,7 +255,8 @@ impl Supervisor {
         self.in_order().map(|pool| pool.settings.outfit)
     }
 
-    /// The pool and the slot of a life, by index: the pool of its number, but for some lives of an earlier supervisor.
+    /// The index of the pool and of the slot of a life. The pool is the one of its number, except for some lives of an
+    /// earlier supervisor.
     pub(super) fn place_of(&self, worker: WorkerId) -> Option<(usize, usize)> {
         let place_in = |at: usize| {
             let slots = &self.pools.get(at)?.slots;

@@ -1,10 +1,11 @@
-//! Suspects: jobs during which the supervisor has died more than once. One of them may be what it dies of.
+//! Suspects: jobs during which a supervisor died more than once. One of them may be the cause.
 //!
-//! A suspect runs alone on its host. Nothing else is asked for, and it begins when all other jobs have ended and the broker
-//! knows it. If the supervisor dies again, no other job can have been the cause.
+//! A suspect runs alone on its host. The supervisor fetches nothing else, and the suspect begins when all other jobs
+//! have ended and the broker has confirmed it. If the supervisor dies again, no other job can have been the cause.
 //!
-//! Both have a limit, so that no job stops its host for ever: a suspect that has waited for [`Job::ALONE_FOR`] begins beside
-//! what still runs, and for so long after its begin nothing else is asked for. There is never a second suspect beside it.
+//! Both waits have a limit, so that no job stops its host for ever. A suspect that has waited for [`Job::ALONE_FOR`]
+//! begins beside the jobs that still run, and for the same time after its begin nothing else is fetched. A second
+//! suspect never runs beside it.
 
 use super::Supervisor;
 use super::jobs::Running;
@@ -15,11 +16,12 @@ use crate::model::{Instant, Job, JobId, WorkerId};
 /// Which of the jobs that wait to run alone may begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RoomFor {
-    /// A suspect runs, and has the host for itself.
+    /// None: a suspect runs, and has the host for itself.
     None,
-    /// Those that run alone in their worker.
+    /// Jobs that run alone in their worker.
     Others,
-    /// A suspect, too: no other job is here and the broker knows of no other, or it has waited for long enough.
+    /// Suspects, too: no other job is here and the broker has confirmed all verdicts, or the suspect has waited for
+    /// long enough.
     Suspects,
 }
 
@@ -34,19 +36,19 @@ impl RoomFor {
 }
 
 impl Running {
-    /// Whether it waits to run alone on this host, or does.
+    /// Whether the job waits to run alone on this host, or does so.
     pub(super) fn is_suspect_of_all(&self) -> bool {
         self.alone && self.job.is_suspect()
     }
 
-    /// Until when it has this host for itself: to wait, or, once it has begun, to run.
+    /// Until when the suspect has this host for itself: first to wait, then, once begun, to run.
     fn alone_until(&self) -> Instant {
         self.since + Job::ALONE_FOR
     }
 }
 
 impl Slot {
-    /// Whether nothing here can end the supervisor: no job runs or is about to, but for what is dying.
+    /// Whether no job in the slot can end the supervisor: none runs or is about to, apart from those that are dying.
     fn is_harmless(&self) -> bool {
         let dies = self.life.stuck.is_some();
         (self.jobs.is_empty() || dies) && self.waits.iter().all(Running::is_suspect_of_all)
@@ -54,12 +56,12 @@ impl Slot {
 }
 
 impl Pool {
-    /// The place for a suspect: that of the life it was fetched for, which the broker has written down.
+    /// The slot for a suspect: that of the life for which it was fetched, which the broker has recorded.
     pub(super) fn place_suspect(&mut self, meant: Option<WorkerId>) -> Option<usize> {
         let has_room = |slot: &Slot| Some(slot.id) == meant && slot.room(&self.settings) > 0;
         let at = self.slots.iter().position(has_room);
         if at.is_none() {
-            // It was fetched for a life that is yet to come: the next time it is fetched for one that is there.
+            // It was fetched for a life that does not exist yet: the next fetch is for one that does.
             self.ahead.slow_down();
         }
         at
@@ -67,7 +69,7 @@ impl Pool {
 }
 
 impl Supervisor {
-    /// The suspect that runs here, or waits to.
+    /// The suspect that runs or waits here.
     fn suspect(&self) -> Option<&Running> {
         self.slots().flat_map(Slot::leased).find(|running| running.is_suspect_of_all())
     }

@@ -1,4 +1,4 @@
-//! Verdicts that the broker has yet to answer.
+//! Verdicts that the broker has not confirmed yet.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -77,7 +77,7 @@ impl Unsettled {
         }
     }
 
-    /// Tells what is due.
+    /// Sends the settlements that are due.
     pub(super) fn tell(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
         for waiting in self.waiting.values_mut() {
             if waiting.due.is_some_and(|due| due <= now) {
@@ -87,8 +87,8 @@ impl Unsettled {
         }
     }
 
-    /// Sends the settlements that failed, before anything is fetched: a broker that answers again and is first asked for jobs
-    /// could give out those that have already run.
+    /// Sends the failed settlements again before anything is fetched: a broker that answers again could otherwise hand
+    /// out jobs that have already run.
     pub(super) fn tell_again(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
         for waiting in self.waiting.values_mut().filter(|waiting| waiting.due.is_some_and(|due| due > now)) {
             waiting.due = None;
@@ -96,7 +96,7 @@ impl Unsettled {
         }
     }
 
-    /// Says of each that it is left untold.
+    /// Logs each verdict that stays unconfirmed.
     pub(super) fn leave(&self, orders: &mut VecDeque<Command>) {
         let untold = self.waiting.values().map(|Waiting { settlement, .. }| {
             let Settlement { job, fence, verdict, .. } = settlement;
@@ -105,7 +105,7 @@ impl Unsettled {
         orders.extend(untold);
     }
 
-    /// When something is due.
+    /// When a settlement is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.waiting.values().filter_map(|waiting| waiting.due).min()
     }

@@ -1,4 +1,4 @@
-//! Who settles what: the table of ends, as functions.
+//! Which end of a job gives which verdict: the table of ends, as functions.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use super::restart::Random;
 use super::why::Why;
 use crate::model::{Count, Exit, ExitStatus, Failure, Job, Outcome, Retry, Revocation, Verdict};
 
-/// A job under which so many workers died is held for a person.
+/// A job under which this many workers died is held for a person.
 const CRASHES: u32 = 3;
 
-/// A job whose class was unknown so often is held.
+/// A job whose class was unknown this many times is held.
 const UNKNOWN: u32 = 10;
 
-/// The wait after the first time, doubled each time up to the cap: a quarter of an hour in all.
+/// The wait after the first time, doubled each time up to a cap: a quarter of an hour in all.
 const UNKNOWN_FIRST: Duration = Duration::from_secs(1);
 const UNKNOWN_CAP: Duration = Duration::from_secs(5 * 60);
 
 /// The word for a job that is held, by the supervisor or by the broker.
 pub(super) const HELD: &str = "held";
 
-/// What the worker said, as the broker is told it.
+/// The verdict on what the worker reported.
 pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
     match outcome {
         Outcome::Complete { result, next } => Verdict::Complete { result, next },
@@ -33,8 +33,8 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut
     }
 }
 
-/// Nobody here has code for its class. While versions of an application are exchanged another worker may have it, so it
-/// comes back later and later; then it is held for a person.
+/// No worker here knows the class of the job. While versions of an application are exchanged another worker may know
+/// it, so the job comes back after longer and longer waits; then it is held for a person.
 pub(super) fn unknown(job: &Job, random: &mut Random) -> Verdict {
     let times = job.unknown + 1;
     if times > UNKNOWN {
@@ -45,7 +45,7 @@ pub(super) fn unknown(job: &Job, random: &mut Random) -> Verdict {
     Verdict::Release { after, counts: Some(Count::UnknownClass) }
 }
 
-/// The attempt is spent: tried again while tries remain.
+/// The verdict on a spent attempt: retried while tries remain.
 pub(super) fn spent(failure: Failure, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
     let Retry { retries, delay, cap } = retry;
     if job.attempt > retries {
@@ -56,7 +56,7 @@ pub(super) fn spent(failure: Failure, job: &Job, retry: Retry, random: &mut Rand
     Verdict::Retry { after, failure }
 }
 
-/// What the worker died of, as its job is told.
+/// The failure that the job gets when its worker died.
 pub(super) fn of_death(life: &Life, exit: &Exit) -> Failure {
     match &life.fault {
         Some(how) => failure("fault", format!("the worker broke the protocol: {how}")),
@@ -65,7 +65,7 @@ pub(super) fn of_death(life: &Life, exit: &Exit) -> Failure {
     }
 }
 
-/// The worker died under the job and nobody had asked it to.
+/// The worker died under the job and we had not signaled it.
 pub(super) fn of_crash(death: Failure, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
     if job.crashes + 1 >= CRASHES {
         Verdict::Hold { failure: death }
@@ -74,11 +74,11 @@ pub(super) fn of_crash(death: Failure, job: &Job, retry: Retry, random: &mut Ran
     }
 }
 
-/// The job was ended by us: None when there is nothing to tell, because the job is not ours any more.
+/// The supervisor ended the job. None when there is nothing to settle, because the job is not ours any more.
 pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> Option<Verdict> {
     let counts = match why {
         Why::Lost(Revocation::Canceled) => return Some(Verdict::Canceled),
-        // Nothing of it lives: who cannot wait for the end of its lease need not.
+        // No process of it lives. If the lease has not ended yet, the job can be released at once.
         Why::Lost(Revocation::SelfFenced) => Some(Count::Stopped),
         Why::Lost(_) => return None,
         Why::Limit(excess) => {

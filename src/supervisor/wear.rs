@@ -5,17 +5,17 @@ use std::time::Duration;
 use super::restart::Random;
 use crate::model::Recycle;
 
-/// What began together does not end together: up to so many percent more for each life.
+/// Workers that began together must not end together: each life gets up to this many percent more.
 const JITTER: u32 = 10;
 
 /// The reason why a life is worn out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wear {
-    /// So many jobs.
+    /// The number of jobs.
     Jobs,
-    /// It has lived for long enough.
+    /// It has lived long enough.
     Age,
-    /// Nothing to do for long.
+    /// It was idle for long.
     Idle,
     /// It has grown too large.
     Memory,
@@ -32,12 +32,12 @@ impl Wear {
     }
 }
 
-/// The rules of a pool, as they count for one life.
+/// The rules of a pool, as drawn for one life.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wears(pub(super) Recycle);
 
 impl Wears {
-    /// Drawn for one life.
+    /// Draws the rules for one life.
     pub(super) fn draw(rules: Recycle, random: &mut Random) -> Wears {
         let mut later = |wait: Duration| random.jitter(wait, JITTER);
         let (age, idle) = (rules.age.map(&mut later), rules.idle.map(&mut later));

@@ -8,15 +8,15 @@ use crate::model::{Excess, PoolSettings, Revocation};
 /// Why we end a worker or a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// Not ready in time.
+    /// The worker was not ready in time.
     Boot,
     /// It has run all the jobs of its life.
     Spent,
-    /// We were told to stop.
+    /// The supervisor was ordered to stop.
     Stop,
-    /// It was made before the wait was over that follows a life which ended too early.
+    /// The keeper made the life before the backoff of an earlier one was over.
     Backoff,
-    /// The job took more than it may.
+    /// The job exceeded a limit.
     Limit(Excess),
     /// The right to run the job is lost.
     Lost(Revocation),
@@ -24,15 +24,15 @@ pub(super) enum Why {
     Neighbour,
     /// The worker broke the protocol.
     Fault,
-    /// It has had nothing to do for a while, and others are there.
+    /// The worker has been idle for a while, and others are there.
     Idle,
     /// It has run for long enough.
     Worn(Wear),
-    /// Its pool has fewer places now.
+    /// Its pool has fewer slots now.
     Scaled,
-    /// Others take the place of its pool.
+    /// The workers of an heir replace it.
     Replaced,
-    /// The supervisor that had it died.
+    /// The supervisor to which it belonged died.
     Orphaned,
 }
 
@@ -57,7 +57,7 @@ impl Why {
     }
 }
 
-/// A worker with several jobs has this long, at the least, to end one that is lost: its KILL ends the others too.
+/// A worker with several jobs has at least this long to end a lost one: its KILL ends the others too.
 const IN_COMPANY: Duration = Duration::from_secs(1);
 
 impl Why {
@@ -66,7 +66,7 @@ impl Why {
         matches!(self, Why::Lost(revocation) if revocation.is_anothers())
     }
 
-    /// How long what is ended for this may take to end by itself.
+    /// How long a worker or job that ends for this reason may take to end by itself.
     pub(super) fn grace(self, pool: &PoolSettings) -> Duration {
         match (self.is_anothers(), pool.jobs_at_once) {
             (false, _) => pool.grace,
@@ -75,7 +75,7 @@ impl Why {
         }
     }
 
-    /// Whether nobody is to come after it.
+    /// Whether no worker is wanted in the slot afterwards.
     pub(super) fn empties_the_place(self) -> bool {
         matches!(self, Why::Idle | Why::Scaled | Why::Replaced)
     }

@@ -11,13 +11,13 @@ use super::worker::Slot;
 use super::{Command, Supervisor, classes, verdict};
 use crate::model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
 
-/// A job that cannot run at the moment it arrives is given back for so long.
+/// Delay with which a job is released that cannot run at the moment it arrives.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A suspect is given back for so long while another is here.
+/// Delay with which a suspect is released while another one is here.
 const SECOND_SUSPECT: Duration = Duration::from_secs(60);
 
-/// So much is remembered of jobs that are not here.
+/// Most revoked leases to remember of jobs that are not here.
 const REMEMBERED: usize = 1000;
 
 impl Supervisor {
@@ -44,8 +44,8 @@ impl Supervisor {
             Heard::Outcome(outcome) => {
                 slot.life.finished += u64::from(outcome != Outcome::NotBegun);
                 unknown.heard(&job, &outcome);
-                // Its tree may have left something behind: the word counts when the worker is proven dead. Of one that was
-                // not begun there is no tree.
+                // The process tree of the life may still live: the report counts when the worker is proven dead. A job
+                // that was not begun has no tree.
                 if outcome != Outcome::NotBegun && pool.jobs_per_life == Some(1) {
                     slot.jobs[index].phase = Phase::Said(outcome);
                     return slot.leave(now, pool.grace);
@@ -90,8 +90,9 @@ impl Supervisor {
         self.forget_early();
     }
 
-    /// Hands a job to a worker. If there is none for it, it is kept for a moment or goes back at once (B14). One that a
-    /// worker has died of gets no company there; one that supervisors have died of gets none on this host.
+    /// Hands a fetched job to a worker. Without a worker for it, the job is kept for a moment or released at once
+    /// (B14). A job under which a worker died runs alone in its worker; one under which supervisors died runs alone on
+    /// this host.
     fn place(&mut self, now: Instant, number: u16, fetched: Fetched, meant: Option<WorkerId>) {
         if let Some(verdict) = self.refuse(now, number, &fetched) {
             return self.unsettled.add(now, number, jobs::unstarted(&fetched.lease, verdict));
@@ -125,7 +126,7 @@ impl Supervisor {
         }
     }
 
-    /// The verdict on a job that cannot run here now, whichever worker has room.
+    /// The verdict on a job that cannot run here now, even if a worker has room.
     fn refuse(&mut self, now: Instant, number: u16, fetched: &Fetched) -> Option<Verdict> {
         let Fetched { job, lease } = fetched;
         let runs_here = self.slots().any(|slot| slot.leased().any(|running| running.job.id == job.id))
@@ -137,7 +138,7 @@ impl Supervisor {
         match self.early.get(&(lease.job.clone(), lease.fence)) {
             Some(Revocation::Canceled) => Some(Verdict::Canceled),
             Some(_) => None,
-            // An earlier attempt that we lost is still dying here: two at a time are one too many.
+            // An earlier attempt that we lost is still dying here: the two must not run together.
             None if runs_here => release(grace.min(PAUSE)),
             None if jobs::fence_at(lease, grace) <= now => release(PAUSE),
             None if self.stop.is_some() || pool.intake.paused || is_alone => release(Duration::ZERO),
@@ -162,7 +163,7 @@ impl Supervisor {
         }
     }
 
-    /// The one way to lose a job (B28).
+    /// The only place where a job is lost (B28).
     pub(super) fn lose_job(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) {
         if self.end_running(now, job, fence, why) {
             return;
@@ -172,7 +173,7 @@ impl Supervisor {
             Some((pool.number, waiting))
         });
         let dropped = match (waiting, why) {
-            // No process of it lives.
+            // No process of the job lives.
             (Some((pool, waiting)), Revocation::Canceled) => {
                 return self.unsettled.add(now, pool, jobs::unstarted(&waiting.lease, Verdict::Canceled));
             }

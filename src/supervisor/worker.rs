@@ -1,4 +1,4 @@
-//! A slot and the life in it: its states, and the ladder that ends it.
+//! A slot and the life in it: its states, and the steps from TERM to KILL that end it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::wear::Wears;
 use super::why::Why;
 use crate::model::{Exit, Instant, PoolSettings, Signal, SlotId, Unproven, WorkerId};
 
-/// Where a slot is. Its one deadline means another thing in each.
+/// State of a slot. The meaning of its deadline depends on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// No process; at the deadline the next life may start.
@@ -28,37 +28,37 @@ pub(super) enum State {
     Stopping(Why),
     /// Killed; only the proof is missing.
     Killed(Why),
-    /// Its first process has ended by itself, or at the self-fence, and what that left does not die: only the proof is
-    /// missing.
+    /// The first process has ended by itself, or at the self-fence, and some process that it left does not die: only
+    /// the proof is missing.
     Unproven,
 }
 
 /// A place in which one worker lives at a time.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// The life in it; while it is down, the next one.
+    /// The life in the slot; while the slot is down, the next one.
     pub(super) id: WorkerId,
     pub(super) state: State,
-    /// When it came into that state.
+    /// When the slot came into that state.
     pub(super) since: Instant,
     pub(super) deadline: Option<Instant>,
-    /// What it runs. A job is in one slot because it is owned by one.
+    /// The jobs that the slot runs. As the slot owns them, a job is in one slot only.
     pub(super) jobs: Vec<Running>,
-    /// Jobs that are to run here without company, one after the other, once the others have ended.
+    /// Jobs that will run here without company, one after the other, once the others have ended.
     pub(super) waits: VecDeque<Running>,
     pub(super) life: Life,
-    /// Whether a worker has been ready here, and none has failed to get there since.
+    /// Whether a worker has become ready here, and none has failed to since.
     pub(super) booted: bool,
     /// Whether the last worker here died before it was ready, and none has been ready since.
     pub(super) failing: bool,
     pub(super) backoff: Backoff,
-    /// Lives that ended other than as planned, and how the latest did.
+    /// Number of lives that ended unexpectedly; `why` says how the latest did.
     pub(super) restarts: u32,
     pub(super) why: Option<String>,
 }
 
 impl Slot {
-    /// An empty place; it wants a worker at `start`, if at all.
+    /// An empty slot; it wants a worker at `start`, if at all.
     pub(super) fn new(slot: SlotId, generation: u32, now: Instant, start: Option<Instant>) -> Self {
         Slot {
             id: WorkerId { slot, generation },
@@ -76,8 +76,8 @@ impl Slot {
         }
     }
 
-    /// The place of a life that an earlier supervisor had, and of which something still lives. Its jobs are ours until that
-    /// is proven dead.
+    /// The slot of a life that belonged to an earlier supervisor and of which a process still lives. Its jobs are ours
+    /// until that is proven dead.
     pub(super) fn inherited(now: Instant, life: Unproven, lease: Duration) -> Self {
         let Unproven { worker, cause, jobs } = life;
         let mut slot = Slot::new(worker.slot, worker.generation, now, None);
@@ -88,27 +88,27 @@ impl Slot {
         slot
     }
 
-    /// Whether it is the place of the template that forks the others; no job ever gets there.
+    /// Whether this is the slot of the template that forks the others; it never gets a job.
     pub(super) fn is_template(&self) -> bool {
         self.id.slot.index == 0
     }
 
-    /// Whether there is a worker, or is to be one.
+    /// Whether the slot has a worker, or wants one.
     pub(super) fn is_wanted(&self) -> bool {
         self.state != State::Down || self.deadline.is_some()
     }
 
-    /// Whether its worker has jobs or takes some.
+    /// Whether the worker has jobs or takes some.
     pub(super) fn is_at_work(&self) -> bool {
         matches!(self.state, State::Ready | State::Busy)
     }
 
-    /// Whether it takes jobs, and is to go on with it.
+    /// Whether the worker takes jobs, and is not leaving.
     pub(super) fn works_on(&self) -> bool {
         self.is_at_work() && !self.is_template() && self.life.leaving.is_none()
     }
 
-    /// Whether its life has yet to take jobs.
+    /// Whether the life has yet to take jobs.
     pub(super) fn is_to_come(&self) -> bool {
         match self.state {
             State::Down | State::Starting => true,
@@ -128,14 +128,14 @@ impl Slot {
         self.enter(State::Starting, now, Some(now + boot_timeout));
     }
 
-    /// The worker takes jobs.
+    /// The worker is ready to take jobs.
     pub(super) fn ready(&mut self, now: Instant) {
         (self.booted, self.life.ready, self.life.idle_since) = (true, true, now);
         self.failing = false;
         self.enter(State::Ready, now, None);
     }
 
-    /// The worker cannot be trusted any more.
+    /// The worker broke the protocol and cannot be trusted any more.
     pub(super) fn faulty(&mut self, how: String) {
         match self.state {
             State::Starting | State::Ready | State::Busy | State::Stopping(_) => self.life.fault = Some(how),
@@ -143,7 +143,7 @@ impl Slot {
         }
     }
 
-    /// How many more jobs it can take.
+    /// How many more jobs the worker can take.
     pub(super) fn room(&self, pool: &PoolSettings) -> usize {
         match self.state {
             State::Ready | State::Busy if self.is_template() || self.is_closed() => 0,
@@ -158,7 +158,7 @@ impl Slot {
         }
     }
 
-    /// Ready is having room, busy is having none.
+    /// Updates the state: ready with room for a job, busy without.
     pub(super) fn weigh(&mut self, now: Instant, pool: &PoolSettings) {
         if self.jobs.is_empty() {
             self.life.idle_since = now;
@@ -172,7 +172,7 @@ impl Slot {
         }
     }
 
-    /// A worker that has said the last word of its life ends by itself; it is given the grace for it.
+    /// A worker that has run its last job ends by itself; it has the grace for it.
     pub(super) fn leave(&mut self, now: Instant, grace: Duration) {
         match self.state {
             State::Ready | State::Busy => self.enter(State::Stopping(Why::Spent), now, Some(now + grace)),
@@ -180,7 +180,7 @@ impl Slot {
         }
     }
 
-    /// The signal that is due, if one is: the whole ladder.
+    /// The signal that is due, if one is: all steps from TERM to KILL.
     pub(super) fn due_signal(
         &self,
         now: Instant,
@@ -216,8 +216,8 @@ impl Slot {
         }
     }
 
-    /// A job is killed that takes from others what they need, that somebody else may run already, or that was asked to end
-    /// and has not. In company the last two are one.
+    /// Kills the worker for a job that exceeds an urgent limit, that somebody else may already run, or that was asked
+    /// to end and has not.
     fn kill_for_job(&self, now: Instant, pool: &PoolSettings) -> Option<(Signal, Why)> {
         self.jobs.iter().find_map(|job| match job.phase {
             Phase::Ends(why @ Why::Limit(excess)) if excess.is_urgent() => Some((Signal::Kill, why)),
@@ -227,7 +227,7 @@ impl Slot {
         })
     }
 
-    /// A job alone in its worker is ended with it.
+    /// TERM for a job alone in its worker: the job ends with the worker.
     fn term_for_job(&self, pool: &PoolSettings) -> Option<(Signal, Why)> {
         self.jobs.iter().find_map(|job| match job.phase {
             Phase::Ends(why) if pool.jobs_at_once == 1 => Some((Signal::Term, why)),
@@ -239,7 +239,7 @@ impl Slot {
         self.jobs.is_empty() && pool.jobs_per_life.is_some_and(|limit| self.life.taken >= limit)
     }
 
-    /// Sends the signal. All jobs of the worker end with it.
+    /// Sends the signal, which ends all jobs of the worker.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -258,7 +258,7 @@ impl Slot {
         orders.push_back(Command::Signal { worker: self.id, signal, why: why.as_str().into() });
     }
 
-    /// The life is over: what remains is an empty place and when it may be filled.
+    /// The life is over: the slot is empty, and may be filled again after a wait.
     pub(super) fn down(&mut self, now: Instant, end: End, mut wait: impl FnMut(Duration) -> Duration) {
         if self.was_of_use(now) {
             self.backoff.succeeded();
@@ -283,8 +283,8 @@ impl Slot {
         self.enter(State::Down, now, (!unwanted).then_some(next));
     }
 
-    /// A life that ended otherwise is followed by a wait. One that was given a job has done what it was made for: what
-    /// crashes then is the job, which has a counter and a delay of its own, and must not hold up the others.
+    /// Whether the life did what it was made for. A life that did not is followed by a wait. One that was given a job
+    /// did: a crash is then the job's, which has its own count and delay, and must not hold up the others.
     fn was_of_use(&self, now: Instant) -> bool {
         self.life.ready && (self.life.taken > 0 || now.since(self.life.born) >= GOOD_LIFE)
     }
@@ -295,7 +295,8 @@ impl Slot {
             (State::Stopping(Why::Boot) | State::Killed(Why::Boot), _) => "not ready in time".into(),
             (State::Killed(Why::Fault), Some(fault)) => fault.clone(),
             (State::Stopping(_) | State::Killed(_), _) => return End::Planned,
-            // Its jobs were taken off it before: it ended with the last that it was to have, which is the job's own end.
+            // Its jobs were taken off before: the life ended with the last job it was to have, so the end is that
+            // job's.
             (State::Busy | State::Unproven, _) if self.is_spent(pool) => return End::Planned,
             (State::Down | State::Starting | State::Ready | State::Busy | State::Unproven, _) => {
                 describe(exit)
@@ -304,7 +305,7 @@ impl Slot {
         if self.was_of_use(now) { End::Good(why) } else { End::Early(why) }
     }
 
-    /// Whether it is on its way to its first ready, or dies of not having got there.
+    /// Whether the life is on its way to its first ready, or dies because it did not get there.
     pub(super) fn is_booting(&self) -> bool {
         match self.state {
             State::Starting
@@ -323,9 +324,9 @@ impl Slot {
 
 /// How a life ended.
 pub(super) enum End {
-    /// By our own signal, having said its last word, or with its last job.
+    /// By our own signal, after its last job, or with it.
     Planned,
-    /// By itself, after it had been of use.
+    /// By itself, after it did what it was made for.
     Good(String),
     /// By itself, too early.
     Early(String),
