@@ -1,4 +1,4 @@
-//! What a keeper can do here, found out by its own means.
+//! What a keeper can do on this host, found out by trying.
 
 use std::path::PathBuf;
 
@@ -8,22 +8,23 @@ use super::cgroup::{Cgroups, given_directory};
 use super::children::Children;
 use super::setup::{SWITCHED_OFF, Without};
 
-/// What was found. Each `Err` says why it cannot be had.
+/// The abilities found. Each `Err` says why one is missing.
 #[derive(Clone, Debug)]
 pub struct Abilities {
-    /// A cgroup for each life: below which directory.
+    /// The directory below which each life gets a cgroup.
     pub cgroup: Result<PathBuf, String>,
-    /// Whether a child is born in its cgroup. Else it is moved there.
+    /// Whether clone3 can create a child inside its cgroup. Else the child is moved there.
     pub born_there: bool,
-    /// What the kernel limits there by itself: `memory`, `pids`, …
+    /// The resources that the kernel limits there by itself: `memory`, `pids`, …
     pub controllers: Result<Vec<&'static str>, String>,
-    /// Orphans of a dead leader become the keeper's children.
+    /// Whether orphans of a dead leader become the keeper's children.
     pub subreaper: Result<(), String>,
-    /// The kernel lists a process's children.
+    /// Whether the kernel lists a process's children.
     pub children: Result<(), String>,
 }
 
-/// Tries all of it as a keeper would, and leaves nothing behind. The process must have one thread: children are forked.
+/// Tries all abilities as a keeper would, and leaves nothing behind. The process must have one thread: it forks
+/// children.
 pub fn abilities(without: Without) -> Abilities {
     let given = given_directory();
     let cgroups = Cgroups::find(without);
@@ -46,7 +47,7 @@ pub fn abilities(without: Without) -> Abilities {
     }
 }
 
-/// From here on orphans become this process's children. Gives whether they do.
+/// Makes this process adopt orphans from here on. Gives whether that works.
 pub(super) fn adopt_orphans(without: Without) -> nix::Result<bool> {
     if !without.subreaper {
         prctl::set_child_subreaper(true)?;

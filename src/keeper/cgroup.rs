@@ -1,10 +1,10 @@
 //! A cgroup of its own for each life (v2 only): `taskvisor-<pid>-<start time>/<slot>.<generation>` in the one that the keeper
 //! was given.
 //!
-//! A keeper locks its directory. So another one can tell a dead keeper's directory from that of a living keeper whom it
-//! cannot see, in another pid namespace.
+//! A keeper locks its directory. So another keeper can tell the directory of a dead keeper from that of a living one in
+//! another pid namespace, which it cannot see.
 //!
-//! A directory serves one life. A clone into a directory that `cgroup.kill` was written to would die at birth.
+//! A directory serves one life only: once `cgroup.kill` was written to it, a child cloned into it would die at birth.
 
 use std::ffi::CString;
 use std::fs;
@@ -26,21 +26,21 @@ use crate::model::{Bounds, ExitStatus, WorkerId};
 
 const PREFIX: &str = "taskvisor-";
 
-/// A job may leave thousands of directories; the keeper has others to look after.
+/// Most directories to remove in one turn: a job may leave thousands, and the keeper has others to look after.
 const REMOVED_AT_A_TIME: usize = 1000;
 
 /// The keeper's directory of cgroups.
 pub(super) struct Cgroups {
     path: PathBuf,
     dir: Flock<OwnedFd>,
-    /// Whether clone3 puts a child there; else the child goes by itself.
+    /// Whether clone3 creates a child in its cgroup; else the child enters by itself.
     pub by_clone: bool,
-    /// By what the kernel keeps limits there, or why it does not.
+    /// The controllers with which the kernel keeps limits there, or why it does not.
     pub controllers: Result<Controllers, String>,
 }
 
 impl Cgroups {
-    /// Makes the directory and tries it out. Where cgroups are no use to us, it says why.
+    /// Makes the directory and tries it out. An error says why cgroups are of no use here.
     pub fn find(without: Without) -> Result<Self, String> {
         if without.cgroup {
             return Err(SWITCHED_OFF.into());
@@ -56,7 +56,7 @@ impl Cgroups {
         if cgroups.by_clone && !cgroups.probe() {
             cgroups.by_clone = false;
         }
-        // Dropping it removes the directory.
+        // An early return drops `cgroups`, which removes the directory.
         if !cgroups.by_clone && !cgroups.probe() {
             return Err("a child cannot be put there, or not be killed there (Linux 5.14)".into());
         }
@@ -91,23 +91,23 @@ impl Cgroups {
         openat(&*self.dir, name, flags, Mode::empty())
     }
 
-    /// Moves a child of ours into a life's directory, alone, unless it was born there: the kernel may let a move wait
-    /// for an RCU grace period, and us with it.
+    /// Moves a child of ours alone into a life's directory, unless it was born there: a move may wait for an RCU grace
+    /// period of the kernel, and block us.
     pub fn adopt(&self, worker: WorkerId, pid: i32) -> io::Result<()> {
-        // One that has ended needs no place.
+        // A child that has ended needs no cgroup.
         if self.inhabitants(worker).lines().any(|line| line.parse() == Ok(pid)) || sys::has_ended(pid) {
             return Ok(());
         }
         write_at(&self.dir, &format!("{worker}/cgroup.procs"), pid.to_string().as_bytes())
     }
 
-    /// Kills all that lives there.
+    /// Kills every process in the cgroup of a life.
     pub fn kill(&self, worker: WorkerId) {
         _ = write_at(&self.dir, &format!("{worker}/cgroup.kill"), b"1");
     }
 
-    /// Removes the directory, with those that the job has made below it. True is the proof that nothing lives there: the
-    /// kernel refuses to remove what is inhabited.
+    /// Removes the directory, with those that the job has made below it. True proves that no process lives there: the
+    /// kernel refuses to remove a cgroup that has one.
     pub fn remove(&self, worker: WorkerId) -> bool {
         let name = worker.to_string();
         match unlinkat(&*self.dir, name.as_str(), UnlinkatFlags::RemoveDir) {
@@ -117,14 +117,15 @@ impl Cgroups {
         }
         match CString::new(name).map(|name| tree::remove(&*self.dir, &name, REMOVED_AT_A_TIME)) {
             Ok(Ok(()) | Err(Errno::ENOENT)) => true,
-            // There is more of it, or somebody has come meanwhile.
+            // More directories are left, or a process has come meanwhile.
             Ok(Err(Errno::EAGAIN | Errno::EBUSY)) | Err(_) => false,
-            // A directory in there is another user's to remove. It is in nobody's way: no other life has this name.
+            // A directory in there belongs to another user, who must remove it. It does no harm: no other life has this
+            // name.
             Ok(Err(_)) => !is_inhabited(&self.read(worker, "cgroup.events")),
         }
     }
 
-    /// Has the kernel keep these for a life. What it does not take is kept by looking all the same.
+    /// Has the kernel limit a life to these bounds. A bound that the kernel refuses is still enforced by measuring.
     pub fn bound(&self, worker: WorkerId, bounds: Bounds) {
         let Ok(controllers) = &self.controllers else { return };
         let taken = self.read(worker, "memory.current").trim().parse().unwrap_or(0);
@@ -133,7 +134,7 @@ impl Cgroups {
         }
     }
 
-    /// Whether the out-of-memory killer was there, and whether that was for the life's own bound.
+    /// Whether the out-of-memory killer struck in a life's cgroup, and whether it did so at the life's own bound.
     pub fn oom(&self, worker: WorkerId) -> (bool, bool) {
         if !self.controllers.as_ref().is_ok_and(|controllers| controllers.has("memory")) {
             return (false, false);
@@ -141,7 +142,7 @@ impl Cgroups {
         oom_in(&self.read(worker, "memory.events"))
     }
 
-    /// Whether a process is in the directory of another life: then it is not of this one.
+    /// Whether a process is in the directory of another life, so that it does not belong to this one.
     pub fn is_of_another(&self, pid: i32, worker: WorkerId) -> bool {
         let (own, worker) = (self.path.file_name(), worker.to_string());
         let listed = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -152,7 +153,7 @@ impl Cgroups {
         })
     }
 
-    /// One process that lives there.
+    /// Some process that lives in a life's cgroup.
     pub fn someone(&self, worker: WorkerId) -> Option<i32> {
         inhabitants_below(&self.path.join(worker.to_string())).first().copied()
     }
@@ -172,7 +173,8 @@ impl Drop for Cgroups {
     }
 }
 
-/// Of `memory.events`: a bound that is reached counts where it is set and above, a kill where it strikes and above.
+/// Reads `memory.events`. It counts a bound that is reached at the cgroup of the bound and above, a kill at the cgroup
+/// of the victim and above.
 fn oom_in(events: &str) -> (bool, bool) {
     let has = |name: &str| {
         events.lines().any(|line| line.strip_prefix(name).is_some_and(|count| count.trim() != "0"))
@@ -187,7 +189,7 @@ pub(super) fn enter(dir: &OwnedFd) -> io::Result<()> {
 }
 
 fn write_at(dir: &OwnedFd, name: &str, text: &[u8]) -> io::Result<()> {
-    // O_NONBLOCK: newer kernels then let those who have too much make the room for a bound, not us.
+    // With O_NONBLOCK newer kernels make the processes over the bound free the memory, not us.
     let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let file = openat(dir, name, flags, Mode::empty())?;
     fs::File::from(file).write_all(text)
@@ -209,11 +211,11 @@ fn lock(path: &Path) -> Option<Flock<OwnedFd>> {
     Flock::lock(dir, FlockArg::LockExclusiveNonblock).ok()
 }
 
-/// Removes what dead keepers have left here, unless something lives in it: that is for their sweepers.
+/// Removes directories that dead keepers have left here, unless a process lives in them: their sweepers see to that.
 fn remove_left_over(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let keeper = entry.file_name().to_str().and_then(keeper_named);
-        // A keeper that has just made its directory may not have locked it yet.
+        // A keeper may have made its directory a moment ago and not have locked it yet.
         let is_dead = keeper.is_some_and(|(pid, start)| start_of(pid).ok() != Some(start));
         if is_dead && lock(&entry.path()).is_some() {
             _ = tree::remove_at(&entry.path());
@@ -226,7 +228,7 @@ pub(super) fn is_locked(path: &Path) -> bool {
     path.is_dir() && lock(path).is_none()
 }
 
-/// Whether nothing lives in a cgroup and below it. Removes it then, as far as that can be done.
+/// Whether no process lives in a cgroup and below it. If so, removes it as far as possible.
 pub(super) fn empty(path: &Path) -> bool {
     if is_inhabited(&fs::read_to_string(path.join("cgroup.events")).unwrap_or_default()) {
         return false;
@@ -235,7 +237,7 @@ pub(super) fn empty(path: &Path) -> bool {
     true
 }
 
-/// Of `cgroup.events`: one that lives below counts too.
+/// Reads `cgroup.events`, which counts processes in cgroups below too.
 fn is_inhabited(events: &str) -> bool {
     events.lines().any(|line| line == "populated 1")
 }
@@ -256,7 +258,7 @@ pub(super) fn inhabitants_below(path: &Path) -> Vec<i32> {
     found
 }
 
-/// The cgroup that the keeper was given, for the keeper and its supervisor, as a path that can be opened.
+/// The cgroup that was given to the keeper and its supervisor, as a path that can be opened.
 pub(super) fn given_directory() -> Option<PathBuf> {
     own_directory().map(controllers::given)
 }

@@ -1,15 +1,15 @@
-//! The keeper's own list of children, zombies included: the ground of every proof.
+//! The keeper's list of its children, zombies included: every proof of death rests on it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Shorter answers than this are whole: the kernel fills a page before it stops.
+/// A shorter answer than this is complete: the kernel fills a page before it stops.
 const SURELY_WHOLE: usize = 2048;
 
 /// `/proc/self/task/TID/children`, kept open.
 ///
-/// Only the keeper removes entries (by reaping), orphans are appended, and an orphan moves here in the same moment its
-/// parent dies. So reading on by position misses nobody, as long as nothing is reaped in between.
+/// Only the keeper removes entries (by reaping), orphans are appended, and an orphan becomes our child in the moment
+/// its parent dies. So reading on by position skips no child, as long as nothing is reaped in between.
 pub(super) struct Children {
     file: File,
     text: Vec<u8>,
@@ -23,7 +23,7 @@ impl Children {
         Ok(Children { file, text: vec![0; 4096], pids: Vec::new() })
     }
 
-    /// All children of this moment. None when the list cannot be read: then nothing is proven.
+    /// All children at this moment. None when the list cannot be read: then nothing is proven.
     pub fn read(&mut self) -> Option<&[i32]> {
         self.pids.clear();
         let (mut offset, mut number) = (0, None);
@@ -45,7 +45,7 @@ impl Children {
     }
 }
 
-/// A field of a process's `stat`, counted from the state, which is 0. A zombie has them too.
+/// A field of a process's `stat`, counted from the state, which is field 0. It works for zombies too.
 pub(super) fn stat_field(pid: i32, field: usize) -> std::io::Result<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name in parentheses may contain anything.
@@ -60,7 +60,7 @@ pub(super) fn state_of(pid: i32) -> char {
     stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()).unwrap_or('X')
 }
 
-/// Whether a process has ended, reaped or not. One that cannot be looked at has not.
+/// Whether a process has ended, reaped or not. False if the process cannot be looked at.
 pub(super) fn is_dead(pid: i32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, fields)| is_dead_in(fields)),
@@ -68,7 +68,8 @@ pub(super) fn is_dead(pid: i32) -> bool {
     }
 }
 
-/// By its `stat` from the state on. A first thread that has ended before the others is in state Z too.
+/// Reads the state from the fields of `stat`. A process is also in state Z if its first thread has ended before the
+/// others.
 fn is_dead_in(fields: &str) -> bool {
     let threads = fields.split(' ').nth(17).and_then(|count| count.parse().ok()).unwrap_or(0);
     fields.starts_with('X') || fields.starts_with('Z') && threads <= 1
@@ -91,11 +92,11 @@ pub(super) fn children_of(pid: i32) -> Vec<i32> {
     lists.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<i32>>()).collect()
 }
 
-/// All that lives below a process. A hint, not a proof.
+/// All processes below a process. A hint, not a proof.
 pub(super) fn descendants(pid: i32) -> Vec<i32> {
     let mut found = children_of(pid);
     let mut next = 0;
-    // The bound is the kernel's own on pids; a storm must not keep us here.
+    // The bound is the kernel's own on pids; a process storm must not keep us here.
     while next < found.len() && found.len() < 65_536 {
         let below = children_of(found[next]);
         found.extend(below);

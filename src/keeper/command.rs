@@ -7,7 +7,7 @@ use super::main_loop::run;
 use super::say::say;
 use super::setup::Setup;
 
-/// The hidden command `taskvisor keeper [options] -- SUPERVISOR…`, given what follows `keeper`.
+/// Runs the hidden command `taskvisor keeper [options] -- SUPERVISOR…`; `args` are those after `keeper`.
 pub fn command(args: impl Iterator<Item = OsString>) -> ExitCode {
     match Setup::parse(args) {
         Ok(setup) => run(setup),

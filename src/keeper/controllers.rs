@@ -1,8 +1,9 @@
 //! The kernel's own limits: controllers of cgroup v2, handed down to the cgroups of lives.
 //!
-//! The kernel hands them to the children of a cgroup only if no process lives in it. So the keeper moves, from the cgroup
-//! that it was started in, to one of its own beside that of the lives; the supervisor is born there. It does so only
-//! where nobody else lives and the cgroup was given to it; anywhere else limits are kept by looking alone.
+//! The kernel hands controllers to the children of a cgroup only if no process lives in that cgroup. So the keeper
+//! moves from the cgroup in which it was started to one of its own, beside that of the lives; the supervisor starts
+//! there. The keeper does so only if the cgroup was given to it and no other process lives there; otherwise limits are
+//! enforced by measuring alone.
 
 use std::fs;
 use std::io;
@@ -16,13 +17,13 @@ use crate::model::Bounds;
 /// The name of the cgroup that keeper and supervisor live in.
 const HOME: &str = "taskvisor-keeper";
 
-/// Huge pages are no memory to the controller of that name.
+/// The controllers to use. Huge pages do not count for the controller `memory`.
 const WANTED: [&str; 3] = ["memory", "pids", "hugetlb"];
 
-/// The kernel numbers no more tasks, and takes no greater bound of them.
+/// Largest `pids.max` of the kernel, which numbers no more tasks.
 const MOST_TASKS: u64 = 4 << 20;
 
-/// The controllers that the cgroups of lives have. Dropping it gives all back.
+/// The controllers that the cgroups of lives have. Dropping the value gives them back.
 pub(super) struct Controllers {
     given: PathBuf,
     lives: PathBuf,
@@ -32,7 +33,8 @@ pub(super) struct Controllers {
 }
 
 impl Controllers {
-    /// Moves this process out of the cgroup it was given, and hands down what there is to `lives`, a cgroup in it.
+    /// Moves this process out of the cgroup it was given, and hands the available controllers down to `lives`, a cgroup
+    /// in it.
     pub fn take(given: &Path, lives: &Path, without: Without) -> Result<Self, String> {
         let offered = words(&given.join("cgroup.controllers"));
         let is_wanted = |name: &&str| offered.iter().any(|own| own == name) && !without.controller(name);
@@ -59,7 +61,7 @@ impl Controllers {
         Ok(taken)
     }
 
-    /// Each by itself: the kernel takes all of a line or nothing.
+    /// Hands down one controller at a time: the kernel takes all of a line or nothing.
     fn hand_down(&self, name: &str) -> io::Result<()> {
         let handed = [&self.given, &self.lives].iter().try_for_each(|dir| control(dir, '+', name));
         handed.inspect_err(|_| self.take_back(name))
@@ -79,8 +81,8 @@ impl Controllers {
         self.names.contains(&name)
     }
 
-    /// What is to be written to which files of a life's cgroup, of which it is known how much memory it has taken. A bound
-    /// below that is left to those who look: the kernel would have us make the room.
+    /// The files of a life's cgroup with the text to write to each. `taken` is the memory that the life uses now. A
+    /// bound below that is enforced by measuring: the kernel would make us wait until memory is freed.
     pub fn settings(&self, bounds: Bounds, taken: u64) -> Vec<(&str, String)> {
         let text = |most: Option<u64>| most.map_or("max".into(), |most| most.to_string());
         let is_bounded = bounds.memory.is_some();
@@ -106,7 +108,7 @@ impl Drop for Controllers {
     }
 }
 
-/// The cgroup that a keeper was given, by where it or its supervisor lives now.
+/// The cgroup that a keeper was given, from the one in which it or its supervisor lives now.
 pub(super) fn given(own: PathBuf) -> PathBuf {
     match own.parent().filter(|_| own.ends_with(HOME)) {
         Some(given) => given.to_owned(),
@@ -131,7 +133,8 @@ fn is_ours(given: &Path) -> Result<(), String> {
     }
 }
 
-/// systemd marks what it has delegated; before version 251 only for root to see, but it is the user's then.
+/// Whether systemd has marked the cgroup as delegated. Before version 251 only root sees that mark, but the cgroup then
+/// belongs to the user.
 fn is_kept_by_systemd(given: &Path) -> bool {
     let is_unit = [".service", ".scope"].iter().any(|kind| given.to_string_lossy().ends_with(kind));
     let is_marked = [c"user.delegate", c"trusted.delegate"].iter().any(|name| sys::has_mark(given, name));

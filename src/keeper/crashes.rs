@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::setup::Restarts;
 use crate::model::{ExitStatus, Instant};
 
-/// The latest crashes.
+/// The latest crashes of the supervisor.
 pub(super) struct Crashes {
     limits: Restarts,
     recent: VecDeque<Instant>,
@@ -21,7 +21,7 @@ impl Crashes {
         Crashes { limits, recent: VecDeque::new(), total: 0, last: None, wait: None }
     }
 
-    /// One more: when to try again. None when it is enough.
+    /// Counts a crash. Gives when to start the supervisor again; None after too many crashes.
     pub fn crashed(&mut self, now: Instant) -> Option<Instant> {
         self.total += 1;
         while self.recent.front().is_some_and(|&at| now.since(at) > self.limits.within) {
@@ -40,7 +40,8 @@ impl Crashes {
         Some(at)
     }
 
-    /// What it needs is not there: when to try again. No crash, so never enough.
+    /// The supervisor could not get what it needs, such as its store: when to try again. That is no crash, so there is
+    /// no limit.
     pub fn unavailable(&mut self, now: Instant) -> Instant {
         self.total += 1;
         let wait = self.wait.unwrap_or(self.limits.first);

@@ -1,9 +1,10 @@
-//! Templates: loaded programs that fork lives for us, as `docs/worker-protocol.md` has it.
+//! Templates: loaded programs that fork lives for the keeper, as described in `docs/worker-protocol.md`.
 //!
-//! The keeper makes a life's socket, pipes and cgroup and sends the children's ends to the template together with the
-//! life's number, and the cgroup's directory for the child to be born in. The child that comes of it is the keeper's own, and its first act is to send the number back; the kernel says
-//! who it is. Then it leaves the template's session. So an unknown child of the keeper in the session of a template that
-//! is to fork is a newborn; and one that is in no such session has spoken, or never will.
+//! The keeper makes a life's socket, pipes and cgroup. It sends the children's ends to the template with the life's
+//! number and the directory of the cgroup in which the child is to be born. The forked child is the keeper's own child.
+//! Its first act is to send the number back, and the kernel attaches its pid. Then it leaves the template's session. So
+//! an unknown child in the session of a template that is to fork is a newborn; one in no such session has reported, or
+//! never will.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -19,10 +20,10 @@ use super::{spawn, sys};
 use crate::model::{Instant, WorkerId};
 use crate::wire::keeper::{Report, Step};
 
-/// More than a socket holds: a template whose socket does not run dry is flooded.
+/// Most packets read from a template's socket in one turn: a template that sends more floods it.
 const FLOOD: usize = 4096;
 
-/// Nobody reads more lines about one template.
+/// Most lines to print about one template.
 const MOST_COMPLAINTS: u32 = 10;
 
 /// A packet on a template's socket. No pid if the kernel did not say.
@@ -33,7 +34,7 @@ struct ForkReply {
 }
 
 impl Keeper {
-    /// Has a template make a life, which is pending until its child has spoken.
+    /// Asks a template to fork a life, which is pending until its child has reported.
     pub(super) fn fork(&mut self, worker: WorkerId, template: WorkerId) {
         if !self.is_wanted(worker) {
             return;
@@ -69,7 +70,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes the words of those that are to fork. What was sent before the call is known after it.
+    /// Reads the replies of templates that are to fork. Afterwards everything sent before the call is known.
     pub(super) fn hear(&mut self, now: Instant) {
         let living = self.templates.living.iter();
         let awaited = living.filter(|(_, template)| template.is_awaited());
@@ -100,7 +101,7 @@ impl Keeper {
         let leads = self.leaders.get(&word.pid);
         let ok = match word.len {
             8 => self.claim(template, number, word.pid),
-            // A template with threads has a helper in between, which nobody knows.
+            // In a template with threads a helper process reports the failure, so the pid is unknown.
             12 if leads.is_none_or(|leader| *leader == template) => {
                 self.unborn(template, number, errno);
                 true
@@ -112,7 +113,7 @@ impl Keeper {
         }
     }
 
-    /// The child of a pending life has spoken, dead or alive. False if that is not what happened.
+    /// The child of a pending life has reported, dead or alive. False if the reply is not true.
     fn claim(&mut self, template: WorkerId, worker: WorkerId, pid: i32) -> bool {
         if !sys::is_child(pid) || !self.is_unknown(pid) || self.strays.contains(pid) {
             return false;
@@ -144,7 +145,7 @@ impl Keeper {
         self.templates.living.get_mut(&template)?.pending.remove(&worker)
     }
 
-    /// Someone has said what is not so. If it is ours it dies.
+    /// Handles a reply that is not true: if the sender is a child of ours, it is killed.
     fn refuse(&mut self, template: WorkerId, pid: i32, now: Instant) {
         if let Some(&worker) = self.leaders.get(&pid) {
             self.complain(template, &format!("or {worker} has said a wrong word: killing {worker}"));
@@ -165,7 +166,7 @@ impl Keeper {
         }
     }
 
-    /// Its socket is of no use any more.
+    /// Closes a template's socket. Its pending lives fail.
     fn deafen(&mut self, template: WorkerId, errno: Errno) {
         let Some(deaf) = self.templates.living.get_mut(&template) else { return };
         deaf.socket = None;
@@ -173,14 +174,14 @@ impl Keeper {
         self.never_born(pending.into_keys(), errno);
     }
 
-    /// It is reaped: a process that has not spoken by now never will.
+    /// The template is reaped: a process that has not reported by now never will.
     pub(super) fn template_ended(&mut self, worker: WorkerId, now: Instant) {
         self.hear_one(worker, now);
         let Some(template) = self.templates.living.remove(&worker) else { return };
         self.never_born(template.pending.into_keys(), Errno::ECHILD);
     }
 
-    /// A pending life is not wanted any more. Its child, if one ever speaks, is killed.
+    /// A pending life is not wanted any more. If its child ever reports, it is killed.
     pub(super) fn give_up(&mut self, worker: WorkerId) {
         let pending = self.templates.living.values_mut().find_map(|template| template.give_up(worker));
         if pending.is_some() {
@@ -203,7 +204,7 @@ impl Keeper {
         }
     }
 
-    /// The cgroup of a life that never began goes at once if nobody was born there, else when it is empty.
+    /// Removes the cgroup of a life that never began: at once if it is empty, else later.
     fn abandon(&mut self, worker: WorkerId) {
         if self.cgroups.as_ref().is_some_and(|cgroups| !cgroups.remove(worker)) {
             self.templates.in_doubt = true;
@@ -211,7 +212,8 @@ impl Keeper {
         }
     }
 
-    /// Whoever lives there is no newborn any more, and those that are ours were killed as such: this reaches the rest.
+    /// Kills the processes in the cgroups of lives that never began, and removes the empty ones. They are no newborns
+    /// any more.
     pub(super) fn clear_abandoned(&mut self) {
         let Some(cgroups) = &self.cgroups else { return };
         self.templates.abandoned.retain(|&worker| {
@@ -224,7 +226,7 @@ impl Keeper {
     }
 }
 
-/// One packet. Descriptors that somebody sends along find no room, and the kernel drops them.
+/// Receives one packet. There is no room for descriptors sent along, so the kernel drops them.
 fn receive(socket: &OwnedFd) -> nix::Result<ForkReply> {
     let mut word = ForkReply { pid: 0, len: 0, bytes: [0; 16] };
     let mut space = nix::cmsg_space!(UnixCredentials);
@@ -240,7 +242,7 @@ fn receive(socket: &OwnedFd) -> nix::Result<ForkReply> {
         })
     });
     let len = message.bytes;
-    // An empty packet says who sent it; the end of the socket does not.
+    // An empty packet comes with credentials; the end of the stream does not.
     if len == 0 && credentials.is_none() {
         return Err(Errno::EPIPE);
     }

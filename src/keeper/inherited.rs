@@ -17,8 +17,8 @@ pub fn inherited_socket() -> Option<OwnedFd> {
     if fd < 3 || TAKEN.swap(true, Ordering::SeqCst) {
         return None;
     }
-    // SAFETY: the keeper's child put it there before exec, and the flag above gives it out once. If the variable
-    // lies, the check below fails and the number is let go unclosed.
+    // SAFETY: the keeper's child put the descriptor there before exec, and the flag above hands it out only once. If
+    // the variable is wrong, the check below fails and the descriptor stays open.
     let socket = unsafe { sys::own(fd) };
     if getsockopt(&socket, sockopt::SockType) != Ok(SockType::SeqPacket) {
         std::mem::forget(socket);

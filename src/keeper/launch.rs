@@ -1,4 +1,4 @@
-//! How the supervisor's process is made.
+//! How the keeper starts the supervisor's process.
 
 use std::ffi::OsString;
 use std::os::fd::{IntoRawFd, RawFd};
@@ -42,8 +42,9 @@ impl Launch {
         Ok(Launch { path: argv.first().cloned().unwrap_or_default(), argv, env })
     }
 
-    /// What the supervisor's process does first. Its own session, so that a Ctrl-C meets one of us only; its
-    /// inherited descriptors stay, a lock among them; no PDEATHSIG, since it sweeps when we are gone.
+    /// First steps of the supervisor's process. It gets its own session, so that a Ctrl-C reaches only one of the two.
+    /// It keeps the inherited descriptors, such as locks. It sets no PDEATHSIG, since it sweeps when the keeper is
+    /// gone.
     pub fn become_supervisor(&self, socket: RawFd) -> ! {
         _ = nix::unistd::setsid();
         sys::unblock_all();

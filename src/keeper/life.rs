@@ -1,11 +1,11 @@
-//! One life: a leader, its tree, and what is kept of it.
+//! One life: its leader, its process tree, and what the keeper holds for it.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::model::{Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
 
-/// Without proof for so long, a life is said to be stuck.
+/// A life is reported as stuck after this time without proof of death.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 const FIRST_RETRY: Duration = Duration::from_micros(200);
@@ -16,25 +16,25 @@ pub(super) struct Ends {
     pub socket: OwnedFd,
     pub out: OwnedFd,
     pub err: OwnedFd,
-    /// The pipes' other ends: while they are open, the end of a program is said once, by `Exited`, and not before by its
-    /// pipes, which would wake the supervisor twice more for every job.
+    /// The other ends of the pipes. While they are open, `Exited` alone reports the end of a program; otherwise the end
+    /// of each pipe would wake the supervisor once more for every job.
     pub writers: [OwnedFd; 2],
 }
 
 pub(super) struct Life {
     pub worker: WorkerId,
-    /// Ours to signal until it is reaped.
+    /// Pid of the leader, safe to signal until it is reaped.
     pub pid: i32,
-    /// The keeper's duplicates, so that no word is lost if the supervisor is.
+    /// The keeper's duplicates, so that nothing the child wrote is lost if the supervisor dies.
     pub ends: Ends,
     pub kill_at: Option<Instant>,
     /// Who comes after it without being asked for.
     pub follow: Option<Follow>,
-    /// Whether it has a cgroup of its own that is still there.
+    /// Whether the life has a cgroup of its own that still exists.
     pub cgroup: bool,
-    /// Whether the keeper sent SIGKILL: such an end says nothing about the job.
+    /// Whether the keeper sent SIGKILL: then the exit status says nothing about the job.
     pub killed: bool,
-    /// Whether an earlier supervisor ordered it: the present one has none of its descriptors.
+    /// Whether an earlier supervisor ordered the life: the present one has none of its descriptors.
     pub is_earlier: bool,
     pub state: State,
 }
@@ -46,11 +46,11 @@ pub(super) enum State {
     Killed(Wait),
     /// The leader is reaped, its tree not proven dead yet.
     Ended(End, Wait),
-    /// All is over; kept until it is forgotten.
+    /// All of it is proven dead; kept until the supervisor forgets it.
     Proven(Exit),
 }
 
-/// The wait for a death: when to look and strike again.
+/// The wait for a death: when to check and kill again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wait {
     pub since: Instant,
@@ -65,7 +65,7 @@ pub(super) struct End {
     pub status: ExitStatus,
     pub usage: Usage,
     pub at: Instant,
-    /// Which end this was, counted from 1: an unknown child seen before it is not of this life.
+    /// Number of this end, counted from 1: an unknown child seen before it does not belong to this life.
     pub number: u64,
     pub left_behind: u32,
     pub oom: bool,
@@ -87,7 +87,7 @@ impl Life {
         }
     }
 
-    /// The leader, while it is ours to signal.
+    /// Pid of the leader, until it is reaped.
     pub fn leader(&self) -> Option<i32> {
         match self.state {
             State::Alive | State::Killed(_) => Some(self.pid),
@@ -95,7 +95,7 @@ impl Life {
         }
     }
 
-    /// When something has to be done about it.
+    /// When something must be done about this life.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
             State::Alive => self.kill_at,
@@ -104,7 +104,7 @@ impl Life {
         }
     }
 
-    /// Nothing more to wait for: proven dead, or known to be stuck.
+    /// Whether there is nothing more to wait for: it is proven dead, or known to be stuck.
     pub fn is_settled(&self) -> bool {
         match &self.state {
             State::Alive => false,
@@ -113,7 +113,7 @@ impl Life {
         }
     }
 
-    /// The word for its end, once proven.
+    /// The exit report, once the whole process tree is proven dead.
     pub fn exit(&self) -> Option<&Exit> {
         match &self.state {
             State::Proven(exit) => Some(exit),
@@ -121,7 +121,7 @@ impl Life {
         }
     }
 
-    /// Whether it ended by itself: a life that the keeper killed tells a next supervisor nothing.
+    /// Whether the life ended by itself: the end of one that the keeper killed tells the next supervisor nothing.
     pub fn ended_by_itself(&self) -> bool {
         let by_kill =
             |exit: &Exit| matches!(exit.status, ExitStatus::Signal { signal: libc::SIGKILL, core: _ });
@@ -134,13 +134,13 @@ impl Wait {
         Wait { since: now, next: now + FIRST_RETRY, pause: FIRST_RETRY, stuck: false }
     }
 
-    /// One more try was made: the next one comes after twice the pause.
+    /// Sets the next try after twice the pause.
     pub fn again(&mut self, now: Instant) {
         self.pause = (self.pause * 2).min(LONGEST_RETRY);
         self.next = now + self.pause;
     }
 
-    /// True once: when it has taken too long.
+    /// True once: when the wait has taken too long.
     pub fn becomes_stuck(&mut self, now: Instant) -> bool {
         let stuck = !self.stuck && now.since(self.since) >= STUCK_AFTER;
         self.stuck |= stuck;
@@ -149,7 +149,7 @@ impl Wait {
 }
 
 impl End {
-    /// The resources of a process that was left behind are the life's too.
+    /// Adds the resources used by a process that the leader left behind.
     pub fn add(&mut self, usage: &Usage) {
         self.usage.user += usage.user;
         self.usage.system += usage.system;

@@ -28,7 +28,7 @@ use super::{EXIT_NO_PROOF, EXIT_SYSTEM, sys};
 use crate::clock;
 use crate::model::{Instant, WorkerId};
 
-/// Becomes the keeper: returns when the supervisor is done and nothing lives any more. The process must have one
+/// Becomes the keeper. Returns when the supervisor is done and no process lives any more. This process must have one
 /// thread.
 pub fn run(setup: Setup) -> ExitCode {
     match Keeper::new(setup) {
@@ -40,7 +40,7 @@ pub fn run(setup: Setup) -> ExitCode {
     }
 }
 
-/// What a job starts could live on unseen.
+/// The keeper cannot prove deaths on this host: processes of a job could live on unseen.
 #[derive(Debug)]
 struct NoProof;
 
@@ -143,7 +143,7 @@ impl Keeper {
         }
     }
 
-    /// All that is due. The timer fires once for the earliest of all deadlines, so each time it is set again.
+    /// Does all that is due. The timer fires for the earliest deadline only, so it is set again each time.
     fn keep_deadlines(&mut self, now: Instant) {
         let fenced = |life: &Life| life.leader().is_some() && life.kill_at.is_some_and(|at| at <= now);
         let due: Vec<WorkerId> =
@@ -162,7 +162,7 @@ impl Keeper {
     }
 }
 
-/// The keeper holds three descriptors a child. Returns the limits to give back to the children.
+/// Raises the limit on descriptors, as the keeper holds three for each child. Gives the limits that children get back.
 fn raise_nofile() -> Option<(u64, u64)> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     (soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok()).then_some((soft, hard))

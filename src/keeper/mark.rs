@@ -1,26 +1,26 @@
-//! A keeper's mark on all that descends from it: a number in a limit that limits nothing.
+//! The keeper's mark on all its descendants: a number in a resource limit that has no effect.
 //!
-//! `RLIMIT_LOCKS` has had no effect since Linux 2.4.25. Every process inherits it, across fork, exec, `setsid` and a change
-//! of user, and /proc shows it of every process to every user: also of one that is not dumpable, that runs a setuid program
-//! or that is between two programs, where the environment cannot be read. Only the soft limit is set, so that a keeper
-//! below this one can set its own.
+//! `RLIMIT_LOCKS` has had no effect since Linux 2.4.25. Every process inherits it across fork, exec, `setsid` and a
+//! change of user. /proc shows the limit of every process to every user, even where the environment cannot be read: of
+//! a process that is not dumpable, runs a setuid program or is in the middle of an exec. Only the soft limit is set, so
+//! that a keeper below this one can set its own.
 
 use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// No limit that a person sets is as large; the infinite one is larger.
+/// Smallest mark. No limit that a person sets is as large; the infinite one is larger.
 const FLOOR: u64 = 1 << 62;
 
 /// Linux numbers processes with 22 bits at most.
 const PID_BITS: u32 = 22;
 
-/// The mark of the keeper with this pid and start time (in clock ticks): no other one of this boot has it.
+/// The mark of the keeper with this pid and start time (in clock ticks), unique in this boot.
 pub(super) fn of(keeper: i32, start: u64) -> u64 {
     FLOOR | (start << PID_BITS) & (FLOOR - 1) | u64::from(keeper.unsigned_abs()) & ((1 << PID_BITS) - 1)
 }
 
-/// Marks this process, and so all that it starts. False where the hard limit is below the mark.
+/// Marks this process and all that it starts from now on. False if the hard limit is below the mark.
 pub(super) fn put_on(mark: u64) -> bool {
     let hard = getrlimit(Resource::RLIMIT_LOCKS).map_or(0, |(_, hard)| hard);
     mark <= hard && setrlimit(Resource::RLIMIT_LOCKS, mark, hard).is_ok()
@@ -37,7 +37,7 @@ pub(super) fn take_off() {
 pub(super) fn is_on(pid: i32, mark: u64) -> io::Result<bool> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max file locks"));
-    // It has no limits any more: it was reaped while we looked.
+    // A process without limits was reaped while we looked.
     let soft = line.and_then(|line| line.split_whitespace().next()).ok_or(io::ErrorKind::NotFound)?;
     Ok(soft.parse() == Ok(mark))
 }

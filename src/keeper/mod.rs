@@ -4,8 +4,8 @@
 //! SIGCHLD and `wait4(-1)`: the keeper is the only one who reaps its children, so a pid it has not reaped is safe to
 //! signal and no pidfd is needed.
 
-// The one room that talks to the kernel below what safe wrappers offer: a fork-style clone3 whose child goes on in
-// this very program, wait4 with resource usage, close_range, descriptors that arrive by number.
+// Only this room makes system calls that no safe wrapper offers: a clone3 that works like fork, wait4 with resource
+// usage, close_range, descriptors that arrive by number.
 #![allow(unsafe_code)]
 
 mod abilities;
@@ -58,7 +58,7 @@ pub const FD_VARIABLE: &str = "TASKVISOR_KEEPER_FD";
 /// [`Sweeper`] finds what outlived the keeper.
 pub const TAG_FOR_SUPERVISOR: &str = "TASKVISOR_KEEPER_TAG";
 
-/// In the environment of the keeper, of its copies and of every program: which keeper it lives under.
+/// Environment variable of the keeper, the supervisor and every program: names the keeper under which they live.
 pub const TAG_VARIABLE: &str = "TASKVISOR_KEEPER";
 
 /// Exit code when the supervisor crashed too often.

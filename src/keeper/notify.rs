@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use nix::sys::socket::{MsgFlags, UnixAddr, sendto};
 use std::os::fd::AsRawFd;
 
-/// Where systemd listens, if it does.
+/// The socket of systemd, if there is one.
 pub(super) struct Notify {
     target: Option<(UnixDatagram, UnixAddr)>,
 }
@@ -24,7 +24,7 @@ impl Notify {
         Notify { target: UnixDatagram::unbound().ok().zip(address) }
     }
 
-    /// Whether there is anybody to notify.
+    /// Whether somebody listens for notifications.
     pub fn is_heard(&self) -> bool {
         self.target.is_some()
     }

@@ -1,4 +1,4 @@
-//! What the supervisor orders.
+//! Carries out the orders of the supervisor.
 
 use std::os::fd::AsRawFd;
 
@@ -15,11 +15,11 @@ use crate::failpoint::failpoint;
 use crate::model::{Follow, Instant, WorkerId};
 use crate::wire::keeper::{Order, PACKET_MAX, Report, Step};
 
-/// Packets taken in one turn, so that deaths and deadlines are not kept waiting.
+/// Most packets taken in one turn, so that deaths and deadlines do not wait.
 const PACKETS_PER_TURN: usize = 32;
 
 impl Keeper {
-    /// Takes what has arrived.
+    /// Takes the orders that have arrived.
     pub(super) fn take_orders(&mut self, now: Instant) {
         for _ in 0..PACKETS_PER_TURN {
             if !self.unsaid.has_room() || !self.take_packet(now) {
@@ -28,7 +28,7 @@ impl Keeper {
         }
     }
 
-    /// The last words of a supervisor that is dead: what it has settled must not be handed to the next one.
+    /// Takes the last orders of a dead supervisor: lives that it has settled must not be handed to the next one.
     pub(super) fn take_last_orders(&mut self, now: Instant) {
         while self.take_packet(now) {}
     }
@@ -45,12 +45,13 @@ impl Keeper {
             }
             Ok(len) => {
                 supervisor.spoke = true;
-                // Whoever orders something has a loop that turns.
+                // A supervisor that sends orders has a loop that turns.
                 supervisor.stop_by = None;
                 self.watchdog.heard = true;
                 self.obey_all(now, &packet[..len])
             }
-            // A reset is told once, of one that ended with reports unread; what it ordered before is still to be read.
+            // The kernel reports a reset once, when the supervisor ended with reports unread. Its earlier orders can
+            // still be read.
             Err(Errno::EINTR | Errno::ECONNRESET) => true,
             Err(Errno::EAGAIN) => false,
             Err(_) => {
@@ -127,7 +128,7 @@ impl Keeper {
         }
     }
 
-    /// Makes the lives that come after those that have just been proven dead.
+    /// Makes the lives that follow those just proven dead.
     pub(super) fn make_followers(&mut self, now: Instant) {
         for (worker, follow) in std::mem::take(&mut self.followers) {
             self.spawn(worker, false);
@@ -151,9 +152,9 @@ impl Keeper {
         Ok(life)
     }
 
-    /// Whether a life of that name can be made now. If it cannot, that is said.
+    /// Whether a life of that name can be made now. If not, reports why to the supervisor.
     pub(super) fn is_wanted(&mut self, worker: WorkerId) -> bool {
-        // While all is being ended nobody would kill a new one.
+        // While everything is being ended, a new life would not be killed.
         if self.is_ending() {
             return false;
         }
@@ -165,7 +166,7 @@ impl Keeper {
         !exists
     }
 
-    /// A life has a leader.
+    /// Adds a life that has a leader.
     pub(super) fn begin(&mut self, life: Life) {
         self.unsaid.push(Report::Started(life.worker, life.pid));
         self.leaders.insert(life.pid, life.worker);
@@ -177,14 +178,14 @@ impl Keeper {
         life.follow = None;
         let Some(pid) = life.leader() else { return };
         for signal in [libc::SIGTERM, libc::SIGCONT] {
-            // Newly forked it may not lead its group yet.
+            // A child just forked may not lead its process group yet.
             if sys::kill(-pid, signal) == Err(Errno::ESRCH) {
                 _ = sys::kill(pid, signal);
             }
         }
     }
 
-    /// A life that has not ended is not forgotten: its proof is still owed.
+    /// Forgets a life. One that has not ended stays: its proof is still owed.
     fn forget(&mut self, worker: WorkerId) {
         if self.lives.get(&worker).is_some_and(|life| life.exit().is_some()) {
             self.lives.remove(&worker);

@@ -1,5 +1,4 @@
-//! The parked child: between the fork and the program. It runs in a copy of the keeper's memory and touches little of
-//! it.
+//! The parked child, from fork to exec. It runs in a copy of the keeper's memory and touches little of it.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -30,21 +29,21 @@ pub(super) struct Origin {
     pub subreaper: bool,
     /// The limits on descriptors as they were before the keeper raised its own.
     pub nofile: Option<(u64, u64)>,
-    /// Whether the keeper is exempt from the out-of-memory killer's usual choice, which a job must not be.
+    /// Whether the keeper is protected from the out-of-memory killer. A job must not be.
     pub precious: bool,
 }
 
-/// The child's ends.
+/// The child's ends of the socket and the pipes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChildEnds {
     pub socket: RawFd,
     pub out: RawFd,
     pub err: RawFd,
-    /// Where a template is asked to fork.
+    /// The socket by which a template is asked to fork.
     pub forks: Option<RawFd>,
 }
 
-/// A panic must not unwind into the keeper's loop: there are two processes in this code.
+/// A panic must not unwind into the keeper's loop: the child runs the same code.
 struct NoReturn;
 
 impl Drop for NoReturn {
@@ -53,14 +52,14 @@ impl Drop for NoReturn {
     }
 }
 
-/// All of a parked child's life.
+/// Runs the parked child. Never returns.
 pub(super) fn run(ends: ChildEnds, cgroup: Option<&OwnedFd>, origin: &Origin) -> ! {
     let _guard = NoReturn;
     if cgroup.is_some_and(|cgroup| super::cgroup::enter(cgroup).is_err()) || settle(ends, origin).is_err() {
         sys::exit_now(126);
     }
     let Ok(first) = wait_for_order() else { sys::exit_now(126) };
-    // The supervisor went away or does not need us.
+    // The supervisor went away or does not need this child.
     let Some((len, stdin)) = first else { sys::exit_now(0) };
     let (step, errno) = match read_program(len) {
         Ok(program) => become_program(program, stdin, ends.forks.is_some(), origin.keeper),
@@ -70,7 +69,8 @@ pub(super) fn run(ends: ChildEnds, cgroup: Option<&OwnedFd>, origin: &Origin) ->
     sys::exit_now(if step == Step::Exec && errno == Errno::ENOENT { 127 } else { 126 });
 }
 
-/// Session, bond to the keeper, descriptors, signals: the mask last, so that no signal finds us half made.
+/// Sets up session, bond to the keeper, descriptors and signals. The mask comes last, so that no signal finds the child
+/// half set up.
 fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     setsid()?;
     if origin.subreaper {
@@ -80,8 +80,8 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     if origin.precious {
         _ = set_oom_score(0);
     }
-    // The keeper holds 0 to 4 open all its life (its null, its signals and its timer come before any child), so none of
-    // the ends is overwritten before it is placed.
+    // The keeper holds descriptors 0 to 4 open all its life (null, signals and timer come before any child), so no end
+    // is overwritten before it is placed.
     sys::place(origin.null, 0, 0)?;
     sys::place(ends.out, 1, 0)?;
     sys::place(ends.err, 2, 0)?;
@@ -101,10 +101,10 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     Ok(())
 }
 
-/// Dies with the keeper. The kernel forgets this when a process changes its user.
+/// Makes this process die with the keeper. The kernel forgets this when a process changes its user.
 fn bind_to(keeper: i32) -> nix::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // A keeper that died before the line above sends no signal any more.
+    // If the keeper died before the line above, no signal will come any more.
     if getppid().as_raw() != keeper {
         sys::exit_now(0);
     }
@@ -163,18 +163,18 @@ fn read_exactly(mut rest: &mut [u8]) -> nix::Result<bool> {
     Ok(true)
 }
 
-/// Comes back only to say what failed.
+/// Sets up and executes the program. Returns only on failure.
 fn become_program(
     mut program: Program,
     stdin: Option<OwnedFd>,
     template: bool,
     keeper: i32,
 ) -> (Step, Errno) {
-    // As the keeper's own user, who may do more.
+    // First the steps that need the rights of the keeper's own user.
     if let Err(failed) = take_means(program.means) {
         return failed;
     }
-    // Then: a directory, or a file to execute, may be open to that user alone.
+    // After the change of user: a directory, or the file to execute, may be open to that user alone.
     if let Err(errno) = program.identity.as_ref().map_or(Ok(()), |identity| become_user(identity, keeper)) {
         return (Step::Identity, errno);
     }
@@ -204,7 +204,8 @@ fn take_means(means: ProcessLimits) -> Result<(), (Step, Errno)> {
     Ok(())
 }
 
-/// The file is root's as long as this process is closed to others of its user, so it is opened to them for that moment.
+/// Sets the score of the out-of-memory killer. While this process is closed to others of its user, the file belongs to
+/// root, so the process is opened to them for that moment.
 fn set_oom_score(score: i32) -> std::io::Result<()> {
     let is_open = prctl::get_dumpable()?;
     prctl::set_dumpable(true)?;
@@ -213,11 +214,11 @@ fn set_oom_score(score: i32) -> std::io::Result<()> {
     written
 }
 
-/// The groups before the user, who may not change them. What the kernel says afterwards counts, and no call's success: to
-/// call it done while it was not would run the job as root.
+/// Sets the groups before the user, who may not change them. Only what the kernel reports afterwards counts, not the
+/// success of a call: an unnoticed failure would run the job as root.
 fn become_user(identity: &Identity, keeper: i32) -> nix::Result<()> {
     let (user, group) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
-    // "Leave it as it is" to the kernel.
+    // To the kernel this number means "leave it as it is".
     if identity.groups.iter().chain([&identity.uid, &identity.gid]).any(|number| *number == u32::MAX) {
         return Err(Errno::EINVAL);
     }
@@ -237,7 +238,7 @@ fn become_user(identity: &Identity, keeper: i32) -> nix::Result<()> {
     bind_to(keeper)
 }
 
-/// Whether this process is that user, by all of its ids, and in those groups alone.
+/// Whether this process has that user in all of its ids, and exactly those groups.
 fn is_user(identity: &Identity) -> nix::Result<bool> {
     let sorted = |mut groups: Vec<u32>| {
         groups.sort_unstable();
@@ -257,14 +258,14 @@ fn place_descriptors(program: &Program, stdin: Option<OwnedFd>, template: bool) 
         (true, None) => return Err(Errno::EBADF),
         (false, _) => {}
     }
-    // Else exec closes it, which tells the supervisor that exec has happened.
+    // Otherwise exec closes the socket, which shows the supervisor that exec has happened.
     if program.speaks {
         sys::place(SOCKET, SOCKET, 0)?;
     }
     if program.speaks && template { sys::place(FORKS, FORKS, 0) } else { Ok(()) }
 }
 
-/// A name without a slash is looked up as `execvp` does, in the program's own PATH.
+/// Looks up a name without a slash as `execvp` does, in the program's own PATH.
 fn exec_by_path(program: &Program) -> Errno {
     let name = &program.argv[0];
     if name.contains(&b'/') || name.len() == 1 {
@@ -278,8 +279,8 @@ fn exec_by_path(program: &Program) -> Errno {
         let file = [dir, b"/", name].concat();
         let errno = sys::exec(&file, &program.argv, &program.env);
         if errno == Errno::EACCES {
-            // Either a file that is not executable, and another directory may have a better one; or a directory that we
-            // may not search, which says nothing of the program.
+            // Either the file is not executable, and another directory may have one that is; or we may not search the
+            // directory, which says nothing of the program.
             let is_there = nix::sys::stat::stat(&file[..file.len() - 1]).is_ok();
             worst = if is_there { errno } else { worst };
         } else if !matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {

@@ -1,20 +1,20 @@
-//! How far the keeper is: it serves, or all below it is being ended.
+//! Phase of the keeper: it serves, or it is ending everything below it.
 
 use crate::model::Instant;
 
 /// How far the keeper is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
-    /// Lives are made and end.
+    /// The keeper makes lives.
     Serving,
     /// The supervisor is to end, and no life is made any more; then the keeper exits with this code.
     Closing(u8),
-    /// The supervisor has ended and all below is being ended. An unknown child that does not die holds up what comes
-    /// next for no longer than this.
+    /// The supervisor has ended and everything below is being ended. An unknown child that does not die delays the next
+    /// step until this moment at most.
     Clearing(Next, Instant),
 }
 
-/// What follows once all below the keeper has ended.
+/// What the keeper does once everything below it has ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     Restart(Instant),

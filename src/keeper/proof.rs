@@ -1,10 +1,11 @@
 //! Reaping, killing, and the proof that nothing is left of a life.
 //!
-//! Every leader is a subreaper, so an unknown child of the keeper belongs to a leader that is dead: it is killed on
-//! sight. A tree is dead when the keeper's own list of children, zombies included, has no unknown left that was there
-//! after its leader was reaped, and its cgroup (if it has one) could be removed.
+//! Every leader is a subreaper, so an unknown child of the keeper belongs to a dead leader: it is killed on sight. A
+//! tree is dead when the keeper's list of children, zombies included, has no unknown child left that was there after
+//! the leader was reaped, and its cgroup (if it has one) could be removed.
 //!
-//! What a template has forked is unknown until it has spoken (see `forks`): it is left alone, and no proof waits for it.
+//! A child that a template has forked is unknown until it has reported (see `forks`): the keeper leaves it running, and
+//! no proof waits for it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,17 +22,17 @@ use crate::failpoint::failpoint;
 use crate::model::{ExitStatus, Instant, WorkerId};
 use crate::wire::keeper::Report;
 
-/// More strays than this at a time may be a fork bomb.
+/// More strays than this at a time are treated as a fork bomb.
 const SWARM: usize = 64;
 
-/// How long the keeper may stop processes before it looks at anything else.
+/// How long the keeper may go on stopping processes in one turn.
 const STOPPING_PER_TURN: Duration = Duration::from_millis(200);
 
-/// A storm of deaths must not keep orders waiting.
+/// Most processes reaped in one turn: a storm of deaths must not keep orders waiting.
 const REAPED_PER_TURN: usize = 1024;
 
 impl Keeper {
-    /// Waits for all that has ended, up to a turn's share.
+    /// Reaps processes that have ended, up to the limit of a turn.
     pub(super) fn reap(&mut self, now: Instant) {
         let mut supervisors_end = None;
         for count in 0.. {
@@ -53,7 +54,7 @@ impl Keeper {
                 self.stray_ended(&reaped);
             }
         }
-        // Last, so that a life that ended before it is known to have ended by itself.
+        // The supervisor's end comes last, so that lives that ended before it count as ended by themselves.
         if let Some(status) = supervisors_end {
             self.supervisor_ended(now, status);
         }
@@ -63,7 +64,7 @@ impl Keeper {
         if !self.templates.are_awaited() {
             return sys::reap_one();
         }
-        // As long as it is not reaped its word can be told from that of a later process with its pid.
+        // The reply of a child must be read before it is reaped: afterwards another process may get its pid.
         let pid = sys::next_to_reap()?;
         if self.is_unknown(pid) {
             self.hear(now);
@@ -74,7 +75,8 @@ impl Keeper {
         sys::wait_for(pid)
     }
 
-    /// A dead leader cannot be reaped as long as a process that traces it lives. Its orphans are seen before.
+    /// Whether a dead leader cannot be reaped because a process that traces it lives. Its orphans are seen before it is
+    /// reaped.
     fn a_leader_waits_for_its_tracer(&self) -> bool {
         self.leaders.keys().any(|pid| is_dead(*pid))
     }
@@ -103,7 +105,7 @@ impl Keeper {
         self.template_ended(worker, now);
     }
 
-    /// A stray that we killed counts for the latest life that it can belong to.
+    /// Counts a stray that we killed for the latest life to which it can belong.
     fn stray_ended(&mut self, reaped: &Reaped) {
         let last = self.strays.reaped(reaped.pid, self.endings);
         let killed = matches!(reaped.status, ExitStatus::Signal { signal: libc::SIGKILL, core: _ });
@@ -119,7 +121,7 @@ impl Keeper {
         }
     }
 
-    /// Kills a life's tree; its leader's end then leads to the proof.
+    /// Kills a life's tree. The proof begins when its leader has ended.
     pub(super) fn kill_life(&mut self, worker: WorkerId, now: Instant) {
         let Some(life) = self.lives.get_mut(&worker) else { return };
         life.follow = None;
@@ -131,7 +133,7 @@ impl Keeper {
         life.state = State::Killed(wait);
         life.killed = true;
         let (pid, cgroup) = (life.pid, life.cgroup);
-        // If it is a template: what has spoken is a life of its own and goes on.
+        // If the life is a template: children that have reported are lives of their own and go on.
         self.hear_one(worker, now);
         _ = sys::kill(pid, libc::SIGKILL);
         if let Some(cgroups) = self.cgroups.as_ref().filter(|_| cgroup) {
@@ -148,8 +150,8 @@ impl Keeper {
         }
     }
 
-    /// Leaders that were killed and are not dead: whatever lives below them is killed there, since it comes to us only
-    /// when they die.
+    /// Kills leaders again that were killed and are not dead, and the processes below them: these become our children
+    /// only when the leader dies.
     pub(super) fn strike_again(&mut self, now: Instant) {
         for life in self.lives.values_mut() {
             let State::Killed(wait) = &mut life.state else { continue };
@@ -171,9 +173,9 @@ impl Keeper {
         }
     }
 
-    /// One round: kills the strays, and says which of the ended lives are proven dead.
+    /// One round of proof: kills the strays, and reports which of the ended lives are proven dead.
     pub(super) fn prove(&mut self, now: Instant, again: bool) {
-        // A leader that its own child traces is a zombie which we cannot reap before that child, a stray, is dead.
+        // A leader traced by its own child is a zombie that we cannot reap before that child, a stray, is dead.
         let undead = std::mem::take(&mut self.undead);
         let idle = self.ended.is_empty() && self.strays.is_empty() && !self.is_ending() && !undead;
         if (idle && self.templates.are_clear()) || !self.kill_strays(again, now) {
@@ -187,10 +189,10 @@ impl Keeper {
         self.make_followers(now);
     }
 
-    /// False when the list could not be read: then nothing is known.
+    /// Kills strays. False when the list of children could not be read: then nothing is known.
     fn kill_strays(&mut self, again: bool, now: Instant) -> bool {
         let Some(unknown) = self.strays_there() else { return false };
-        // Whoever is no newborn any more has spoken before it ceased to be one.
+        // An unknown child that is no newborn any more has reported before: read that first.
         if unknown.iter().any(|pid| !self.strays.contains(*pid)) {
             self.hear(now);
         }
@@ -205,8 +207,8 @@ impl Keeper {
         true
     }
 
-    /// Stops all strays and what is below them, until a look finds no other. Of a fork bomb each one that is killed makes
-    /// room for another's fork; one that is stopped does not.
+    /// Stops all strays and their descendants until no new one is found. In a fork bomb each process that is killed
+    /// makes room for another fork; a stopped one does not.
     fn stop_swarm(&mut self) {
         let (end, mut stopped) = (clock::now() + STOPPING_PER_TURN, HashSet::new());
         loop {
@@ -224,7 +226,7 @@ impl Keeper {
         }
     }
 
-    /// The children that belong to the dead. None when the list cannot be read.
+    /// The children that belong to dead leaders. None when the list cannot be read.
     fn strays_there(&mut self) -> Option<Vec<i32>> {
         let supervisor = self.supervisor.as_ref().map(|supervisor| supervisor.pid);
         let unknown = |pid: &&i32| Some(**pid) != supervisor && !self.leaders.contains_key(*pid);
@@ -234,7 +236,7 @@ impl Keeper {
         Some(unknown)
     }
 
-    /// Kills an unknown child. One that was forked for a life that was given up is of no life.
+    /// Kills an unknown child. One that was forked for a life that was given up belongs to no life.
     pub(super) fn kill_stray(&mut self, pid: i32) {
         if !self.strays.contains(pid) {
             match self.templates.kin(pid) {
@@ -245,11 +247,12 @@ impl Keeper {
         _ = sys::kill(pid, libc::SIGKILL);
     }
 
-    /// True when the life is over. An unknown child that was there before a leader ended is not of its tree.
+    /// Checks whether a life is proven dead; true if it is. An unknown child that was there before the leader ended
+    /// does not belong to its tree.
     fn prove_life(&mut self, worker: WorkerId, last_left: u64, now: Instant) -> bool {
         let Some(life) = self.lives.get_mut(&worker) else { return true };
         let State::Ended(end, wait) = &mut life.state else { return true };
-        // Of those that may be of several lives the cgroups tell, if it takes long.
+        // If the proof takes long, the cgroups tell to which life a doubtful child belongs.
         let is_late = now.since(wait.since) >= STUCK_AFTER;
         let mut doubtful = self.strays.of(end.number);
         let is_of_another = |cgroups: &Cgroups| doubtful.all(|pid| cgroups.is_of_another(pid, worker));
@@ -288,7 +291,7 @@ impl Keeper {
         false
     }
 
-    /// A process of a life that is not proven dead; 0 if none is known by its pid.
+    /// Pid of a process of a life that is not proven dead; 0 if none is known.
     pub(super) fn who_lives_on(&self, life: &Life) -> i32 {
         let State::Ended(end, _) = &life.state else { return life.pid };
         let stray = self.strays.of(end.number).next();

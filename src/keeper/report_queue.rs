@@ -1,4 +1,4 @@
-//! Reports to the supervisor, until it reads them.
+//! Reports to the supervisor that it has not read yet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -12,10 +12,11 @@ use crate::failpoint::failpoint;
 use crate::model::WorkerId;
 use crate::wire::keeper::{Ask, Report};
 
-/// With so much unread no more orders are taken. Beyond it the queue grows by a few words for each life at most.
+/// With this many unread reports no more orders are taken. Beyond it the queue grows by a few reports for each life at
+/// most.
 const ROOM: usize = 64;
 
-/// Reports in order. An `Exited` waits here however long the supervisor does not read; its tree is dead all the same.
+/// Reports in order. An `Exited` waits here as long as the supervisor does not read; its tree is dead all the same.
 #[derive(Default)]
 pub(super) struct ReportQueue {
     queue: VecDeque<Report>,
@@ -27,7 +28,7 @@ impl ReportQueue {
         self.queue.push_back(report);
     }
 
-    /// The same signal twice is one order.
+    /// Adds a signal. The same signal twice is one order.
     pub fn push_ask(&mut self, ask: Ask) {
         if !self.queue.contains(&Report::Asked(ask)) {
             self.push(Report::Asked(ask));
@@ -54,8 +55,8 @@ impl ReportQueue {
         self.blocked = false;
     }
 
-    /// Sends what can be sent without waiting, and gives how many reports that were. An error is of the first that could not
-    /// be sent; a full socket is none.
+    /// Sends the reports that the socket takes without waiting, and gives their number. The error is that of the first
+    /// report that could not be sent; a full socket is no error.
     pub fn send(&mut self, socket: &OwnedFd, lives: &BTreeMap<WorkerId, Life>) -> (usize, nix::Result<()>) {
         let mut packet = Vec::with_capacity(64);
         let mut sent = 0;

@@ -1,4 +1,4 @@
-//! The keeper's few words, on stderr.
+//! The keeper's few messages, on stderr.
 
 use std::fmt::Arguments;
 use std::io;
@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// A pipe that takes anything takes so much at once (PIPE_BUF).
+/// Longest message: a pipe that takes anything takes this much at once (PIPE_BUF).
 const LONGEST: usize = 4096;
 
-/// Says something, if it is heard at once: a reader of stderr that has fallen asleep must not stop the kills, and one that
+/// Writes a message to stderr if that does not block: a reader that has stopped must not stop the kills, and one that
 /// has gone is no reason to end.
 pub(super) fn say(words: Arguments<'_>) {
     let stderr = io::stderr();

@@ -1,13 +1,13 @@
-//! What the keeper is told when it starts. It reads no configuration.
+//! The keeper's start parameters. It reads no configuration.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Why an ability is not there that [`Without`] names.
+/// The reason for a missing ability that [`Without`] switches off.
 pub(super) const SWITCHED_OFF: &str = "switched off by TASKVISOR_WITHOUT";
 
-/// All of it.
+/// All start parameters of the keeper.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Path of the supervisor's program and its arguments.
@@ -18,7 +18,8 @@ pub struct Setup {
     pub lock_fds: Vec<RawFd>,
     /// How long the supervisor may leave an order to stop unread.
     pub stop_deadline: Duration,
-    /// For how long a supervisor may leave unread what it is told. Where systemd watches us, its watchdog says that.
+    /// How long a supervisor may leave reports unread before it counts as hanging. Under systemd's watchdog, its
+    /// interval replaces this.
     pub silence: Duration,
     /// When to start a crashed supervisor again.
     pub restarts: Restarts,
@@ -26,16 +27,16 @@ pub struct Setup {
     pub without: Without,
 }
 
-/// When to start a crashed supervisor again: at once, then after `first` x 2 each time, up to `longest`.
+/// When to start a crashed supervisor again: first at once, then after `first`, doubled each time, up to `longest`.
 #[derive(Clone, Copy, Debug)]
 pub struct Restarts {
     /// The wait before the second restart.
     pub first: Duration,
     /// The longest wait.
     pub longest: Duration,
-    /// So many crashes…
+    /// This number of crashes…
     pub crashes: usize,
-    /// …within this time are the end.
+    /// …within this time ends the keeper.
     pub within: Duration,
 }
 
@@ -46,7 +47,7 @@ pub struct Without {
     pub cgroup: bool,
     /// `fork` in place of clone3; the child enters its cgroup by itself.
     pub clone3: bool,
-    /// Nobody adopts orphans: without a cgroup there is no proof then.
+    /// The keeper does not adopt orphans: without a cgroup there is no proof then.
     pub subreaper: bool,
     /// No memory controller of cgroups.
     pub memory: bool,
@@ -54,12 +55,12 @@ pub struct Without {
     pub pids: bool,
     /// No controller of huge pages.
     pub hugetlb: bool,
-    /// Processes of the same user may look into keeper and supervisor, as a debugger does.
+    /// Leaves keeper and supervisor dumpable, so that a debugger of the same user can attach.
     pub undumpable: bool,
 }
 
 impl Setup {
-    /// The usual figures around a supervisor's command line.
+    /// The default parameters for a supervisor's command line.
     pub fn new(supervisor: Vec<OsString>) -> Self {
         Setup {
             supervisor,
@@ -116,15 +117,15 @@ fn seconds(text: Option<OsString>, option: &str) -> Result<Duration, String> {
 }
 
 impl Without {
-    /// Closes this process to others of its user: jobs would find its secrets in its memory and environment. Its copies are
-    /// closed too, until they execute a program.
+    /// Closes this process to others of its user, as jobs could read secrets in its memory and environment. Its forks
+    /// are closed too, until they execute a program.
     pub fn close_to_others(self) {
         if !self.undumpable {
             _ = nix::sys::prctl::set_dumpable(false);
         }
     }
 
-    /// What `TASKVISOR_WITHOUT` switches off. Names that mean nothing here are left to others.
+    /// Reads `TASKVISOR_WITHOUT`. Names that are unknown here are ignored.
     pub fn from_env() -> Self {
         let list = std::env::var_os("TASKVISOR_WITHOUT").unwrap_or_default();
         Without::parse(&list)

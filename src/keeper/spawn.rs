@@ -1,4 +1,4 @@
-//! Making a parked child, and what a child of any kind talks by.
+//! Makes a parked child, and the sockets and pipes of any child.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -14,8 +14,8 @@ use super::sys;
 use crate::model::WorkerId;
 use crate::wire::keeper::Step;
 
-/// Makes one, or says which step failed. Nothing is left of a failure. `forks` is the child's end of a template's
-/// socket.
+/// Makes a parked child, or says which step failed and leaves nothing behind. `forks` is the child's end of a
+/// template's socket.
 pub(super) fn spawn(
     worker: WorkerId,
     cgroups: Option<&Cgroups>,
@@ -53,7 +53,8 @@ pub(super) fn spawn(
     }
 }
 
-/// What the supervisor and a child talk by, and the child's end of the socket.
+/// Makes the socket and the pipes between supervisor and child. Gives the keeper's copies and the child's end of the
+/// socket.
 pub(super) fn ends() -> Result<(Ends, OwnedFd), (Step, Errno)> {
     let (socket, child_socket) = socket_pair().map_err(|errno| (Step::Socket, errno))?;
     let (out, child_out) = output_pipe().map_err(|errno| (Step::Pipe, errno))?;
@@ -61,17 +62,18 @@ pub(super) fn ends() -> Result<(Ends, OwnedFd), (Step, Errno)> {
     Ok((Ends { socket, out, err, writers: [child_out, child_err] }, child_socket))
 }
 
-/// What the keeper asks a template by, and is answered by its children; the other end is the template's.
+/// Makes the socket by which the keeper asks a template to fork and its children reply. The second end is the
+/// template's.
 pub(super) fn fork_sockets() -> nix::Result<(OwnedFd, OwnedFd)> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
     nonblocking(&ours)?;
-    // Before anyone can speak: the kernel says who it was.
+    // Set before anyone can send: the kernel then adds the sender's pid to each packet.
     setsockopt(&ours, sockopt::PassCred, &true)?;
     Ok((ours, theirs))
 }
 
-/// The supervisor's end, which must not block it, and the child's, which blocks.
+/// Makes a socket pair: the supervisor's end does not block, the child's does.
 fn socket_pair() -> nix::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
     nonblocking(&ours)?;
@@ -85,6 +87,6 @@ fn output_pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
 }
 
 fn nonblocking(fd: &OwnedFd) -> nix::Result<()> {
-    // A new descriptor has no other flag that could be lost.
+    // A new descriptor has no other flags that this could clear.
     fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(drop)
 }

@@ -28,25 +28,25 @@ pub(super) struct Keeper {
     pub origin: Origin,
     pub notify: Notify,
     pub launch: Launch,
-    /// Every life that is not forgotten.
+    /// Every life that the supervisor has not had forgotten.
     pub lives: BTreeMap<WorkerId, Life>,
-    /// The leaders that are not reaped.
+    /// The leaders that are not reaped, by pid.
     pub leaders: HashMap<i32, WorkerId>,
     /// The lives whose leader is reaped and whose tree is not proven dead.
     pub ended: Vec<WorkerId>,
     /// The lives to be made next, after one that is proven dead.
     pub followers: Vec<(WorkerId, Follow)>,
-    /// How many leaders have been reaped.
+    /// Number of leaders reaped so far.
     pub endings: u64,
-    /// Children that belong to the dead.
+    /// Children that belong to dead leaders.
     pub strays: Strays,
-    /// Whether a leader was killed that has not ended.
+    /// Whether a leader was killed and has not ended.
     pub undead: bool,
     pub templates: Templates,
     pub supervisor: Option<Supervisor>,
     pub crashes: Crashes,
     pub phase: Phase,
-    /// The order to end, which a supervisor may not have heard, or not have lived to follow.
+    /// The order to end, kept because a supervisor may die before it has followed it.
     pub ending: Option<Ask>,
     pub unsaid: ReportQueue,
     pub watchdog: Watchdog,
@@ -58,12 +58,12 @@ pub(super) struct Keeper {
 pub(super) struct Supervisor {
     pub pid: i32,
     pub socket: OwnedFd,
-    /// Whether its end of the socket is open, as far as we know.
+    /// Whether its end of the socket is open, as far as the keeper knows.
     pub open: bool,
-    /// Whether it ever sent an order.
+    /// Whether the supervisor ever sent an order.
     pub spoke: bool,
-    /// When it is killed, if it has not ended.
+    /// When the supervisor is killed if it has not ended.
     pub kill_at: Option<Instant>,
-    /// By when it must have read an order to stop.
+    /// By when the supervisor must have read an order to stop.
     pub stop_by: Option<Instant>,
 }

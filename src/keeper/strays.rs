@@ -1,15 +1,15 @@
-//! Children that belong to the dead, and to which of the dead each may belong.
+//! Children that belong to dead leaders, and to which leader each may belong.
 //!
 //! Leaders are numbered in the order in which they are reaped. A stray belongs to a leader that was dead when the stray
-//! was first seen. That leader may not have been reaped at that moment. So a stray gets its number only when all leaders
-//! that were dead have been reaped; until then it may belong to anybody.
+//! was first seen. That leader may not have been reaped at that moment. So a stray gets its number only when all
+//! leaders that were dead have been reaped; until then it may belong to any of them.
 
 use std::collections::HashMap;
 
-/// The mark of a stray that no life has left behind: ends are counted from 1.
+/// Number of a stray that no life has left behind: ends are counted from 1.
 const OF_NO_LIFE: u64 = 0;
 
-/// A stray without a number may belong to any life, also to one that is reaped later.
+/// A stray without a number may belong to any life, even one that is reaped later.
 const OF_ANY_LIFE: u64 = u64::MAX;
 
 /// The strays, each with the number of the last leader that it can belong to.
@@ -25,17 +25,17 @@ impl Strays {
         self.0.contains_key(&pid)
     }
 
-    /// A stray is seen, perhaps for the first time.
+    /// Notes a stray, perhaps for the first time.
     pub fn seen(&mut self, pid: i32) {
         self.0.entry(pid).or_insert(OF_ANY_LIFE);
     }
 
-    /// A stray is seen that no life has left behind.
+    /// Notes a stray that no life has left behind.
     pub fn seen_of_no_life(&mut self, pid: i32) {
         self.0.entry(pid).or_insert(OF_NO_LIFE);
     }
 
-    /// Whether there are some that may belong to anybody.
+    /// Whether there are strays without a number.
     pub fn have_unnumbered(&self) -> bool {
         self.0.values().any(|number| *number == OF_ANY_LIFE)
     }
@@ -45,18 +45,18 @@ impl Strays {
         self.0.values_mut().filter(|number| **number == OF_ANY_LIFE).for_each(|number| *number = last);
     }
 
-    /// A stray is reaped, also one that was never seen. Returns the number of the last leader that it can belong to, of
-    /// those up to `last`.
+    /// Removes a stray that is reaped, even one never seen. Returns the number of the last leader, up to `last`, to
+    /// which it can belong.
     pub fn reaped(&mut self, pid: i32, last: u64) -> u64 {
         self.0.remove(&pid).unwrap_or(last).min(last)
     }
 
-    /// The number of the last leader that any of them can belong to.
+    /// The number of the last leader to which any stray can belong.
     pub fn last_left(&self) -> u64 {
         self.0.values().max().copied().unwrap_or(OF_NO_LIFE)
     }
 
-    /// Those that may belong to the leader of this number.
+    /// Strays that may belong to the leader of this number.
     pub fn of(&self, leader: u64) -> impl Iterator<Item = i32> {
         self.0.iter().filter(move |(_, number)| **number >= leader).map(|(pid, _)| *pid)
     }

@@ -1,4 +1,4 @@
-//! The other process: started, watched, and started again.
+//! The supervisor's process: started, watched, and started again.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::clock;
 use crate::model::{ExitStatus, Instant};
 use crate::wire::keeper::{Ask, Hello, Report};
 
-/// Exit codes of a supervisor whose store, directories or disk are not to be had at the moment.
+/// Exit codes of a supervisor that could not get its store, its directories or disk space for now.
 const MAY_PASS: [u8; 2] = [69, 74];
 
-/// How long a supervisor that has said or done its last may take to end.
+/// How long a supervisor may take to end once it is done.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 impl Keeper {
-    /// Starts it and says hello, with what the one before has left.
+    /// Starts the supervisor, says hello, and hands over what the one before has left.
     pub(super) fn start_supervisor(&mut self, now: Instant) -> nix::Result<()> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let (socket, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
@@ -64,7 +64,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// It is reaped. All that it had started ends before anything else happens.
+    /// The supervisor is reaped. Everything it had started ends before anything else happens.
     pub(super) fn supervisor_ended(&mut self, now: Instant, status: ExitStatus) {
         self.take_last_orders(now);
         let spoke = self.supervisor.take().is_some_and(|supervisor| supervisor.spoke);
@@ -81,8 +81,8 @@ impl Keeper {
         self.kill_all(now);
     }
 
-    /// It ended without a word. The first one's refusal is final. What stopped a later one may pass, as the store was there
-    /// before: a full disk is waited for as long as it takes.
+    /// The supervisor ended without sending an order. If it was the first one, that is final. The cause of a later
+    /// failure may pass, as the store was there before: the keeper waits for a full disk as long as it takes.
     fn refused(&mut self, now: Instant, code: u8) -> Next {
         let again = match self.crashes.total {
             0 => None,
@@ -108,13 +108,15 @@ impl Keeper {
         }
     }
 
-    /// Its end of the socket is closed, or it speaks nonsense: it may end, and is made to.
+    /// The supervisor's end of the socket is closed, or it sends nonsense: it gets some time to end, and is then
+    /// killed.
     pub(super) fn supervisor_closed(&mut self, now: Instant) {
         if let Some(supervisor) = &mut self.supervisor {
             supervisor.open = false;
         }
         self.let_supervisor_end(now);
-        // It has no say any more. Its own end may take the kernel a while; its jobs need not wait for that.
+        // The supervisor gives no orders any more. The kernel may take a while to end it; its jobs need not wait for
+        // that.
         self.kill_all(now);
     }
 
@@ -125,7 +127,7 @@ impl Keeper {
         }
     }
 
-    /// The keeper got a signal.
+    /// The keeper got a signal: passes it on to the supervisor.
     pub(super) fn asked(&mut self, now: Instant, ask: Ask) {
         if let Some(supervisor) = &mut self.supervisor {
             self.unsaid.push_ask(ask);
@@ -137,7 +139,7 @@ impl Keeper {
         } else if let Phase::Clearing(next @ Next::Restart(_), _) = &mut self.phase
             && ask.ends()
         {
-            // Nobody is there to be asked, and nothing runs.
+            // No supervisor runs that could be asked, and no job runs.
             *next = Next::Exit(0);
         }
     }
@@ -164,7 +166,8 @@ impl Keeper {
         }
     }
 
-    /// It was asked to stop long ago and ordered nothing since: if it has not even read that, it is stopped for it.
+    /// The supervisor was asked to stop long ago and has sent no order since: if it has not even read the request,
+    /// kills it.
     fn judge_silence(&mut self) {
         let Some(supervisor) = &self.supervisor else { return };
         if self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0 {
@@ -175,12 +178,12 @@ impl Keeper {
         _ = sys::kill(supervisor.pid, libc::SIGKILL);
     }
 
-    /// Whether all below is being ended, or is about to be.
+    /// Whether everything below is being ended, or is about to be.
     pub(super) fn is_ending(&self) -> bool {
         !matches!(self.phase, Phase::Serving)
     }
 
-    /// What follows, if all below has ended: an exit code, or a new supervisor.
+    /// Goes on once everything below has ended: gives the exit code, or starts a new supervisor.
     pub(super) fn go_on(&mut self, now: Instant) -> Option<u8> {
         let Phase::Clearing(next, patience) = self.phase else { return None };
         let held_up = !self.strays.is_empty() && now < patience;
@@ -207,7 +210,7 @@ impl Keeper {
 }
 
 impl Keeper {
-    /// Once the end of all is proven the next start has nothing to look for.
+    /// Once everything is proven dead, the next start has nothing to look for.
     fn remove_traces(&self) {
         let is_proven = self.strays.is_empty() && self.lives.values().all(|life| life.exit().is_some());
         for &lock in self.setup.lock_fds.iter().filter(|_| is_proven) {

@@ -1,8 +1,9 @@
-//! What a supervisor does when its keeper is gone: it kills what is left and goes too.
+//! When the keeper is gone, the supervisor kills what is left and exits too.
 //!
-//! Leaders die with the keeper (PDEATHSIG), though not before its socket is closed: until then one may still start
-//! something. What they had started survives them. With a cgroup all of it is found; without one, all that has the keeper's
-//! [`mark`], or its tag in the environment. If both die at once, the next start does the same.
+//! Leaders die with the keeper (PDEATHSIG), but only after its socket is closed: until then one may still start
+//! processes. Their own children survive them. With a cgroup the supervisor finds all of them; without one, all that
+//! have the keeper's [`mark`], or its tag in the environment. If keeper and supervisor die together, the next start
+//! does the same.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,29 +20,29 @@ use crate::clock;
 /// The pause between two scans: processes that were killed need a moment to go.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Where processes come and go all the time, so many passes without a find are enough.
+/// Where processes come and go all the time, this many passes that find none of ours are enough.
 const RESTLESS: u32 = 20;
 
-/// Made when the keeper says hello, used when it is gone.
+/// Kills the processes of a dead keeper. It is made when the keeper says hello.
 pub struct Sweeper {
     traces: Traces,
     kill: Option<File>,
     entry: Vec<u8>,
 }
 
-/// What came of it.
+/// Result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Swept {
-    /// How many signals were sent to what had the mark or the tag.
+    /// Number of signals sent to processes with the mark or the tag.
     pub kills: usize,
-    /// The processes that are left: none, if all has ended.
+    /// The processes that are left: none if all have ended.
     pub left: Vec<Left>,
 }
 
-/// A process of the dead keeper's that lives on, or that may be one.
+/// A process that lives on and belongs to the dead keeper, or may belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Its number, 0 if it is in a pid namespace that cannot be seen.
+    /// Its pid, 0 if it is in a pid namespace that cannot be seen.
     pub pid: i32,
     /// The name of its program.
     pub name: String,
@@ -55,7 +56,7 @@ impl Left {
         Left { pid, name: name.trim_end().into(), why: why.into() }
     }
 
-    /// One that was sent SIGKILL with this result.
+    /// A process to which SIGKILL was sent with this result.
     fn killed(pid: i32, sent: nix::Result<()>) -> Self {
         match sent {
             Err(errno @ Errno::EPERM) => {
@@ -75,7 +76,7 @@ impl fmt::Display for Left {
 }
 
 impl Sweeper {
-    /// For the keeper with this pid and [`super::tag`]. Opens what it needs while it is certain what that is.
+    /// For the keeper with this pid and [`super::tag`]. Opens what it needs while the keeper certainly lives.
     pub fn new(keeper: i32, tag: &str) -> Option<Self> {
         Traces::of_keeper(keeper, tag).map(Sweeper::of_traces)
     }
@@ -117,7 +118,7 @@ impl Sweeper {
         }
     }
 
-    /// Goes through all processes once.
+    /// Looks at all processes once.
     fn look(&self) -> Pass {
         let own = std::process::id() as i32;
         let mut pass = Pass::default();
@@ -144,7 +145,7 @@ impl Sweeper {
             return if children::is_dead(pid) { Whose::Unsure } else { Whose::Ours };
         }
         match (by_mark, environ) {
-            // The mark is on all that descends from the keeper.
+            // Every descendant of the keeper has the mark, and this one has not.
             (Ok(_), _) if self.traces.marked => Whose::Others,
             (_, Ok(environ)) if !environ.is_empty() => Whose::Others,
             _ if self.is_of_older_session(pid) => Whose::Others,
@@ -156,14 +157,14 @@ impl Sweeper {
         }
     }
 
-    /// All that a keeper starts is younger than it, and in a session that is.
+    /// Whether a process or its session is older than the keeper: then the keeper did not start it.
     fn is_of_older_session(&self, pid: i32) -> bool {
         let is_older = |pid| children::start_of(pid).is_ok_and(|start| start < self.traces.start);
         is_older(pid) || children::session_of(pid).is_some_and(is_older)
     }
 }
 
-/// Those that live in a cgroup or below it.
+/// The processes in a cgroup and below it.
 fn left_in(dir: &std::path::Path) -> Vec<Left> {
     let pids = cgroup::inhabitants_below(dir);
     let of_cgroup = |pid| Left::new(pid, format!("killed, and still in state {}", children::state_of(pid)));
@@ -175,27 +176,27 @@ fn left_in(dir: &std::path::Path) -> Vec<Left> {
     }
 }
 
-/// What was seen in one pass.
+/// Result of one pass over all processes.
 #[derive(Default)]
 struct Pass {
-    /// Those with the mark or the tag that live.
+    /// Live processes with the mark or the tag.
     ours: Vec<i32>,
-    /// Those that may be ours.
+    /// Processes that may be ours and cannot be looked at.
     hidden: Vec<i32>,
-    /// Why nobody could be looked at.
+    /// Why the list of processes could not be read.
     blind: Option<Left>,
-    /// Those that had ended before they were looked at, or were between two programs and have no mark. One may have been
-    /// ours, and may have started another that was not in the list: what a pass says counts if there are no new ones.
+    /// Processes that had ended before we looked, or were in the middle of an exec and have no mark. One may have been
+    /// ours, and may have started another that was not in the list. A pass counts only if it finds no new ones.
     unsure: BTreeSet<i32>,
 }
 
-/// Whose process it is.
+/// To whom a process belongs.
 #[derive(Debug, PartialEq, Eq)]
 enum Whose {
     Ours,
     Others,
-    /// It has ended, or cannot be told yet.
+    /// It has ended, or it is not certain yet.
     Unsure,
-    /// It may be ours, and may not be looked at.
+    /// It may be ours, but we may not look at it.
     Hidden,
 }

@@ -60,7 +60,7 @@ pub(super) fn next_to_reap() -> Option<i32> {
     peek(libc::P_ALL, 0).filter(|&pid| pid != 0)
 }
 
-/// Whether a process is a child of ours, dead or alive: asked of the kernel, which knows until it is reaped.
+/// Whether a process is a child of ours, dead or alive. The kernel knows this until it is reaped.
 pub(super) fn is_child(pid: i32) -> bool {
     u32::try_from(pid).is_ok_and(|pid| pid != 0 && peek(libc::P_PID, pid).is_some())
 }
@@ -70,7 +70,7 @@ pub(super) fn has_ended(pid: i32) -> bool {
     u32::try_from(pid).is_ok_and(|child| child != 0 && peek(libc::P_PID, child) == Some(pid))
 }
 
-/// A child that has ended, or 0. None when no child is meant.
+/// A child that has ended, or 0. None when there is no such child.
 fn peek(whose: libc::idtype_t, id: libc::id_t) -> Option<i32> {
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: all-zero is a valid siginfo, it outlives the call, and the kernel fills in the part that si_pid reads, or
@@ -111,8 +111,8 @@ fn usage_of(usage: &libc::rusage) -> Usage {
     Usage { user: time(usage.ru_utime), system: time(usage.ru_stime), max_rss: usage.ru_maxrss as u64 * 1024 }
 }
 
-/// From now on each large block of memory is the kernel's again as soon as it is freed. By itself the C library keeps blocks of
-/// up to 32 MB once it has seen one of that size: those of a few large frames would stay for ever.
+/// Makes the C library return each large block of memory to the kernel as soon as it is freed. By default it keeps
+/// blocks of up to 32 MB once it has seen one of that size, so the memory of a few large frames would stay for ever.
 pub fn give_back_large_blocks() {
     const LARGE: i32 = 1 << 20;
     // SAFETY: mallopt takes numbers only.
@@ -122,19 +122,19 @@ pub fn give_back_large_blocks() {
     };
 }
 
-/// Sends a signal; a target that is gone is no error to anyone here.
+/// Sends a signal. Callers ignore the error of a target that is gone.
 pub(super) fn kill(pid: i32, signal: i32) -> nix::Result<()> {
     // SAFETY: kill takes numbers only.
     Errno::result(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
-/// Leaves at once, without running anything that was set up by the parent.
+/// Exits at once, without running anything that the parent has set up.
 pub(super) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Puts `from` at the number `to`, where `to` is nobody's: 0 to 3 of a new child.
+/// Duplicates `from` to the number `to`, 0 to 3 of a new child, which nothing else uses.
 pub(super) fn place(from: RawFd, to: RawFd, flags: i32) -> nix::Result<()> {
     if from == to {
         // SAFETY: fcntl with numbers only.
@@ -159,7 +159,7 @@ pub(super) fn close_from(first: u32) {
     }
 }
 
-/// Empties a file that was given to us by number. A failure leaves it as it is.
+/// Empties a file that was passed to us as a descriptor. On failure the file stays as it is.
 pub(super) fn truncate(fd: RawFd) {
     // SAFETY: ftruncate takes numbers only.
     unsafe { libc::ftruncate(fd, 0) };
@@ -182,7 +182,7 @@ pub(super) fn unread(socket: BorrowedFd<'_>) -> i32 {
     bytes
 }
 
-/// All groups of who connected a socket, but for the first one, as they were then.
+/// The supplementary groups of the process that connected a socket, at the time it did.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     let mut groups = vec![0u32; 64];
     loop {
@@ -196,14 +196,14 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
                 groups.truncate(count);
                 return Ok(groups);
             }
-            // So many there are.
+            // The kernel has given the number of groups.
             (_, Errno::ERANGE) if count > groups.len() => groups.resize(count, 0),
             (_, error) => return Err(error.into()),
         }
     }
 }
 
-/// Whether a file has an extended attribute of that name that says 1.
+/// Whether a file has an extended attribute of that name with the value 1.
 pub(super) fn has_mark(path: &Path, name: &CStr) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     let mut value = [0u8; 1];
@@ -212,10 +212,10 @@ pub(super) fn has_mark(path: &Path, name: &CStr) -> bool {
     len == 1 && value == *b"1"
 }
 
-/// Every signal as the system has it by default, none ignored, so that children inherit nothing strange.
+/// Sets every signal to its default action, none ignored, so that children inherit nothing unusual.
 pub(super) fn default_signals() {
-    // The kernel's sigaction; all zero is SIG_DFL without flags. libc's own call hides 32 and 33, which may come
-    // to us ignored all the same.
+    // This is the kernel's sigaction; all zero is SIG_DFL without flags. libc's own call hides 32 and 33, which may
+    // have been inherited as ignored.
     let default = [0u64; 4];
     for signal in 1..=64 {
         // SAFETY: the kernel reads a struct of at most that size and writes none. SIG_DFL runs no code of ours.
@@ -224,8 +224,8 @@ pub(super) fn default_signals() {
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null_mut::<u64>(), 8)
         };
     }
-    // Stops and continues of children are of no interest.
-    // SAFETY: all-zero plus SIG_DFL is a valid sigaction; the old one is not asked for.
+    // Sends no SIGCHLD when a child stops or continues. SAFETY: all-zero plus SIG_DFL is a valid sigaction; the old one
+    // is not asked for.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = libc::SIG_DFL;
@@ -234,7 +234,7 @@ pub(super) fn default_signals() {
     }
 }
 
-/// Blocks nothing any more.
+/// Unblocks all signals again.
 pub(super) fn unblock_all() {
     _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
 }

@@ -1,4 +1,4 @@
-//! The templates that live, and the forks that each of them owes.
+//! The living templates, and the forks that each of them still owes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,25 +11,26 @@ use crate::model::WorkerId;
 #[derive(Default)]
 pub(super) struct Templates {
     pub living: BTreeMap<WorkerId, Template>,
-    /// How many forks were ever asked for.
+    /// Number of forks asked for so far.
     pub asked: u64,
-    /// Unknown children in a template's session, and how many forks had been asked for when each was first seen.
+    /// Unknown children in a template's session. The number says how many forks had been asked for when each was first
+    /// seen.
     pub newborns: HashMap<i32, u64>,
-    /// A life was given up: its child may be there all the same.
+    /// Whether a life was given up: its child may exist all the same.
     pub in_doubt: bool,
-    /// The cgroups of lives that never began, as long as somebody lives there.
+    /// The cgroups of lives that never began, while some process lives there.
     pub abandoned: Vec<WorkerId>,
 }
 
 /// A template that lives.
 pub(super) struct Template {
     pid: i32,
-    /// None once it is of no use any more.
+    /// The socket to the template; None once it is of no use any more.
     pub socket: Option<OwnedFd>,
     pub pending: BTreeMap<WorkerId, Pending>,
-    /// Whether a life was given up whose child may speak yet: it is heard, and killed.
+    /// Whether a life was given up whose child may still report: the keeper listens for it, and kills it.
     owes: bool,
-    /// How many lines were printed about it.
+    /// Number of lines printed about this template.
     pub complaints: u32,
 }
 
@@ -40,10 +41,10 @@ pub(super) struct Pending {
     pub number: u64,
 }
 
-/// What an unknown child is to the living templates.
+/// How an unknown child is related to the living templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kin {
-    /// It may speak yet.
+    /// It may still report for a life that waits.
     Newborn,
     /// No life waits for it any more.
     GivenUp,
@@ -51,12 +52,12 @@ pub(super) enum Kin {
 }
 
 impl Template {
-    /// Whether its children have yet to speak.
+    /// Whether children of this template have yet to report.
     pub fn is_awaited(&self) -> bool {
         !self.pending.is_empty() || self.owes
     }
 
-    /// Takes the life out. Its child may speak all the same.
+    /// Takes the life out. Its child may still report.
     pub fn give_up(&mut self, worker: WorkerId) -> Option<Pending> {
         let pending = self.pending.remove(&worker);
         self.owes |= pending.is_some();
@@ -71,7 +72,7 @@ impl Templates {
         self.living.insert(worker, template);
     }
 
-    /// Of those that are to fork: nobody else has anything to say.
+    /// The sockets of templates that are to fork: only there can a reply come.
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         let awaited = self.living.values().filter(|template| template.is_awaited());
         awaited.filter_map(|template| template.socket.as_ref().map(AsFd::as_fd)).collect()
@@ -81,7 +82,7 @@ impl Templates {
         self.living.values().any(Template::is_awaited)
     }
 
-    /// Whether no child of theirs can be in anybody's way.
+    /// Whether no unknown child of theirs and no abandoned cgroup is left to look at.
     pub fn are_clear(&self) -> bool {
         self.newborns.is_empty() && !self.in_doubt && self.abandoned.is_empty()
     }
@@ -90,7 +91,7 @@ impl Templates {
         self.living.values().any(|template| template.pending.contains_key(&worker))
     }
 
-    /// Before [`Templates::kin`] is asked about all that are unknown.
+    /// Notes which children are still unknown, before [`Templates::kin`] is asked about each.
     pub fn still_unknown(&mut self, unknown: &[i32]) {
         self.in_doubt = false;
         if !self.newborns.is_empty() {
@@ -98,7 +99,8 @@ impl Templates {
         }
     }
 
-    /// A fork that was asked for after a newborn was seen is not its own: so none is let be for ever.
+    /// Relates an unknown child to the templates. A fork that was asked for after a newborn was first seen cannot be
+    /// that newborn: so no newborn is left running for ever.
     pub fn kin(&mut self, pid: i32) -> Kin {
         if self.living.is_empty() {
             return Kin::None;

@@ -1,4 +1,4 @@
-//! By what a later start finds the rest of a keeper that died together with its supervisor.
+//! Traces by which a later start finds what is left of a keeper that died together with its supervisor.
 
 use std::fs;
 use std::io;
@@ -8,26 +8,26 @@ use std::time::Duration;
 use super::{cgroup, children, mark, sys};
 use crate::clock;
 
-/// Between two looks at a lock that a dying child of the keeper may hold for a moment.
+/// Pause between two looks at a lock that a dying child of the keeper may still hold for a moment.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a child of a dead keeper may hold its lock on the cgroup, from its fork to its first steps.
+/// How long the child of a dead keeper may hold the lock on the cgroup, from its fork to its first steps.
 const LAST_BREATH: Duration = Duration::from_secs(2);
 
-/// Which keeper it was, and where its cgroups are.
+/// Identifies a keeper, and says where its cgroups are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traces {
     boot: String,
-    /// Its pid, in its own pid namespace.
+    /// Pid of the keeper, in its own pid namespace.
     pub pid: i32,
-    /// In clock ticks since boot.
+    /// Start time of the keeper, in clock ticks since boot.
     pub(super) start: u64,
     pub(super) dir: Option<PathBuf>,
-    /// Whether all that descends from it has its [`mark`].
+    /// Whether all its descendants have its [`mark`].
     pub(super) marked: bool,
 }
 
-/// Names a keeper beyond doubt: boot id, pid, start time.
+/// Names a keeper uniquely: boot id, pid, start time.
 pub fn tag(keeper: i32) -> io::Result<String> {
     Ok(format!("{}/{keeper}/{}", boot()?, children::start_of(keeper)?))
 }
@@ -37,7 +37,7 @@ fn boot() -> io::Result<String> {
 }
 
 impl Traces {
-    /// Those of this process, which becomes a keeper. Marks it.
+    /// The traces of this process, which becomes a keeper. Marks the process.
     pub fn of_this_process() -> io::Result<Self> {
         let pid = std::process::id() as i32;
         let start = children::start_of(pid)?;
@@ -45,14 +45,14 @@ impl Traces {
         Ok(Traces { boot: boot()?, pid, start, dir: directory(pid), marked })
     }
 
-    /// Those of a keeper that lives, given its [`tag`].
+    /// The traces of a living keeper, given its [`tag`].
     pub(super) fn of_keeper(pid: i32, tag: &str) -> Option<Self> {
         let traces = Traces { dir: directory(pid), ..Traces::parse(tag)? };
         let marked = mark::is_on(pid, traces.mark()).unwrap_or(false);
         Some(Traces { marked, ..traces })
     }
 
-    /// Reads what [`std::fmt::Display`] writes, and what the versions before it have written.
+    /// Reads what [`std::fmt::Display`] writes, and what earlier versions wrote.
     pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let mut tag = lines.next()?.split('/');
@@ -69,15 +69,16 @@ impl Traces {
         mark::of(self.pid, self.start)
     }
 
-    /// Whether it was in this boot. Of another one nothing lives, and its names are others' now.
+    /// Whether the keeper ran in this boot. Of an earlier boot no process lives, and its pids may now be those of
+    /// others.
     pub fn are_of_this_boot(&self) -> bool {
         boot().is_ok_and(|boot| boot == self.boot)
     }
 
-    /// Whether the keeper lives, in this pid namespace, in one below it, or anywhere if it has cgroups: then the state
-    /// directory that has these traces is a copy.
+    /// Whether the keeper lives in this pid namespace or one below it, or, if it has cgroups, anywhere. Then the state
+    /// directory with these traces is a copy.
     pub fn keeper_lives(&self) -> bool {
-        // Where the list of processes cannot be read it may.
+        // If the list of processes cannot be read, assume that it lives.
         pids().map_or(true, |pids| pids.into_iter().any(|pid| self.is_keeper(pid)))
             || self.holds_its_cgroups()
     }
@@ -111,12 +112,12 @@ impl std::fmt::Display for Traces {
     }
 }
 
-/// Where a keeper's cgroups are, if it has some.
+/// The directory of a keeper's cgroups, if it has one.
 fn directory(keeper: i32) -> Option<PathBuf> {
     Some(cgroup::given_directory()?.join(cgroup::directory_name(keeper).ok()?))
 }
 
-/// All processes that /proc shows. An error if the list is not whole: what is not in it may live.
+/// All processes that /proc shows. An error if the list is not complete: a missing process may live.
 pub(super) fn pids() -> io::Result<Vec<i32>> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {

@@ -1,4 +1,4 @@
-//! Walks through directories below one, as deep as they are: a job can nest cgroups deeper than a path is long.
+//! Walks directory trees of any depth: a job can nest cgroups deeper than a path can be long.
 //!
 //! The walk holds one descriptor and no stack frame per level. It goes down by name and up by `..`.
 
@@ -14,13 +14,14 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_RDONLY).union(OFlag::O_CLOEXEC);
 
-/// A directory on the way down: its name, and those in it that were not visited yet.
+/// A directory on the way down: its name, and the directories in it that are still to visit.
 struct Level {
     name: CString,
     below: Vec<CString>,
 }
 
-/// Removes a directory and those below it. `EAGAIN` after `most` of them; else the reason why one is left.
+/// Removes a directory and those below it. Fails with `EAGAIN` after `most` of them, else with the reason why one is
+/// left.
 pub(super) fn remove(parent: impl AsFd, name: &CStr, most: usize) -> nix::Result<()> {
     let (mut removed, mut refused) = (0, Ok(()));
     walk(parent, name, |up, name, _| {
@@ -38,7 +39,8 @@ pub(super) fn remove(parent: impl AsFd, name: &CStr, most: usize) -> nix::Result
     refused
 }
 
-/// Shows each directory after those in it, and `name` last: with its parent, its name in there, and itself.
+/// Visits each directory after those in it, and `name` last. The visitor gets its parent, its name in there, and
+/// itself.
 pub(super) fn walk(
     parent: impl AsFd,
     name: &CStr,
@@ -49,7 +51,7 @@ pub(super) fn walk(
     let mut way = vec![Level { name: name.to_owned(), below: directories(&here) }];
     while let Some(level) = way.last_mut() {
         if let Some(name) = level.below.pop() {
-            // One that cannot be opened, or is gone, shows when its parent is to be removed.
+            // If it cannot be opened, or is gone, removing its parent shows that.
             if let Ok(below) = openat(&here, name.as_c_str(), DIRECTORY, Mode::empty()) {
                 way.push(Level { name, below: directories(&below) });
                 here = below;

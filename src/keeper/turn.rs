@@ -1,4 +1,4 @@
-//! What the loop waits for: signals, one timer, the supervisor's socket, and templates while they are to fork.
+//! What the loop waits for: signals, one timer, the supervisor's socket, and the sockets of templates that are to fork.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct Sources {
     armed: Option<Instant>,
 }
 
-/// What there is to do.
+/// What one wait has found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ready {
     pub deaths: bool,
@@ -31,16 +31,16 @@ pub(super) struct Ready {
     pub born: bool,
 }
 
-/// What of the sockets is of interest.
+/// Which sockets to wait for.
 pub(super) struct Interest<'a> {
     pub socket: Option<BorrowedFd<'a>>,
     pub read: bool,
     pub write: bool,
-    /// Of templates that have been asked to fork and have not answered.
+    /// Sockets of templates that were asked to fork and have not replied.
     pub forks: Vec<BorrowedFd<'a>>,
 }
 
-/// What the signals mean.
+/// What the keeper takes each signal for.
 const SIGNALS: [(Signal, Ask); 9] = [
     (Signal::SIGTERM, Ask::Terminate),
     (Signal::SIGINT, Ask::Interrupt),
@@ -70,7 +70,7 @@ impl Sources {
         })
     }
 
-    /// Sees to it that the loop turns at `at`, or before.
+    /// Makes the loop turn at `at` or earlier.
     pub fn wake_by(&mut self, at: Instant) {
         if self.armed.is_some_and(|armed| armed <= at) {
             return;
@@ -122,7 +122,7 @@ impl Sources {
         while let Ok(Some(info)) = self.signals.read_signal() {
             let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else { continue };
             ready.asks.extend(SIGNALS.iter().filter(|(known, _)| *known == signal).map(|(_, ask)| *ask));
-            // One death is the rule; another read would only say that there is no more.
+            // Usually one child has died; another read would only say that there is no more.
             if signal == Signal::SIGCHLD {
                 ready.deaths = true;
                 break;
@@ -131,9 +131,9 @@ impl Sources {
     }
 }
 
-/// When to try again what could not be sent. None when it never can.
+/// When to try again to send. None if that can never work.
 pub(super) fn retry_after(errno: Errno) -> Option<Duration> {
-    // Too many descriptors are under way, or no memory: no poll says when that is over.
+    // Too many descriptors are in flight, or no memory is left: poll does not report when that is over.
     let passes = matches!(errno, Errno::ETOOMANYREFS | Errno::ENOBUFS | Errno::ENOMEM);
     passes.then_some(Duration::from_millis(10))
 }

@@ -1,4 +1,4 @@
-//! The looks whether the supervisor's loop turns, and what follows.
+//! Checks whether the supervisor's loop turns, and acts on the result.
 
 use std::os::fd::AsFd;
 
@@ -9,7 +9,7 @@ use crate::model::Instant;
 use crate::wire::keeper::Report;
 
 impl Keeper {
-    /// Looks whether both loops turn, if that is due. Ours does.
+    /// Checks whether the supervisor's loop turns, if that is due. The keeper's own does.
     pub(super) fn watch(&mut self, now: Instant) {
         if !self.watchdog.is_due(now) {
             return;
@@ -24,7 +24,7 @@ impl Keeper {
             Finding::Wait => {}
             Finding::Hangs => {
                 self.end_hung_supervisor(now);
-                // There is a remedy under way. If it fails, systemd is not fed again.
+                // The supervisor is being ended. If that fails, systemd is not fed again.
                 self.feed();
             }
         }
@@ -50,7 +50,7 @@ impl Keeper {
         }
     }
 
-    /// Its end is a crash as any other: all below is ended, and jobs go back unspent.
+    /// Ends the supervisor like a crash: everything below is ended, and its jobs are released, unspent.
     fn end_hung_supervisor(&mut self, now: Instant) {
         let Some(supervisor) = &mut self.supervisor else { return };
         let silence = self.watchdog.silence().as_secs_f64();

@@ -1,50 +1,50 @@
-//! Whether the supervisor's loop turns, and systemd's watchdog, which is fed as long as it does.
+//! Watches whether the supervisor's loop turns, and feeds systemd's watchdog as long as it does.
 //!
-//! A supervisor shows its life by an order, or by having read all it was told: only its loop reads. Where systemd watches,
-//! the keeper says something (`Ping`) at each look, so that there is something to read. Elsewhere it looks when it has said
-//! something, and at rest it says a `Ping` once in a while: a service without work is woken seldom.
+//! A supervisor shows that it lives by sending an order, or by having read all its reports: only its loop reads. Under
+//! systemd's watchdog the keeper sends a `Ping` at each check, so that there is something to read. Otherwise it checks
+//! after it has sent a report, and while idle it sends a `Ping` once in a while: this wakes an idle service seldom.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::model::Instant;
 
-/// When to look, and what was seen.
+/// When to check next, and what the last check found.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    /// From one look to the next one.
+    /// Time from one check to the next.
     pause: Duration,
-    /// From a look that found silence to the one that ends it.
+    /// Time from a check that found silence to the one that ends the supervisor.
     patience: Duration,
-    /// For how long nothing is said before the keeper asks for a sign of life.
+    /// How long nothing is sent before the keeper sends a `Ping`.
     rest: Duration,
     /// Whether systemd waits to be fed.
     pub fed: bool,
     next: Instant,
-    /// Whether something was said since the last look.
+    /// Whether a report was sent since the last check.
     told: bool,
     suspected: bool,
     /// Whether an order came since the last look.
     pub heard: bool,
 }
 
-/// At rest a supervisor is asked for a sign of life after so many times the silence that ends it.
+/// While idle, the keeper sends a `Ping` after this multiple of the allowed silence.
 const RESTS: u32 = 2;
 
-/// What a look finds.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// The supervisor has read all, or there is none and all is up to the keeper.
+    /// The supervisor has read all reports, or there is no supervisor and it is the keeper's turn.
     Read,
-    /// It has ordered something, and something is unread as yet.
+    /// The supervisor has sent an order, and has reports unread.
     Heard,
-    /// It starts or ends: nobody can tell.
+    /// The supervisor starts or ends, so the check cannot decide.
     Unknown,
-    /// It has left something unread, and ordered nothing.
+    /// The supervisor has reports unread, and has sent no order.
     Silence,
 }
 
-/// What follows from it.
+/// What follows from a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     Turns,
@@ -53,8 +53,8 @@ pub(super) enum Finding {
 }
 
 impl Watchdog {
-    /// After `silence` a supervisor hangs. Where systemd watches it is three quarters of its patience, so that the remedy
-    /// comes before systemd does.
+    /// A supervisor hangs after `silence`. Under systemd's watchdog that is three quarters of its interval, so that the
+    /// keeper acts before systemd does.
     pub fn new(silence: Duration, fed_within: Option<Duration>, now: Instant) -> Self {
         let (pause, patience, rest) = match fed_within {
             Some(within) => (within / 2, within / 4, within / 2),
@@ -64,12 +64,12 @@ impl Watchdog {
         Watchdog { pause, patience, rest, fed, next: now + rest, told: false, suspected: false, heard: false }
     }
 
-    /// When to look, or to ask.
+    /// When to check, or to send a `Ping`.
     pub fn due(&self) -> Instant {
         self.next
     }
 
-    /// The supervisor is told something. Gives when to look whether it has read that, if that is sooner than before.
+    /// A report was sent to the supervisor. Gives when to check whether it was read, if that is earlier than planned.
     pub fn said(&mut self, now: Instant) -> Option<Instant> {
         let at = now + self.pause;
         if self.fed || self.told || self.suspected {
@@ -86,7 +86,7 @@ impl Watchdog {
         self.next <= now
     }
 
-    /// Whether nothing was said for long: then there is nothing to look for, and it is to be asked.
+    /// Whether nothing was sent for long, so that there is nothing to check and a `Ping` must be sent.
     pub fn asks(&mut self, now: Instant) -> bool {
         let asks = !self.fed && !self.told && !self.suspected;
         if asks {
@@ -117,7 +117,7 @@ impl Watchdog {
     }
 }
 
-/// How long systemd waits to be fed by this process, if it does.
+/// Interval at which systemd expects this process to feed its watchdog, if it does.
 pub(super) fn fed_within() -> Option<Duration> {
     let variable = std::env::var_os;
     wanted(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"), std::process::id())
