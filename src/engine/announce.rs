@@ -1,4 +1,4 @@
-//! Orders of people and changes of health: the log line, the event and the status of systemd for each.
+//! The log line, the event and the status for systemd of each order by a person and each change of health.
 
 use super::count_cache::Counted;
 use super::effects::Effects;
@@ -12,7 +12,7 @@ use crate::clock;
 use crate::model::{Health, Millis, PoolStatus};
 use crate::supervisor::Event;
 
-/// A person has ordered this: who, is kept, logged and published.
+/// A person gave this order: records who it was, logs the order and publishes it.
 pub(super) fn note_order(effects: &mut Effects, event: &Event, by: &str, pools: &[PoolStatus]) {
     let wall = clock::wall_millis();
     publish::ordered(&effects.newsroom, event, by);
@@ -28,7 +28,7 @@ pub(super) fn note_order(effects: &mut Effects, event: &Event, by: &str, pools: 
     }
 }
 
-/// The queues were counted: what is to be said of the whole now.
+/// The queues were counted: judges the health of the whole service now.
 pub(super) fn judge(effects: &mut Effects, view: &View, counted: &Counted<Queues>) {
     let trouble = counted.trouble.as_deref();
     let concerns = concerns(&effects.broker, effects.record.outbox.as_deref());
@@ -42,7 +42,7 @@ pub(super) fn judge(effects: &mut Effects, view: &View, counted: &Counted<Queues
     effects.record.watch.looked();
 }
 
-/// Logs and publishes a verdict that is another one than before, or has other reasons.
+/// Logs and publishes a verdict if it or its reasons have changed.
 fn note_verdict(effects: &mut Effects, verdict: &(Health, Vec<String>)) {
     let before = effects.record.watch.verdict();
     if let Some(line) = effects.record.watch.judged(clock::now(), verdict) {

@@ -1,29 +1,30 @@
-//! What the keeper's signals mean.
+//! Turns the signals that the keeper passes on into events.
 
 use crate::model::{Change, Scale, Stop};
 use crate::supervisor::Event;
 use crate::wire::keeper::Ask;
 
-/// The stages so far. TERM once or many times is a drain; a second INT, or a second QUIT, goes a stage further.
+/// Which stop signals have come so far. TERM, once or many times, is a drain; a second INT, or a second QUIT, goes a
+/// stage further.
 #[derive(Debug, Default)]
 pub struct Asks {
     interrupts: u32,
     quits: u32,
 }
 
-/// What is to be done about a signal.
+/// What to do about a signal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// The supervisor is told; and which signal says so.
+    /// Pass the event to the supervisor; the text names the signal.
     Tell(Event, &'static str),
-    /// The settings are read again.
+    /// Read the settings again.
     Reload,
-    /// The log files are opened again.
+    /// Open the log files again.
     Reopen,
 }
 
 impl Asks {
-    /// One more signal.
+    /// Handles one more signal.
     pub fn hear(&mut self, ask: Ask) -> Wish {
         let (event, by) = match ask {
             Ask::Terminate => (Event::Stop(Stop::Drain), "SIGTERM"),

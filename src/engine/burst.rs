@@ -1,4 +1,4 @@
-//! Whether a burst is done: what is left in the queues that could be done here.
+//! Whether a burst is done: looks for jobs in the queues that could run here.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::broker::{Broker, Error};
 use crate::model::{Class, Filter, JobState, QueueCounts, QueueName};
 use crate::supervisor::Event;
 
-/// Answers only when nothing is left to do there.
+/// Sends `Idle` only when no job is left in the queues that could run here.
 pub(super) async fn ask_idle(
     broker: Arc<Broker>,
     events: Sender<Event>,
@@ -21,13 +21,13 @@ pub(super) async fn ask_idle(
     }
 }
 
-/// What nobody here can do.
+/// Jobs that cannot run here.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Left {
-    /// Of classes that no worker knows; the first of these.
+    /// Number of jobs whose class no worker knows; `class` is the first of those classes.
     unknown: u64,
     class: Option<Class>,
-    /// Wait for others that are not complete.
+    /// Number of jobs that wait for others that are not complete.
     depends: u64,
 }
 
@@ -42,12 +42,12 @@ impl Left {
     }
 }
 
-/// None while something can be done.
+/// The jobs that are left; None while one of them could run here.
 async fn left(broker: &Broker, queues: &[QueueName], unknown: &[Class]) -> Result<Option<Left>, Error> {
     let counts = broker.counts().await?;
     let of = |state: JobState| -> u64 {
         let counted = queues.iter().filter_map(|queue| counts.get(queue));
-        // What waits in a paused queue waits for a person.
+        // Jobs in a paused queue wait for a person.
         let open = counted.filter(|counts| is_open(counts));
         open.filter_map(|counts| counts.jobs.get(&state)).sum()
     };
@@ -70,7 +70,7 @@ fn is_open(counts: &QueueCounts) -> bool {
     counts.paused.is_none() || counts.jobs.contains_key(&JobState::Running)
 }
 
-/// Whether all delayed jobs of a queue were given back because no worker knew them.
+/// Whether all delayed jobs of a queue were released because no worker knew them.
 async fn only_unknown(
     broker: &Broker,
     queue: &QueueName,

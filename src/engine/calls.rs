@@ -1,4 +1,4 @@
-//! Calls to the broker, each a task of its own that ends in an event or an answer.
+//! Calls to the broker: each is a task of its own and ends in an event or an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::clock;
 use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Revocation, Settlement};
 use crate::supervisor::Event;
 
-/// What went wrong with calls of this process, until it goes well again.
+/// The failures of this process's calls, each kept until a call succeeds.
 pub(super) type Wrong = Arc<Complaints>;
 
-/// Fetches jobs, and asks again at once while the broker gives all that was asked for.
+/// Fetches jobs, in batches as large as the broker takes, until one is not full.
 pub(super) async fn fetch(
     broker: Arc<Broker>,
     events: Sender<Event>,
@@ -42,7 +42,7 @@ pub(super) async fn fetch(
             }
         }
     }
-    // What came before a failure is run, and the rest asked for again.
+    // Jobs that came before a failure run; `Woken` makes the pool fetch the rest again.
     let answers = match (has_failed, fetched.is_empty()) {
         (true, true) => vec![Event::FetchFailed(pool)],
         (true, false) => vec![Event::Fetched(pool, fetched), Event::Woken],
@@ -53,7 +53,7 @@ pub(super) async fn fetch(
     }
 }
 
-/// Extends leases by that much, as many in a call as the broker takes.
+/// Extends leases by this time, in batches as large as the broker takes.
 pub(super) async fn renew(
     broker: Arc<Broker>,
     events: Sender<Event>,
@@ -81,7 +81,7 @@ pub(super) async fn renew(
     }
 }
 
-/// The settling of jobs, as it is complained of.
+/// What failed, for complaints about settling.
 pub(super) const SETTLING: &str = "failed to settle";
 
 pub(super) async fn settle(
@@ -102,7 +102,7 @@ pub(super) async fn settle(
             None => wrong.well(SETTLING, clock::now()),
             Some(error) => wrong.wrong(SETTLING, error, clock::now()),
         }
-        // What got no answer is told again.
+        // A settlement without an answer failed, and is sent again.
         let unanswered = || Settling::Failed(Error::Failed("no answer".into()));
         let answers = answers.into_iter().chain(std::iter::repeat_with(unanswered));
         for ((job, fence), answer) in asked.into_iter().zip(answers) {
@@ -119,7 +119,7 @@ fn settled(job: JobId, fence: Fence, answer: &Settling) -> Event {
     }
 }
 
-/// As many at a time as the broker takes.
+/// Splits a list into batches as large as the broker takes.
 fn batches<T>(broker: &Broker, all: Vec<T>) -> impl Iterator<Item = Vec<T>> + use<T> {
     let (most, mut rest) = (broker.card().batch.max(1), all.into_iter());
     std::iter::from_fn(move || {

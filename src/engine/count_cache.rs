@@ -1,5 +1,5 @@
-//! Counting the jobs of a broker that may be slow or hang: the answer is what is known, with its age,
-//! and waits next to nothing for more.
+//! A cache for counts of jobs, as a broker may be slow or hang. It answers with the last count and its age, and waits
+//! only briefly for a newer one.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,25 +8,25 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-/// How long somebody waits who only takes a glance and can be shown an older count.
+/// How long a reader waits that can be shown an older count.
 pub(super) const GLANCE: Duration = Duration::from_millis(30);
 
-/// A broker that has been silent for so long hangs. Nobody waits longer.
+/// A broker that has been silent for this time hangs. No reader waits longer.
 pub(super) const HANGS: Duration = Duration::from_millis(500);
 
-/// What is known.
+/// A count, perhaps an older one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counted<T> {
-    /// As they were counted last.
+    /// The latest counts.
     pub counts: T,
-    /// How long ago that was, if not just now.
+    /// Age of the counts; None if they were taken for this question.
     pub age: Option<Duration>,
     /// What is wrong with the broker. To be a little slow is no trouble.
     pub trouble: Option<String>,
 }
 
 impl<T: Default> Counted<T> {
-    /// Without what is older.
+    /// Drops counts that are older than the question.
     pub(super) fn of_now(self) -> Self {
         match self.age {
             Some(_) => Counted { trouble: self.trouble, ..Counted::default() },
@@ -35,7 +35,7 @@ impl<T: Default> Counted<T> {
     }
 }
 
-/// Keeps the latest count, and knows since when the broker owes another.
+/// Keeps the latest count, and since when the broker has not answered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CountCache<T>(Arc<Mutex<Kept<T>>>);
 
@@ -43,12 +43,13 @@ pub(super) struct CountCache<T>(Arc<Mutex<Kept<T>>>);
 struct Kept<T> {
     latest: Option<(Instant, T)>,
     error: Option<String>,
-    /// When the oldest question without an answer was asked.
+    /// When the oldest unanswered question was asked.
     unanswered: Option<Instant>,
 }
 
 impl<T: Clone + Default + Send + 'static> CountCache<T> {
-    /// Counts. While the broker is known to hang nobody waits, and it is asked no further question.
+    /// Gives the counts. While the broker is known to hang, it returns the last ones at once and asks no further
+    /// question.
     pub(super) async fn ask<E: ToString>(
         &self,
         patience: Duration,
@@ -62,8 +63,8 @@ impl<T: Clone + Default + Send + 'static> CountCache<T> {
         self.kept().counted(asked)
     }
 
-    /// Tells when it is answered. The question is not given up with whoever asked: its answer is the sign that the
-    /// broker is back.
+    /// Sends the question; the channel reports the answer. The question goes on when the reader gives up, as its answer
+    /// shows that the broker is back.
     fn send<E: ToString>(
         &self,
         question: impl Future<Output = Result<T, E>> + Send + 'static,
@@ -93,18 +94,19 @@ impl<T: Clone + Default> Kept<T> {
         }
     }
 
-    /// How long to wait for an answer; None = the broker hangs. Before the first count there is nothing else to show.
+    /// How long to wait for an answer; None = the broker hangs. Before the first count there is no older one to show,
+    /// so it waits longer.
     fn patience(&self, wanted: Duration) -> Option<Duration> {
         let patience = if self.latest.is_some() { wanted } else { HANGS };
         self.silence().is_none().then_some(patience)
     }
 
-    /// For how long it has hung.
+    /// For how long the broker has hung; None if it does not.
     fn silence(&self) -> Option<Duration> {
         self.unanswered.map(|since| since.elapsed()).filter(|silence| *silence >= HANGS)
     }
 
-    /// What there is to tell somebody who asked at that moment.
+    /// The answer for a reader who asked at that moment.
     fn counted(&self, asked: Instant) -> Counted<T> {
         let silent = |silence: Duration| format!("no answer for {} ms", silence.as_millis());
         let trouble = self.error.clone().or_else(|| self.silence().map(silent));

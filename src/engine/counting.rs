@@ -1,4 +1,4 @@
-//! What is counted on its way to the supervisor and back.
+//! Counts the commands and events of the supervisor for metrics.
 
 use std::collections::HashMap;
 
@@ -6,24 +6,24 @@ use crate::clock;
 use crate::model::{Counters, ExitStatus, Fence, Instant, Job, JobId, PoolCounters, PoolSettings, WorkerId};
 use crate::supervisor::{Command, Event};
 
-/// The counters, and what the number of a pool means at the moment: after a reload it may be another pool's.
+/// The counters, and which pool has which number at the moment: after a reload a number may mean another pool.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
     pub(super) counters: Counters,
     pools: Vec<Numbered>,
-    /// Attempts under way: when they began, where, and their class.
+    /// Attempts in progress: start, worker and class.
     running: HashMap<(JobId, Fence), (Instant, WorkerId, String)>,
 }
 
-/// Classes that are counted apart: anybody who puts a job may name one.
+/// Most classes that are counted apart: anybody who puts a job may name a new one.
 const CLASSES: usize = 100;
-/// What the others are called.
+/// Name under which all other classes are counted.
 const OTHER: &str = "other";
 
 #[derive(Debug, Default)]
 struct Numbered {
     name: String,
-    /// When the fetch under way began: there is one at most.
+    /// When the fetch in progress began: a pool has at most one.
     asked: Option<Instant>,
 }
 
@@ -44,7 +44,7 @@ impl Counting {
         self.counters.pools.entry(name.to_owned()).or_default();
     }
 
-    /// A command goes out.
+    /// Counts a command.
     pub(super) fn order(&mut self, command: &Command) {
         match command {
             Command::Fetch { pool, .. } => {
@@ -74,7 +74,7 @@ impl Counting {
         }
     }
 
-    /// A fact comes in.
+    /// Counts an event.
     pub(super) fn hear(&mut self, event: &Event) {
         let counters = &mut self.counters;
         match event {
@@ -128,7 +128,7 @@ impl Counting {
         self.running.insert((job.id.clone(), fence), (now, worker, job.class.to_string()));
     }
 
-    /// It is over.
+    /// An attempt is over.
     fn ended(&mut self, job: &JobId, fence: Fence, now: Instant) {
         let Some((began, _, class)) = self.running.remove(&(job.clone(), fence)) else { return };
         let classes = &mut self.counters.classes;

@@ -1,5 +1,5 @@
-//! The decision log: what the supervisor ordered of late, and the facts that made it do so. In memory, and bounded. What
-//! is written down with every job is kept apart, so that it does not push out what happens seldom.
+//! The decision log: the latest orders of the supervisor, and the events that led to them. It is bounded and in memory.
+//! Entries that come with every job are kept apart, so that they do not push out rare ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::supervisor::{Command, Event};
 
-/// Entries of what happens with every job, and of the rest.
+/// Number of entries kept: of those that come with every job, and of the others.
 const OFTEN: usize = 3072;
 const SELDOM: usize = 1024;
 
@@ -25,7 +25,7 @@ pub(super) struct Decisions {
     seldom: VecDeque<Entry>,
 }
 
-/// An entry as it is kept; words are made of it when somebody asks.
+/// An entry as it is kept; it becomes text when somebody asks.
 struct Entry {
     at: Instant,
     worker: Option<WorkerName>,
@@ -56,7 +56,7 @@ enum What {
     Stop(Stop),
 }
 
-/// A verdict without what is long.
+/// A logged decision, without the long parts of a verdict.
 enum LoggedDecision {
     Complete,
     Retry(Duration),
@@ -66,19 +66,19 @@ enum LoggedDecision {
     Canceled,
 }
 
-/// What decisions are to be about.
+/// The subject of a question for decisions.
 pub(super) enum About<'a> {
     Job(&'a JobId),
     Slot(&'a SlotName),
-    /// All pools of a name: one that leaves and its heir.
+    /// All pools of a name: an outdated one and its heir.
     Pool(&'a str),
 }
 
-/// The name of the pool that has a number now.
+/// Gives the current name of a pool by its number.
 type PoolName<'a> = &'a dyn Fn(u16) -> Arc<str>;
 
 impl Decisions {
-    /// An order of the supervisor.
+    /// Records an order of the supervisor.
     pub(super) fn order(&mut self, now: Instant, command: &Command, pool: PoolName<'_>) {
         let name = |worker: &WorkerId| Some(WorkerName::new(pool(worker.slot.pool), *worker));
         let (worker, job, what) = match command {
@@ -109,7 +109,7 @@ impl Decisions {
         self.keep(Entry { at: now, worker, job: job.cloned(), what });
     }
 
-    /// A fact on its way to the supervisor.
+    /// Records an event for the supervisor.
     pub(super) fn fact(&mut self, now: Instant, event: &Event, pool: PoolName<'_>) {
         let name = |worker: &WorkerId| Some(WorkerName::new(pool(worker.slot.pool), *worker));
         if self.is_repeated(event) {
@@ -147,7 +147,7 @@ impl Decisions {
         self.keep(Entry { at: now, worker, job: job.cloned(), what });
     }
 
-    /// Whether it says again that a right is lost: each renewal of a job that is being canceled does.
+    /// Whether this revocation of a lease is recorded already: each renewal of a job that is being canceled repeats it.
     pub(super) fn is_repeated(&self, event: &Event) -> bool {
         let Event::Revoked { job, why, .. } = event else { return false };
         let of_job = self.seldom.iter().rev().filter(|entry| entry.job.as_ref() == Some(job));
@@ -166,7 +166,7 @@ impl Decisions {
         ring.push_back(entry);
     }
 
-    /// The latest decisions about something, oldest first.
+    /// The latest decisions about a subject, oldest first.
     pub(super) fn about(&self, about: &About<'_>, now: Instant) -> Vec<Decision> {
         let all = self.often.iter().chain(&self.seldom);
         let mut found: Vec<_> = all.filter(|entry| entry.is_about(about)).collect();
@@ -186,7 +186,7 @@ impl Entry {
         }
     }
 
-    /// None = it is about all pools.
+    /// The pool of this decision; None = all pools.
     fn pool(&self) -> Option<&str> {
         match (&self.what, &self.worker) {
             (What::Waiting(pool, _) | What::FetchFailed(pool), _) => Some(pool),
@@ -234,7 +234,7 @@ impl Entry {
 }
 
 impl What {
-    /// Whether it comes with jobs that go well.
+    /// Whether such an entry comes with every job that goes well.
     fn is_common(&self) -> bool {
         match self {
             What::Spawn | What::Ready | What::Assign(_) | What::Exited(ExitStatus::Code(0)) => true,

@@ -1,4 +1,4 @@
-//! Carrying out commands: each is started here and answered by an event later. Nothing is decided, nothing awaited.
+//! Carries out commands: each is started here, and an event answers it later. Nothing here decides or awaits.
 
 use std::collections::HashMap;
 use std::io;
@@ -37,65 +37,65 @@ use crate::process::{Children, Found, JobEnd, KeeperMessage, Link, Plan, WorkerE
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
-/// The supervisor's outside world.
+/// Everything outside the supervisor's decisions.
 pub struct Effects {
-    /// To and from the keeper.
+    /// The link to and from the keeper.
     pub link: Link,
     /// The living children.
     pub children: Children,
-    /// The writer of what children print.
+    /// The writer of the children's output.
     pub outputs: Outputs,
     /// The supervisor's own log.
     pub log: OwnLog,
-    /// What the keeper said first.
+    /// The first report of the keeper.
     pub hello: Hello,
     pub(super) broker: Arc<Broker>,
     pub(super) wrong: calls::Wrong,
     pub(super) events: Sender<Event>,
-    /// Where answers to what workers asked for come in.
+    /// Receives the answers to calls of workers.
     pub(super) answers: Sender<Answer>,
     pub(super) instance: Instance,
     pub(super) lease: Duration,
-    /// What the broker is to be told of jobs.
+    /// Reports on jobs that wait to be sent to the broker.
     pub(super) reports: Reports,
-    /// The last words of lives that never took a job, by place.
+    /// Last output of lives that never took a job, by slot.
     pub(super) stillborn: HashMap<SlotId, String>,
-    /// What was decided of late.
+    /// The latest decisions.
     pub(super) decisions: Decisions,
-    /// What workers did before they were ended for a limit.
+    /// Snapshots of workers that ended for a limit.
     pub(super) snapshots: Snapshots,
-    /// What passed by.
+    /// Counters for metrics.
     pub(super) counting: Counting,
-    /// Facts that are known at once.
+    /// Events known at once, without waiting for an answer.
     pub(super) known: Vec<Event>,
-    /// How the workers of pools are made, of all settings so far.
+    /// How to make the workers of each pool, under all settings so far.
     pub(super) wardrobe: SpawnSpecs,
-    /// The path of the API's socket, and where the directories of slots are.
+    /// The path of the API's socket, and the parent of the directories of slots.
     pub(super) socket: PathBuf,
     pub(super) sandboxes: PathBuf,
     pub(super) reloader: Reloader,
-    /// What is wrong with the settings that were read last.
+    /// The error in the settings that were read last.
     pub(super) settings_trouble: Option<String>,
     pub(super) keep_changes: KeepChanges,
-    /// Who wants to know when no job is here.
+    /// Callers that wait until no job is here.
     pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
     pub(super) systemd: Systemd,
     pub(super) record: Record,
     pub(super) stop_deadline: Duration,
-    /// What is told to all who share the broker.
+    /// Publishes this supervisor's presence to all that share the broker.
     pub(super) signs: PresencePublisher,
-    /// Where those listen who want to know.
+    /// Passes events to subscribers.
     pub(super) newsroom: EventBus,
     pub(super) last: UnconfirmedVerdicts,
     pub(super) mutes: Mutes,
-    /// When pools get another size by the time of day.
+    /// Resizes pools by the time of day.
     pub(super) size_clock: SizeClock,
-    /// The jobs of lives of an earlier supervisor of which something still lives.
+    /// The jobs of lives of an earlier supervisor of which a process still lives.
     pub(super) inherited: HashMap<WorkerId, Vec<(Arc<Job>, Fence)>>,
 }
 
 impl Effects {
-    /// Starts one effect.
+    /// Starts carrying out one command.
     pub fn perform(&mut self, command: Command) {
         let now = clock::now();
         self.decisions.order(now, &command, &|pool| self.children.pool(pool));
@@ -103,7 +103,7 @@ impl Effects {
         self.counting.order(&command);
         publish::order(&self.newsroom, &command, &self.children);
         match command {
-            // The worker at place 0 forks the others.
+            // The slot at index 0 has the template, which forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
@@ -147,7 +147,7 @@ impl Effects {
         }
     }
 
-    /// The end of a turn: what was collected goes out.
+    /// Sends what this turn has collected.
     pub fn flush(&mut self) -> io::Result<()> {
         let now = clock::now();
         self.record.look(now);
@@ -155,19 +155,19 @@ impl Effects {
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
         }
-        // The keeper first: a program has its bounds when it begins, or a moment later.
+        // The keeper goes first: so a program gets its bounds as it begins, or a moment later.
         self.link.flush()?;
         self.children.flush();
         Ok(())
     }
 
-    /// When something is to be done here that nothing else tells.
+    /// When something must be done here that no event announces.
     pub fn due(&self) -> Option<Instant> {
         let own = [self.reports.due(), self.children.due(), self.record.due(), self.snapshots.due()];
         own.into_iter().chain([self.signs.due(), self.size_clock.due()]).flatten().min()
     }
 
-    /// Facts that came of carrying out commands.
+    /// Takes the events that came of carrying out commands.
     pub fn take_known(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.known)
     }
@@ -177,7 +177,7 @@ impl Effects {
         self.last.said && self.link.is_flushed()
     }
 
-    /// Looks at a fact on its way to the supervisor, for what is kept here.
+    /// Updates the records kept here by an event for the supervisor.
     pub fn note(&mut self, event: &Event) {
         let now = clock::now();
         let line = self.record.line_of_fact(now, event, &self.children);
@@ -197,7 +197,7 @@ impl Effects {
         }
     }
 
-    /// Turns a report of the keeper into facts.
+    /// Turns a report of the keeper into events.
     pub fn heard(&mut self, (report, descriptors): KeeperMessage, asks: &mut Asks) -> io::Result<Vec<Event>> {
         Ok(match report {
             Report::Hello(_) | Report::Ping => Vec::new(),
@@ -244,14 +244,14 @@ impl Effects {
         })
     }
 
-    /// A look at a worker has come back: what was to follow it goes out.
+    /// The snapshot of a worker has come back: sends the orders that waited for it.
     pub(super) fn seen(&mut self, seen: Seen) {
         let lives = self.children.pid(seen.0).is_some();
         let orders = self.snapshots.take_in(seen, lives);
         orders.iter().for_each(|order| self.link.order(order));
     }
 
-    /// Turns what workers say into facts.
+    /// Turns messages of workers into events.
     pub fn said(&mut self, words: Vec<WorkerEvent>) -> Vec<Event> {
         words.into_iter().filter_map(|word| self.meant(word)).collect()
     }
@@ -362,21 +362,21 @@ impl Effects {
         outcome
     }
 
-    /// The end of a job is settled or lost: when that was the last of its life, the keeper need not remember it for a next
-    /// supervisor.
+    /// The end of a job is settled or lost. If it was the last job of its life, the keeper need not remember the life
+    /// for a next supervisor.
     fn bury(&mut self, job: &crate::model::JobId) {
         if let Some(worker) = self.reports.bury(job) {
             self.link.order_later(Order::Forget(worker));
         }
     }
 
-    /// The first worker is there: the service is up.
+    /// The first worker is ready: the service is up.
     fn announce(&mut self) {
         let words = self.systemd.ready();
         self.notify(words);
     }
 
-    /// Has the keeper tell systemd, if there is anything to tell.
+    /// Has the keeper notify systemd, if there is something to say.
     pub(super) fn notify(&mut self, words: Option<String>) {
         if let Some(words) = words {
             self.link.order(&Order::Notify(words));
@@ -384,7 +384,7 @@ impl Effects {
     }
 }
 
-/// What the gauge finds, as the supervisor is told it.
+/// Turns a finding of the gauge into an event.
 pub(super) fn fact(found: Found) -> Event {
     match found {
         Found::Exceeded { worker, job, fence, excess } => Event::Exceeded { worker, job, fence, excess },

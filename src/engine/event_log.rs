@@ -1,5 +1,5 @@
-//! What of the commands, the facts and the orders of people stands in the supervisor's own log: a sentence, and fields beside
-//! it. Nothing is formatted that the log's level leaves out.
+//! The lines of the supervisor's own log about commands, events and orders of people: a sentence, and fields beside it.
+//! Text that the log's level leaves out is not formatted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::model::{
 use crate::process::Children;
 use crate::supervisor::{Command, Event};
 
-/// What becomes lines.
+/// Makes log lines of commands and events.
 pub(super) struct EventLog {
-    /// The most that the log takes.
+    /// The most verbose level that the log takes.
     level: Level,
-    /// What is said of the end of a job once the broker has it.
+    /// Lines about ends of jobs, logged once the broker has confirmed them.
     ends: BTreeMap<(JobId, Fence), (Kind, Line)>,
     flood: Flood,
 }
@@ -28,12 +28,12 @@ impl EventLog {
         EventLog { level, ends: BTreeMap::new(), flood: Flood::default() }
     }
 
-    /// When lines that were left out are to be told in one.
+    /// When to log the summary of lines that were left out.
     pub(super) fn due(&self) -> Option<Instant> {
         self.flood.due()
     }
 
-    /// That one, if it is time.
+    /// The summaries that are due.
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<Line> {
         self.flood.overdue(now)
     }
@@ -42,12 +42,12 @@ impl EventLog {
         level <= self.level
     }
 
-    /// The order of a person.
+    /// The line of a person's order.
     pub(super) fn person(&mut self, now: Instant, kind: Kind, line: Line) -> Option<Line> {
         self.flood.pass(now, kind, line)
     }
 
-    /// An order of the supervisor.
+    /// The line of an order by the supervisor.
     pub(super) fn order(&mut self, now: Instant, command: &Command, children: &Children) -> Option<Line> {
         if let Command::Settle(settlement) = command {
             self.settles(settlement);
@@ -110,14 +110,14 @@ impl EventLog {
         }
     }
 
-    /// A fact on its way to the supervisor.
+    /// The line of an event for the supervisor.
     pub(super) fn fact(&mut self, now: Instant, event: &Event, children: &Children) -> Option<Line> {
         let worker = |id: &WorkerId| children.name(*id);
         let debug = |message: String| Line::new(Level::DEBUG, message);
         match event {
             Event::Settled { job, fence, became } if !self.ends.is_empty() => {
                 let (kind, line) = self.ends.remove(&(job.clone(), *fence))?;
-                // None: somebody else has the job, and what was proposed was not taken.
+                // None: another supervisor has the job, and the verdict was refused.
                 became.as_ref()?;
                 match line.level {
                     Level::WARN => self.flood.pass(now, kind, line),
@@ -170,7 +170,7 @@ impl EventLog {
         }
     }
 
-    /// Keeps what is to be said of a job's end, until the broker has it: a verdict may be told several times.
+    /// Keeps the line about a job's end until the broker has confirmed it: a verdict may be sent several times.
     fn settles(&mut self, settlement: &Settlement) {
         if self.shows(level(settlement)) {
             self.ends.insert((settlement.job.clone(), settlement.fence), verdict(settlement));
@@ -178,7 +178,7 @@ impl EventLog {
     }
 }
 
-/// How loud a verdict is told.
+/// The log level of a verdict.
 fn level(settlement: &Settlement) -> Level {
     match settlement.verdict {
         Verdict::Fail { .. } | Verdict::Hold { .. } => Level::WARN,
@@ -189,7 +189,7 @@ fn level(settlement: &Settlement) -> Level {
     }
 }
 
-/// What is said of a verdict.
+/// The line of a verdict.
 fn verdict(settlement: &Settlement) -> (Kind, Line) {
     let Settlement { job, verdict, crashed, forensics, .. } = settlement;
     let (kind, message) = match verdict {
@@ -220,7 +220,7 @@ fn verdict(settlement: &Settlement) -> (Kind, Line) {
     (kind, worker.into_iter().fold(line, Line::worker))
 }
 
-/// What is said of the death of a worker. One that died under its only job is told with the job.
+/// The line of a worker's death. If the worker had one job, the line of that job says it.
 fn death(why: &str, booted: bool, next: Option<Duration>, jobs: usize) -> Option<Line> {
     let when = if booted { "" } else { " before it was ready" };
     let next = match next {
@@ -249,7 +249,7 @@ fn quoted(failure: &Failure) -> String {
     }
 }
 
-/// A job comes that was running when a supervisor died.
+/// The line of a fetched job that was running when a supervisor died.
 fn of_suspect(job: &Job) -> Line {
     let (times, minutes) = (job.interrupted, Job::ALONE_FOR.as_secs() / 60);
     let message = format!(

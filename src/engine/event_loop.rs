@@ -1,4 +1,4 @@
-//! The loop: orders out, one input in. Every decision is the supervisor's, every effect is `Effects`'s.
+//! The loop: commands out, one input in. Every decision is the supervisor's, every effect is that of `Effects`.
 
 use std::io;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use crate::wire::keeper::Order;
 /// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to stop, and nothing is left.
+    /// It was ordered to stop, and nothing is left.
     Stopped,
-    /// The keeper is gone: whatever it held must be swept.
+    /// The keeper is gone: the processes that it held must be swept.
     KeeperGone,
 }
 
-/// Runs until there is nothing left to do.
+/// Runs until the supervisor is done or the keeper is gone.
 pub(super) async fn run(
     mut supervisor: Supervisor,
     mut effects: Effects,
@@ -75,7 +75,7 @@ pub(super) async fn run(
             Input::Timeout => {}
             Input::KeeperGone => return Ok(Ended::KeeperGone),
         }
-        // Facts of one moment are told together.
+        // The supervisor handles all events of one moment together.
         facts.extend(std::iter::from_fn(|| inbox.try_next()));
         facts.extend(effects.size_clock.take(clock::now(), Millis(clock::wall_millis())));
         tell(&mut supervisor, &mut effects, facts);
@@ -86,7 +86,7 @@ pub(super) async fn run(
     }
 }
 
-/// Answers a request; one that changes something when that is done and kept.
+/// Answers a request. A request that changes something is answered once the change is made and kept.
 fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) {
     match request {
         Request::View(answer) => drop(answer.send(view(supervisor, effects))),
@@ -109,14 +109,14 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::Counted(counted) => {
             let view = view(supervisor, effects);
             judge(effects, &view, &counted);
-            // Not by `tell`: counting is nothing that happened, and calls for no other count.
+            // `tell` is not used: a count is not a change, and must not cause another count.
             let waiting = super::waiting::waiting(&counted.counts, Millis(clock::wall_millis()));
             supervisor.handle(clock::now(), Event::Counted(waiting));
         }
     }
 }
 
-/// Carries out the order of a person.
+/// Carries out a person's order.
 fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by: &str) {
     let pools = supervisor.status(clock::now());
     note_order(effects, &event, by, &pools);
@@ -163,7 +163,7 @@ fn reload(
     steps
 }
 
-/// Why nothing can be asked of that pool.
+/// Why that pool cannot be changed; None if it can.
 fn refusal(pool: Option<&str>, supervisor: &Supervisor) -> Option<Problem> {
     if supervisor.stopping().is_some() {
         return Some(Problem::unavailable("the supervisor is stopping"));
@@ -173,7 +173,7 @@ fn refusal(pool: Option<&str>, supervisor: &Supervisor) -> Option<Problem> {
     Some(Problem::not_found(format!("no pool is called '{pool}'; there are: {}", names.join(", "))))
 }
 
-/// Carries out every command, also those that follow from facts that are known at once.
+/// Carries out every command, also those that follow from events known at once.
 fn carry_out(supervisor: &mut Supervisor, effects: &mut Effects) {
     loop {
         while let Some(command) = supervisor.next_command() {
@@ -187,7 +187,7 @@ fn carry_out(supervisor: &mut Supervisor, effects: &mut Effects) {
     }
 }
 
-/// Reads what children print and say.
+/// Reads the output and the messages of children.
 fn listen(effects: &mut Effects) -> io::Result<Vec<Event>> {
     let words = effects.children.turn(clock::now())?;
     Ok(effects.said(words))
@@ -211,7 +211,7 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     }
 }
 
-/// Answers those who wait until no job is here, if none is.
+/// If no job is here, answers those who wait for that.
 fn notify_idle_waiters(supervisor: &Supervisor, effects: &mut Effects) {
     let waiting = &mut effects.waiting_for_rest;
     waiting.retain(|waiting| !waiting.is_closed());
@@ -220,14 +220,15 @@ fn notify_idle_waiters(supervisor: &Supervisor, effects: &mut Effects) {
     }
 }
 
-/// Tells all who share the broker what there is here, if that is due.
+/// Publishes this supervisor's presence, if that is due.
 fn sign(supervisor: &Supervisor, effects: &mut Effects) {
     if let Some(sign) = effects.signs.take(clock::now(), &effects.instance, supervisor) {
         effects.broker.sign(sign);
     }
 }
 
-/// Who looks is not to take us for dead. A broker that does not answer holds up no end.
+/// Deregisters, so that others do not report this supervisor as lost. A broker that does not answer delays the end by a
+/// second at most.
 async fn leave(effects: &Effects) {
     const PATIENCE: Duration = Duration::from_secs(1);
     if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, effects.broker.leave()).await {
@@ -252,7 +253,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
     }
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = crate::model::WorkerId { slot: slot.place, generation: slot.generation };
-        // Only who; the rest is looked up by whoever asked.
+        // Only the pid; the API looks up the rest when somebody asks.
         slot.process = effects.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
         slot.warning = effects.children.warning(worker).map(Into::into);
         slot.trace = effects.stillborn.get(&slot.place).cloned();

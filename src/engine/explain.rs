@@ -1,4 +1,4 @@
-//! The loop's part of an explanation: what it sees of the pools, the slot, and the decisions about them.
+//! The loop's part of an answer to `why`: the pools, the slot, and the decisions about them.
 
 use super::decisions::About;
 use super::effects::Effects;
@@ -8,7 +8,7 @@ use crate::clock;
 use crate::model::{Fit, PoolStatus, SlotId, SlotName, Why};
 use crate::supervisor::Supervisor;
 
-/// The facts, without those that the broker has.
+/// The facts known to the loop, without those of the broker.
 pub(super) fn explain(
     supervisor: &Supervisor,
     effects: &Effects,
@@ -39,7 +39,7 @@ pub(super) fn explain(
             let (slot, place) = slot(&pools, text)?;
             why.decisions = decisions(About::Slot(&slot));
             why.snapshot = effects.snapshots.latest(place).cloned();
-            // One that leaves has a slot of the same name, until its heir has taken over.
+            // An outdated pool has a slot of the same name until its heir has taken over.
             pools.retain(|(pool, _)| *pool.name == *slot.pool);
             why.slot = Some(slot);
         }
@@ -57,8 +57,8 @@ pub(super) fn explain(
     Ok(why)
 }
 
-/// The slot that `mail.3` or, with a generation, `mail.3#7` names, and its place: the heir's while another pool leaves. A
-/// template's number is 0.
+/// The slot that a text names, such as `mail.3` or, with a generation, `mail.3#7`, and its place: in the heir while
+/// another pool leaves. Index 0 is the template's.
 fn slot(pools: &[(PoolStatus, Fit)], text: &str) -> Result<(SlotName, SlotId), Problem> {
     let name = text.split_once('#').map_or(text, |(slot, _)| slot);
     let slots = || {

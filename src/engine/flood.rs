@@ -1,4 +1,5 @@
-//! Lines that may come by the thousand: the first of a minute are written, the others are counted and told in one.
+//! Limits lines that may come by the thousand: the first ones of a minute are logged, the others are counted and logged
+//! as one summary.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,13 +9,13 @@ use tracing::Level;
 use super::line::Line;
 use crate::model::Instant;
 
-/// Lines of a kind, about one pool or queue, in one period.
+/// Most lines of one kind about one pool or queue in one period.
 const MOST: u64 = 10;
-/// Pools and queues that a kind tells apart in one period: the lines about all others are counted together.
+/// Most pools and queues that a kind tells apart in one period; lines about all others are counted together.
 const APART: usize = 64;
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// What is counted together.
+/// Kinds of lines; those of one kind are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Failed,
@@ -23,11 +24,11 @@ pub(super) enum Kind {
     Death,
     Lost,
     Suspects,
-    /// Orders of people about settings and pools.
+    /// Orders of people that change settings and pools.
     Orders,
-    /// The orders to stop.
+    /// Orders of people to stop.
     Stops,
-    /// What people ask about jobs and queues.
+    /// Requests of people about jobs and queues.
     Asked,
 }
 
@@ -64,7 +65,7 @@ struct Counted {
     count: u64,
 }
 
-/// The pool or queue that a line is about, if it is about one: a flood of one pool's lines hides nothing of another's.
+/// The pool or queue of a line, if it has one: a flood of lines about one pool does not hide those about another.
 type Whose = Option<String>;
 
 /// The counts of the current period, by kind and by pool or queue.
@@ -72,7 +73,7 @@ type Whose = Option<String>;
 pub(super) struct Flood(BTreeMap<(Kind, Whose), Counted>);
 
 impl Flood {
-    /// The line itself, unless there were too many of its kind.
+    /// Gives the line back, unless there were too many of its kind.
     pub(super) fn pass(&mut self, now: Instant, kind: Kind, line: Line) -> Option<Line> {
         let over = |counted: &mut Counted| counted.count <= MOST && counted.since + PERIOD <= now;
         self.0.retain(|_, counted| !over(counted));
@@ -88,13 +89,13 @@ impl Flood {
         whose.filter(|whose| others < APART || self.0.contains_key(&(kind, Some(whose.clone()))))
     }
 
-    /// When what was left out is told; None while nothing was.
+    /// When the next summary is due; None while no line was left out.
     pub(super) fn due(&self) -> Option<Instant> {
         let left_out = self.0.values().filter(|counted| counted.count > MOST);
         left_out.map(|counted| counted.since + PERIOD).min()
     }
 
-    /// What was left out in periods that are over.
+    /// Summaries of the periods that are over.
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<Line> {
         let over = |counted: &Counted| counted.count > MOST && counted.since + PERIOD <= now;
         let mut lines = Vec::new();

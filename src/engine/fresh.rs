@@ -1,4 +1,4 @@
-//! Settings that were read again, and how the workers of all settings so far are made.
+//! Settings that were read again, and how to make the workers of all settings so far.
 
 use std::sync::Arc;
 
@@ -9,29 +9,30 @@ use crate::model::{Change, PoolStatus, Settings, SpawnSpec};
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 
-/// Has changes outlive the supervisor that they were asked of: all that last, each time, and who paused what.
+/// Stores the changes that last, all of them each time, and who paused which pool, so that they outlive this
+/// supervisor.
 pub type KeepChanges = Box<dyn Fn(&[(String, Change)], &Pauses) + Send>;
 
-/// What was read.
+/// Settings as they were read.
 pub struct Fresh {
-    /// The file it was read from; without one all is from flags and variables, which stay as they were.
+    /// The file from which they were read. None: all settings come from flags and variables, which never change.
     pub file: Option<String>,
-    /// What to keep up.
+    /// The settings to run by.
     pub settings: Settings,
-    /// How the workers of each of its pools are made.
+    /// How to make the workers of each pool.
     pub outfits: Vec<SpawnSpec>,
-    /// What is not as it was.
+    /// Settings that have changed.
     pub changed: Vec<Changed>,
-    /// Has them outlive this supervisor, once they count.
+    /// Stores the settings, once they are in force, so that they outlive this supervisor.
     pub keep: Box<dyn FnOnce() + Send>,
 }
 
-/// All outfits there ever were: equal ones have one number.
+/// All specs that there ever were: equal ones have one number.
 #[derive(Debug, Default)]
 pub struct SpawnSpecs(Vec<SpawnSpec>);
 
 impl SpawnSpecs {
-    /// Writes the number of its outfit into each pool.
+    /// Writes the number of its spec into each pool.
     pub fn number(&mut self, settings: &mut Settings, outfits: Vec<SpawnSpec>) {
         for (pool, outfit) in settings.pools.iter_mut().zip(outfits) {
             let known = self.0.iter().position(|known| *known == outfit);
@@ -43,7 +44,8 @@ impl SpawnSpecs {
         }
     }
 
-    /// Writes into each pool whom its processes run as, if that is not the supervisor's user. Both are in the same order.
+    /// Writes into each pool the user of its processes, unless that is the supervisor's. Both lists are in the same
+    /// order.
     pub fn name_users<'a>(
         &self,
         outfits: impl Iterator<Item = u32>,
@@ -55,7 +57,7 @@ impl SpawnSpecs {
         }
     }
 
-    /// The outfit of that number.
+    /// The spec of that number.
     pub fn get(&self, number: u32) -> Option<&SpawnSpec> {
         self.0.get(number as usize)
     }

@@ -1,4 +1,4 @@
-//! Everything that can happen to the supervisor, one at a time.
+//! All inputs of the supervisor's loop, one at a time.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::model::Instant;
 use crate::process::{Alarm, KeeperMessage};
 use crate::supervisor::Event;
 
-/// Answers and requests under way; who sends more waits.
+/// Most answers and requests that wait here; a sender of more waits.
 const ROOM: usize = 1024;
 
 /// The receiving end.
@@ -24,19 +24,19 @@ pub(super) struct Inbox {
     alarm: Alarm,
 }
 
-/// One thing that happened.
+/// One input of the loop.
 pub(super) enum Input {
-    /// A fact for the supervisor.
+    /// An event for the supervisor.
     Event(Event),
     /// A report of the keeper.
     KeeperMessage(KeeperMessage),
-    /// What a worker asked for.
+    /// The answer to a call of a worker.
     Answer(Answer),
-    /// A look at a worker that is to be ended has come back.
+    /// The snapshot of a worker that will be ended.
     Seen(Seen),
-    /// Children have printed or spoken, or can hear more.
+    /// Children have printed or reported something, or can take more input.
     Output,
-    /// Somebody asks something of the loop.
+    /// A request to the loop.
     Request(Request),
     /// The supervisor's deadline has come.
     Timeout,

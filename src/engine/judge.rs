@@ -1,22 +1,22 @@
-//! One word for the whole service, and the reasons for it: pure.
+//! Judges the health of the whole service, with reasons. Pure.
 
 use super::request::{Queues, View};
 use crate::broker::{Broker, Outbox};
 use crate::model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
 
-/// Bad slots of a pool that are named one by one.
+/// Most bad slots of a pool that are named one by one.
 const NAMED: usize = 5;
 
-/// What the verdict goes by.
+/// The facts on which the verdict rests.
 pub(super) struct Facts<'a> {
     pub(super) view: &'a View,
     pub(super) queues: &'a Queues,
-    /// What is wrong with the broker, and what is to be known about it though it works.
+    /// The trouble with the broker, and concerns about a broker that works.
     pub(super) trouble: Option<&'a str>,
     pub(super) concerns: Vec<String>,
 }
 
-/// Judges the health of the whole, with the reasons when it is not healthy.
+/// Judges the health of the whole service, and gives the reasons when it is not healthy.
 pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
     let Facts { view, queues, trouble, concerns } = facts;
     let mut reasons = Vec::new();
@@ -52,13 +52,13 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
     }
 }
 
-/// What somebody should know of the broker, though it works.
+/// Concerns about a broker that works.
 pub(super) fn concerns(broker: &Broker, outbox: Option<&Outbox>) -> Vec<String> {
     broker.health().concern.into_iter().chain(outbox.and_then(Outbox::concern)).collect()
 }
 
-/// Whether it may take a job, now or as soon as its first worker is ready. One that is starting after a life that never got
-/// ready is as good as down.
+/// Whether the slot may take a job, now or as soon as its first worker is ready. A slot that starts again after a life
+/// that never became ready counts as down.
 fn is_alive(slot: &SlotStatus) -> bool {
     match slot.state {
         SlotState::Starting => !slot.failing,
@@ -88,7 +88,7 @@ fn complaint(slot: &SlotStatus) -> String {
     format!("{what} is {}: {why}", slot.state.as_str())
 }
 
-/// Pools that take no jobs because somebody said so.
+/// Pools that a person has paused.
 fn paused(pools: &[PoolStatus]) -> Vec<String> {
     let staying = || pools.iter().filter(|pool| !pool.outdated);
     let told = |what: &str, pool: &PoolStatus, resume: &str| {
@@ -108,7 +108,7 @@ fn paused(pools: &[PoolStatus]) -> Vec<String> {
     }
 }
 
-/// RFC 3339, in UTC as the log is.
+/// The moment as RFC 3339 in UTC, as in the log.
 pub(super) fn rfc3339(at: Millis) -> String {
     jiff::Timestamp::from_millisecond(at.0 / 1000 * 1000).map_or_else(|_| "?".into(), |at| at.to_string())
 }

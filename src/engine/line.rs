@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// Of a text that a job gave, as much as a line is to have.
+/// Cuts a text from a job to the length that a line may quote.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! The only room that knows both the decisions and the effects: it joins them.
+//! Joins the decisions and the effects: the only room that knows both.
 
 mod announce;
 mod asks;

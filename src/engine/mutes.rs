@@ -1,5 +1,5 @@
-//! Programs that are no workers: a pool's command that says nothing of the worker protocol is named in the log within
-//! seconds, with what to type instead. Once in a pool: how its lives fare from then on is told elsewhere.
+//! Warns of a pool whose command does not speak the worker protocol: the log names it within seconds, with what to type
+//! instead. Once for a pool: its later failures appear elsewhere.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::model::{Bytes, Instant, SlotId, WorkerId};
 use crate::process::Children;
 use crate::supervisor::Event;
 
-/// How long a pool's first worker may load its application before its silence is told.
+/// How long a pool's first worker may load its application before the warning.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pools whose command is still to show that it is a worker.
+/// The pools whose command has yet to show that it is a worker.
 #[derive(Debug, Default)]
 pub(super) struct Mutes(HashMap<u16, Watch>);
 
@@ -21,11 +21,11 @@ pub(super) struct Mutes(HashMap<u16, Watch>);
 enum Watch {
     /// The first life of the pool, and until when it may be silent.
     Loading(WorkerId, Instant),
-    /// A worker was ready, or it was told that none is.
+    /// A worker was ready, or the warning was given.
     Settled,
 }
 
-/// What is told of a life.
+/// The reason of a warning.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Silent(WorkerId),
@@ -33,7 +33,7 @@ enum Found {
 }
 
 impl Mutes {
-    /// Warns of what is found in the facts of this moment. `last_words` are those of lives that never took a job.
+    /// Warns of what the events of this moment show. `last_words` is the last output of lives that never took a job.
     pub(super) fn hear(
         &mut self,
         now: Instant,
@@ -47,14 +47,14 @@ impl Mutes {
         }
     }
 
-    /// Warns of silences that are too long by now.
+    /// Warns of lives that have been silent for too long.
     pub(super) fn look(&mut self, now: Instant, children: &Children, last_words: &HashMap<SlotId, String>) {
         while let Some(found) = self.overdue(now) {
             warn_of(&found, children, last_words);
         }
     }
 
-    /// Looks at a fact; `speaks` says whether a life is to speak the worker protocol.
+    /// Handles an event; `speaks` says whether a life must speak the worker protocol.
     fn take_in(&mut self, now: Instant, event: &Event, speaks: impl Fn(WorkerId) -> bool) -> Option<Found> {
         if let Event::Spawned(worker) = event
             && speaks(*worker)
@@ -70,7 +70,7 @@ impl Mutes {
         Some(Found::Ended(*worker, exit.status.to_string()))
     }
 
-    /// The next moment at which a silence is too long.
+    /// The next moment at which a life has been silent for too long.
     pub(super) fn due(&self) -> Option<Instant> {
         self.0.values().filter_map(Watch::until).min()
     }
@@ -106,7 +106,7 @@ fn warn_of(found: &Found, children: &Children, last_words: &HashMap<SlotId, Stri
     }
 }
 
-/// What is said of a program; nothing of a worker of ours that takes long to load.
+/// The text of the warning; None for a worker of ours that takes long to load.
 fn words(found: &Found, argv: &[Bytes], last_words: &str) -> Option<String> {
     let line: Vec<_> = argv.iter().map(Bytes::to_text).collect();
     let is_ours = line.iter().any(|word| word == "taskvisor.worker");
@@ -127,7 +127,7 @@ fn words(found: &Found, argv: &[Bytes], last_words: &str) -> Option<String> {
     }
 }
 
-/// What to type instead.
+/// Advice on what to type instead.
 fn advice<T: AsRef<str>>(line: &[T]) -> String {
     let words = || line.iter().map(AsRef::as_ref);
     let script = words().skip(1).find(|word: &&str| word.ends_with(".py"));

@@ -1,4 +1,4 @@
-//! What people order: who asked for it and when, for the log and for those who look at a pool that takes no jobs.
+//! Log lines about orders of people: who gave which one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::model::verb::{Act, Verb};
 use crate::model::{Change, JobId, PoolSettings, PoolStatus, QueueName, Scale, Stop, format_duration};
 use crate::supervisor::Step;
 
-/// Jobs that a line names one by one.
+/// Most jobs that a line names one by one.
 const NAMED: usize = 5;
 
 /// The line of a change.
@@ -27,7 +27,7 @@ pub(super) fn change(pool: Option<&str>, change: Change, by: &str) -> Line {
     pool.into_iter().fold(line, Line::pool)
 }
 
-/// The line of a stop: what it waits for and until when.
+/// The line of a stop: which jobs it waits for and until when.
 pub(super) fn stop(stage: Stop, by: &str, pools: &[PoolStatus], deadline: Duration, until: &str) -> Line {
     let jobs: Vec<&JobId> =
         pools.iter().flat_map(|pool| &pool.slots).flat_map(|slot| &slot.jobs).map(|job| &job.id).collect();
@@ -55,7 +55,7 @@ pub(super) fn stop(stage: Stop, by: &str, pools: &[PoolStatus], deadline: Durati
     Line::new(Level::INFO, message + further).by(by)
 }
 
-/// The line of a reload that was carried out.
+/// The line of a reload that took effect.
 pub(super) fn reloaded(file: Option<&str>, steps: &[(String, Step)], by: &str) -> Line {
     let Some(file) = file else {
         return Line::new(Level::INFO, "nothing to reload: it was started without a file").by(by);
@@ -63,7 +63,7 @@ pub(super) fn reloaded(file: Option<&str>, steps: &[(String, Step)], by: &str) -
     Line::new(Level::INFO, format!("settings reloaded from {file}: {}", self::steps(steps))).by(by)
 }
 
-/// What a reload changes of the pools, in words.
+/// The changes of a reload to each pool, in words.
 pub(super) fn steps(steps: &[(String, Step)]) -> String {
     let changed = steps.iter().filter(|(_, step)| *step != Step::Keep);
     let words: Vec<String> = changed.map(|(pool, step)| format!("pool {pool}: {}", step.as_str())).collect();
@@ -75,7 +75,7 @@ pub(super) fn refused(why: &str, by: &str) -> Line {
     Line::new(Level::ERROR, format!("settings not reloaded, nothing was changed: {why}")).by(by)
 }
 
-/// The lines of a start: what is kept up.
+/// The lines of a start: which pools run.
 pub(super) fn started(pools: &[PoolSettings], broker: &str) -> Vec<Line> {
     let version = env!("CARGO_PKG_VERSION");
     let first = format!("taskvisor {version} starts: {}, jobs in {broker}", counted(pools.len(), "pool"));
@@ -90,7 +90,7 @@ pub(super) fn started(pools: &[PoolSettings], broker: &str) -> Vec<Line> {
     std::iter::once(Line::new(Level::INFO, first)).chain(pools.iter().map(of_pool)).collect()
 }
 
-/// The line of the end.
+/// The line at the end of the supervisor.
 pub(super) fn stopped(settled: &BTreeMap<String, u64>, untold: u64, up: Duration) -> Line {
     let settled: Vec<String> = settled.iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
     let settled = if settled.is_empty() { "no job ended".into() } else { settled.join(", ") };
@@ -107,7 +107,7 @@ pub(super) fn counted(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// The line of what somebody asked of the jobs; None of what only looks.
+/// The line of a request about jobs; None for one that only reads.
 pub(super) fn verb(verb: &Verb, by: &str) -> Option<Line> {
     let route = verb.route();
     if route.only_looks() {
@@ -150,7 +150,7 @@ pub(super) fn verb(verb: &Verb, by: &str) -> Option<Line> {
     })
 }
 
-/// A reason that somebody gave, behind what they did.
+/// The reason that a person gave, to append to the line.
 fn because(reason: Option<&str>) -> String {
     reason.map(|reason| format!(": {}", cut(reason))).unwrap_or_default()
 }

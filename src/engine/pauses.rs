@@ -1,20 +1,20 @@
-//! Who paused what, for those who look at a pool that takes no jobs.
+//! Who paused which pool, to show why it takes no jobs.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Change, Millis, Pause, PoolStatus};
 
-/// Who paused what. It outlives the supervisor, as the pauses do.
+/// Who paused which pool. It outlives the supervisor, as the pauses do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pauses {
-    /// By the name of the pool.
+    /// Pauses of single pools, by name.
     pools: BTreeMap<String, Pause>,
-    /// The latest that meant all pools.
+    /// The latest pause of all pools.
     all: Option<Pause>,
 }
 
 impl Pauses {
-    /// Somebody asks something of a pool, or of all.
+    /// Notes a change of a pool, or of all pools, by a person.
     pub(super) fn note(&mut self, pool: Option<&str>, change: Change, by: &str, since: Millis) {
         let pause = || Pause { since, by: by.to_owned(), reason: None };
         match (change, pool) {

@@ -1,29 +1,29 @@
-//! What this supervisor tells all who share its broker, not more often than it is worth.
+//! Publishes this supervisor's presence to all that share its broker, at most once a second.
 
 use std::time::Duration;
 
 use crate::model::{Instance, Instant, PoolSign, Presence};
 use crate::supervisor::Supervisor;
 
-/// So often at most.
+/// Shortest time between two publications.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// When to tell.
+/// Decides when to publish the presence.
 pub(super) struct PresencePublisher {
     started: Instant,
-    /// When what has happened since is to be told; None = nothing has, or nobody shares the broker.
+    /// When to publish the latest changes; None = nothing has changed, or no one shares the broker.
     due: Option<Instant>,
     quiet_until: Instant,
     heard: bool,
 }
 
 impl PresencePublisher {
-    /// Of a supervisor that starts now; `heard` says whether anybody shares the broker.
+    /// For a supervisor that starts now; `heard` says whether others may share the broker.
     pub(super) fn new(started: Instant, heard: bool) -> Self {
         PresencePublisher { started, due: heard.then_some(started), quiet_until: started, heard }
     }
 
-    /// Something has happened.
+    /// Something has changed.
     pub(super) fn changed(&mut self) {
         if self.heard {
             self.due.get_or_insert(self.quiet_until);
@@ -34,7 +34,7 @@ impl PresencePublisher {
         self.due
     }
 
-    /// What is to be told now, if that is due.
+    /// The presence to publish now, if that is due.
     pub(super) fn take(&mut self, now: Instant, instance: &Instance, of: &Supervisor) -> Option<Presence> {
         self.due.take_if(|due| *due <= now)?;
         self.quiet_until = now + PAUSE;

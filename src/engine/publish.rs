@@ -1,4 +1,4 @@
-//! Events of workers, orders and the verdict, for those who listen. Brokers publish those of jobs.
+//! Publishes events of workers, orders and health to subscribers. Brokers publish those of jobs.
 
 use super::line::cut;
 use super::orders;
@@ -9,7 +9,7 @@ use crate::model::{Change, ExitStatus, Health, Millis, PublishedEvent, Scale, Si
 use crate::process::Children;
 use crate::supervisor::{Command, Event, Step};
 
-/// An order of the supervisor.
+/// Publishes an order of the supervisor.
 pub(super) fn order(room: &EventBus, command: &Command, children: &Children) {
     if let Command::Signal { worker, signal, why } = command {
         let what = match signal {
@@ -20,7 +20,7 @@ pub(super) fn order(room: &EventBus, command: &Command, children: &Children) {
     }
 }
 
-/// A fact on its way to the supervisor.
+/// Publishes an event for the supervisor.
 pub(super) fn fact(room: &EventBus, event: &Event, children: &Children) {
     if let Event::Spawned(worker) = event {
         tell(room, children, *worker, What::Started, || None);
@@ -47,7 +47,7 @@ fn tell(
     publish(room, what, |news| PublishedEvent { worker: Some(children.name(worker)), why: why(), ..news });
 }
 
-/// Publishes one that happens now, if anybody listens: else it is not even made.
+/// Publishes an event that happens now. Without subscribers the event is not even made.
 fn publish(room: &EventBus, what: What, filled: impl FnOnce(PublishedEvent) -> PublishedEvent) {
     if room.is_heard() {
         room.tell(filled(now(what)));
@@ -58,7 +58,7 @@ fn now(what: What) -> PublishedEvent {
     PublishedEvent::new(what, Millis(clock::wall_millis()))
 }
 
-/// Somebody has ordered a change of pools, or a stop.
+/// A person ordered a change of pools, or a stop.
 pub(super) fn ordered(room: &EventBus, event: &Event, by: &str) {
     let by = Some(by.to_owned());
     if let Event::Change(pool, change) = event {
@@ -80,7 +80,7 @@ pub(super) fn ordered(room: &EventBus, event: &Event, by: &str) {
     }
 }
 
-/// Somebody had the settings read again: what changes, or why nothing does.
+/// A person had the settings read again: publishes what changes, or why nothing does.
 pub(super) fn reloaded(room: &EventBus, outcome: Result<&[(String, Step)], &str>, by: &str) {
     let (what, why) = match outcome {
         Ok(steps) => (What::Reloaded, orders::steps(steps)),
@@ -89,7 +89,7 @@ pub(super) fn reloaded(room: &EventBus, outcome: Result<&[(String, Step)], &str>
     publish(room, what, |news| PublishedEvent { by: Some(by.to_owned()), why: Some(why), ..news });
 }
 
-/// The verdict on the whole is another one, or has other reasons.
+/// The health of the service or its reasons have changed.
 pub(super) fn judged(room: &EventBus, before: Health, health: Health, reasons: &[String]) {
     let why = Some(reasons.join("; ")).filter(|why| !why.is_empty());
     publish(room, What::Health, |news| PublishedEvent {
@@ -100,8 +100,8 @@ pub(super) fn judged(room: &EventBus, before: Health, health: Health, reasons: &
     });
 }
 
-/// The event of an order about a queue or an option, to be published once the broker has it; None of other orders, and
-/// while nobody listens.
+/// The event of a person's order about a queue or an option, to publish once the broker has carried it out. None for
+/// other orders, and without subscribers.
 pub(super) fn of_verb(room: &EventBus, verb: &Verb, by: &str) -> Option<PublishedEvent> {
     if !room.is_heard() {
         return None;

@@ -1,4 +1,4 @@
-//! What the loop keeps for those who read its log or look at the whole: lines, orders of people, the verdict.
+//! Records of the loop for its log and its status: lines, orders of people, the verdict.
 
 use std::sync::Arc;
 
@@ -22,22 +22,22 @@ pub(super) struct Record {
     pub(super) lines: EventLog,
     /// Orders that came by signals and are yet to be carried out, with the names of the signals.
     pub(super) by_signal: Vec<(Event, &'static str)>,
-    /// Who paused what.
+    /// Who paused which pool.
     pub(super) pauses: Pauses,
     /// Whether held jobs make the verdict degraded.
     pub(super) held_degrades: bool,
-    /// When the whole is judged.
+    /// Decides when to judge the health of the service.
     pub(super) watch: Watch,
     /// When the supervisor started.
     pub(super) started: Instant,
-    /// How long tasks took, if that is written down.
+    /// Writes the duration of tasks to files, if that is configured.
     pub(super) telemetry: Option<Telemetry>,
-    /// Where new jobs wait that cannot be put.
+    /// Keeps new jobs that cannot be put now.
     pub(super) outbox: Option<Arc<Outbox>>,
 }
 
 impl Record {
-    /// Of a supervisor that starts now.
+    /// The record of a supervisor that starts now.
     pub(super) fn new(pauses: Pauses, held_degrades: bool) -> Record {
         let now = clock::now();
         let level = LevelFilter::current().into_level().unwrap_or(Level::ERROR);
@@ -54,30 +54,30 @@ impl Record {
         }
     }
 
-    /// Writes the line of a command, if it is worth one.
+    /// Logs a command, if it is worth a line.
     pub(super) fn log_command(&mut self, now: Instant, command: &Command, children: &Children) {
         self.telemetry.iter_mut().for_each(|telemetry| telemetry.order(now, command, children));
         self.lines.order(now, command, children).iter().for_each(Line::write);
     }
 
-    /// Writes the lines whose time has come, and looks after what is watched.
+    /// Logs the lines that are due, and looks at the health if that is due.
     pub(super) fn look(&mut self, now: Instant) {
         self.lines.overdue(now).iter().for_each(Line::write);
         self.watch.look(now);
     }
 
-    /// When to look.
+    /// When to look again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.watch.due().into_iter().chain(self.lines.due()).min()
     }
 
-    /// The line of a fact, if it is worth one.
+    /// The line of an event, if it is worth one.
     pub(super) fn line_of_fact(&mut self, now: Instant, event: &Event, children: &Children) -> Option<Line> {
         self.telemetry.iter_mut().for_each(|telemetry| telemetry.fact(now, event));
         self.lines.fact(now, event, children)
     }
 
-    /// Writes the line of an order, unless there are too many of them.
+    /// Logs an order, unless there are too many of its kind.
     pub(super) fn log_order(&mut self, kind: Kind, line: Line) {
         self.lines.person(clock::now(), kind, line).iter().for_each(Line::write);
     }

@@ -1,4 +1,4 @@
-//! What an earlier supervisor left: ends that nobody settled, leases that nobody holds any more.
+//! Takes over from an earlier supervisor: ends of jobs that it did not settle, and leases that it held.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,20 +19,20 @@ use crate::process::{JobEnd, KeeperMessage, Remains, WorkerEvent, unkillable_cau
 use crate::supervisor::Event;
 use crate::wire::keeper::{Order, Report};
 
-/// Settles what ended well before the last supervisor died, and releases the rest, unspent: all but the jobs of lives of
-/// which something still lives. Those are held on to, and given back with their lives.
+/// Settles the jobs that completed before the last supervisor died, and releases the rest, unspent. The jobs of lives
+/// of which a process still lives keep their leases, and are returned with those lives.
 pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io::Result<Vec<Unproven>> {
     let broker = effects.broker.clone();
     let mut held = held(effects, &left).await?;
     let (mut unproven, mut keep) = (Vec::new(), Vec::new());
-    // What is known of each ended life comes first: the rest of its slot goes to the one that does not die.
+    // Reports on ended lives come first: the jobs that then remain for a slot belong to its life that does not die.
     left.sort_by_key(|(report, _)| matches!(report, Report::Stuck(..)));
     for (report, descriptors) in left {
         match report {
             Report::Left(worker, exit) => {
                 effects.link.order_later(Order::Forget(worker));
-                // A worker that lives on may be written down with several: those taken ahead of the one it ran. Which one
-                // its end is of only its own words could tell.
+                // The broker may have recorded several jobs for this life: those fetched ahead of the one it ran. Only
+                // the worker's own report could tell which one ended.
                 let only = held.remove(&worker).map(<[_; 1]>::try_from).and_then(Result::ok);
                 if let Some([(id, fence)]) = only {
                     settle(effects, worker, exit, descriptors, (id, fence)).await?;
@@ -66,18 +66,18 @@ fn failed(error: Error) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// The jobs of each life, as the broker has them.
+/// The jobs of each life, as the broker has recorded them.
 type Held = HashMap<WorkerId, Vec<(JobId, Fence)>>;
 
-/// The jobs that may run in this life: those that the broker has written down for it, and for the lives before it in its slot.
-/// A job whose worker died with several runs again in the next life there, under the lease that names the first.
+/// The jobs that may run in this life: those that the broker has recorded for it and for earlier lives of its slot. A
+/// job whose worker died with several runs again in the next life there, under the lease that names the earlier one.
 fn take_of_slot(held: &mut Held, worker: WorkerId) -> Vec<(JobId, Fence)> {
     let is_there = |life: &WorkerId| life.slot == worker.slot && life.generation <= worker.generation;
     held.extract_if(|life, _| is_there(life)).flat_map(|(_, jobs)| jobs).collect()
 }
 
-/// Asks only if there is anything to ask it for. While something of a job lives nothing else is done before the broker has
-/// said which jobs those are: it could give them to us.
+/// Asks the broker for the leases of this supervisor, if the keeper has lives left. While a process of a job still
+/// lives, it waits until the broker has answered: otherwise the broker could hand out that job to us.
 async fn held(effects: &Effects, left: &[KeeperMessage]) -> io::Result<Held> {
     const PAUSE: Duration = Duration::from_secs(1);
     let mut jobs = Held::new();
@@ -104,7 +104,7 @@ async fn held(effects: &Effects, left: &[KeeperMessage]) -> io::Result<Held> {
     Ok(jobs)
 }
 
-/// Settles a job whose life has ended, if it completed.
+/// Settles the job of a life that has ended, if the job completed.
 async fn settle(
     effects: &mut Effects,
     worker: WorkerId,
@@ -114,7 +114,7 @@ async fn settle(
 ) -> io::Result<()> {
     let broker = effects.broker.clone();
     let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { return Ok(()) };
-    // What the life was called then: the numbers of pools may be others now.
+    // The name that the life had then: a pool's number may mean another pool now.
     let name = record.worker.clone();
     let Some(job) = job(record) else { return Ok(()) };
     if let Err(error) = effects.children.adopt(worker, descriptors, Arc::new(job), fence) {
@@ -131,7 +131,7 @@ async fn settle(
     broker.settle(vec![settlement]).await.map_err(failed).map(drop)
 }
 
-/// Renews the leases of jobs of which something still lives, and gives those that are ours.
+/// Renews the leases of jobs of which a process still lives, and gives the jobs that are still ours.
 async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec<Fetched>> {
     let now = clock::now();
     let leases = jobs.into_iter().map(|(job, fence)| Lease { job, fence, expires_at: now });
@@ -154,7 +154,7 @@ async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec
 }
 
 impl Effects {
-    /// A life of an earlier supervisor is proven dead: if it had one job, what it said last is of that.
+    /// A life of an earlier supervisor is proven dead. If it had one job, its last report is about that job.
     pub(super) fn left(&mut self, worker: WorkerId, exit: Exit, descriptors: Vec<OwnedFd>) -> Vec<Event> {
         let jobs = self.inherited.remove(&worker).unwrap_or_default();
         if let Ok([(job, fence)]) = <[_; 1]>::try_from(jobs)
@@ -166,7 +166,7 @@ impl Effects {
     }
 }
 
-/// How its job ended: what the worker said of it, or what its own end says.
+/// How the job ended: by the worker's report, or else by the exit of its life.
 fn last_end(remains: Remains) -> Option<JobEnd> {
     let said = remains.words.into_iter().filter_map(|word| match word {
         WorkerEvent::Finished(_, end) => Some(end),

@@ -1,4 +1,4 @@
-//! Reading the settings again while everything runs: all of them or none.
+//! Reads the settings again while everything runs. It applies all of them or none.
 
 use tokio::sync::{mpsc::Sender, oneshot};
 
@@ -6,7 +6,7 @@ use super::fresh::ReadSettings;
 use super::request::Request;
 use crate::api::{Problem, Reloaded};
 
-/// Takes settings to the loop.
+/// Passes new settings to the loop.
 #[derive(Clone)]
 pub struct Reloader {
     read: ReadSettings,
@@ -14,15 +14,16 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// Reads by `read` and tells the loop by `requests`.
+    /// Reads settings by `read` and sends them by `requests`.
     pub fn new(read: ReadSettings, requests: Sender<Request>) -> Self {
         Reloader { read, requests }
     }
 
-    /// Reads them and, unless it is a dry run, applies them: what that does to each pool. What is wrong changes nothing.
+    /// Reads the settings and applies them unless it is a dry run. Gives what that does to each pool. An error in the
+    /// settings changes nothing.
     pub async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem> {
         let read = self.read.clone();
-        // Names of users, and files on a slow disk.
+        // It may look up users, and read files on a slow disk.
         let fresh = tokio::task::spawn_blocking(move || read()).await;
         let fresh = fresh.unwrap_or_else(|error| Err(format!("failed to read the settings: {error}")));
         let (answer, steps) = oneshot::channel();
@@ -38,10 +39,10 @@ impl Reloader {
         Ok(Reloaded { file, pools, changed })
     }
 
-    /// The same for a signal, which waits for no answer.
+    /// The same for a signal, without waiting for the answer.
     pub fn on_signal(&self) {
         let reloader = self.clone();
-        // The loop logs what comes of it.
+        // The loop logs the result.
         tokio::spawn(async move { drop(reloader.reload(false, "SIGHUP".into()).await) });
     }
 }

@@ -1,4 +1,4 @@
-//! What the broker is to be told of jobs: how they ended and how far they have come, in few calls.
+//! Reports on jobs to the broker, such as ends and progress, collected into few calls.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,38 +16,39 @@ use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Snapsho
 use crate::process::JobEnd;
 use crate::supervisor::Event;
 
-/// Settlements go out this often at most, or with the next fetch: a transaction for each would cost more than the jobs.
+/// Settlements wait this long at most, unless the next fetch takes them along: one transaction for each would cost more
+/// than the jobs.
 const COMPANY: Duration = Duration::from_millis(5);
 
-/// How long a word on progress waits: a job may say a thousand a second.
+/// How long progress waits before it is sent: a job may report a thousand times a second.
 const LEISURE: Duration = Duration::from_secs(1);
 
-/// A disk that does not take the output of a job in this time does not hold up its verdict.
+/// The verdict on a job waits this long for the disk to take the job's output.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Collected until it goes out.
+/// Reports collected for the next call.
 #[derive(Default)]
 pub(super) struct Reports {
-    /// Ends that are not settled yet.
+    /// Ends of jobs that are not settled yet.
     ends: HashMap<JobId, End>,
-    /// Lives that are over and have ends that are not settled yet.
+    /// Lives that are over, of which some jobs are not settled yet.
     over: HashSet<WorkerId>,
-    /// Settlements that wait for the next fetch, to travel with it.
+    /// Settlements that wait, to travel with the next fetch.
     settlements: Vec<Settlement>,
     settle_by: Option<Instant>,
-    /// When the last ones went out.
+    /// When the last settlements were sent.
     sent: Option<Instant>,
-    /// The latest word of each job on how far it has come.
+    /// The latest progress of each job that is yet to be sent.
     notes: HashMap<JobId, (Fence, Progress)>,
     note_by: Option<Instant>,
-    /// The kernel's count of processes killed for want of memory, when each job began, and the latest time it was read.
+    /// The kernel's count of out-of-memory kills when each job began, and when the count was read last.
     oom_kills: HashMap<JobId, Option<u64>>,
     oom_kills_read: Option<(Instant, Option<u64>)>,
-    /// The same of every running job, also when the broker has it.
+    /// The latest progress of every running job, whether sent or not.
     latest: HashMap<JobId, Progress>,
 }
 
-/// The end of a job's run, kept until the broker has it.
+/// The end of a job's run, kept until the broker has confirmed the settlement.
 struct End {
     worker: WorkerId,
     stderr_tail: String,
@@ -55,21 +56,21 @@ struct End {
     left: Vec<String>,
     cpu: Option<Duration>,
     snapshot: Option<Snapshot>,
-    /// What the disk did not take of its output, known once that is written.
+    /// Bytes of the job's output that the disk did not take, known once the rest is written.
     lost: Arc<AtomicU64>,
     written: Option<oneshot::Receiver<u64>>,
 }
 
 impl Reports {
-    /// A job begins. The kernel is asked for its count once a second at most: that takes as long as a very short job.
+    /// A job begins. The kernel's count is read once a second at most, as that takes as long as a very short job.
     pub(super) fn begun(&mut self, job: &JobId, now: Instant, read: fn() -> Option<u64>) {
         let fresh = self.oom_kills_read.filter(|(at, _)| now.since(*at) < LEISURE);
         let (_, count) = *self.oom_kills_read.insert(fresh.unwrap_or_else(|| (now, read())));
         self.oom_kills.insert(job.clone(), count);
     }
 
-    /// A job has ended: what is to be told with its settlement is kept. Gives its outcome, and the life in which it was
-    /// before, if it was run again alone and nothing of that life is to be settled any more.
+    /// A job has ended: keeps what goes into its settlement. Gives the outcome. If the job ran again alone, it also
+    /// gives the earlier life, once no job of that life is left to settle.
     pub(super) fn ended(
         &mut self,
         worker: WorkerId,
@@ -86,7 +87,7 @@ impl Reports {
         (outcome, over)
     }
 
-    /// A life is over. Gives whether nothing of it is to be settled any more.
+    /// A life is over. Gives whether no job of it is left to settle.
     pub(super) fn life_ended(&mut self, worker: WorkerId) -> bool {
         let open = self.ends.values().any(|end| end.worker == worker);
         if open {
@@ -95,7 +96,7 @@ impl Reports {
         !open
     }
 
-    /// The end of a job is settled or lost. Gives its life if that is over and this was the last of it.
+    /// The end of a job is settled or lost. Gives its life if that is over and this was its last job.
     pub(super) fn bury(&mut self, job: &JobId) -> Option<WorkerId> {
         self.notes.remove(job);
         self.oom_kills.remove(job);
@@ -103,20 +104,20 @@ impl Reports {
         self.end_of(worker)
     }
 
-    /// One end less of a life. Gives it if it is over and that was the last.
+    /// One end of a life is done. Gives the life if it is over and this was the last one.
     fn end_of(&mut self, worker: WorkerId) -> Option<WorkerId> {
         let open = self.ends.values().any(|end| end.worker == worker);
         (!open && self.over.remove(&worker)).then_some(worker)
     }
 
-    /// A job says how far it has come.
+    /// A job reports its progress.
     pub(super) fn progress(&mut self, job: JobId, fence: Fence, progress: Progress, now: Instant) {
         self.latest.insert(job.clone(), progress.clone());
         self.notes.insert(job, (fence, progress));
         self.note_by.get_or_insert(now + LEISURE);
     }
 
-    /// How far a running job has come, as far as it said.
+    /// The latest progress of a running job, if it reported any.
     pub(super) fn latest(&self, job: &JobId) -> Option<&Progress> {
         self.latest.get(job)
     }
@@ -144,12 +145,12 @@ impl Reports {
         self.settlements.push(settlement);
     }
 
-    /// When something is to go out.
+    /// When to send the next reports.
     pub(super) fn due(&self) -> Option<Instant> {
         self.settle_by.into_iter().chain(self.note_by).min()
     }
 
-    /// All that is to go out.
+    /// Takes all reports that are to be sent.
     pub(super) fn take(&mut self, now: Instant) -> Option<Batch> {
         if self.settlements.is_empty() && self.notes.is_empty() {
             return None;
@@ -168,16 +169,16 @@ impl Reports {
     }
 }
 
-/// What goes out at once.
+/// The reports of one call.
 pub(super) struct Batch {
     notes: Vec<(JobId, Fence, Progress)>,
     settlements: Vec<Settlement>,
-    /// For each settlement: the answer of the log's writer, and where it is kept.
+    /// For each settlement: the answer of the log's writer, and where to keep it.
     written: Vec<Option<(oneshot::Receiver<u64>, Arc<AtomicU64>)>>,
 }
 
 impl Batch {
-    /// Tells the broker, and the supervisor what it said.
+    /// Sends the reports to the broker, and the answers to the supervisor.
     pub(super) async fn send(self, broker: Arc<Broker>, events: Sender<Event>, wrong: calls::Wrong) {
         let Batch { notes, mut settlements, written } = self;
         if !notes.is_empty()
@@ -189,7 +190,7 @@ impl Batch {
             return;
         }
         failpoint("supervisor-9-before-settle");
-        // All output of a job can be read once its end is published.
+        // Waits for the output: all of it can be read once the job's end is published.
         for (written, settlement) in written.into_iter().zip(&mut settlements) {
             let Some((written, lost)) = written else { continue };
             let answer = tokio::time::timeout(LOG_PATIENCE, written).await;

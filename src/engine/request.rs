@@ -1,4 +1,4 @@
-//! What others ask of the loop, and what it shows them.
+//! Requests to the loop, and the view that it shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::supervisor::Step;
 /// The counts of each queue.
 pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
 
-/// What somebody wants from the loop.
+/// A request to the loop.
 pub(super) enum Request {
-    /// What the supervisor sees, with the process of each slot.
+    /// Give the supervisor's view, with the process of each slot.
     View(oneshot::Sender<View>),
-    /// What it knows about something.
+    /// Give what the loop knows of a subject.
     Why(WhySubject, Answer),
-    /// Whether the loop turns.
+    /// Answer, to show that the loop turns.
     Turn(oneshot::Sender<()>),
-    /// Ask something of a pool, or of all; refused in words.
+    /// Change a pool, or all pools; a refusal says why.
     Change {
         /// The pool's name; None = all pools.
         pool: Option<String>,
@@ -33,12 +33,12 @@ pub(super) enum Request {
         change: Change,
         /// Who asks, e.g. `uid 1000`.
         by: String,
-        /// When it is done and kept.
+        /// Gets the answer when the change is made and kept.
         answer: oneshot::Sender<Result<(), Problem>>,
     },
     /// Settings were read, or could not be.
     Reload {
-        /// They, or what is wrong with them.
+        /// The settings, or what is wrong with them.
         fresh: Result<Fresh, String>,
         /// Whether only to say what would change.
         dry_run: bool,
@@ -47,23 +47,23 @@ pub(super) enum Request {
         /// Gets what changes, by pool.
         answer: oneshot::Sender<Vec<(String, Step)>>,
     },
-    /// From which queues it takes jobs.
+    /// Give the queues from which the pools take jobs.
     Queues(oneshot::Sender<BTreeSet<QueueName>>),
-    /// Tell when no job is here.
+    /// Answer when no job is here.
     AtRest(oneshot::Sender<()>),
-    /// End; and who asks.
+    /// Stop; the text says who asks.
     Stop(Stop, String),
     /// Write this to the log.
     Log(Line),
-    /// The queues were counted, as the loop had asked.
+    /// The queues were counted at the loop's request.
     Counted(Counted<Queues>),
 }
 
 /// The loop's part of a status.
 pub struct View {
-    /// The pools with their slots, of whose processes only the pid is known.
+    /// The pools with their slots; of the processes only the pid is known.
     pub pools: Vec<PoolStatus>,
-    /// Settled since the start, by verdict.
+    /// Jobs settled since the start, by verdict.
     pub settled: BTreeMap<String, u64>,
     /// How far the stop has come.
     pub stopping: Option<Stop>,
@@ -73,19 +73,19 @@ pub struct View {
     pub logs: LogStatus,
     /// Whether held jobs make the verdict degraded.
     pub held_degrades: bool,
-    /// What is wrong with the settings that were read last.
+    /// The error in the settings that were read last.
     pub settings_trouble: Option<String>,
-    /// The keeper as /proc shows it.
+    /// The keeper's process as /proc shows it.
     pub keeper: Process,
     /// Supervisors that ended before this one.
     pub restarts: u32,
-    /// What was counted.
+    /// The counters for metrics.
     pub counters: Counters,
 }
 
 #[cfg(test)]
 impl View {
-    /// Of these pools, and else of nothing.
+    /// A view of these pools, and nothing else.
     pub(super) fn of(pools: Vec<PoolStatus>) -> View {
         View {
             pools,
@@ -102,7 +102,7 @@ impl View {
     }
 }
 
-/// What is to be explained, as the loop can tell it.
+/// The subject of a question `why`, as far as the loop can answer.
 pub(super) enum WhySubject {
     /// A job of a queue and a class.
     Job {
@@ -119,5 +119,5 @@ pub(super) enum WhySubject {
     Pool(String),
 }
 
-/// Where the answer goes.
+/// Where to send the answer.
 pub(super) type Answer = oneshot::Sender<Result<Why, Problem>>;

@@ -1,4 +1,4 @@
-//! Which queues somebody takes jobs from: the pools here, and with a shared broker those of other supervisors.
+//! Which queues are served: by the pools here and, with a shared broker, by those of other supervisors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,10 +7,11 @@ use crate::broker::Broker;
 use crate::model::verb::ShowFleet;
 use crate::model::{QueueCounts, QueueName};
 
-/// How long the other supervisors are asked for. A broker that takes longer hangs.
+/// How long to wait for the presence of the other supervisors. A broker that takes longer hangs.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Marks the queues that no pool takes jobs from. `own` are the queues of the pools here; None = not known, marks none.
+/// Marks the queues from which no pool takes jobs. `own` are the queues of the pools here; None = not known, marks
+/// none.
 pub(super) async fn mark(
     broker: &Broker,
     queues: &mut BTreeMap<QueueName, QueueCounts>,
@@ -22,8 +23,8 @@ pub(super) async fn mark(
     }
 }
 
-/// Those of `queues` that no pool takes jobs from, here or in another supervisor that lives. Where that cannot be known,
-/// none: nobody is warned on a guess.
+/// Those of `queues` from which no pool takes jobs, here or in another living supervisor. Empty if that cannot be
+/// known: better no warning than a wrong one.
 pub(super) async fn unserved(
     broker: &Broker,
     mut queues: BTreeSet<QueueName>,

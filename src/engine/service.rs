@@ -1,4 +1,4 @@
-//! What the API offers, done: jobs by the broker, the rest by the loop.
+//! Implements the API: jobs by the broker, the rest by the loop.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::wq::{self, Taken};
 pub(super) struct ApiService {
     /// Where the jobs are.
     pub broker: Arc<Broker>,
-    /// Where events are published and subscribed to.
+    /// Takes events to publish, and subscribers.
     pub newsroom: EventBus,
-    /// Counts of the jobs by queue, kept for a while.
+    /// The last counts of jobs by queue.
     pub census: CountCache<Queues>,
-    /// To the loop.
+    /// Requests to the loop.
     pub(super) requests: Sender<Request>,
     /// Reads the settings again.
     pub reloader: Reloader,
@@ -42,9 +42,9 @@ pub(super) struct ApiService {
     pub broker_name: String,
     /// When the supervisor started.
     pub started: Instant,
-    /// What becomes of notifications.
+    /// Settings for notifications.
     pub tasks: Option<Arc<wq::Settings>>,
-    /// Where those wait whose jobs cannot be put.
+    /// Keeps new jobs that cannot be put now.
     pub outbox: Option<Arc<Outbox>>,
 }
 
@@ -186,7 +186,7 @@ impl ApiService {
         Why { queues, queues_age: age, broker_trouble: trouble, ..why }
     }
 
-    /// Asks the loop.
+    /// Sends a request to the loop and waits for the answer.
     async fn put_to_loop<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
@@ -196,12 +196,12 @@ impl ApiService {
         answer.await.map_err(|_| gone())
     }
 
-    /// The queues that the pools here take jobs from; None while the supervisor ends.
+    /// The queues from which the pools here take jobs; None while the supervisor ends.
     async fn own_queues(&self) -> Option<BTreeSet<QueueName>> {
         self.put_to_loop(Request::Queues).await.ok()
     }
 
-    /// The queues, and what is wrong with the broker.
+    /// The counts of the queues, and what is wrong with the broker.
     pub(super) async fn counts(&self, patience: Duration) -> Counted<Queues> {
         let (broker, own) = (self.broker.clone(), self.own_queues().await);
         let question = async move {
@@ -220,7 +220,7 @@ impl ApiService {
         Ok(view)
     }
 
-    /// Looks up the processes below each slot's. The loop goes on between some of them and the next.
+    /// Looks up the processes below each slot's. The loop may run between two of them.
     async fn look_up_trees(&self, view: &mut View) {
         const AT_A_TIME: usize = 32;
         let keeper = view.keeper.pid;

@@ -1,4 +1,4 @@
-//! Sizes of pools by the time of day: when a rule comes, the supervisor is told.
+//! Resizes pools by the time of day: sends the supervisor an event when a size rule begins.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use crate::clock;
 use crate::model::{Instant, Millis, PoolSettings, SizeRule, TimedSize};
 use crate::supervisor::Event;
 
-/// The wall clock may be set at any time: it is looked at so often at least.
+/// The wall clock may be set at any time, so it is read at least this often.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// The rules of the pools that have some, and when the next of them comes.
+/// The pools with size rules, and when the next rule begins.
 #[derive(Debug, Default)]
 pub(super) struct SizeClock {
     pools: Vec<(String, Vec<SizeRule>)>,
-    /// What the wall clock showed at the last look.
+    /// The wall clock at the last look.
     looked: Millis,
     due: Option<Instant>,
 }
 
 impl SizeClock {
-    /// Gives each pool the size of the moment, and waits for the next.
+    /// Gives each pool its current size, and waits for the next rule.
     pub(super) fn start(pools: &mut [PoolSettings]) -> SizeClock {
         let (mut clock, wall) = (SizeClock::default(), Millis(clock::wall_millis()));
         pools.iter_mut().for_each(|pool| pool.resize_at(wall));
@@ -27,7 +27,7 @@ impl SizeClock {
         clock
     }
 
-    /// Other settings, in which each pool has the size of the moment already.
+    /// Takes new settings, in which each pool has its current size already.
     pub(super) fn set(&mut self, pools: &[PoolSettings], now: Instant, wall: Millis) {
         let with_rules = pools.iter().filter(|pool| !pool.sizes.is_empty());
         self.pools = with_rules.map(|pool| (pool.name.clone(), pool.sizes.clone())).collect();
@@ -35,12 +35,12 @@ impl SizeClock {
         self.wait(now);
     }
 
-    /// When to look.
+    /// When to look again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The sizes that have come since the last look.
+    /// Events for the size rules that have begun since the last look.
     pub(super) fn take(&mut self, now: Instant, wall: Millis) -> Vec<Event> {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
@@ -54,7 +54,7 @@ impl SizeClock {
         come.collect()
     }
 
-    /// What is shown of a pool.
+    /// The size rules of a pool, as the status shows them.
     pub(super) fn of(&self, pool: &str, wall: Millis) -> Option<TimedSize> {
         let (_, rules) = self.pools.iter().find(|(name, _)| name == pool)?;
         TimedSize::of(rules, wall)

@@ -1,4 +1,4 @@
-//! Evidence before the end: what a worker's processes do is looked at before the first signal for a limit goes out.
+//! Takes a snapshot of a worker's processes before the first signal that ends it for a limit.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use tracing::warn;
 use crate::model::{Instant, SlotId, Snapshot, WorkerId};
 use crate::wire::keeper::Order;
 
-/// So long a signal waits for the look at those it is for.
+/// How long a signal waits for the snapshot of its worker.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Looks under way at a time. One at a process that the kernel has locked may never come back.
+/// Most snapshots in progress. One of a process that the kernel has locked may never finish.
 const LOOKS: usize = 8;
 
-/// How a look is taken. May block.
+/// Takes a snapshot of a process and those below it. May block.
 type Look = fn(i32) -> Option<Snapshot>;
 
-/// What a look brought.
+/// A finished snapshot; None if it failed.
 pub(super) type Seen = (WorkerId, Option<Snapshot>);
 
-/// Looks under way, and what they brought.
+/// Snapshots in progress, and those taken.
 pub(super) struct Snapshots {
     look: Look,
     seen: UnboundedSender<Seen>,
     arrived: UnboundedReceiver<Seen>,
-    /// Held by each look under way.
+    /// Each snapshot in progress holds a reference.
     under_way: Arc<()>,
-    /// Those that are to be looked at when a look has come back.
+    /// Workers that wait for a snapshot in progress to finish.
     queued: VecDeque<(WorkerId, i32)>,
-    /// Orders that wait for a look at their worker, and until when.
+    /// Orders that wait for a snapshot of their worker, and until when.
     held: HashMap<WorkerId, (Instant, Vec<Order>)>,
-    /// Of the living.
+    /// Snapshots of living workers.
     kept: HashMap<WorkerId, Snapshot>,
-    /// The latest of the dead, by place.
+    /// The latest snapshot of a dead worker, by slot.
     last: HashMap<SlotId, Snapshot>,
 }
 
-/// Whether a signal for this reason ends what went over a limit.
+/// Whether a signal with this reason ends a worker for a limit.
 pub(super) fn is_limit(why: &str) -> bool {
     why == "boot timeout" || why.ends_with(" limit")
 }
@@ -52,7 +52,8 @@ impl Snapshots {
         Snapshots { look, seen, arrived, under_way: Arc::default(), queued, held, kept, last }
     }
 
-    /// A worker is to be signaled for a limit: gives the order back if it may go out at once. Else it follows the look.
+    /// Handles a signal that ends a worker for a limit: gives the order back if it may go out at once. Else it waits
+    /// for the snapshot.
     pub(super) fn before(&mut self, worker: WorkerId, pid: i32, order: Order, now: Instant) -> Option<Order> {
         let is_known = self.held.contains_key(&worker) || self.kept.contains_key(&worker);
         if is_known || !(self.look_at(worker, pid) || self.queue(worker, pid)) {
@@ -62,7 +63,7 @@ impl Snapshots {
         None
     }
 
-    /// Any other order to a worker: gives it back unless one before it is held.
+    /// Handles any other order to a worker: gives it back unless an earlier one still waits.
     pub(super) fn behind(&mut self, worker: WorkerId, order: Order) -> Option<Order> {
         match self.held.get_mut(&worker) {
             Some((_, orders)) => {
@@ -73,7 +74,7 @@ impl Snapshots {
         }
     }
 
-    /// Has a worker wait for its turn to be looked at, unless all looks under way have been so for too long.
+    /// Has a worker wait for its turn, unless all snapshots in progress have taken too long.
     fn queue(&mut self, worker: WorkerId, pid: i32) -> bool {
         let moves = self.held.len() > self.queued.len();
         if moves {
@@ -82,7 +83,7 @@ impl Snapshots {
         moves
     }
 
-    /// Has a worker looked at, and says whether that could be.
+    /// Starts a snapshot of a worker. False if that is not possible now.
     pub(super) fn look_at(&mut self, worker: WorkerId, pid: i32) -> bool {
         if Arc::strong_count(&self.under_way) > LOOKS {
             return false;
@@ -97,7 +98,7 @@ impl Snapshots {
         started.inspect_err(|error| warn!(pid, %error, "failed to look at a worker before its end")).is_ok()
     }
 
-    /// Waits for the next look to come back. Cancel-safe.
+    /// Waits for the next snapshot to finish. Cancel-safe.
     pub(super) async fn next(&mut self) -> Seen {
         match self.arrived.recv().await {
             Some(seen) => seen,
@@ -105,7 +106,7 @@ impl Snapshots {
         }
     }
 
-    /// A look has come back: gives the orders that waited for it.
+    /// A snapshot has finished: gives the orders that waited for it.
     pub(super) fn take_in(&mut self, (worker, snapshot): Seen, lives: bool) -> Vec<Order> {
         if let Some(snapshot) = snapshot.filter(|_| lives) {
             self.kept.insert(worker, snapshot);
@@ -126,12 +127,12 @@ impl Snapshots {
         overdue
     }
 
-    /// When the first of them will have.
+    /// When the first order will have waited long enough.
     pub(super) fn due(&self) -> Option<Instant> {
         self.held.values().map(|(until, _)| *until).min()
     }
 
-    /// What was seen of a worker that lives.
+    /// The snapshot of a living worker.
     pub(super) fn of(&self, worker: WorkerId) -> Option<&Snapshot> {
         self.kept.get(&worker)
     }
@@ -145,7 +146,7 @@ impl Snapshots {
         }
     }
 
-    /// What was seen last at a place.
+    /// The latest snapshot of a dead worker of this slot.
     pub(super) fn latest(&self, slot: SlotId) -> Option<&Snapshot> {
         let living = self.kept.iter().find(|(worker, _)| worker.slot == slot).map(|(_, snapshot)| snapshot);
         living.or_else(|| self.last.get(&slot))

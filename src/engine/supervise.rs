@@ -1,4 +1,4 @@
-//! A supervisor's life from its first word with the keeper to its last.
+//! The whole life of a supervisor, from the keeper's hello to the last order.
 
 use std::collections::HashMap;
 use std::io;
@@ -47,52 +47,52 @@ use crate::supervisor::{Event, GaveUp, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 use crate::wq;
 
-/// A listener, whether programs may be put by it, and who is let in.
+/// A TCP listener, whether programs may be put by it, and its gate.
 pub type Port = (TcpListener, bool, api::Gate);
 
-/// What a supervisor is given.
+/// Parameters of a supervisor.
 pub struct Setup {
-    /// What to keep up.
+    /// The settings to run by.
     pub settings: Settings,
-    /// How the workers of each of its pools are made.
+    /// How to make the workers of each pool.
     pub outfits: Vec<SpawnSpec>,
-    /// Whose leases these are: one state directory.
+    /// The holder of the leases: one per state directory.
     pub instance: Instance,
     /// Where the jobs are.
     pub broker: Arc<Broker>,
-    /// Its name without secrets.
+    /// The broker's name without secrets.
     pub broker_name: String,
     /// The socket to the keeper.
     pub keeper: OwnedFd,
     /// The path of the API's socket, for workers that put jobs by themselves.
     pub socket: PathBuf,
-    /// Where the directories of slots are, in pools that have them.
+    /// The parent of the directories of slots, for pools that have them.
     pub sandboxes: PathBuf,
     /// Where the API listens.
     pub listener: UnixListener,
     /// The group whose members may use it, too.
     pub members: Option<api::Members>,
-    /// Where it listens besides, for those who pass the gate.
+    /// A TCP listener of the API, for clients that pass the gate.
     pub port: Option<Port>,
     /// The supervisor's own log.
     pub log: OwnLog,
-    /// What is kept of the output of jobs and slots.
+    /// How much of the output of jobs and slots to keep.
     pub outputs: LogSettings,
-    /// And where it is kept.
+    /// Where to keep that output.
     pub places: Places,
     /// Reads the settings again.
     pub read_settings: ReadSettings,
-    /// Who paused pools, as an earlier supervisor has kept it.
+    /// Who paused which pool, as an earlier supervisor has stored it.
     pub pauses: Pauses,
-    /// Has what people ask of pools outlive this supervisor.
+    /// Stores people's changes of pools, so that they outlive this supervisor.
     pub keep_changes: KeepChanges,
-    /// What becomes of notifications; `None` = none are taken in.
+    /// Settings for notifications; `None` = none are accepted.
     pub tasks: Option<wq::Settings>,
-    /// Where their jobs wait that cannot be put.
+    /// Keeps new jobs that cannot be put now.
     pub outbox: Option<Arc<Outbox>>,
 }
 
-/// Runs until it is told to stop or the keeper is gone.
+/// Runs until a stop is done or the keeper is gone.
 pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let Some((link, hello, left)) = greet(setup.keeper).await? else { return Ok(Ended::KeeperGone) };
     let (outputs, alarm) = (Outputs::start(&setup.outputs, setup.places)?, Alarm::new()?);
@@ -154,14 +154,14 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     run(Supervisor::new(settings, started), effects, inbox).await
 }
 
-/// Has the outbox pass on what waits in it, now and whenever the broker is back.
+/// Has the outbox put its jobs, now and whenever the broker is back.
 fn pass_on(outbox: Option<Arc<Outbox>>, record: &mut Record) -> Option<Arc<Outbox>> {
     outbox.iter().for_each(|outbox| drop(tokio::spawn(outbox.clone().pass_on())));
     record.outbox.clone_from(&outbox);
     outbox
 }
 
-/// Does what the settings of tasks want, and gives them to the API.
+/// Starts what the settings of tasks ask for, and gives the settings for the API.
 fn begin_tasks(
     tasks: Option<wq::Settings>,
     broker: &Arc<Broker>,
@@ -175,13 +175,13 @@ fn begin_tasks(
     Ok(Some(tasks))
 }
 
-/// Looks at memory and processes, and tells what it finds.
+/// Starts the thread that measures memory and processes; its findings become events.
 fn gauge(told: Sender<Event>) -> io::Result<Gauge> {
-    // Who is not heard any more has nothing more to say.
+    // If the receiver is gone, the supervisor is shutting down: drop the finding.
     Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))
 }
 
-/// Goes on where the last supervisor ended.
+/// Continues where the last supervisor ended.
 async fn take_over(
     effects: &mut Effects,
     left: Vec<KeeperMessage>,
@@ -192,7 +192,7 @@ async fn take_over(
     Ok(())
 }
 
-/// A supervisor that finds no broker is started again by the keeper, until there is one; a burst is not.
+/// The broker is not there. The keeper restarts such a supervisor until it is; a burst ends instead.
 fn end_of_burst(effects: &mut Effects, burst: bool, error: io::Error) -> io::Result<Ended> {
     if !burst {
         return Err(error);
@@ -204,8 +204,7 @@ fn end_of_burst(effects: &mut Effects, burst: bool, error: io::Error) -> io::Res
     Ok(Ended::Stopped)
 }
 
-/// Counts the queues at once, so that there is a count to show whenever the broker begins to hang, and then for the loop
-/// each time it asks.
+/// Counts the queues at once, so that there is a count to show if the broker hangs later; then each time the loop asks.
 async fn count_queues(desk: Arc<ApiService>, asked: Arc<Notify>) {
     desk.counts(HANGS).await;
     loop {
@@ -226,14 +225,14 @@ fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str) {
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
 }
 
-/// Where what happens is told: to jobs by the broker, to workers here.
+/// Where events are published: those of jobs by the broker, those of workers here.
 fn newsroom(broker: &Arc<Broker>) -> EventBus {
     let room = EventBus::default();
     broker.publish(room.clone());
     room
 }
 
-/// The API, by the socket and, if one was opened, by a port; and what counts the queues for it and for the loop.
+/// Starts the API on the socket and, if configured, on a port. Also starts the task that counts the queues.
 fn open_doors(
     (socket, members): (UnixListener, Option<api::Members>),
     port: Option<Port>,
@@ -261,8 +260,8 @@ fn open_doors(
     Ok(())
 }
 
-/// The link to the keeper and its first words: who it is, what an earlier supervisor left, and what of that still lives.
-/// None if it is gone already.
+/// Sets up the link to the keeper and reads its first reports: the hello, and the lives left by an earlier supervisor.
+/// None if the keeper is gone already.
 async fn greet(keeper: OwnedFd) -> io::Result<Option<(Link, Hello, Vec<KeeperMessage>)>> {
     let mut link = Link::new(keeper)?;
     let Some((report, _)) = link.recv().await? else { return Ok(None) };
@@ -274,13 +273,14 @@ async fn greet(keeper: OwnedFd) -> io::Result<Option<(Link, Hello, Vec<KeeperMes
         let Some(letter) = link.recv().await? else { return Ok(None) };
         left.push(letter);
     }
-    // An order is a sign of life: a supervisor that ends without one is taken for one that refused to start.
+    // Any order counts as a sign of life: the keeper takes a supervisor that ends without one for one that refused to
+    // start.
     link.order(&Order::Notify("STATUS=starting".into()));
     link.flush()?;
     Ok(Some((link, hello, left)))
 }
 
-/// Passes on what the broker says on its own.
+/// Passes on the broker's own notifications as events.
 async fn listen(broker: Arc<Broker>, events: Sender<Event>) {
     loop {
         let event = match broker.next_notice().await {

@@ -1,4 +1,4 @@
-//! What systemd is told of the service, as texts for the keeper to pass on (sd_notify).
+//! Status texts for systemd, which the keeper passes on (sd_notify).
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use super::orders::counted;
 use super::request::{Queues, View};
 use crate::model::{Health, JobState, SlotState};
 
-/// How long after the stop deadline the last of us may take.
+/// How long the supervisor and the keeper may take to exit after the stop deadline.
 const LAST_BREATH: Duration = Duration::from_secs(10);
 
-/// The service as systemd knows it.
+/// The status of the service as last sent to systemd.
 #[derive(Debug)]
 pub(super) struct Systemd {
-    /// Whether anybody hears us.
+    /// Whether systemd listens.
     heard: bool,
     ready: bool,
     stopping: bool,
@@ -26,37 +26,37 @@ impl Systemd {
         Systemd { heard, ready: false, stopping: false, reloading: false, shown: String::new() }
     }
 
-    /// The first worker is there: the service is up. Said once.
+    /// The first worker is ready: the service is up. Sent once.
     pub fn ready(&mut self) -> Option<String> {
         let news = self.heard && !std::mem::replace(&mut self.ready, true);
         news.then(|| "READY=1".into())
     }
 
-    /// A stop was ordered. Said once, with the time that it may take.
+    /// A stop was ordered. Sent once, with the time that it may take.
     pub fn stopping(&mut self, deadline: Duration) -> Option<String> {
         let news = self.heard && !std::mem::replace(&mut self.stopping, true);
         let most = (deadline + LAST_BREATH).as_micros();
         news.then(|| format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"))
     }
 
-    /// New settings are being taken in. `monotonic` is the time by CLOCK_MONOTONIC.
-    /// Before the service is up there is nothing to reload.
+    /// New settings are being applied. `monotonic` is the time by CLOCK_MONOTONIC. Before the service is up there is
+    /// nothing to reload.
     pub fn reloading(&mut self, monotonic: Duration) -> Option<String> {
         let news = self.ready && !std::mem::replace(&mut self.reloading, true);
         let micros = monotonic.as_micros();
         news.then(|| format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=reloading"))
     }
 
-    /// The new settings are in force, or were refused: the end of a reload that systemd was told of.
+    /// The new settings are in force, or were refused: ends the reload that systemd was told of.
     pub fn reloaded(&mut self, taken: bool) -> Option<String> {
-        // What was shown before is not what is shown now.
+        // systemd now shows another text.
         self.shown.clear();
         let how =
             if taken { "settings reloaded" } else { "settings refused, nothing was changed: see the log" };
         std::mem::take(&mut self.reloading).then(|| format!("READY=1\nSTATUS={how}"))
     }
 
-    /// The new line, if it differs from what is shown.
+    /// The new status line, if it differs from the last one.
     pub fn status(&mut self, line: impl FnOnce() -> String) -> Option<String> {
         let line = self.heard.then(line).filter(|line| *line != self.shown)?;
         self.shown.clone_from(&line);
@@ -64,7 +64,7 @@ impl Systemd {
     }
 }
 
-/// How the service is, in a line: the verdict with its first reason unless it is well, then what runs and what waits.
+/// The status line: the verdict with its first reason if not healthy, then the numbers of running and waiting jobs.
 pub(super) fn line(view: &View, queues: &Queues, (health, reasons): &(Health, Vec<String>)) -> String {
     let slots = || view.pools.iter().flat_map(|pool| &pool.slots);
     let busy = slots().filter(|slot| slot.state == SlotState::Busy).count();

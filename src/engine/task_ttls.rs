@@ -1,4 +1,4 @@
-//! How long tasks are kept, as the settings say: options of the broker, which hold for all its jobs.
+//! Sets how long ended tasks are kept. These are options of the broker, which hold for all its jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::model::verb::SetOption;
 use crate::model::{OptionName, format_duration};
 use crate::wq::Settings;
 
-/// Sets them, as a person would.
+/// Sets the options, as a person would.
 pub(super) async fn set_ttls(broker: Arc<Broker>, tasks: Arc<Settings>) {
     let length = |name, ttl: Option<Duration>| ttl.map(|ttl| (name, format_duration(ttl)));
     let any_number = tasks.success_ttl.map(|_| (OptionName::KeepCompleteCount, "0".to_owned()));

@@ -1,4 +1,5 @@
-//! How long tasks took and how many wait, in files (`wq.telemetry_dir`). A thread writes them; the loop never waits for it.
+//! Writes how long tasks took and how many wait to files (`wq.telemetry_dir`). A thread writes them; the loop never
+//! waits for it.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, OpenOptions};
@@ -20,7 +21,7 @@ use crate::process::Children;
 use crate::supervisor::{Command, Event};
 use crate::wq::{Sample, Settings, Sheet, TaskStatus};
 
-/// What a sample is of.
+/// The subject of a sample.
 #[derive(Clone, Copy)]
 enum Kind {
     Duration,
@@ -29,15 +30,15 @@ enum Kind {
 
 /// The files of one supervisor.
 pub(super) struct Telemetry {
-    /// To the thread; `None` is the end.
+    /// Sends samples to the thread; `None` ends it.
     samples: Sender<Option<(Kind, Sample)>>,
-    /// Attempts under way: when they began, in which process, and their class.
+    /// Attempts in progress: start, pid and class.
     running: HashMap<(JobId, Fence), (Instant, i32, String)>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl Telemetry {
-    /// Begins to write, and to count what waits once a second.
+    /// Starts the thread, and counts the waiting tasks once a second.
     pub(super) fn start(dir: &Path, tasks: Arc<Settings>, broker: Arc<Broker>) -> io::Result<Telemetry> {
         DirBuilder::new().recursive(true).mode(0o755).create(dir)?;
         let (samples, written) = channel();
@@ -47,7 +48,7 @@ impl Telemetry {
         Ok(Telemetry { samples, running: HashMap::new(), writer: Some(writer) })
     }
 
-    /// An order: an attempt may begin.
+    /// Handles a command: an attempt may begin.
     pub(super) fn order(&mut self, now: Instant, command: &Command, children: &Children) {
         if let Command::Assign { worker, job, fence, .. } = command {
             let begun = (now, children.pid(*worker).unwrap_or_default(), job.class.to_string());
@@ -55,7 +56,7 @@ impl Telemetry {
         }
     }
 
-    /// A fact: an attempt may be over.
+    /// Handles an event: an attempt may be over.
     pub(super) fn fact(&mut self, now: Instant, event: &Event) {
         let Event::Finished { job, fence, .. } = event else { return };
         let Some((began, pid, class)) = self.running.remove(&(job.clone(), *fence)) else { return };
@@ -78,7 +79,7 @@ fn wall_nanos() -> i128 {
     i128::from(clock::wall_millis()) * 1_000_000
 }
 
-/// Counts what waits and runs in the queue of tasks, while anybody writes it down.
+/// Counts the waiting and running jobs in the queue of tasks, while the thread runs.
 async fn count(samples: Sender<Option<(Kind, Sample)>>, tasks: Arc<Settings>, broker: Arc<Broker>) {
     const EVERY: Duration = Duration::from_secs(1);
     let label = format!("q:{}:size", tasks.queue);
@@ -112,7 +113,7 @@ fn write_all(dir: &Path, samples: &Receiver<Option<(Kind, Sample)>>) {
     }
 }
 
-/// A file of its own, which is there whole or not at all.
+/// Writes a new file, which appears complete or not at all.
 fn write(dir: &Path, kind: Kind, text: &str) {
     let name = match kind {
         Kind::Duration => "duration",

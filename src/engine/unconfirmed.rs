@@ -1,4 +1,4 @@
-//! How a supervisor ends: what it leaves untold, and with which exit code.
+//! The end of a supervisor: which verdicts stay unconfirmed, and the exit code.
 
 use tracing::error;
 
@@ -7,26 +7,26 @@ use crate::model::{Fence, JobId, WorkerName};
 use crate::supervisor::GaveUp;
 use crate::wire::keeper::Order;
 
-/// The exit code of an end with verdicts that the broker has not taken, or with processes that live on (EX_UNAVAILABLE).
+/// Exit code when verdicts stay unconfirmed or processes live on (EX_UNAVAILABLE).
 const UNAVAILABLE: u8 = 69;
-/// The exit code of a burst that leaves jobs that nobody here can do.
+/// Exit code of a burst that leaves jobs that cannot run here.
 const UNDONE: u8 = 1;
 
-/// What is said at the end.
+/// What the supervisor reports when it ends.
 #[derive(Debug, Default)]
 pub(super) struct UnconfirmedVerdicts {
-    /// Verdicts that the broker is not known to have.
+    /// Number of verdicts that the broker has not confirmed.
     pub untold: u64,
     /// Why processes live on, one line each.
     pub alive: Vec<String>,
-    /// Whether the keeper was told to end all.
+    /// Whether the keeper was ordered to end everything.
     pub said: bool,
-    /// The exit code of a burst that has left something undone.
+    /// The exit code of a burst that has left jobs.
     undone: Option<u8>,
 }
 
 impl UnconfirmedVerdicts {
-    /// Nobody will tell this verdict any more: the log has to.
+    /// This verdict will not be sent again: logs it.
     pub fn untold(&mut self, wrong: &Wrong, job: &JobId, fence: Fence, verdict: &str) {
         self.untold += 1;
         let why = wrong.latest(SETTLING).unwrap_or_else(|| "the broker has not answered".into());
@@ -39,7 +39,7 @@ impl UnconfirmedVerdicts {
         );
     }
 
-    /// A burst ends though it is not done.
+    /// A burst ends with jobs left.
     pub fn gave_up(&mut self, why: GaveUp) {
         let (code, why) = match why {
             GaveUp::Undone(why) => (UNDONE, why),
@@ -49,8 +49,8 @@ impl UnconfirmedVerdicts {
         self.undone = Some(code);
     }
 
-    /// Something of a worker does not die: its jobs stay ours as long as their leases last, and the next start here waits for
-    /// it.
+    /// A process of a worker does not die: its jobs stay ours as long as their leases last, and the next start here
+    /// waits for it.
     pub fn left_alive(&mut self, worker: WorkerName, cause: String, jobs: &[JobId]) {
         let jobs = jobs.iter().map(JobId::as_str).collect::<Vec<_>>().join(" ");
         error!(%worker, jobs, why = cause, "left alive: the next start here waits until that is dead");

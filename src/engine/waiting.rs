@@ -1,4 +1,4 @@
-//! What waits in each queue, as the supervisor is told it.
+//! Number of waiting jobs in each queue, for the supervisor.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::request::Queues;
 use crate::model::{JobState, Millis, QueueCounts, QueueName, Waiting};
 
-/// From the counts of a moment.
+/// Makes them of the counts of a moment.
 pub(super) fn waiting(queues: &Queues, now: Millis) -> BTreeMap<QueueName, Waiting> {
     let of = |counts: &QueueCounts| {
-        // Nothing can be taken from a paused queue.
+        // A paused queue hands out no jobs.
         let open = counts.paused.is_none();
         let jobs = counts.jobs.get(&JobState::Waiting).copied().filter(|_| open).unwrap_or(0);
         let since = counts.oldest_waiting.filter(|_| jobs > 0);

@@ -1,4 +1,5 @@
-//! When the whole service is judged again: soon after something has happened, but not often, and never while nothing does.
+//! Decides when to judge the health of the service again: soon after something has happened, but not often, and never
+//! while nothing happens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,27 +10,27 @@ use tracing::Level;
 use super::line::Line;
 use crate::model::{Health, Instant};
 
-/// Between two looks.
+/// Shortest time between two checks.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Between two words on the reasons of a verdict that stays: they come and go with each job.
+/// Shortest time between two log lines about the reasons of a verdict that stays: reasons come and go with each job.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// When to look at the health again, and what was last logged of it.
+/// When to check the health again, and what was logged last.
 pub(super) struct Watch {
     due: Option<Instant>,
     quiet_until: Instant,
-    /// The queues are being counted.
+    /// Whether the queues are being counted.
     looking: bool,
     counts: Arc<Notify>,
     /// The last verdict, and since when it holds.
     verdict: (Health, Instant),
-    /// The reasons that were told last, and when.
+    /// The reasons that were logged last, and when.
     told: (Vec<String>, Instant),
 }
 
 impl Watch {
-    /// A service that begins.
+    /// For a service that begins.
     pub(super) fn new(now: Instant) -> Watch {
         let counts = Arc::default();
         Watch {
@@ -42,7 +43,7 @@ impl Watch {
         }
     }
 
-    /// Who counts the queues waits for this.
+    /// Wakes the task that counts the queues.
     pub(super) fn counts(&self) -> Arc<Notify> {
         self.counts.clone()
     }
@@ -52,12 +53,12 @@ impl Watch {
         self.due.get_or_insert(self.quiet_until.max(now));
     }
 
-    /// When to look.
+    /// When to check again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due.filter(|_| !self.looking)
     }
 
-    /// Has the queues counted, if it is time.
+    /// Has the queues counted, if that is due.
     pub(super) fn look(&mut self, now: Instant) {
         if !self.looking && self.due.take_if(|due| *due <= now).is_some() {
             (self.looking, self.quiet_until) = (true, now + PAUSE);
@@ -75,7 +76,7 @@ impl Watch {
         self.verdict.0
     }
 
-    /// What the log says of a verdict, if it is another one, or if it has had other reasons for long enough.
+    /// The log line for a verdict, if it has changed, or if its reasons have and enough time has passed.
     pub(super) fn judged(&mut self, now: Instant, (health, reasons): &(Health, Vec<String>)) -> Option<Line> {
         let (before, since) = self.verdict;
         if before == *health {

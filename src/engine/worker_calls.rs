@@ -1,4 +1,4 @@
-//! What workers ask for by `call`: a verb with its arguments in, JSON or a reason out.
+//! Answers a worker's `call`: a verb with its arguments in, JSON or a reason out.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::model::verb::{Get, Prioritize, SetData, Tag, Track, Untrack, VerbRequ
 use crate::model::{Class, Fence, JobId, NewJob, Object, Payload, WorkerId, objects};
 use crate::wire::worker::{FRAME_MAX, reply};
 
-/// What came of it.
+/// The answer to a call.
 pub(super) struct Answer {
     pub(super) worker: WorkerId,
     pub(super) n: u64,
-    /// The whole frame that says it.
+    /// The whole frame of the answer.
     pub(super) frame: Vec<u8>,
 }
 
-/// Does it, as a task of its own.
+/// Carries out a call, as a task of its own.
 pub(super) async fn grant(
     broker: Arc<Broker>,
     answers: Sender<Answer>,
@@ -93,7 +93,7 @@ async fn ask<V: VerbRequest>(broker: &Broker, verb: V, by: String) -> Result<Str
     json(&broker.tell(verb, by).await?)
 }
 
-/// A job as it is, unless its data would not fit into a frame: then it is not encoded first.
+/// The job as JSON. If its data would not fit into a frame, this fails before encoding.
 async fn job(broker: &Broker, id: JobId, by: String) -> Result<String, Wrong> {
     let record = broker.tell(Get { job: id }, by).await?;
     let bytes = match &record.payload {
@@ -150,8 +150,8 @@ struct Put {
     jobs: Vec<NewJob>,
 }
 
-/// Jobs longer than this, together, are read on a thread of their own: the 450,000 that fit into a frame take 0.13 s, in which
-/// the loop would serve nobody.
+/// Lists longer than this, in total bytes, are parsed on a thread of their own: the 450,000 jobs that fit into a frame
+/// take 0.13 s, during which the loop would stand still.
 const LONG: usize = 256 << 10;
 
 async fn read_jobs(args: String, by: String) -> Result<Vec<NewJob>, Wrong> {
@@ -166,7 +166,7 @@ async fn read_jobs(args: String, by: String) -> Result<Vec<NewJob>, Wrong> {
     }
 }
 
-/// A worker puts no programs: those run as the user of the supervisor.
+/// Checks a job that a worker puts. Programs are refused: they would run as the supervisor's user.
 fn new_job(job: NewJob, by: &str) -> Result<NewJob, String> {
     if job.queue.as_str().is_empty() || job.class.as_str().is_empty() {
         return Err("put: a job needs a queue and a class, each with a name".into());
