@@ -1,4 +1,4 @@
-//! Which of several jobs that somebody ends can be ended.
+//! Decides which of several jobs can be canceled together.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,10 +6,10 @@ use super::Error;
 use crate::model::verb::Refusal;
 use crate::model::{JobId, JobState};
 
-/// So many jobs are ended at a time at most: they are ended together or not at all, and nobody else gets by.
+/// Most jobs in one cancel: they are canceled in one transaction, or none of them, and it blocks other writers.
 pub(super) const MOST: usize = 10_000;
 
-/// A job that is to end.
+/// A job to cancel.
 pub(super) struct Named {
     pub(super) job: JobId,
     /// None = there is no such job.
@@ -18,7 +18,7 @@ pub(super) struct Named {
     pub(super) dependents: Vec<JobId>,
 }
 
-/// Who is left as it is, and why. A job is, too, when one that waits for it is.
+/// The jobs that cannot be canceled, and why. A job is refused, too, if a job that waits for it stays.
 pub(super) fn refused(named: &[Named]) -> HashMap<JobId, Refusal> {
     let mut refused = HashMap::new();
     let mut ending: HashSet<&JobId> = HashSet::new();
@@ -49,7 +49,7 @@ pub(super) fn refused(named: &[Named]) -> HashMap<JobId, Refusal> {
     refused
 }
 
-/// What is said of more.
+/// The error for more jobs than [`MOST`].
 pub(super) fn too_many(next: &JobId) -> Error {
     Error::Refused(format!(
         "more than {MOST} jobs cannot be canceled at a time, and '{next}' would be one more: first cancel, in parts, those \

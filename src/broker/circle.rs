@@ -1,11 +1,11 @@
-//! Jobs that would wait for each other in a circle, and so for ever.
+//! Refuses jobs that would wait for each other in a circle, and so for ever.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Error;
 use crate::model::JobId;
 
-/// An error if jobs of one batch wait for each other in a circle. Each comes with those of the batch that it needs.
+/// Fails if jobs of one batch wait for each other in a circle. Each job comes with the jobs of the batch that it needs.
 pub(super) fn refuse_among(batch: &BTreeMap<&JobId, Vec<&JobId>>) -> Result<(), Error> {
     let mut needed_by: HashMap<&JobId, Vec<&JobId>> = HashMap::new();
     let mut counts: HashMap<&JobId, usize> = HashMap::new();
@@ -27,7 +27,7 @@ pub(super) fn refuse_among(batch: &BTreeMap<&JobId, Vec<&JobId>>) -> Result<(), 
         }
     }
     let Some(first) = stuck.first() else { return Ok(()) };
-    // Each that is stuck needs another that is: the way ends where it has been before.
+    // Each stuck job needs another stuck one: follow them until one comes a second time.
     let mut way = vec![*first];
     loop {
         let needs = batch.get(way[way.len() - 1]).into_iter().flatten();
@@ -40,7 +40,7 @@ pub(super) fn refuse_among(batch: &BTreeMap<&JobId, Vec<&JobId>>) -> Result<(), 
     }
 }
 
-/// What is said of jobs that would wait for each other, by the names on the way from one to itself.
+/// The error for a circle; `names` are the jobs on the way from one back to itself.
 pub(super) fn refusal(names: &[JobId]) -> Error {
     let way = names.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>();
     Error::Refused(match &way[..] {

@@ -1,4 +1,4 @@
-//! What goes wrong again and again is told once when it begins, once a minute while it lasts, and once when it is over.
+//! Logs failures that repeat: once when they begin, once a minute while they last, and once when they are over.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::Error;
 use crate::model::Instant;
 
-/// How often it is told while it lasts.
+/// Pause between two log lines while a failure lasts.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What goes wrong just now.
+/// The failures that last at the moment.
 #[derive(Debug, Default)]
 pub struct Complaints(Mutex<BTreeMap<String, Lasting>>);
 
@@ -18,7 +18,7 @@ pub struct Complaints(Mutex<BTreeMap<String, Lasting>>);
 struct Lasting {
     since: Instant,
     told: Instant,
-    /// The latest time that it went wrong, and how.
+    /// When it last failed; `how` says how.
     last: Instant,
     how: String,
 }
@@ -28,7 +28,7 @@ impl Complaints {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells in the log that `what` went wrong, if it is time to.
+    /// Notes that `what` failed, and logs it if that is due.
     pub fn wrong(&self, what: &str, error: &Error, now: Instant) {
         match self.lasts(what, error, now) {
             Some(Duration::ZERO) => {
@@ -39,14 +39,14 @@ impl Complaints {
         }
     }
 
-    /// Tells in the log that it is over, if it went wrong before.
+    /// Notes that `what` worked, and logs that if it failed before.
     pub fn well(&self, what: &str, now: Instant) {
         if let Some(lasted) = self.end(what, now) {
             tracing::info!("recovered after {:.1}s: {what}", lasted.as_secs_f64());
         }
     }
 
-    /// Tells in the log that it is not tried again, as nothing is left to be done, if it went wrong before.
+    /// Notes that `what` is not tried again, as nothing is left to do; logs that if it failed before.
     pub fn moot(&self, what: &str, now: Instant) {
         if let Some(lasted) = self.end(what, now) {
             tracing::info!(
@@ -56,21 +56,21 @@ impl Complaints {
         }
     }
 
-    /// How long it went wrong. What was not tried for long is known to have lasted until its last try only.
+    /// How long it failed. If it was not tried for long, the time ends with its last try.
     fn end(&self, what: &str, now: Instant) -> Option<Duration> {
         let Lasting { since, last, .. } = self.lasting().remove(what)?;
         Some(if now.since(last) <= 2 * AGAIN { now.since(since) } else { last.since(since) })
     }
 
-    /// How it went wrong the last time, if it has not gone well since.
+    /// How it failed last, if it has not worked since.
     pub fn latest(&self, what: &str) -> Option<String> {
         self.lasting().get(what).map(|lasting| lasting.how.clone())
     }
 
-    /// How long it has gone wrong, if that is to be told now.
+    /// For how long it has failed, if that is to be logged now.
     fn lasts(&self, what: &str, error: &Error, now: Instant) -> Option<Duration> {
         let mut lasting = self.lasting();
-        // What was not tried for long is not known to have lasted.
+        // A failure that was last seen long ago counts as over: this is a new one.
         let Some(known) = lasting.get_mut(what).filter(|known| now.since(known.last) <= 2 * AGAIN) else {
             let how = error.to_string();
             lasting.insert(what.into(), Lasting { since: now, told: now, last: now, how });

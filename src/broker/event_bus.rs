@@ -1,4 +1,5 @@
-//! Where news come together and go out to whoever listens just now, in the order of things.
+//! Takes events from the broker and the supervisor, and passes them to all subscribers in the order in which they
+//! happened.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,27 +9,28 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use crate::model::{Millis, PublishedEvent, What};
 
-/// What a listener may fall behind before it loses the oldest; and how much is kept back for what is not durable yet.
+/// How many events a subscriber may lag behind before it loses the oldest; also how many events wait for earlier ones
+/// that are not durable yet.
 const KEPT: usize = 4096;
-/// For so long the last of the news waits for those who read slowly.
+/// How long `close` waits for slow subscribers.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// One for a supervisor and its broker. Nobody who tells waits for those who listen.
+/// The event bus of a supervisor and its broker. A publisher never waits for subscribers.
 #[derive(Clone, Debug)]
 pub struct EventBus {
     out: Sender<Arc<PublishedEvent>>,
     line: Arc<Mutex<Line>>,
 }
 
-/// What is to be told, in the order in which it happened: news of jobs are told once they are durable, and what happens
-/// meanwhile is told behind them.
+/// Events in the order in which they happened. Events of jobs are published once they are durable; later events wait
+/// behind them.
 #[derive(Debug, Default)]
 struct Line {
-    /// How many were told.
+    /// Number of events published.
     told: u64,
-    /// The number of the first place.
+    /// The number of the first place in `places`.
     first: u64,
-    /// None where the news are not durable yet.
+    /// Events to publish; None while those of a place are not durable yet.
     places: VecDeque<Option<Vec<PublishedEvent>>>,
 }
 
@@ -43,12 +45,12 @@ impl EventBus {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody listens: else news need not even be made.
+    /// Whether there are subscribers: without any, events need not even be made.
     pub fn is_heard(&self) -> bool {
         self.out.receiver_count() > 0
     }
 
-    /// Tells one, which gets its number when what happened before has been told.
+    /// Publishes an event, after all that happened before it.
     pub fn tell(&self, news: PublishedEvent) {
         let mut line = self.line();
         line.places.push_back(Some(vec![news]));
@@ -58,7 +60,7 @@ impl EventBus {
         line.tell_ready(&self.out);
     }
 
-    /// Keeps a place for what has happened just now and is told later, or never.
+    /// Reserves a place for events that have just happened and are published later, or never.
     #[must_use]
     pub fn keep_place(&self) -> Turn {
         let mut line = self.line();
@@ -67,13 +69,13 @@ impl EventBus {
         Turn { room: self.clone(), place, news: Vec::new() }
     }
 
-    /// Tells that there are no more, how many verdicts are left untold, and which processes are left alive; comes back when
-    /// those who listen have heard it.
+    /// Publishes the last event, with the number of unconfirmed verdicts and the processes left alive. Waits until
+    /// subscribers have read it, for [`FAREWELL`] at most.
     pub async fn close(&self, at: Millis, untold: u64, alive: String) {
         let count = (untold > 0).then_some(untold);
         let why = Some(alive).filter(|alive| !alive.is_empty());
         {
-            // What is not durable by now is told by nobody.
+            // Events that are not durable by now are never published.
             let mut line = self.line();
             for place in &mut line.places {
                 *place = Some(place.take().unwrap_or_default());
@@ -81,30 +83,30 @@ impl EventBus {
             line.tell_ready(&self.out);
         }
         self.tell(PublishedEvent { count, why, ..PublishedEvent::new(What::Ended, at) });
-        // Who does not read gets no more than a moment.
+        // A slow subscriber gets only this long.
         let _ = tokio::time::timeout(FAREWELL, self.out.closed()).await;
     }
 
-    /// Comes back when nobody listens.
+    /// Waits until there are no subscribers.
     pub async fn unheard(&self) {
         self.out.closed().await;
     }
 
-    /// From now on.
+    /// Subscribes to events from now on.
     pub fn listen(&self) -> Receiver<Arc<PublishedEvent>> {
         self.out.subscribe()
     }
 }
 
 impl Line {
-    /// Gives up the first place, so that nothing is kept back for ever.
+    /// Skips the first place, so that it does not hold back the others for ever.
     fn skip(&mut self) {
         if let Some(first) = self.places.front_mut() {
             *first = Some(first.take().unwrap_or_default());
         }
     }
 
-    /// Tells all up to the first that is not durable yet.
+    /// Publishes all events up to the first that is not durable yet.
     fn tell_ready(&mut self, out: &Sender<Arc<PublishedEvent>>) {
         while let Some(ready) = self.places.front_mut().and_then(Option::take) {
             self.places.pop_front();
@@ -115,12 +117,12 @@ impl Line {
 
     fn send(&mut self, out: &Sender<Arc<PublishedEvent>>, news: PublishedEvent) {
         self.told += 1;
-        // Nobody may be there any more.
+        // It fails if the last subscriber has gone.
         let _ = out.send(Arc::new(PublishedEvent { n: self.told, ..news }));
     }
 }
 
-/// A place among the news. It is given up when it is dropped.
+/// A reserved place among the events. Dropping it releases the place.
 #[derive(Debug)]
 pub struct Turn {
     room: EventBus,
@@ -129,7 +131,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Tells what the place was kept for.
+    /// Publishes the events for which the place was reserved.
     pub fn tell(mut self, news: Vec<PublishedEvent>) {
         self.news = news;
     }
@@ -142,7 +144,7 @@ impl Drop for Turn {
         let index = self.place.checked_sub(line.first).and_then(|index| usize::try_from(index).ok());
         match index {
             Some(index) => line.places[index] = Some(news),
-            // Its place was given up: better late than never.
+            // The place was skipped: publish the events late.
             None => news.into_iter().for_each(|news| line.send(&self.room.out, news)),
         }
         line.tell_ready(&self.room.out);

@@ -1,4 +1,4 @@
-//! Failures by their groups, of the jobs that a filter lets through: made of a list, so for any broker. Without a filter each
+//! Groups the failed jobs that a filter finds, from a list of them, so it works for any broker. Without a filter each
 //! broker counts by its own index.
 
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use super::{Browse, Error};
 use crate::model::verb::{Failed, FailureGroup};
 use crate::model::{Filter, JobRecord, JobState, Millis};
 
-/// More groups are not told: those with the fewest jobs are left out.
+/// Most groups to return: those with the fewest jobs are left out.
 const MOST: usize = 1_000;
 
-/// The groups, the largest first.
+/// The groups of failed jobs, the largest first.
 pub(super) async fn groups(broker: &dyn Browse, asked: &Failed) -> Result<Vec<FailureGroup>, Error> {
     let filter = Filter {
         states: vec![JobState::Failed, JobState::Held],

@@ -1,5 +1,5 @@
-//! A job as a JSON object, for brokers that keep nothing but a text of each: `{"class": "mail", "data": {…}}`, and beside
-//! these what a job may have: `retries`, `retry_delay`, `retry_cap` and `time_limit` in seconds, `tags`.
+//! A job as a JSON object, for brokers that keep only a text for each: `{"class": "mail", "data": {…}}`. Optional
+//! fields are `retries`, `retry_delay`, `retry_cap` and `time_limit` in seconds, and `tags`.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::Error;
 use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, QueueName, Retry};
 
-/// How such objects are read and written.
+/// Options for reading and writing such objects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobObject {
-    /// Whether programs are read and written: whoever can write to the broker can then run programs here.
+    /// Whether programs are accepted: then everyone who can write to the broker can run programs here.
     pub exec: bool,
 }
 
-/// What an object may have beside class and data.
+/// The optional fields of an object, beside class and data.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ struct Object<'a> {
 }
 
 impl JobObject {
-    /// The job in an object of which class and data were read already; `Err` says why it is none.
+    /// Reads the rest of an object whose class and data were read already; `Err` says why it is not a job.
     pub(super) fn read(
         self,
         queue: &QueueName,

@@ -1,5 +1,5 @@
-//! Fetches whose answers were never heard. Their jobs were given to us and nobody knows it: the next fetch names them, and
-//! the script takes back what they gave.
+//! Fetches whose replies were lost. The broker has given their jobs to us, but we do not know them. The next fetch
+//! names these fetches, and the script takes their jobs back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use crate::model::Instant;
 
-/// The fetches of one process.
+/// The lost fetches of one process.
 pub(in crate::broker) struct Unheard {
-    /// What tells them from those of other processes.
+    /// Part of each fetch's name that differs from that of other processes.
     process: String,
     count: AtomicU64,
-    /// With the ends of their leases: after those there is nothing to give back.
+    /// Names of lost fetches with the ends of their leases: after that there is nothing to take back.
     fetches: Mutex<Vec<(String, Instant)>>,
 }
 
@@ -27,24 +27,24 @@ impl Unheard {
         self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name of another fetch.
+    /// A new name for a fetch.
     pub(in crate::broker) fn name(&self) -> String {
         format!("{}-{}", self.process, self.count.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Those that are to be given back.
+    /// The fetches whose jobs are still to be taken back.
     pub(in crate::broker) fn all(&self, now: Instant) -> Vec<String> {
         let mut fetches = self.fetches();
         fetches.retain(|(_, ends)| *ends > now);
         fetches.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Nobody has heard the answer to this one, whose leases end at `ends`.
+    /// Notes a fetch whose reply was lost; its leases end at `ends`.
     pub(in crate::broker) fn add(&self, name: String, ends: Instant) {
         self.fetches().push((name, ends));
     }
 
-    /// These were given back.
+    /// Forgets fetches whose jobs were taken back.
     pub(in crate::broker) fn remove(&self, names: &[String]) {
         self.fetches().retain(|(name, _)| !names.contains(name));
     }

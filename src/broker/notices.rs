@@ -1,4 +1,4 @@
-//! What a broker says on its own. Bounded: one wake-up at most, and one revocation for each lease.
+//! The notices of a broker that wait to be read. Bounded: one wake-up at most, and one revocation for each lease.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -24,7 +24,7 @@ impl Notices {
         }
     }
 
-    /// What keeps the broker from its work.
+    /// The trouble that keeps the broker from its work, if any.
     pub(in crate::broker) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -33,7 +33,7 @@ impl Notices {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
-    /// Where what happens is told; the first one counts.
+    /// Sets the bus for events; only the first call counts.
     pub(in crate::broker) fn publish(&self, room: EventBus) {
         let _ = self.room.set(room);
     }

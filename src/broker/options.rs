@@ -1,9 +1,9 @@
-//! Options as people are shown them.
+//! Options as they are shown to people.
 
 use crate::model::verb::OptionShown;
 use crate::model::{OptionName, OptionsInForce, QueueName};
 
-/// First what holds for all, then what is set for single queues.
+/// The options in force: first those for all queues, then those of single queues.
 pub(super) fn shown(options: &OptionsInForce) -> Vec<OptionShown> {
     let shown = |queue: Option<&QueueName>, name: OptionName, is_set| OptionShown {
         name: name.to_string(),

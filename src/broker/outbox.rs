@@ -1,5 +1,4 @@
-//! The outbox: new jobs that wait in the state directory while their broker is away, and go to it in their order when it is
-//! back.
+//! The outbox: keeps new jobs in the state directory while the broker is away, and puts them in order when it is back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,9 +17,9 @@ use crate::wq::Taken;
 const FILE: &str = "outbox.db";
 /// Jobs of one put.
 const BATCH: usize = 100;
-/// From a put that failed to the next one; doubled up to the second.
+/// Wait after a failed put, and the limit up to which it is doubled.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// What goes wrong as long as the broker is away.
+/// What fails while the broker is away, for the log.
 const PASS_ON: &str = "failed to put the jobs of the outbox";
 
 /// The outbox of one state directory.
@@ -28,17 +27,16 @@ pub struct Outbox {
     broker: Arc<Broker>,
     store: Sqlite,
     file: PathBuf,
-    /// Whether it takes jobs in. Else it passes on what is left in it.
+    /// Whether the outbox accepts jobs. If not, it only passes on those that are left in it.
     takes: bool,
-    /// Jobs that wait in it, or are on their way into it.
+    /// Number of jobs in the outbox or on their way into it.
     count: AtomicUsize,
     came: Notify,
     wrong: Complaints,
 }
 
 impl Outbox {
-    /// Opens it if it is to take jobs in, or if there is one. Over a broker of this machine alone none is of use: both are on
-    /// one disk.
+    /// Opens the outbox if it is to accept jobs, or if its file exists. A broker on this machine's own disk needs none.
     pub async fn open(
         state_dir: &Path,
         broker: &Arc<Broker>,
@@ -54,8 +52,8 @@ impl Outbox {
         Ok(Some(Arc::new(Outbox { broker: broker.clone(), store, file, takes, count, came, wrong })))
     }
 
-    /// Puts a job with an id and answers when it is durable, in the broker or here: here while the broker is away and as
-    /// long as others wait here, so that the order is kept.
+    /// Puts a job with an id, and answers when the job is durable in the broker or here. It goes here while the broker
+    /// is away, or while other jobs wait here, so that the order is kept.
     pub async fn put(self: &Arc<Self>, job: NewJob) -> Result<Taken, Error> {
         let id = job.id.clone().ok_or_else(|| Error::Refused("the job has no id".into()))?;
         self.broker.card().takes(std::slice::from_ref(&job))?;
@@ -66,13 +64,13 @@ impl Outbox {
                 Ok(_) => return Ok(Taken { task_id: id, kept: false }),
             }
         }
-        // A task of its own: the count is right also when the client goes away meanwhile.
+        // Runs as a task of its own, so that the count stays right if the client goes away.
         let kept = tokio::spawn(self.clone().keep(job)).await;
         kept.unwrap_or_else(|error| Err(Error::Failed(error.to_string())))
             .map(|()| Taken { task_id: id, kept: true })
     }
 
-    /// Writes a job down here.
+    /// Stores a job in the outbox.
     async fn keep(self: Arc<Self>, job: NewJob) -> Result<(), Error> {
         self.count.fetch_add(1, Ordering::SeqCst);
         let put = self.store.put(vec![job]).await;
@@ -83,12 +81,12 @@ impl Outbox {
         put.map(drop)
     }
 
-    /// Jobs that wait in it.
+    /// Number of jobs in the outbox.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// What somebody should know, if jobs wait in it.
+    /// A warning if jobs wait in the outbox.
     pub fn concern(&self) -> Option<String> {
         let count = Some(self.count()).filter(|count| *count > 0)?;
         Some(format!(
@@ -98,7 +96,7 @@ impl Outbox {
         ))
     }
 
-    /// Passes on what waits, for ever: in order, and again until the broker takes it.
+    /// Passes on waiting jobs in order, for ever; retries until the broker takes them.
     pub async fn pass_on(self: Arc<Self>) {
         let mut wait = AGAIN.0;
         loop {
@@ -114,8 +112,8 @@ impl Outbox {
         }
     }
 
-    /// Puts the first ones and removes them here; gives their number. One that was put, and could not be removed before the
-    /// supervisor died, is put a second time: the broker knows it by its id.
+    /// Puts the first jobs and removes them here; gives their number. If the supervisor dies in between, a job is put
+    /// again: the broker recognizes its id.
     async fn pass_some_on(&self) -> Result<usize, Error> {
         let jobs = self.store.first(BATCH).await?;
         let jobs: Vec<NewJob> = jobs.into_iter().map(|job| NewJob { exists: Exists::Skip, ..job }).collect();
@@ -139,7 +137,7 @@ impl Outbox {
         away.map_or(Ok(count), Err)
     }
 
-    /// Each with an answer of its own: a batch that is refused as a whole is put one by one.
+    /// Puts jobs so that each has its own answer: if the batch is refused as a whole, puts them one by one.
     async fn put_each(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
         match self.broker.put_each(jobs.clone()).await {
             Err(error) if !is_away(&error) => {}
@@ -155,7 +153,7 @@ impl Outbox {
         Ok(answers)
     }
 
-    /// A job that its broker refuses stays here, canceled, and holds up no other.
+    /// Sets a job aside that the broker refuses: it stays here, canceled, and does not block the others.
     async fn set_aside(&self, id: JobId, error: &Error) -> Result<(), Error> {
         tracing::error!(job = %id, %error, path = %self.file.display(), "a job of the outbox is refused, it stays there");
         let asked = Cancel { jobs: vec![id], dependents: false, reason: Some(error.to_string()) };
@@ -165,7 +163,7 @@ impl Outbox {
     }
 }
 
-/// Whether the broker may take the job another time.
+/// Whether the broker may take the job later.
 fn is_away(error: &Error) -> bool {
     matches!(error, Error::Failed(_) | Error::Unanswered(_))
 }

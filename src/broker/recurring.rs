@@ -1,20 +1,20 @@
-//! What recurs, wherever it is kept: what may, when it is due, and which of its times are had.
+//! Recurring jobs, for any broker: which are valid, when they are due, and which occurrences fire.
 
 use std::time::Duration;
 
 use super::{Error, stored, zones};
 use crate::model::{Millis, Overlap, Recurring, Schedule, millis_up};
 
-/// There is a look at least so often; what is late by no more is on time.
+/// Longest time between two looks for due jobs; an occurrence that is late by no more counts as on time.
 pub(super) const NET: Duration = Duration::from_secs(60);
-/// A clock that is set back by more was wrong before.
+/// If a clock is set back by more than this, it was wrong before.
 pub(super) const WRONG: Duration = Duration::from_secs(3 * 3600);
-/// What it carries is written whole into each of its jobs, and travels in one request.
+/// Largest size of a recurring job, in bytes. It is copied into each of its jobs, and sent in one request.
 const SPEC_MAX: usize = 48 << 10;
-/// What is told of the times after the next.
+/// How many occurrences to show after the next one.
 const THEN: usize = 4;
 
-/// The text to keep it as, if it can be put.
+/// Gives the text to store, or refuses the recurring job.
 pub(super) fn text(recurring: &Recurring) -> Result<String, Error> {
     let refused = |why: String| {
         let name: String = recurring.name.chars().take(Recurring::NAME_MAX).collect();
@@ -32,7 +32,7 @@ pub(super) fn text(recurring: &Recurring) -> Result<String, Error> {
     Ok(text)
 }
 
-/// When it is due for the first time, if it is put now, by its clock.
+/// When the recurring job is first due, if it is put at `now`.
 pub(super) fn first(schedule: &Schedule, now: i64) -> Result<Option<i64>, Error> {
     Ok(match schedule {
         Schedule::Every { offset, .. } => Some(now.saturating_add(millis_up(*offset))),
@@ -40,25 +40,25 @@ pub(super) fn first(schedule: &Schedule, now: i64) -> Result<Option<i64>, Error>
     })
 }
 
-/// The few times after the next.
+/// The next few occurrences after the next one.
 pub(super) fn then(schedule: &Schedule, next: Millis) -> Result<Vec<Millis>, Error> {
     let table = zones::timetable(schedule, next.0)?;
     let following = |at: &Millis| table.after(at.0).map(Millis);
     Ok(std::iter::successors(Some(next), following).skip(1).take(THEN).collect())
 }
 
-/// What is to be done about one that is due.
+/// What to do about a recurring job that is due.
 pub(super) struct Occurrences {
-    /// The times that are had: none that is too late, and the latest of many. Where only one of its jobs is to be there
-    /// at a time, it is one.
+    /// The occurrences that fire: none that is too late, and of many only the latest. With `Overlap::Skip` there is
+    /// only one.
     pub(super) wanted: Vec<i64>,
-    /// The last of those that are not.
+    /// The latest occurrence that does not fire.
     pub(super) missed: Option<i64>,
     /// When it is due after that.
     pub(super) next: Option<i64>,
 }
 
-/// The times of one that was due at `first`.
+/// The occurrences of a recurring job that was due at `first`.
 pub(super) fn occurrences(recurring: &Recurring, first: i64, now: i64) -> Result<Occurrences, Error> {
     let table = zones::timetable(&recurring.schedule, first)?;
     let window = millis_up(recurring.catch_up.max(NET));
@@ -72,7 +72,7 @@ pub(super) fn occurrences(recurring: &Recurring, first: i64, now: i64) -> Result
     Ok(Occurrences { wanted, missed, next: table.after(now) })
 }
 
-/// When it is due after all, if a clock that was far ahead has moved it on too far.
+/// The right next occurrence, if a clock that was far ahead has moved it too far.
 pub(super) fn mended(schedule: &Schedule, next: i64, now: i64) -> Result<Option<i64>, Error> {
     let table = zones::timetable(schedule, now)?;
     let wrong = now.saturating_add(millis_up(WRONG));
@@ -83,7 +83,7 @@ pub(super) fn mended(schedule: &Schedule, next: i64, now: i64) -> Result<Option<
     Ok(table.after(now).filter(|_| latest.is_some_and(|latest| next > latest)))
 }
 
-/// Who puts its jobs: it does, or somebody who cannot wait for it.
+/// Who put a job, for its history: the recurring job itself, or a person who started it early.
 pub(super) fn put_by(name: &str, by: Option<&str>) -> String {
     by.map_or_else(|| format!("recurring {name}"), |by| format!("{by}, recurring {name}"))
 }

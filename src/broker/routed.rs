@@ -1,5 +1,5 @@
-//! New jobs of some classes go to another broker, all of them or a share: how a team moves from one broker to another
-//! while both run.
+//! Routes new jobs of some classes to another broker, all of them or a share. So a team can move from one broker to
+//! another while both run.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,20 +10,21 @@ use uuid::Uuid;
 use super::{Broker, Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use crate::model::{ClassFilter, Fence, Fetched, JobId, Lease, NewJob, Progress, Settlement};
 
-/// Where some of the new jobs go.
+/// A rule that sends some new jobs to another broker.
 pub struct Route {
-    /// Which of them, by class.
+    /// The classes for which the rule holds.
     pub classes: ClassFilter,
-    /// How many of a hundred of these, drawn by the id of the job: a put that is sent again goes to the same broker.
+    /// Share of these jobs to route, in percent. The id of the job decides: a put that is repeated goes to the same
+    /// broker.
     pub percent: u8,
-    /// Opens the broker that they go to, at the first of them: one that cannot be opened holds up no other job.
+    /// Opens the other broker at its first job: if that fails, jobs for this broker are not affected.
     open: Box<dyn Fn() -> Result<Broker, Error> + Send + Sync>,
-    /// That broker, once it is open.
+    /// The other broker, once it is open.
     to: OnceLock<Arc<Broker>>,
 }
 
 impl Route {
-    /// To this broker, opened at the first job.
+    /// A route to the broker that `open` opens at the first job.
     pub fn new(
         classes: ClassFilter,
         percent: u8,
@@ -41,11 +42,11 @@ impl Route {
     }
 }
 
-/// A number below 100, always the same of an id, and as likely as any other.
+/// A number below 100, always the same for an id, and evenly distributed.
 fn draw(id: Option<&JobId>) -> u8 {
     let made = Uuid::now_v7();
     let bytes = id.map_or(made.as_bytes().as_slice(), |id| id.as_str().as_bytes());
-    // FNV-1a, with its bits mixed once more: ids that were made one after the other differ in few.
+    // FNV-1a, with its bits mixed once more: ids made one after the other differ in few bits.
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
     let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -53,7 +54,7 @@ fn draw(id: Option<&JobId>) -> u8 {
 }
 
 impl Broker {
-    /// The same, of whose new jobs some go elsewhere.
+    /// The same broker, with routes for new jobs.
     #[must_use]
     pub fn with_routes(self, routes: Vec<Route>) -> Broker {
         match routes.is_empty() {
@@ -63,15 +64,15 @@ impl Broker {
     }
 }
 
-/// A source, with routes for what is put there.
+/// A source that sends some new jobs elsewhere.
 struct Routed {
     here: Arc<dyn Source>,
     routes: Vec<Route>,
 }
 
 impl Routed {
-    /// The route of a new job: that of the first rule that names its class, if the draw says so. A job that waits for others
-    /// has none.
+    /// Index of the route for a new job: that of the first rule for its class, if the draw selects it. A job that
+    /// depends on others has none.
     fn way(&self, job: &NewJob) -> Option<usize> {
         let named = self.routes.iter().position(|route| route.classes.matches(&job.class))?;
         let goes = job.depends.is_empty() && draw(job.id.as_ref()) < self.routes[named].percent;
@@ -93,7 +94,7 @@ impl Source for Routed {
         self.here.settle(settlements).await
     }
 
-    /// One call to each broker that gets some; what each says is said in the order of the jobs.
+    /// Makes one call to each broker that gets jobs; the answers keep the order of the jobs.
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
         let ways: Vec<Option<usize>> = jobs.iter().map(|job| self.way(job)).collect();
         let mut answers: Vec<Option<Result<JobId, Error>>> = jobs.iter().map(|_| None).collect();

@@ -1,10 +1,10 @@
-//! Time zones by name, from the machine's own database, which its updates keep right.
+//! Time zones by name, from the machine's own database, which its updates keep current.
 
 use jiff::tz::{self, TimeZone};
 
 use super::Error;
 use crate::model::{Schedule, Timetable, millis_up};
-/// What a schedule is reckoned by; one in intervals counts from `anchor`.
+/// The timetable of a schedule; intervals count from `anchor`.
 pub(super) fn timetable(schedule: &Schedule, anchor: i64) -> Result<Timetable, Error> {
     match schedule {
         Schedule::Every { interval, .. } => {
@@ -30,7 +30,7 @@ fn unknown(zone: &str) -> String {
     }
 }
 
-/// The name that was probably meant: its city is all that people remember of it.
+/// The name that was probably meant, by its last part: people often remember only the city.
 fn nearest<'a>(typed: &str, names: &'a [String]) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(' ', "_");
     let typed = plain(typed);

@@ -1,5 +1,5 @@
-//! A broker: its card, its source of jobs, and the faces it has. The one door: what the card does not name is refused here,
-//! before any code of the broker runs.
+//! A broker: its card, its source of jobs, and its optional faces. All calls pass here: what the card does not list is
+//! refused before any code of the broker runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// One that is a source and nothing else.
+    /// A broker with a source and no other face.
     pub fn new(card: &'static Card, source: Arc<dyn Source>) -> Broker {
         Broker { card, source, recovery: None, admin: None, browse: None, feed: None, peers: None }
     }
 
-    /// The same, which knows what a supervisor held when it died.
+    /// The same, with recovery of what a dead supervisor held.
     #[must_use]
     pub fn with_recovery(mut self, recovery: Arc<dyn Recovery>) -> Broker {
         self.recovery = Some(recovery);
@@ -56,14 +56,14 @@ impl Broker {
         self
     }
 
-    /// The same, by which supervisors hear of one another.
+    /// The same, with presence of other supervisors.
     #[must_use]
     pub fn with_peers(mut self, peers: Arc<dyn Peers>) -> Broker {
         self.peers = Some(peers);
         self
     }
 
-    /// The same, with another source around or instead of its own.
+    /// The same, with a source made from its own, such as one around it.
     #[must_use]
     pub fn with_source(mut self, make: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Broker {
         self.source = make(self.source);
@@ -107,7 +107,7 @@ impl Broker {
         }
     }
 
-    /// See [`Source::put`]. What the card does not have is refused before any is put.
+    /// Calls [`Source::put`], after the card has refused jobs that the broker cannot take.
     pub async fn put_each(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
         self.card.takes(&jobs)?;
         self.source.put(jobs).await
@@ -136,7 +136,7 @@ impl Broker {
         }
     }
 
-    /// See [`Recovery::recover`]. Without that face nothing is released: each lease runs out by itself.
+    /// Calls [`Recovery::recover`]. Without that face nothing is released: each lease expires by itself.
     pub async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
         match &self.recovery {
             Some(recovery) => recovery.recover(instance, keep).await,
@@ -219,7 +219,7 @@ impl Broker {
         self.browse.as_deref().ok_or_else(|| self.without_jobs(ability))
     }
 
-    /// A card that promises what no face does.
+    /// The error when the card promises an ability that no face has.
     fn without_jobs(&self, ability: Ability) -> Error {
         Error::Unsupported {
             broker: self.card.name,
@@ -229,15 +229,15 @@ impl Broker {
     }
 }
 
-/// Verbs with the types of each.
+/// Verbs with their own types.
 impl Broker {
-    /// Asks for one verb and gives its own answer.
+    /// Carries out one verb and gives its answer.
     pub async fn tell<V: VerbRequest>(&self, verb: V, by: impl Into<String>) -> Result<V::Answer, Error> {
         let answer = self.ask(verb.verb(), by.into()).await?;
         V::answer(answer).ok_or_else(|| Error::Failed("the broker answered something else".into()))
     }
 
-    /// One job, whole.
+    /// One job with all its fields.
     pub async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error> {
         match self.tell(Get { job: id }, "").await {
             Ok(job) => Ok(Some(job)),
@@ -257,12 +257,12 @@ impl Broker {
         Ok(jobs)
     }
 
-    /// All queues that exist, counted.
+    /// Counts of all existing queues.
     pub async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
         self.tell(Queues {}, "").await
     }
 
-    /// Ends a job; when it runs, its supervisor gets a [`Notice::Revoked`].
+    /// Cancels a job; if it runs, its supervisor gets a [`Notice::Revoked`].
     pub async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
         let asked = Cancel { jobs: vec![id], dependents: false, reason: None };
         match self.tell(asked, by).await?.pop() {

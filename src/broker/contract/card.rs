@@ -1,5 +1,5 @@
-//! What a kind of broker can do, in figures and words. The door of every broker, `check` and the table of brokers in the
-//! documentation read it; no code asks which broker it has.
+//! The card: what a kind of broker can do, in figures and words. [`Broker`](super::Broker), `check` and the table of
+//! brokers in the documentation read it; no code asks which broker it has.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::model::{NewJob, Payload};
 /// What a kind of broker can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// What people call it, as in "the broker NAME cannot …".
+    /// The name of the broker for people, as in "the broker NAME cannot …".
     pub name: &'static str,
     /// Whether supervisors of several hosts can share it.
     pub shared: bool,
@@ -20,17 +20,18 @@ pub struct Card {
     pub longest_delay: Option<Duration>,
     /// The most data of a new job, in bytes.
     pub data_max: usize,
-    /// What it cannot do, each with what to do instead: the end of a sentence that begins there.
+    /// The abilities that it lacks, each with what to do instead: the end of a sentence that begins "the broker NAME
+    /// cannot …".
     pub cannot: &'static [(Ability, &'static str)],
 }
 
 impl Card {
-    /// Whether it can do this.
+    /// Whether the broker has this ability.
     pub fn can(&self, ability: Ability) -> bool {
         self.cannot.iter().all(|(missing, _)| *missing != ability)
     }
 
-    /// Refused, with what to do instead, if it cannot do this.
+    /// An error, with what to do instead, if the broker lacks this ability.
     pub fn require(&self, ability: Ability) -> Result<(), Error> {
         match self.cannot.iter().find(|(missing, _)| *missing == ability) {
             None => Ok(()),
@@ -38,7 +39,7 @@ impl Card {
         }
     }
 
-    /// Refuses new jobs that ask for what it cannot do. One job alone is put whole or not at all by any broker.
+    /// Refuses new jobs that need an ability the broker lacks. A single job needs no atomic batch.
     pub(in crate::broker) fn takes(&self, jobs: &[NewJob]) -> Result<(), Error> {
         for job in jobs {
             let asked = [

@@ -1,4 +1,4 @@
-//! What can go wrong with a broker, said so that a person knows who must act.
+//! Errors of a broker, worded so that a person knows who must act.
 
 use crate::model::verb::{Ability, Refusal};
 use crate::model::{JobId, JobState, QueueName};
@@ -9,7 +9,7 @@ pub enum Error {
     /// No such job.
     #[error("no job has the id '{0}'")]
     NoJob(JobId),
-    /// No such job, which another was to wait for.
+    /// The job that another one was to wait for does not exist.
     #[error("a job cannot depend on '{0}': no job has that id")]
     NoneToNeed(JobId),
     /// No such queue.
@@ -36,15 +36,15 @@ pub enum Error {
     Needed {
         /// The job's id.
         id: JobId,
-        /// Those that wait for it.
+        /// The jobs that wait for it.
         by: Vec<JobId>,
         /// What was asked, as a participle: `canceled`.
         verb: &'static str,
     },
-    /// A queue is of use, and in which way.
+    /// The queue is in use; the text says how.
     #[error("queue '{0}' cannot be forgotten: {1}")]
     InUse(QueueName, String),
-    /// Another program has put something else in the place of a job: its key, and what is there.
+    /// Another program has stored something else under the key of a job: the key, and what is there.
     #[error(
         "the key {0} holds no job but a {1} of another program: if nobody needs it, `redis-cli DEL {0}` removes it"
     )]
@@ -52,42 +52,42 @@ pub enum Error {
     /// This kind of broker cannot do it at all.
     #[error("the broker {broker} cannot {}: {instead}", ability.does())]
     Unsupported {
-        /// What people call it.
+        /// The name of the broker for people.
         broker: &'static str,
-        /// What was asked for.
+        /// The ability that the request needs.
         ability: Ability,
         /// What to do instead.
         instead: &'static str,
     },
-    /// Some of the jobs were put and the rest were not, or nobody knows.
+    /// Some jobs were put, and the rest were not, or that is not known.
     #[error("{} of {asked} jobs were put ({}), the others {}: {error}", put.len(), listed(put), not_put(error))]
     PartlyPut {
-        /// The ids of those that wait now.
+        /// The ids of the jobs that were put.
         put: Vec<JobId>,
-        /// How many there were in all.
+        /// How many jobs the request had.
         asked: usize,
-        /// Why the first of the others was not.
+        /// The error of the first job that was not put.
         error: Box<Error>,
     },
-    /// The URL of the broker is wrong; nothing was asked of it yet.
+    /// The URL of the broker is wrong; no request was sent yet.
     #[error("{0}")]
     Url(String),
     /// The request itself is wrong.
     #[error("{0}")]
     Refused(String),
-    /// The place where jobs were kept holds none any more; where, how that shows, and what to do.
+    /// The store where jobs were kept is gone: where, how that shows, and what to do.
     #[error("{0}")]
     Lost(String),
-    /// The broker does not answer or could not do it; what was asked, on what, why, and what to do.
+    /// The broker does not answer, or the request failed: which request, on which broker, why, and what to do.
     #[error("{0}")]
     Failed(String),
-    /// The broker was asked and has not answered: what was asked may have been done. The same words.
+    /// The broker has not answered: the request may have been carried out. The text is as in `Failed`.
     #[error("{0}")]
     Unanswered(String),
 }
 
 impl Error {
-    /// Why one of several jobs was left as it is.
+    /// Why one of several jobs was left unchanged.
     pub fn refused(id: JobId, refusal: Refusal, verb: &'static str) -> Error {
         match refusal {
             Refusal::NoJob => Error::NoJob(id),
@@ -97,7 +97,7 @@ impl Error {
     }
 }
 
-/// The first of them.
+/// The first few ids, in words.
 fn names(ids: &[JobId]) -> String {
     const SHOWN: usize = 10;
     let first: Vec<String> = ids.iter().take(SHOWN).map(|id| format!("'{id}'")).collect();
@@ -107,7 +107,7 @@ fn names(ids: &[JobId]) -> String {
     }
 }
 
-/// The ids, as many as a person reads.
+/// The first few ids of the jobs that were put, in words.
 fn listed(put: &[JobId]) -> String {
     const MANY: usize = 20;
     let mut ids: Vec<&str> = put.iter().take(MANY).map(JobId::as_str).collect();

@@ -1,5 +1,5 @@
-//! What a broker is to the rest of the program: one source of jobs, what else it may be able to do, and the card that says
-//! which of it there is. It never knows how any one broker does it.
+//! The contract of a broker with the rest of the program: a source of jobs, optional faces, and the card that lists
+//! them. It knows no particular broker.
 
 mod broker;
 mod card;

@@ -1,4 +1,4 @@
-//! What every broker must be able to do: give jobs, extend leases, take verdicts and new jobs, and say what happens.
+//! What every broker must do: give jobs, extend leases, take verdicts and new jobs, and send notices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use crate::model::{
     Settlement, Take, WorkerId,
 };
 
-/// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows. A call fails as a
-/// whole only if nothing of it was done or nobody knows; else each entry has its own answer, in the order asked.
+/// A store in which jobs wait. Calls may overlap; each is one batch, and one round trip if the broker allows. A call
+/// fails as a whole only if nothing of it was done, or if that is not known. Otherwise each entry has its own answer,
+/// in the order of the request.
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// Takes at most one job for each of `workers`, from the queues as `take` says and as far as `filter` lets them through,
-    /// and gives them in the order they were taken. Not durable: a lease lost with the power is a job that waits again.
+    /// Takes at most one job for each of `workers` from the queues, in the order that `take` sets, and only jobs that
+    /// `filter` allows. Gives them in the order taken. Not durable: if the power fails, a leased job waits again.
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error>;
 
     /// Extends leases, each to `by` from now.
@@ -28,7 +29,7 @@ pub trait Source: Send + Sync {
     /// Puts jobs and gives their ids when they are durable. A broker whose card says so puts all of them or none.
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error>;
 
-    /// Waits for the next thing the broker has to say on its own. Cancel-safe.
+    /// Waits for the next notice of the broker. Cancel-safe.
     async fn next_notice(&self) -> Notice;
 
     /// Whether the broker works. Answers at once, from what is already known.
@@ -36,8 +37,8 @@ pub trait Source: Send + Sync {
         Health::default()
     }
 
-    /// Notes how far running jobs have come; what is no lease any more is left alone. Not durable. The next attempt begins
-    /// without. A broker that cannot show it forgets it.
+    /// Stores the progress of running jobs; entries without a valid lease are ignored. Not durable, and cleared before
+    /// the next attempt. A broker that cannot show progress drops it.
     async fn progress(&self, _notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
         Ok(())
     }
@@ -50,13 +51,13 @@ pub struct Fetch {
     pub instance: Instance,
     /// The queues, in order.
     pub queues: Vec<QueueName>,
-    /// How to go through them.
+    /// The order in which to take from the queues.
     pub take: Take,
-    /// Which of their jobs.
+    /// Which classes to fetch.
     pub filter: ClassFilter,
-    /// The name of the pool they are for.
+    /// The name of the pool that fetches.
     pub pool: Arc<str>,
-    /// Who will run them: at most one each.
+    /// The workers that will run the jobs: at most one job each.
     pub workers: Vec<WorkerId>,
     /// Length of the leases.
     pub lease: Duration,
@@ -71,15 +72,15 @@ pub enum Renewal {
     Canceling(Lease),
     /// Not ours any more.
     Lost(Revocation),
-    /// This one could not be extended and is asked for again; others were.
+    /// This lease could not be extended, and is tried again; others were extended.
     Failed(Error),
 }
 
 /// The answer to one settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settling {
-    /// Applied, durably; what the job became, which may be another state than the verdict proposed: a job that is being
-    /// canceled does not wait again. `Complete` also of a job that goes on in another queue.
+    /// Applied, durably. The state is that of the job now, perhaps not the one that the verdict proposed: a job that is
+    /// being canceled does not wait again. It is `Complete` also for a job that goes on in another queue.
     Settled(JobState),
     /// The lease was not ours any more; nothing was changed.
     NotOurs,
@@ -87,7 +88,7 @@ pub enum Settling {
     Failed(Error),
 }
 
-/// What the broker says on its own.
+/// A notice that the broker sends on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Jobs may be waiting.
@@ -103,14 +104,14 @@ pub enum Notice {
     },
 }
 
-/// How a broker is.
+/// How well a broker works.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// What keeps it from doing what it is asked, if anything.
+    /// The trouble that keeps the broker from its work, if any.
     pub trouble: Option<String>,
-    /// What somebody should see to, though it keeps the broker from nothing yet.
+    /// A concern that does not keep the broker from its work yet.
     pub concern: Option<String>,
-    /// The size of all its files in bytes, where it has any on this machine.
+    /// The total size of its files in bytes, if it has any on this machine.
     pub store_bytes: Option<u64>,
     /// The size of the store's write-ahead log in bytes, where there is one.
     pub wal_bytes: Option<u64>,

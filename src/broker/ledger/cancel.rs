@@ -1,4 +1,4 @@
-//! Cancels by the ledger: what this host runs.
+//! Cancels jobs of a broker with a ledger: only those that run on this host.
 
 use super::Ledger;
 use crate::broker::{Admin, Error};
@@ -6,7 +6,7 @@ use crate::model::verb::{Answer, Cancel, Each, Fate, Get, Refusal, Verb, VerbReq
 use crate::model::{JobId, JobState};
 
 impl Ledger {
-    /// Ends those that run here, and refuses the rest: what waits in the broker is not the ledger's to end.
+    /// Cancels those that run here, and refuses the rest: the ledger cannot cancel jobs that wait in the broker.
     pub async fn cancel(&self, asked: Cancel, by: String) -> Result<Vec<Each>, Error> {
         let (mut answers, mut running) = (Vec::new(), Vec::new());
         for job in asked.jobs {
@@ -28,7 +28,7 @@ impl Ledger {
         Ok(answers)
     }
 
-    /// What the ledger says of a job.
+    /// The state of a job by the ledger.
     async fn state(&self, job: &JobId) -> Result<Option<JobState>, Error> {
         match self.store().ask(Get { job: job.clone() }.verb(), String::new()).await {
             Ok(answer) => Ok(Get::answer(answer).map(|record| record.state)),

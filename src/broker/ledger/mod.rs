@@ -1,5 +1,5 @@
-//! The memory of a broker that has none. SQS keeps no history, cannot list and cannot show a job; people still ask. So what
-//! this host takes is written into an embedded store in the state directory, the ledger.
+//! The ledger: history for a broker that keeps none. SQS keeps no history, cannot list jobs and cannot show one. So
+//! this host records the jobs that it takes in an embedded store in the state directory.
 //!
 //! The broker is the truth about who may run; the ledger never grants anything. A ledger that is lost, full or slow loses
 //! history, never a job: every call here has an answer without it.
@@ -22,11 +22,11 @@ use crate::model::{
     Verdict, WorkerId,
 };
 
-/// A ledger that takes longer is too slow: its broker goes on without the answer. What was asked may yet be written.
+/// How long a call waits for the ledger before it goes on without the answer. The change may yet be written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A fetch waits for the ledger for a quarter of the lease at most, and a renewal for a sixteenth. A disk that hangs
-/// must not end jobs that their broker has given or renewed in time.
+/// A fetch waits for the ledger for a quarter of the lease at most, and a renewal for a sixteenth. So a disk that hangs
+/// does not end jobs that the broker has given or renewed in time.
 const FETCH_WAITS: u32 = 4;
 const RENEWAL_WAITS: u32 = 16;
 
@@ -36,59 +36,60 @@ const FILE: &str = "ledger.db";
 /// A job as its broker gave it.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// With its id.
+    /// The job, with its id.
     pub job: NewJob,
-    /// The id is that of the message: what is complete under it was this very message.
+    /// Whether the id is that of the message: then a job complete under it is this very message.
     pub is_own_id: bool,
-    /// Of this delivery: greater than that of every delivery before.
+    /// The fence of this delivery, greater than that of every earlier one.
     pub fence: Fence,
-    /// Which delivery it is, as the broker counts; 1 is the first.
+    /// Number of this delivery, as the broker counts; 1 is the first.
     pub attempt: u32,
-    /// What names this delivery to the broker.
+    /// The broker's handle for this delivery.
     pub handle: String,
 }
 
-/// What the ledger says of a delivery.
+/// The ledger's answer for a delivery.
 #[derive(Clone, Debug)]
 pub enum Adopted {
-    /// It is written down.
+    /// It is recorded, and runs.
     Runs(Fetched),
-    /// It is complete already: the broker has given it twice.
+    /// It is complete already: the broker has delivered it twice.
     Complete,
 }
 
-/// What names a delivery to its broker, kept for the next supervisor.
+/// The broker's handle for a delivery, kept for the next supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handle {
     /// The job that ran.
     pub job: JobId,
-    /// Of its latest delivery.
+    /// The fence of the job's latest delivery.
     pub fence: Fence,
-    /// The broker's name for that delivery.
+    /// The broker's handle for that delivery.
     pub handle: String,
-    /// Where the job came from.
+    /// The queue from which the job came.
     pub queue: QueueName,
-    /// Somebody was told that it would be canceled.
+    /// Whether a person was answered that it would be canceled.
     pub is_canceling: bool,
 }
 
 /// The ledger of one state directory.
 pub struct Ledger {
     store: Arc<Sqlite>,
-    /// Why it is in memory only, if it is.
+    /// Why the ledger is in memory only; None if it is on disk.
     lost: Option<String>,
-    /// Whether it has room for handles.
+    /// Whether the table for handles exists.
     prepared: OnceCell<()>,
     wrong: Complaints,
 }
 
 impl Ledger {
-    /// Opens the ledger of a state directory; where that fails, one in memory. `serves` says whether this process takes jobs.
+    /// Opens the ledger of a state directory; if that fails, one in memory. `serves` says whether this process fetches
+    /// jobs.
     pub fn open(state_dir: &Path, serves: bool) -> Result<Ledger, Error> {
         Ledger::open_in(state_dir, sqlite::Options { serves, ..sqlite::Options::default() })
     }
 
-    /// The same, in a world of one's own.
+    /// The same, with given options for the store.
     pub fn open_in(state_dir: &Path, options: sqlite::Options) -> Result<Ledger, Error> {
         let world = options.world.clone();
         let (store, lost) = match Sqlite::open(state_dir.join(FILE), options) {
@@ -98,29 +99,29 @@ impl Ledger {
         Ok(Ledger { store: Arc::new(store), lost, prepared: OnceCell::new(), wrong: Complaints::default() })
     }
 
-    /// The store, for those who ask and look.
+    /// The store, for verbs and lists.
     pub fn store(&self) -> Arc<Sqlite> {
         self.store.clone()
     }
 
-    /// Makes room for handles, once.
+    /// Makes the table for handles, once.
     async fn prepare(&self) {
         let prepare = async || self.note("failed to prepare the ledger", self.store.keep_handles().await);
         self.prepared.get_or_try_init(async || prepare().await.ok_or(())).await.ok();
     }
 
-    /// The sizes of its files.
+    /// The sizes of the ledger's files.
     pub fn health(&self) -> Health {
         Health { trouble: None, ..self.store.health() }
     }
 
-    /// What somebody should see to: history is not kept.
+    /// A concern: history is not kept.
     pub fn concern(&self) -> Option<String> {
         let lost = self.lost.as_ref()?;
         Some(format!("the history of jobs is kept in memory only: {lost}"))
     }
 
-    /// Writes down what was given and says what runs: each delivery for the worker beside it. Without a ledger all run.
+    /// Records deliveries and says which ones run: each comes with its worker. Without a ledger all of them run.
     pub async fn adopt(&self, request: &Fetch, given: Vec<(Delivery, WorkerId)>) -> Vec<Adopted> {
         let adopted = async {
             self.prepare().await;
@@ -135,7 +136,7 @@ impl Ledger {
         }
     }
 
-    /// The verdicts that hold: a job that is being canceled is canceled, unless it was done before its kill came.
+    /// The verdicts to apply: a job that is being canceled is canceled, unless it completed before its kill.
     pub async fn in_force(&self, ends: Vec<Settlement>) -> Vec<Settlement> {
         let is_done =
             |verdict: &Verdict| matches!(verdict, Verdict::Complete { next: None, .. } | Verdict::Canceled);
@@ -152,7 +153,7 @@ impl Ledger {
         ends.into_iter().zip(canceled).map(in_force).collect()
     }
 
-    /// Writes down how jobs ended, as their broker has taken it.
+    /// Records how jobs ended, once their broker has accepted it.
     pub async fn settle(&self, ends: Vec<Settlement>) -> Vec<Settling> {
         let count = ends.len();
         let noted = self.soon("failed to write ends of jobs into the ledger", async {
@@ -162,7 +163,7 @@ impl Ledger {
         noted.await.unwrap_or_else(|| vec![Settling::NotOurs; count])
     }
 
-    /// Whether somebody cancels one of these jobs; None where the ledger does not know it.
+    /// Extends leases, and says whether a job is being canceled; None where the ledger does not know the job.
     pub async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Vec<Option<Renewal>> {
         let count = leases.len();
         let patience = PATIENCE.min(by / RENEWAL_WAITS);
@@ -171,25 +172,25 @@ impl Ledger {
         renewed.map_or_else(|| vec![None; count], |renewals| renewals.into_iter().map(Some).collect())
     }
 
-    /// Writes down that what an instance held waits again, but for those to keep.
+    /// Records that the jobs of an instance wait again, apart from those in `keep`.
     pub async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) {
         let released = self.store.recover(instance, keep).await;
         self.note("failed to write into the ledger what waits again", released);
     }
 
-    /// What a supervisor held when it died, and still may.
+    /// The handles of deliveries that a supervisor held when it died, and may still hold.
     pub async fn held(&self, instance: &Instance) -> Vec<Handle> {
         self.prepare().await;
         let held = self.store.handles(instance.clone()).await;
         self.note("failed to read the ledger", held).unwrap_or_default()
     }
 
-    /// How far jobs have come.
+    /// Records the progress of jobs.
     pub async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) {
         self.soon("failed to write progress into the ledger", self.store.progress(notes)).await;
     }
 
-    /// What people do to jobs that run. That a lease ran out is for their broker to say.
+    /// The next notice about running jobs, such as a cancel. Only their broker says that a lease expired.
     pub async fn next_notice(&self) -> Notice {
         loop {
             match self.store.next_notice().await {
@@ -199,17 +200,17 @@ impl Ledger {
         }
     }
 
-    /// Has [`Ledger::next_notice`] say this.
+    /// Makes [`Ledger::next_notice`] return this.
     pub fn say(&self, notice: Notice) {
         self.store.notices().push(notice);
     }
 
-    /// The answer, if there is a good one within [`PATIENCE`].
+    /// The answer, if there is one without an error within [`PATIENCE`].
     async fn soon<T>(&self, what: &str, asked: impl Future<Output = Result<T, Error>>) -> Option<T> {
         self.within(PATIENCE, what, asked).await
     }
 
-    /// The answer, if there is a good one in time.
+    /// The answer, if there is one without an error in time.
     async fn within<T>(
         &self,
         patience: Duration,
@@ -235,7 +236,7 @@ impl Ledger {
     }
 }
 
-/// A delivery that no ledger knows.
+/// A delivery that is not recorded in the ledger.
 fn unwritten(delivery: Delivery, request: &Fetch) -> Fetched {
     let Delivery { job, fence, attempt, .. } = delivery;
     let id = job.id.unwrap_or_else(|| "".into());

@@ -1,4 +1,4 @@
-//! A Redis with the commands of qless as a kind of broker.
+//! The kind of broker for a Redis with the commands of qless.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::broker::registry::without_secrets;
 use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place};
 use crate::model::NewJob;
 
-/// What a Redis with the commands of qless can do.
+/// The card of this kind of broker.
 static CARD: Card = Card {
     name: "redis",
     shared: true,

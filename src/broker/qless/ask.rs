@@ -1,4 +1,4 @@
-//! How people's requests are put to the script, and how it refuses them.
+//! Sends requests of people to the script, and reads its refusals.
 
 use redis::{Cmd, Value};
 
@@ -7,10 +7,10 @@ use super::shared::Shared;
 use crate::broker::{Error, circle, stored};
 use crate::model::{Entry, Happened, JobId, JobState, Millis};
 
-/// So often it is looked again when jobs change between the look and the act.
+/// How often to look again when jobs change between the look and the change.
 pub(super) const LOOKS: usize = 10;
 
-/// Asks the script. What refuses a state of a job is said by the one that asks.
+/// Sends a request to the script. The caller reads refusals that name a job's state.
 pub(super) async fn asked(
     redis: &Shared,
     command: &str,
@@ -19,7 +19,7 @@ pub(super) async fn asked(
     asked_to(redis, "asked that", command, args).await
 }
 
-/// Asks for something that is called `verb`, a participle, when it is refused.
+/// Sends a request; `verb` is a participle, for the text of a refusal.
 pub(super) async fn asked_to(
     redis: &Shared,
     verb: &'static str,
@@ -55,12 +55,12 @@ pub(super) fn refused(verb: &'static str, words: &[String]) -> Option<Error> {
     }
 }
 
-/// A line for the history of what a person does.
+/// A line for a job's history about a person's request.
 pub(super) fn line(entry: Happened, at: Millis) -> String {
     stored::to_json(&Entry { at, what: entry }).unwrap_or_default()
 }
 
-/// That somebody has put a job back, as the script completes it.
+/// The line that a person has put a job back to waiting; the script completes it.
 pub(super) fn retried(at: Millis, by: &str) -> String {
     let line = line(Happened::Retried { by: by.into(), from: JobState::Complete }, at);
     line.replace("\"complete\"}", "\"FROM\"}")

@@ -1,4 +1,4 @@
-//! The broker's contract on Redis, call by call: each is one request to the script.
+//! The broker's contract on Redis: each call is one request to the script.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -25,16 +25,17 @@ use crate::model::{
     Progress, Revocation, Settlement, WorkerId,
 };
 
-/// How to open it, and the outside world as functions, so that tests can bend it.
+/// How to open the broker, with its clocks as parameters for tests.
 #[derive(Clone)]
 pub struct Options {
-    /// The name of this host, which the names of its workers begin with.
+    /// The name of this host, with which the names of its workers begin.
     pub host: String,
-    /// Where this process keeps what is its own, in words that are the same nowhere else and at no other boot.
+    /// Identifies the state directory of this process on this host and in this boot, so no other process has the same
+    /// text.
     pub place: String,
     /// The boot-time clock.
     pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// How far the server's clock is ahead of `now`, in microseconds; else the server is asked.
+    /// How far the server's clock is ahead of `now`, in microseconds; None = ask the server.
     pub ahead: Option<i64>,
 }
 
@@ -56,18 +57,18 @@ pub struct Qless {
     ears: OnceLock<(JoinHandle<()>, watch::Receiver<bool>)>,
 }
 
-/// What it needs of its server.
+/// Settings of the connection that are special to this broker.
 static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", news: Some("ql:taskvisor:news") };
 
-/// The events are heard within this time after the first fetch, or the fetch fails.
+/// A fetch fails if the events are not subscribed to within this time.
 const READY: Duration = Duration::from_secs(5);
-/// What has no answer for so long is in the hands of a server that is silent, and not of a connection that broke.
+/// If a request has no answer for this long, the server is silent; before that, only the connection broke.
 const SILENT: Duration = Duration::from_secs(3);
-/// A job's end that nobody tells of is found after this long.
+/// How often to look whether a job has ended, should no event say so.
 const LOOK: Duration = Duration::from_secs(5);
 
 impl Qless {
-    /// The Redis at `url`, which is called `name` where people see it. Nothing is asked of it yet.
+    /// Opens the Redis at `url`; `name` is shown to people. Sends no request yet.
     pub fn open(url: &str, name: &str, options: Options) -> Result<Qless, Error> {
         let now = options.now.clone();
         let link = Link::new(url, name, &NEEDS, options.ahead, move || now())?;
@@ -75,19 +76,21 @@ impl Qless {
         Ok(Qless { shared, ears: OnceLock::new() })
     }
 
-    /// What is wrong with how the server keeps its data; `None` if nothing is, or it does not let itself be asked.
+    /// What is wrong with how the server stores its data; `None` if nothing is, or if the server does not allow the
+    /// question.
     pub async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
         self.shared.link.keeps_nothing().await
     }
 
-    /// What the names of a supervisor's workers begin with.
+    /// The prefix of the names of a supervisor's workers.
     fn workers(&self, instance: &Instance) -> String {
         let short: String =
             instance.as_str().chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
         format!("{}-{short}-", self.shared.host)
     }
 
-    /// Begins to listen and to put what recurs; tells whether something would be heard.
+    /// Starts the listener and the firing of recurring jobs, once. The value becomes true when the listener hears
+    /// events.
     fn serve(&self, instance: &Instance) -> watch::Receiver<bool> {
         let (_, ready) = self.ears.get_or_init(|| {
             let (tell, ready) = watch::channel(false);
@@ -101,7 +104,7 @@ impl Qless {
         ready.clone()
     }
 
-    /// Waits until something would be heard.
+    /// Waits until the listener hears events.
     async fn listen(&self, instance: &Instance) -> Result<(), Error> {
         let mut ready = self.serve(instance);
         match tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await {
@@ -115,7 +118,7 @@ impl Qless {
         }
     }
 
-    /// What is done before jobs are taken.
+    /// Prepares for a fetch: listener, release of earlier leases, and due recurring jobs.
     async fn prepare(&self, request: &Fetch) -> Result<(), Error> {
         self.listen(&request.instance).await?;
         if self.shared.owes.load(Ordering::Relaxed) {
@@ -127,7 +130,7 @@ impl Qless {
         Ok(())
     }
 
-    /// Gives back what an instance held before this process, but for those to keep.
+    /// Releases what an earlier process of this instance held, apart from the jobs in `keep`.
     async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
         fleet::admit(&self.shared, instance).await?;
         let answer = self.shared.call("release jobs in", "taskvisor.recover", |cmd, _| {
@@ -197,7 +200,7 @@ impl Source for Qless {
                     self.shared.holds.renewed(&lease.job, lease.fence);
                     Renewal::Renewed(Lease { expires_at: at + by, ..lease })
                 }
-                // Its loss was told; the hold goes on until its end is settled.
+                // Its loss was reported; the lease stays ours until the end is settled.
                 Some("canceling") => Renewal::Canceling(Lease { expires_at: at + by, ..lease }),
                 Some("canceled") => Renewal::Lost(Revocation::Canceled),
                 _ => Renewal::Lost(Revocation::LockLost),
@@ -237,8 +240,8 @@ impl Source for Qless {
             .map(|job| job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into()))
             .collect();
         put::check(&jobs)?;
-        // What broke before the answer came is asked once more, and known by its ids and tokens. Of a server that is silent
-        // the caller has waited for long enough.
+        // If the connection broke before the answer, the put is sent once more: ids and tokens show which jobs are
+        // there already. If the server was silent, the caller has waited for long enough.
         let jobs: Vec<NewJob> = jobs.into_iter().map(put::with_token).collect();
         let put =
             || self.shared.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids));
@@ -250,7 +253,7 @@ impl Source for Qless {
             answered => answered,
         };
         reply::unless_refused(answer?, |_| None)?;
-        // Else the put is heard like those of others.
+        // Otherwise the listener hears of this put as of any other.
         if self.ears.get().is_none() {
             self.shared.notices.push(Notice::Wake);
         }
@@ -286,7 +289,7 @@ impl Recovery for Qless {
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
         let released = match self.give_back(&instance, &keep).await {
             Ok(released) => released,
-            // Nothing is fetched before that is done.
+            // No fetch happens before this has succeeded.
             Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
                 tracing::warn!(%error, "what was held before is given back once the server is there");
                 self.shared.owes.store(true, Ordering::Relaxed);
@@ -298,7 +301,7 @@ impl Recovery for Qless {
         for (job, fence) in &keep {
             self.shared.holds.granted(job, *fence, now);
         }
-        // What recurs waits for no worker.
+        // Recurring jobs fire even if no worker is ready.
         self.serve(&instance);
         Ok(released)
     }
@@ -344,7 +347,7 @@ impl Browse for Qless {
             if state.has_ended() {
                 return Ok(state);
             }
-            // What happens by others' hands is heard by a supervisor; else it is looked for.
+            // A supervisor hears of changes by other clients; without a listener, look often.
             let wait = if self.ears.get().is_some() { LOOK } else { Duration::from_millis(200) };
             let _ = tokio::time::timeout(wait, changed).await;
         }

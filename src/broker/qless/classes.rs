@@ -6,7 +6,7 @@ use crate::broker::Error;
 use crate::model::Day;
 use crate::model::verb::{ClassDay, ClassStats, ClassSums};
 
-/// The figures of classes, by day.
+/// Statistics of classes, by day.
 pub(super) async fn stats(redis: &Shared, it: &ClassStats) -> Result<Vec<ClassDay>, Error> {
     let answer = redis.call("ask how classes fared in", "taskvisor.classes", |cmd, offset| {
         let (first, last) = it.span(Day::of(offset.millis(redis.link.now())));
@@ -21,7 +21,7 @@ pub(super) async fn stats(redis: &Shared, it: &ClassStats) -> Result<Vec<ClassDa
     Ok(it.told(all))
 }
 
-/// The nine numbers of the script.
+/// Reads the nine numbers of the script.
 fn read(sums: &str) -> ClassSums {
     let mut sums =
         sums.split_whitespace().map(|number| number.parse::<f64>().map_or(0, |number| number as i64));

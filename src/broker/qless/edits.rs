@@ -1,4 +1,4 @@
-//! What people change about a job.
+//! Changes that people make to a job.
 
 use redis::Value;
 
@@ -16,7 +16,7 @@ pub(super) async fn prioritize(redis: &Shared, it: &Prioritize, by: &str) -> Res
     done.await.map(|_| Done {})
 }
 
-/// Gives all the tags that the job then has.
+/// Changes the tags of a job, and gives all tags that it has then.
 pub(super) async fn tag(redis: &Shared, it: &Tag, by: &str) -> Result<Tags, Error> {
     for _ in 0..LOOKS {
         let kept = asked(redis, "taskvisor.tags", |cmd| {
@@ -50,7 +50,7 @@ fn edited(it: &Tag, before: &[String]) -> Vec<String> {
     before.iter().chain(added).filter(|tag| !it.remove.contains(tag)).cloned().collect()
 }
 
-/// Only who runs it may: its data is what its next attempt begins with.
+/// Changes the data of a job, with which its next attempt begins. Only the holder of its lease may do this.
 pub(super) async fn set_data(redis: &Shared, it: &SetData) -> Result<Done, Error> {
     let answer = asked_to(redis, "given other data", "taskvisor.set_data", |cmd| {
         cmd.arg(it.job.as_str()).arg(it.fence.0).arg(&it.data.0);
@@ -63,7 +63,7 @@ pub(super) async fn set_data(redis: &Shared, it: &SetData) -> Result<Done, Error
     }
 }
 
-/// Follows a job, or does so no more.
+/// Tracks a job, or stops tracking it.
 pub(super) async fn track(redis: &Shared, job: &JobId, follows: bool) -> Result<Done, Error> {
     let command = if follows { "taskvisor.track" } else { "taskvisor.untrack" };
     let done = asked(redis, command, |cmd| {
@@ -101,7 +101,7 @@ pub(super) async fn depend_off(redis: &Shared, it: &DependOff, by: &str) -> Resu
     Ok(State { state: state_of(&answer.await?) })
 }
 
-/// What the script calls a state.
+/// The job state for a word of the script.
 pub(super) fn state_of(value: &Value) -> JobState {
     text(value).and_then(|word| word.parse().ok()).unwrap_or(JobState::Waiting)
 }

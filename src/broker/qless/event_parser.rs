@@ -6,20 +6,20 @@ use serde_json::Value;
 use crate::clock;
 use crate::model::{JobId, JobState, Millis, PublishedEvent, QueueName, What};
 
-/// Both on one connection: their order is that in which things were said.
+/// Both are read on one connection, so that messages keep their order.
 pub(super) const CHANNELS: [&str; 2] = ["ql:log", "ql:taskvisor:news"];
 
-/// Something that was said of a job.
+/// A message about a job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Spoken {
-    /// By our script.
+    /// From our script.
     PublishedEvent(Box<PublishedEvent>),
-    /// By another program, on qless's own channel.
+    /// From another program, on qless's own channel.
     Line(Line),
 }
 
 impl Spoken {
-    /// The job, if there is more to be known of it.
+    /// The job, if more must be looked up about it.
     pub(super) fn unknown(&self) -> Option<&str> {
         match self {
             Spoken::Line(line) => Some(line.job.as_str()),
@@ -28,30 +28,30 @@ impl Spoken {
     }
 }
 
-/// What another script says of a job.
+/// A message of another program's script about a job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
     what: What,
     job: JobId,
     queue: Option<QueueName>,
-    /// What the job is by that; else it is to be asked.
+    /// The state of the job that follows from the message; None = look it up.
     state: Option<JobState>,
 }
 
-/// What is to be known of its job.
+/// Facts looked up about a message's job.
 #[derive(Default)]
 pub(super) struct About {
-    /// When it was asked.
+    /// When they were looked up.
     pub(super) at: Option<Millis>,
     pub(super) queue: String,
     pub(super) state: Option<JobState>,
     pub(super) tags: Vec<String>,
 }
 
-/// Reads what is said, in its order.
+/// Reads messages, in their order.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// The next line on `ql:log` is our script's, and is told as news.
+    /// Whether the next line on `ql:log` comes from our script, which also sends it as an event.
     is_ours: bool,
 }
 
@@ -69,7 +69,7 @@ impl Reader {
     }
 }
 
-/// As our script writes them.
+/// An event as our script writes it.
 #[derive(Deserialize)]
 struct PubsubMessage {
     at: i64,
@@ -77,7 +77,7 @@ struct PubsubMessage {
     job: JobId,
     queue: Option<String>,
     class: Option<String>,
-    /// As they are kept, which another program may have written.
+    /// JSON as stored, perhaps by another program.
     tags: Option<String>,
     state: JobState,
     why: Option<String>,
@@ -88,7 +88,7 @@ fn read_news(text: &str) -> Option<PublishedEvent> {
         return None;
     }
     let Ok(told) = serde_json::from_str::<PubsubMessage>(text) else {
-        // Somebody may speak a later language than ours.
+        // A newer version of our script may use words that this one does not know.
         return Some(PublishedEvent {
             count: Some(1),
             ..PublishedEvent::new(What::Lost, Millis(clock::wall_millis()))
@@ -119,7 +119,7 @@ fn read_line(text: &str) -> Option<Line> {
         "advanced" => (What::Advanced, None),
         "failed" => (What::Failed, Some(JobState::Failed)),
         "lock_lost" => (What::LockLost, None),
-        // Said of what is no job, too: then it has no queue.
+        // This message also comes about other things than jobs: then it has no queue.
         "canceled" if part("queue").is_some() => (What::Canceled, Some(JobState::Canceled)),
         _ => return None,
     };
@@ -128,9 +128,9 @@ fn read_line(text: &str) -> Option<Line> {
 }
 
 impl Line {
-    /// What was asked may be of a later moment than what was said, or of a job that is gone.
+    /// Makes an event. The facts may be newer than the message, or the job may be gone.
     pub(super) fn news(self, about: About) -> PublishedEvent {
-        // Whoever lost a lock has a grace, in which the job is not anybody else's.
+        // After a lost lock there is a grace, in which the job belongs to no other worker.
         let runs = |state: &JobState| matches!(state, JobState::Running | JobState::Canceling);
         let may_be = |state: &JobState| !state.has_ended() && (self.what == What::LockLost || !runs(state));
         let asked = || about.state.filter(may_be).unwrap_or(JobState::Waiting);

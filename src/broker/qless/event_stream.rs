@@ -1,5 +1,5 @@
-//! News of what happens to the jobs of a Redis by whosever hands, heard for as long as somebody wants them. Our script
-//! tells them on a channel of their own; of other scripts' doing there are the lines on `ql:log`.
+//! Job events from any client of this Redis, subscribed to while anyone listens. Our script publishes events on a
+//! channel of its own; for other scripts there are the lines on `ql:log`.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,22 +21,22 @@ use crate::broker::{Error, EventBus};
 use crate::clock;
 use crate::model::{JobState, Millis, PublishedEvent, What};
 
-/// How often it is tried whether anything would be heard.
+/// How often to check that the subscription still works.
 const TRIED: Duration = Duration::from_secs(15);
-/// What was asked for comes after this long, or never.
+/// A reply or an event comes within this time, or never.
 const HEARD: Duration = Duration::from_secs(3);
-/// Messages looked at together: what other scripts tell of is asked about in one request.
+/// Most messages handled together: facts about the jobs of other scripts are looked up in one request.
 const AT_ONCE: usize = 256;
-/// What this is, where people see that it fails.
+/// What failed, for the log.
 const VERB: &str = "hear the news of";
 const DEAF: &str = "the news of Redis are not heard";
 
-/// Returns when events from now on reach the present listeners.
+/// Returns when the present subscribers will get all events from now on.
 pub(super) async fn begin(shared: &Arc<Shared>) {
     shared.reporter.begin(|tell| tokio::spawn(report(shared.clone(), tell))).await;
 }
 
-/// Tells on one connection after the other, until nobody listens any more.
+/// Publishes events, on one connection after the other, until there are no subscribers.
 async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
     let mut failed = 0;
     while let Some(room) = shared.reporter.room(&shared.notices) {
@@ -57,7 +57,7 @@ async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
     }
 }
 
-/// Tells until the connection breaks.
+/// Publishes events until the connection breaks.
 async fn hear(shared: &Shared, room: &EventBus, tried: &watch::Sender<bool>) -> Result<(), Error> {
     let failed = |error: redis::RedisError| shared.link.explain(VERB, &error);
     let silent = |_| shared.link.silent(VERB);
@@ -89,7 +89,7 @@ async fn hear(shared: &Shared, room: &EventBus, tried: &watch::Sender<bool>) -> 
     }
 }
 
-/// The messages that are there, at least one; none if there will be none.
+/// The messages that have arrived, at least one; none if the connection is closed.
 fn next(messages: &mut PubSubStream, context: &mut Context<'_>) -> Poll<Vec<Msg>> {
     let mut some = Vec::new();
     while some.len() < AT_ONCE {
@@ -102,14 +102,14 @@ fn next(messages: &mut PubSubStream, context: &mut Context<'_>) -> Poll<Vec<Msg>
     Poll::Ready(some)
 }
 
-/// How many nobody knows: what is said while nobody hears it is gone.
+/// An event that says that events were lost; it is not known how many.
 fn missed() -> PublishedEvent {
     let why = Some("the connection to Redis was broken".into());
     PublishedEvent { why, ..PublishedEvent::new(What::Lost, Millis(clock::wall_millis())) }
 }
 
 async fn tell(shared: &Shared, room: &EventBus, spoken: Vec<Spoken>) {
-    // What cannot be asked is told without.
+    // If the lookup fails, the events go out without these facts.
     let mut known = about(shared, &spoken).await.unwrap_or_default().into_iter();
     for one in spoken {
         room.tell(match one {
@@ -119,7 +119,7 @@ async fn tell(shared: &Shared, room: &EventBus, spoken: Vec<Spoken>) {
     }
 }
 
-/// What is to be known of jobs that other scripts tell of.
+/// Looks up facts about the jobs of other scripts' messages.
 async fn about(shared: &Shared, spoken: &[Spoken]) -> Result<Vec<About>, Error> {
     let jobs: Vec<&str> = spoken.iter().filter_map(Spoken::unknown).collect();
     if jobs.is_empty() {

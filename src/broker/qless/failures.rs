@@ -1,4 +1,4 @@
-//! What went wrong, and many jobs at a time.
+//! Failures by group, and changes of many jobs at a time.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, FailureGroup, Swept};
 use crate::model::{Failure, Filter, Millis};
 
-/// Held jobs counted in one call.
+/// Number of held jobs to count in one call.
 const HELD: usize = 1_000;
-/// More groups are not told: those with the fewest jobs are left out.
+/// Most groups to return: those with the fewest jobs are left out.
 const MOST: usize = 1_000;
-/// Jobs looked at in one call.
+/// Number of jobs to look at in one call.
 const STRETCH: usize = 500;
-/// Ids in an answer.
+/// Most ids in an answer.
 const SHOWN: usize = 10;
 
-/// All groups, the largest first.
+/// All groups of failed jobs, the largest first.
 pub(super) async fn groups(redis: &Shared) -> Result<Vec<FailureGroup>, Error> {
-    // Each with the place of its newest job among those that ended in the same moment.
+    // Each with the position of its newest job among those that ended in the same moment.
     let mut groups: BTreeMap<String, (f64, FailureGroup)> = BTreeMap::new();
     let mut from = 0;
     loop {
@@ -62,7 +62,7 @@ fn group(found: redis::Value) -> Result<(f64, FailureGroup), Error> {
     Ok((text(&order).and_then(|order| order.parse().ok()).unwrap_or(0.0), told))
 }
 
-/// The counts of both, and the words of the newer one.
+/// Adds the counts of both groups, and keeps the text of the newer one.
 fn merged(one: (f64, FailureGroup), other: (f64, FailureGroup)) -> (f64, FailureGroup) {
     let (failed, held) = (one.1.failed + other.1.failed, one.1.held + other.1.held);
     let is_newer = (one.1.newest, one.0) > (other.1.newest, other.0);
@@ -84,7 +84,7 @@ pub(super) async fn sweep(redis: &Shared, it: &Bulk, by: &str) -> Result<Swept, 
     sweep_of(redis, it, &filter, by).await
 }
 
-/// The same with what a filter finds.
+/// Changes the jobs that a filter finds.
 pub(super) async fn sweep_of(redis: &Shared, it: &Bulk, filter: &Filter, by: &str) -> Result<Swept, Error> {
     if it.after.is_none() {
         adopt(redis, filter, false).await?;

@@ -1,4 +1,4 @@
-//! Fetches as the script takes them, and what it gives.
+//! Writes fetches for the script, and reads the jobs that it gives.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,7 +10,8 @@ use super::shared::Shared;
 use crate::broker::{Error, Fetch};
 use crate::model::{Fetched, Instant, Lease, QueueName, Revocation, Take};
 
-/// A fetch called `name`, for workers whose names begin with `workers`; `unheard` are those before it that nobody heard.
+/// Writes a fetch called `name`, for workers whose names begin with `workers`. `unheard` are earlier fetches whose
+/// replies were lost.
 pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, unheard: &[String]) {
     cmd.arg(request.instance.as_str()).arg(name).arg(unheard.len()).arg(unheard);
     cmd.arg(request.lease.as_secs_f64()).arg(match request.take {
@@ -35,10 +36,10 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
     }
 }
 
-/// Keys that the script found to be of another kind than those of jobs and queues, or whose content it cannot work with.
-/// Those of queues keep their jobs from being fetched.
+/// Logs keys that have another type than those of jobs and queues, or content that the script cannot use. If such a key
+/// belongs to a queue, no job can be fetched from that queue.
 pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Vec<Value>) -> Result<(), Error> {
-    /// More are not remembered.
+    /// Most keys to remember.
     const MANY: usize = 1000;
     let mut spoiled = shared.spoiled.lock().unwrap_or_else(PoisonError::into_inner);
     spoiled.retain(|queue, _| !queues.contains(queue));
@@ -63,7 +64,7 @@ pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Vec<Value>) 
     Ok(())
 }
 
-/// Whether a key is one of a queue, or stands for all of them.
+/// Whether a key is one of the queue's.
 fn is_of(key: &str, queue: &QueueName) -> bool {
     let rest = key.strip_prefix("ql:q:").and_then(|rest| rest.strip_prefix(queue.as_str()));
     rest.is_some_and(|rest| {
@@ -71,11 +72,11 @@ fn is_of(key: &str, queue: &QueueName) -> bool {
     })
 }
 
-/// Jobs that were given to us, each of which is followed from now on.
+/// Jobs that were given to us. From now on messages about them are followed.
 pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) -> Vec<Fetched> {
     let mut fetched = Vec::new();
     for job in jobs {
-        // One that cannot be read does not lose the others: its lease runs out, and after five times it is held.
+        // A job that cannot be read does not lose the others: its lease expires, and after five times it is held.
         let Ok((job, fence)) =
             reply::given(job).inspect_err(|error| tracing::warn!(%error, "a job is passed over"))
         else {

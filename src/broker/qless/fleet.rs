@@ -1,4 +1,4 @@
-//! The supervisors that share a Redis: what each tells of itself, and all of them for who looks.
+//! The presence of the supervisors that share a Redis: publishes this one's, and lists all of them.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use crate::broker::redis::Offset;
 use crate::model::verb::ShowFleet;
 use crate::model::{Fleet, Instance, Member, MemberJob, Millis, PoolSign, Presence, Stop};
 
-/// How often a sign of life is given: with the try whether anything would be heard, one request for both.
+/// How often a supervisor publishes its presence; the same request checks that its listener works.
 pub(super) const EVERY: Duration = Duration::from_secs(15);
-/// The same where workers of other programs take jobs: what their scripts do is not always told, and is found by that.
+/// The same beside workers of other programs: their scripts do not announce all changes, and this request finds those.
 const EVERY_BESIDE_STRANGERS: Duration = Duration::from_secs(2);
-/// The shortest time from one to the next while only changes how busy it is.
+/// Shortest time between two publications while only the number of running jobs changes.
 pub(super) const PAUSE: Duration = Duration::from_secs(3);
-/// Who gave none for so long has missed one, and had time for another.
+/// A supervisor that was silent for this long has missed one publication, and has had time for another.
 const SILENT: Duration = Duration::from_secs(40);
-/// Who has given one in this time lives, or has just died.
+/// A supervisor that was not silent for longer than this lives, or has just died.
 const FRESH: Duration = Duration::from_secs(20);
-/// Jobs of each supervisor that are told.
+/// Most jobs of each supervisor to list.
 const JOBS: usize = 100;
 
-/// What is told of a supervisor, and where it is, which is for itself alone: to know itself by.
+/// A supervisor's presence as stored. Only the supervisor itself uses `place`, to recognize itself.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct FleetRow {
@@ -43,18 +43,19 @@ struct FleetRow {
     place: String,
 }
 
-/// How often a sign of life is given.
+/// How often to publish the presence.
 pub(super) fn every(has_strangers: bool) -> Duration {
     if has_strangers { EVERY_BESIDE_STRANGERS } else { EVERY }
 }
 
-/// What the script has seen, as bits.
+/// Bits of the script's answer.
 const HAS_WORK: u8 = 1;
 const HAS_STRANGERS: u8 = 2;
 const IS_NEW: u8 = 4;
 
-/// Gives a sign of life, which is heard on `channel`. Before the supervisor has said what it is, none is given. With it is
-/// seen what nobody tells: that there is work, and that the server has forgotten this supervisor with all it holds.
+/// Publishes the presence, and has the server send a message on `channel`. Nothing is published before the supervisor
+/// has called `sign`. The answer shows changes that no message announces: that there is work, and that the server has
+/// lost this supervisor and its leases.
 pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     let sign = shared.sign();
     let (host, place) = (shared.host.as_str(), shared.place.as_str());
@@ -100,9 +101,9 @@ fn write(cmd: &mut Cmd, sign: Option<&Presence>, (host, place): (&str, &str), of
     cmd.arg(sign.instance.as_str()).arg(serde_json::to_string(&told).unwrap_or_default());
 }
 
-/// Refuses to go by the name of a supervisor that lives elsewhere: what that one runs would be given back as its own.
+/// Refuses the name of a supervisor that lives elsewhere: otherwise this one would release the other's jobs as its own.
 pub(super) async fn admit(shared: &Shared, instance: &Instance) -> Result<(), Error> {
-    // It is the first part of that.
+    // This check is the first part of a release.
     let verb = "release jobs in";
     let asked = shared.link.call(verb, "taskvisor.fleet", shared.link.now(), |cmd, _| {
         cmd.arg(0);
@@ -124,7 +125,7 @@ pub(super) async fn admit(shared: &Shared, instance: &Instance) -> Result<(), Er
     Ok(())
 }
 
-/// From now on nothing is told of this supervisor.
+/// Removes this supervisor from the list; its presence is not published any more.
 pub(super) async fn leave(shared: &Shared, instance: &Instance) -> Result<(), Error> {
     let left = shared.link.call("leave", "taskvisor.leave", shared.link.now(), |cmd, _| {
         cmd.arg(instance.as_str());
@@ -132,7 +133,7 @@ pub(super) async fn leave(shared: &Shared, instance: &Instance) -> Result<(), Er
     left.await.map(drop)
 }
 
-/// All of them.
+/// All supervisors, with their jobs.
 pub(super) async fn show(redis: &Shared, it: ShowFleet) -> Result<Fleet, Error> {
     let answer = asked(redis, "taskvisor.fleet", |cmd| {
         cmd.arg(if it.jobs { JOBS } else { 0 });
@@ -145,7 +146,7 @@ pub(super) async fn show(redis: &Shared, it: ShowFleet) -> Result<Fleet, Error> 
     Ok(Fleet { schema: Fleet::SCHEMA.into(), now, supervisors })
 }
 
-/// What is told by another version may lack something, or be more than is known here.
+/// Reads the presence of a supervisor; another version may have written fewer or more fields.
 fn member(told: Value, now: Millis) -> Result<Member, Error> {
     let [instance, seen, told, running, jobs] = parts(told)?;
     let seen =

@@ -1,4 +1,4 @@
-//! The holds that this process has, and what it hears of them.
+//! The leases that this process holds, and messages about their jobs.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::model::{Fence, Instant, JobId};
 
-/// What is said of a job is kept for so long for a hold that comes after: Redis orders no messages against answers.
+/// How long to keep a message about a job for a lease that we learn of later: Redis does not order messages and
+/// replies.
 const EARLY: Duration = Duration::from_secs(2);
-/// Of so many jobs at most.
+/// Most jobs whose messages are kept.
 const EARLY_MAX: usize = 1000;
 #[derive(Default)]
 pub(super) struct Holds(Mutex<Inner>);
@@ -16,7 +17,7 @@ pub(super) struct Holds(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     held: HashMap<JobId, Fence>,
-    /// What was said of jobs that are not held, with when.
+    /// When the latest message came about each job of which we hold no lease.
     early: HashMap<JobId, Instant>,
 }
 
@@ -25,20 +26,20 @@ impl Holds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A job was given to us: with the hold that is lost by that, if we had it already, and whether something was said
-    /// of it before.
+    /// Notes a job that was given to us. Gives the older lease that this ends, if we had one, and whether a message
+    /// about the job came before.
     pub(super) fn granted(&self, job: &JobId, fence: Fence, now: Instant) -> (Option<Fence>, bool) {
         let mut inner = self.inner();
         let lost = inner.held.insert(job.clone(), fence).filter(|before| *before != fence);
         (lost, inner.early.remove(job).is_some_and(|at| now.since(at) < EARLY))
     }
 
-    /// A hold goes on, also one whose loss was told already: it is followed again.
+    /// A lease was renewed: its messages are followed again, even if its loss was reported before.
     pub(super) fn renewed(&self, job: &JobId, fence: Fence) {
         self.inner().held.insert(job.clone(), fence);
     }
 
-    /// A hold is over: settled, or lost and told.
+    /// A lease is over: settled, or lost and reported.
     pub(super) fn ended(&self, job: &JobId, fence: Fence) {
         let mut inner = self.inner();
         if inner.held.get(job) == Some(&fence) {
@@ -46,7 +47,8 @@ impl Holds {
         }
     }
 
-    /// Something was said of a job: that it is canceled, put anew, or given to another. Gives the hold to ask about.
+    /// A message says that a job was canceled, put again, or given to another worker. Gives our lease, for which to ask
+    /// the server.
     pub(super) fn heard(&self, job: &JobId, now: Instant) -> Option<(JobId, Fence)> {
         let mut inner = self.inner();
         let held = inner.held.get(job).map(|fence| (job.clone(), *fence));
@@ -59,7 +61,7 @@ impl Holds {
         held
     }
 
-    /// All of them.
+    /// All leases held.
     pub(super) fn all(&self) -> Vec<(JobId, Fence)> {
         self.inner().held.iter().map(|(job, fence)| (job.clone(), *fence)).collect()
     }

@@ -1,4 +1,4 @@
-//! How a job in Redis says which life runs it: by the name that people read, and by the id that the keeper knows.
+//! How a job in Redis names the life that runs it: by the name that people read, and by the id of the keeper.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{WorkerId, WorkerName};
 
-/// What is written into a job's `life`. Readers of [`WorkerName`] pass over the id.
+/// The value of a job's field `life`. Readers of [`WorkerName`] ignore the id.
 #[derive(Serialize)]
 pub(super) struct Life {
     #[serde(flatten)]
@@ -15,13 +15,13 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// That life of a slot of the pool.
+    /// The life of a slot of the pool.
     pub(super) fn new(pool: Arc<str>, worker: WorkerId) -> Life {
         Life { name: WorkerName::new(pool, worker), id: worker.to_u64() }
     }
 }
 
-/// What is read: the id alone, or what earlier versions wrote.
+/// The forms that are read: one with the id, or what earlier versions wrote.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -29,7 +29,7 @@ enum Written {
     Numbered(WorkerId),
 }
 
-/// The id of the life that this text speaks of.
+/// The id of the life that the text names.
 pub(super) fn id(text: &str) -> Option<WorkerId> {
     Some(match serde_json::from_str(text).ok()? {
         Written::Named { id } => WorkerId::from_u64(id),

@@ -1,4 +1,4 @@
-//! The connection that listens: what happens to the jobs that are held here, and where there are new ones.
+//! The connection that listens: for messages about jobs that we hold, and for new jobs.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,28 +18,28 @@ use crate::broker::redis::backoff;
 use crate::broker::{Error, Notice};
 use crate::model::{JobId, QueueName};
 
-/// What it is called where it fails.
+/// The name of this activity in errors.
 pub(super) const VERB: &str = "listen to";
-/// What is told in the log then.
+/// What failed, for the log.
 const DEAF: &str = "the events of Redis are not heard";
-/// At how many of these tries the server's clock is measured: clocks drift, and are set.
+/// In one of this many checks the server's clock is measured again: clocks drift, and are set.
 const MEASURED: u32 = 20;
-/// What was said is heard after this long, or never.
+/// A reply comes within this time, or never.
 const HEARD: Duration = Duration::from_secs(5);
-/// A connection that lasted for this long was a good one.
+/// After a connection that lasted this long, the backoff starts again.
 const LASTED: Duration = Duration::from_secs(2);
 
-/// What is said of a job.
+/// A message about a job.
 #[derive(Deserialize)]
 struct Said {
     jid: Option<String>,
     event: String,
     queue: Option<serde_json::Value>,
-    /// The queue that a job goes on in.
+    /// The queue in which the job goes on.
     to: Option<String>,
 }
 
-/// Listens for as long as somebody wants it to, on one connection after the other. `ready` tells whether it hears.
+/// Listens as long as the process runs, on one connection after the other. `ready` becomes true when it hears.
 pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::Sender<bool>) {
     let (mut failed, mut again) = (0, false);
     loop {
@@ -56,7 +56,7 @@ pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::S
     }
 }
 
-/// Listens until the connection breaks; `again` says that there was one before.
+/// Listens until the connection breaks; `again` says that there was an earlier one.
 async fn hear(
     shared: &Arc<Shared>,
     workers: &str,
@@ -74,7 +74,7 @@ async fn hear(
     shared.link.note(VERB, None);
     shared.complaints.well(DEAF, shared.link.now());
     ready.send_replace(true);
-    // What was said while nobody listened is lost: each hold is asked about, and there may be jobs.
+    // Messages between two connections are lost: ask for each lease, and fetch.
     if again {
         shared.notices.push(Notice::Wake);
         shared.recurs.look_now();
@@ -100,7 +100,7 @@ async fn hear(
                 tries += 1;
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);
                 tokio::spawn(async move {
-                    // What fails is known to whoever asks next.
+                    // A failure shows at the next request.
                     let _ = fleet::sign(&shared, &own).await;
                     if measures {
                         let _ = shared.link.measure().await;
@@ -118,7 +118,7 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
     let channel = message.get_channel_name();
     if channel == "ql:taskvisor" {
         match &*String::from_utf8_lossy(message.get_payload_bytes()) {
-            // Of no queue: of what recurs.
+            // An empty queue name means that recurring jobs have changed.
             "" => shared.recurs.look_now(),
             queue => shared.wake(&QueueName::from(queue)),
         }
@@ -131,14 +131,14 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
     if channel == "ql:log" {
         match (said.event.as_str(), &said.queue) {
             ("put", Some(serde_json::Value::String(queue))) => shared.wake(&QueueName::from(queue.as_str())),
-            // Other clients' scripts do not tell it as a put.
+            // Scripts of other clients do not announce this as a put.
             ("advanced", _) if let Some(queue) = &said.to => shared.wake(&QueueName::from(queue.as_str())),
-            // A job may be taken that was another's, and options say how many may run.
+            // A job of another worker may be free now, and options limit how many jobs may run.
             ("lock_lost" | "config_set" | "config_unset", _) => shared.wake_any(),
             _ => {}
         }
         let is_over = matches!(&*said.event, "completed" | "failed" | "canceled" | "advanced");
-        // So it leaves room where only so many may run, and others may have waited for it, whoever ran it.
+        // The end of a job leaves room under such a limit, and other jobs may have waited for it, whoever ran it.
         let may_free = is_over && shared.is_full.load(Ordering::Relaxed);
         if may_free || said.event == "completed" && shared.has_dependents.load(Ordering::Relaxed) {
             shared.wake_any();
@@ -151,14 +151,14 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
     if !matches!(&*said.event, "lock_lost" | "canceled" | "put") {
         return;
     }
-    // Anybody may say so, also of a hold before this one: what is so is asked.
+    // Anyone can send such a message, also about an earlier lease: so ask the server.
     let job = said.jid.map(JobId::from);
     if let Some(hold) = job.and_then(|job| shared.holds.heard(&job, shared.link.now())) {
         shared.verify(vec![hold], true);
     }
 }
 
-/// The channels of this supervisor's workers, as a pattern: what is special in it stands for itself.
+/// The channels of this supervisor's workers, as a pattern with special characters escaped.
 fn pattern(workers: &str) -> String {
     let mut pattern = String::with_capacity(workers.len() + 1);
     for letter in workers.chars() {

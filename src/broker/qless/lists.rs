@@ -11,7 +11,7 @@ use crate::broker::Error;
 use crate::model::verb::FindJobs;
 use crate::model::{Cursor, Filter, JobId, JobState, Page, QueueName};
 
-/// The jobs whose ids begin so. Nothing in Redis has them in their order: all are gone through, some at a time.
+/// The jobs whose ids begin this way. Redis has no order of ids: goes through all of them, some at a time.
 pub(super) async fn find(redis: &Shared, prefix: &str) -> Result<Vec<JobId>, Error> {
     let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
     loop {
@@ -27,7 +27,7 @@ pub(super) async fn find(redis: &Shared, prefix: &str) -> Result<Vec<JobId>, Err
     }
 }
 
-/// What the jobs are to be, as the script takes it. A group may have no name, and has a sign before it.
+/// Writes a filter as the script takes it. A group may have an empty name, so each has a sign before it.
 pub(super) fn write_asked(cmd: &mut Cmd, filter: &Filter) {
     cmd.arg(filter.states.len());
     for state in &filter.states {
@@ -42,15 +42,15 @@ pub(super) fn write_asked(cmd: &mut Cmd, filter: &Filter) {
     cmd.arg(filter.id_prefix.as_deref().unwrap_or_default());
 }
 
-/// Jobs looked at in one page: what a list keeps the server for.
+/// Number of jobs that one page looks at: a limit on how long it blocks the server.
 const ROWS: u32 = 500;
 /// The same where the ids are looked at first, and few jobs are read.
 const IDS: u32 = 5_000;
 /// Ids looked at in one call that adopts jobs.
 const ADOPTED: u32 = 5_000;
 
-/// Gives the jobs that other programs have put a place in the list of all jobs, as far as a filter may want them. A quick
-/// call looks for none where there are no more jobs than places.
+/// Adds jobs of other programs to the index of all jobs, as far as the filter may want them. A quick call stops if the
+/// index already has as many entries as there are jobs.
 pub(super) async fn adopt(redis: &Shared, filter: &Filter, is_quick: bool) -> Result<(), Error> {
     let (mut index, mut from) = (String::new(), 0);
     loop {
@@ -64,7 +64,7 @@ pub(super) async fn adopt(redis: &Shared, filter: &Filter, is_quick: bool) -> Re
     }
 }
 
-/// A stretch of a list.
+/// One page of a list.
 pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
     if at.is_none() && filter.after.is_none() {
         adopt(redis, filter, filter.limit != 0 || filter.id_prefix.is_some()).await?;

@@ -1,5 +1,5 @@
-//! Jobs in a Redis or Valkey that several hosts share, in the keys of qless: other programs that use qless see them, and
-//! theirs are seen here. Everything that changes jobs is done by one script (see `script/`), so each request is whole.
+//! Jobs in a Redis or Valkey that several hosts share, in the keys of qless: other programs that use qless see our
+//! jobs, and we see theirs. One script makes all changes to jobs (see `script/`), so each request is atomic.
 
 mod adapter;
 mod ask;

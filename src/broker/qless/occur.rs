@@ -1,5 +1,5 @@
-//! What recurs, when its time comes. Each supervisor looks at that moment and reckons which times are to be had; the script
-//! has each of them done by whoever is first. All goes by the server's clock, whatever those of the hosts say.
+//! Fires recurring jobs. Each supervisor looks at the due moment and decides which occurrences fire; the script lets
+//! the first supervisor fire each. Only the server's clock counts, not those of the hosts.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::broker::Error;
 use crate::broker::recurring::{NET, Occurrences, WRONG, mended, occurrences, put_by};
 use crate::model::{Instant, JobId, Overlap, Recurring, millis_up};
 
-/// Recurring jobs in one look at most.
+/// Most recurring jobs in one look.
 const BATCH: usize = 100;
-/// What is told in the log if it is not.
+/// What failed, for the log.
 const NOT_PUT: &str = "what recurs is not put";
-/// A look that failed is tried again after this long.
+/// Wait after a look that failed.
 const AGAIN: Duration = Duration::from_secs(1);
-/// What is due and cannot be put is tried again after this long: a few times while it is not yet late.
+/// Wait after a due job could not be put: it is tried a few times before it counts as late.
 const PUT_OFF: Duration = Duration::from_secs(20);
 
-/// Puts what is due, whenever it is.
+/// Fires what is due, for ever.
 pub(super) async fn attend(shared: &Shared) {
     loop {
         tokio::select! {
@@ -34,7 +34,7 @@ pub(super) async fn attend(shared: &Shared) {
     }
 }
 
-/// Puts what is due, if it is time to look.
+/// Fires what is due, if it is time to look.
 pub(super) async fn come_due(shared: &Shared) {
     let recurs = &shared.recurs;
     let mut looks = recurs.looks.lock().await;
@@ -42,7 +42,7 @@ pub(super) async fn come_due(shared: &Shared) {
     if !recurs.wait(now).is_zero() {
         return;
     }
-    // Also when this is given up on the way.
+    // It also holds if this call is dropped on the way.
     let again = (now + AGAIN).0;
     recurs.at.store(again, Ordering::SeqCst);
     let looked = looks.look(shared).await;
@@ -51,12 +51,12 @@ pub(super) async fn come_due(shared: &Shared) {
         Err(error) => shared.complaints.wrong(NOT_PUT, error, shared.link.now()),
     }
     let next = looked.unwrap_or(now + AGAIN);
-    // Unless there was a change meanwhile.
+    // Only if nothing has changed meanwhile.
     let _ = recurs.at.compare_exchange(again, next.0, Ordering::SeqCst, Ordering::SeqCst);
     recurs.changed.notify_one();
 }
 
-/// One that is due.
+/// A recurring job that is due.
 struct Due {
     name: String,
     version: String,
@@ -65,7 +65,7 @@ struct Due {
 }
 
 impl Looks {
-    /// Puts what is due, and says when to look again: at once, if there was anything.
+    /// Fires what is due, and gives the time of the next look: at once, if anything was due.
     async fn look(&mut self, shared: &Shared) -> Result<Instant, Error> {
         let at = shared.link.now();
         let mut now = 0;
@@ -88,7 +88,7 @@ impl Looks {
         Ok(at + Duration::from_millis(wait).min(NET))
     }
 
-    /// Those that are to be had now, with their times. One that cannot be read holds up no other.
+    /// The recurring jobs that are due, with their occurrences. One that cannot be read does not block the others.
     fn read(&mut self, found: Vec<Value>, now: i64) -> Result<Vec<Due>, Error> {
         let mut due = Vec::with_capacity(found.len());
         for one in found {
@@ -125,13 +125,13 @@ impl Looks {
         Ok(())
     }
 
-    /// What cannot be had here and now is tried again, and is left to others until then.
+    /// Defers a job that cannot be put here and now; other supervisors may fire it meanwhile.
     fn put_off(&mut self, name: String, version: String, now: i64, why: &str) {
         tracing::error!("the recurring job '{name}' is due and cannot be put: {why}; it is tried again soon");
         self.put_off.insert(name, (version, now.saturating_add(millis_up(PUT_OFF))));
     }
 
-    /// After a clock of the server that was far ahead has been put right: what was moved on by it comes back.
+    /// After the server's clock was far ahead and is right again, corrects the next occurrences that it had moved.
     async fn mend(&mut self, shared: &Shared, at: Instant, now: i64) -> Result<(), Error> {
         let ahead = now - i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
         if self.ahead.is_some_and(|before| before - ahead < millis_up(WRONG)) {

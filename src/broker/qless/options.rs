@@ -1,4 +1,4 @@
-//! Options, under the names that qless has for those that mean the same: values that other programs set hold here too.
+//! Options, under the names that qless has for the same meaning: so values that other programs set hold here too.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::broker::{Error, options};
 use crate::model::verb::{Done, LoadOptions, OptionShown, SetOption, UnsetOption};
 use crate::model::{OptionName, OptionValue, Options, OptionsInForce, QueueName, name_fault};
 
-/// What other programs take for ever, or for all: nothing is kept for no time at all, as their nought would have it.
+/// The value by which other programs keep jobs for ever, or all of them: a zero would mean to keep nothing.
 const ENDLESS: u64 = 1_000_000_000_000;
 
-/// The name in qless; of what it does not know, one in its manner.
+/// The name of an option in qless; for an unknown one, a name in its style.
 fn word(name: OptionName) -> &'static str {
     match name {
         OptionName::Grace => "grace-period",
@@ -26,7 +26,7 @@ fn word(name: OptionName) -> &'static str {
     }
 }
 
-/// Whether nought means that all is kept.
+/// Whether zero means that all is kept.
 fn is_of_keeping(name: OptionName) -> bool {
     match name {
         OptionName::KeepComplete | OptionName::KeepCompleteCount | OptionName::KeepFailed => true,
@@ -38,7 +38,7 @@ fn key(queue: Option<&QueueName>, name: OptionName) -> String {
     queue.map_or_else(|| word(name).into(), |queue| format!("{queue}-{}", word(name)))
 }
 
-/// Which option a key stands for, if any that there is here.
+/// The option that a key stands for, if it is known here.
 fn named(key: &str) -> Option<(Option<QueueName>, OptionName)> {
     OptionName::ALL.into_iter().find_map(|name| {
         let before = key.strip_suffix(word(name))?;
@@ -49,7 +49,7 @@ fn named(key: &str) -> Option<(Option<QueueName>, OptionName)> {
     })
 }
 
-/// A value as qless has it: lengths of time in seconds.
+/// A value in the form of qless: durations in seconds.
 fn written(name: OptionName, value: OptionValue) -> String {
     let is_endless = matches!(value, OptionValue::Count(0) | OptionValue::Length(Duration::ZERO));
     match value {
@@ -59,7 +59,7 @@ fn written(name: OptionName, value: OptionValue) -> String {
     }
 }
 
-/// A value that somebody has set; `None` if it is no number.
+/// Reads a value that somebody has set; `None` if it is no number.
 fn read(name: OptionName, text: &str) -> Option<OptionValue> {
     let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite())?;
     let number = if !is_of_keeping(name) {
