@@ -67,7 +67,7 @@ fn read(name: OptionName, text: &str) -> Option<OptionValue> {
     } else if number >= ENDLESS as f64 {
         0.0
     } else {
-        // Less than the least that can be said here.
+        // The smallest duration that this program can write.
         number.max(0.001)
     };
     Some(match name.default_value() {
@@ -76,7 +76,7 @@ fn read(name: OptionName, text: &str) -> Option<OptionValue> {
     })
 }
 
-/// What is set, by the names in Redis.
+/// Options that are set, by their names in Redis.
 type Set = BTreeMap<String, String>;
 
 async fn all_set(redis: &Shared) -> Result<Set, Error> {
@@ -85,7 +85,7 @@ async fn all_set(redis: &Shared) -> Result<Set, Error> {
     Ok(pairs.filter_map(|pair| Some((reply::text(&pair[0])?, reply::text(&pair[1])?))).collect())
 }
 
-/// Those that have a name here; what else is set stays in `set`.
+/// Takes out of `set` the options that have a name here; the others stay in `set`.
 fn take_ours(set: &mut Set) -> Result<OptionsInForce, Error> {
     let mut options = OptionsInForce::default();
     for (key, text) in std::mem::take(set) {
@@ -110,7 +110,7 @@ pub(super) async fn show(redis: &Shared) -> Result<Vec<OptionShown>, Error> {
     Ok(all)
 }
 
-/// An option that has a name here.
+/// Reads the name of an option that has a name here.
 fn ours(text: &str) -> Result<OptionName, Error> {
     text.parse().map_err(|why: String| match named(text) {
         Some((None, name)) => Error::Refused(format!("option {text} is called {name} here")),
@@ -118,7 +118,7 @@ fn ours(text: &str) -> Result<OptionName, Error> {
     })
 }
 
-/// Names and values in Redis.
+/// The names and values of options in Redis.
 fn pairs(options: &OptionsInForce) -> Vec<(String, String)> {
     options.iter().map(|(queue, name, value)| (key(queue, name), written(name, value))).collect()
 }
@@ -135,7 +135,7 @@ pub(super) async fn set(redis: &Shared, it: &SetOption) -> Result<Done, Error> {
     configure(redis, &pairs(&options), &[]).await
 }
 
-/// Also what another program has set, by the name it has there.
+/// Unsets an option, also one that another program has set, by its name in Redis.
 pub(super) async fn unset(redis: &Shared, it: &UnsetOption) -> Result<Done, Error> {
     let queue = it.queue.as_ref();
     let other = others::key(queue, &it.name);
@@ -153,7 +153,7 @@ pub(super) async fn load(redis: &Shared, it: &LoadOptions) -> Result<Done, Error
     configure(redis, &wanted.into_iter().collect::<Vec<_>>(), &gone).await
 }
 
-/// Sets some and unsets others.
+/// Sets some options and unsets others.
 async fn configure(redis: &Shared, set: &[(String, String)], unset: &[String]) -> Result<Done, Error> {
     let written = asked(redis, "taskvisor.configure", |cmd| {
         cmd.arg(set.len() * 2);

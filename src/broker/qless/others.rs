@@ -1,5 +1,5 @@
-//! Options of qless that mean something in Redis only, under the names and in the units they have there, and those that
-//! other programs have set.
+//! Options of qless that have a meaning in Redis only, with the names and units of qless, and options that other
+//! programs have set.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::broker::Error;
 use crate::model::QueueName;
 use crate::model::verb::OptionShown;
 
-/// An option of qless: what holds unless it is set is a number.
+/// An option of qless; its default is a number.
 pub(super) struct Other {
     name: &'static str,
     default: &'static str,
@@ -53,18 +53,18 @@ pub(super) fn find(name: &str) -> Option<&'static Other> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
-/// The names of them.
+/// The names of these options, in words.
 pub(super) fn names() -> String {
     KNOWN.map(|known| known.name).join(", ")
 }
 
-/// An option of a queue, or of all.
+/// The key of an option of a queue, or of all queues.
 pub(super) fn key(queue: Option<&QueueName>, name: &str) -> String {
     queue.map_or_else(|| name.to_owned(), |queue| format!("{queue}-{name}"))
 }
 
 impl Other {
-    /// The name and the value in Redis of what somebody sets.
+    /// The name and the value in Redis for a setting by a person.
     pub(super) fn set(&self, queue: Option<&QueueName>, value: &str) -> Result<(String, String), Error> {
         let Other { name, default, is_of_queues, .. } = self;
         if queue.is_some() && !is_of_queues {
@@ -87,7 +87,7 @@ impl Other {
     }
 }
 
-/// Those of qless, and what else is `set`.
+/// The options of qless, and others that are `set`.
 pub(super) fn shown(set: &BTreeMap<String, String>) -> Vec<OptionShown> {
     let of_all = KNOWN.iter().map(|known| known.shown(None, set.get(known.name)));
     let others = set.iter().filter(|(key, _)| find(key).is_none()).map(|(key, value)| {

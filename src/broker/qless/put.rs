@@ -1,4 +1,4 @@
-//! Jobs as the script takes them.
+//! New jobs in the form that the script takes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::broker::{Error, circle, stored};
 use crate::model::{Exists, JobId, NewJob, Payload, Retry, batch_fault};
 
-/// What can be told without asking.
+/// Refuses jobs that cannot be put, as far as that is known without the server.
 pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
     if let Some(fault) = batch_fault(jobs).or_else(|| jobs.iter().find_map(NewJob::fault)) {
         return Err(Error::Refused(fault));
@@ -28,14 +28,14 @@ pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
     circle::refuse_among(&batch)
 }
 
-/// A job with what tells its put from any other of the same id.
+/// Adds a token to a job, by which the script recognizes a repeated put.
 pub(super) fn with_token(job: NewJob) -> NewJob {
     let makes_one = job.id.is_some() && job.exists == Exists::Refuse && job.token.is_none();
     let token = if makes_one { Some(Uuid::now_v7().simple().to_string()) } else { job.token };
     NewJob { token, ..job }
 }
 
-/// The jobs with the ids they get.
+/// Writes the jobs with their ids.
 pub(super) fn write(cmd: &mut Cmd, jobs: &[NewJob], ids: &[JobId]) {
     let by = jobs.first().and_then(|job| job.by.as_deref()).unwrap_or_default();
     cmd.arg(by).arg(jobs.len());
@@ -44,10 +44,10 @@ pub(super) fn write(cmd: &mut Cmd, jobs: &[NewJob], ids: &[JobId]) {
     }
 }
 
-/// A job with the id it gets.
+/// Writes a job with its id.
 pub(super) fn write_one(cmd: &mut Cmd, job: &NewJob, id: &JobId) {
     cmd.arg(id.as_str());
-    // An id that was made for it is nobody else's: what has it came by this put, whose answer was not heard.
+    // If the id was made here, a job that has it came from this same put, whose reply was lost.
     cmd.arg(if job.exists == Exists::Skip || job.id.is_none() { "skip" } else { "refuse" });
     cmd.arg(job.queue.as_str()).arg(job.class.as_str()).arg(&*data(&job.payload)).arg(job.priority);
     cmd.arg(job.delay.as_secs_f64()).arg(serde_json::to_string(&job.tags).unwrap_or_default());
@@ -63,7 +63,7 @@ pub(super) fn write_one(cmd: &mut Cmd, job: &NewJob, id: &JobId) {
     }
 }
 
-/// A program is kept as JSON.
+/// The data of a job; a program is stored as JSON.
 fn data(payload: &Payload) -> Cow<'_, [u8]> {
     match payload {
         Payload::Exec(exec) => stored::to_json(exec).unwrap_or_default().into_bytes().into(),
@@ -71,9 +71,9 @@ fn data(payload: &Payload) -> Cow<'_, [u8]> {
     }
 }
 
-/// The fields that qless does not know.
+/// The fields that qless does not have.
 fn more(job: &NewJob) -> Vec<(&'static str, String)> {
-    // What says nothing of retries is as the pool says, and not as qless would have it.
+    // Without a retry policy of its own, a job has that of its pool, and not the default of qless.
     let policy = job.retry.map_or_else(String::new, |retry| stored::to_json(&retry).unwrap_or_default());
     let mut more = vec![("policy", policy)];
     if let Some(token) = &job.token {

@@ -1,11 +1,11 @@
-//! What the script of qless has noted of a job, also that of other programs, as a part of what happened to it.
+//! Adds the history that the script of qless keeps of a job, also one of other programs, to ours.
 
 use redis::Value;
 
 use super::values;
 use crate::model::{Entry, Happened, JobRecord, JobState, Millis};
 
-/// An entry of the history that qless keeps, which knows whole seconds.
+/// An entry of the history of qless, which has times in whole seconds.
 struct QlessEntry {
     at: Millis,
     what: String,
@@ -34,19 +34,19 @@ impl QlessEntry {
     }
 }
 
-/// When qless says that a job was put: in its first entry, which it always keeps.
+/// When the job was put by its first history entry, which qless always keeps.
 pub(super) fn put_at(first: &Value) -> Option<Millis> {
     QlessEntry::read(first).filter(|told| told.what == "put").map(|told| told.at)
 }
 
-/// The queue that an entry says it was put into.
+/// The queue into which an entry says the job was put.
 pub(super) fn put_into(line: &Value) -> Option<String> {
     let told = QlessEntry::read(line).filter(|told| told.what == "put")?;
     told.more.get("q")?.as_str().map(str::to_owned)
 }
 
-/// What the hash of a job does not tell once another program has brought it to its end: where it ran, and how often it was
-/// tried since it was put there.
+/// If another program has ended a job, its hash lacks where it ran and how often it was tried there: takes both from
+/// the history.
 fn add_end(job: &mut JobRecord, lines: &[Value]) {
     if !job.state.has_ended() || job.instance.is_some() {
         return;
@@ -60,7 +60,7 @@ fn add_end(job: &mut JobRecord, lines: &[Value]) {
     }
 }
 
-/// Adds what is known to have happened from there alone.
+/// Adds the entries that only the history of qless has.
 pub(super) fn add(job: &mut JobRecord, lines: &[Value]) {
     add_end(job, lines);
     let own = own(job);
@@ -76,7 +76,7 @@ pub(super) fn add(job: &mut JobRecord, lines: &[Value]) {
             latest = latest.max(*at);
             continue;
         }
-        // It came after what is noted before it, in the same second too.
+        // It came after the entry before it, even in the same second.
         latest = told.at.max(Millis(latest.0.saturating_add(1)));
         noted.push(Entry { at: latest, what: Happened::Noted { what: told.in_words() } });
     }
@@ -84,7 +84,7 @@ pub(super) fn add(job: &mut JobRecord, lines: &[Value]) {
     job.history.sort_by_key(|entry| entry.at);
 }
 
-/// What taskvisor knows more exactly: the word of qless for it, and when.
+/// Events that taskvisor knows more exactly: the word of qless for each, and when.
 fn own(job: &JobRecord) -> Vec<(&'static str, Millis)> {
     let mut own = Vec::new();
     let started = |of: Option<Millis>| of.map(|at| ("popped", at));

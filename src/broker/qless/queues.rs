@@ -1,4 +1,4 @@
-//! Queues: how their jobs fared, and how they go.
+//! Queues: their statistics, their counts, and their removal.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, Forget, QueueDay, Stats, Swept, Times};
 use crate::model::{Day, Filter, JobState, Millis, Pause, QueueCounts, QueueName, Sum, Today};
 
-/// Statistics are kept for so many days.
+/// Days for which statistics are kept.
 const DAYS: u32 = 91;
 
-/// The figures of a queue on a day.
+/// The statistics of a queue on a day.
 pub(super) async fn stats(redis: &Shared, it: &Stats) -> Result<QueueDay, Error> {
     let answer = asked(redis, "taskvisor.stats", |cmd| {
         cmd.arg(it.queue.as_str()).arg(it.day.map_or_else(|| "today".into(), |day| day.0.to_string()));
@@ -34,7 +34,7 @@ pub(super) async fn stats(redis: &Shared, it: &Stats) -> Result<QueueDay, Error>
     })
 }
 
-/// What the script tells of a queue's figures of this day.
+/// Reads the script's figures of a queue for today.
 pub(super) fn today(figures: Value) -> Result<Today, Error> {
     let [wait, run, tally] = parts(figures)?;
     let sum = |fields: Value| {
@@ -53,7 +53,7 @@ pub(super) fn today(figures: Value) -> Result<Today, Error> {
     })
 }
 
-/// What the fields of such a hash say; the others are counts of its histogram.
+/// Reads times from the fields of a hash; its other fields are counts of a histogram.
 fn times(fields: Value) -> Result<Times, Error> {
     let (mut times, mut vk) = (Times::default(), 0.0);
     let mut histogram: BTreeMap<u32, u64> = BTreeMap::new();
@@ -74,7 +74,7 @@ fn times(fields: Value) -> Result<Times, Error> {
     Ok(Times { std, histogram, ..times })
 }
 
-/// Where a bucket begins, in seconds: `m3` is the fourth minute. What takes longer than six days is in the last.
+/// Where a bucket begins, in seconds: `m3` is the fourth minute. The last bucket has everything longer than six days.
 fn bucket_start(bucket: &str) -> Option<u32> {
     const DAY: u32 = 86_400;
     let width = match bucket.get(..1)? {
@@ -88,8 +88,8 @@ fn bucket_start(bucket: &str) -> Option<u32> {
     Some(number.saturating_mul(width).min(6 * DAY))
 }
 
-/// A queue goes, when nothing is left of it, or the next of its ended jobs, if those are to go first. What keeps it is told
-/// before any job goes.
+/// Removes a queue when it is empty. With `discard` it first removes the ended jobs, one part for each call. If
+/// anything keeps the queue, it fails before it removes a job.
 pub(super) async fn forget(redis: &Shared, it: &Forget, by: &str) -> Result<Swept, Error> {
     refuse_unless_free(redis, it, it.discard).await?;
     let swept = if it.discard { sweep(redis, it, by).await? } else { Swept::default() };
@@ -108,7 +108,7 @@ pub(super) async fn forget(redis: &Shared, it: &Forget, by: &str) -> Result<Swep
     Err(Error::Failed(format!("jobs keep coming into queue '{}': try again", it.queue)))
 }
 
-/// The states whose jobs go with their queue. What is held waits for a person.
+/// The states of jobs that are removed with their queue. Held jobs wait for a person.
 const GO: [JobState; 3] = [JobState::Complete, JobState::Failed, JobState::Canceled];
 
 async fn sweep(redis: &Shared, it: &Forget, by: &str) -> Result<Swept, Error> {
@@ -128,7 +128,7 @@ async fn sweep(redis: &Shared, it: &Forget, by: &str) -> Result<Swept, Error> {
     failures::sweep_of(redis, &all, &filter, by).await
 }
 
-/// An error if the queue is still good for something.
+/// Fails if the queue is still in use.
 async fn refuse_unless_free(redis: &Shared, it: &Forget, ended_go: bool) -> Result<(), Error> {
     let counts = counts(redis).await?;
     let found = counts.get(&it.queue).ok_or_else(|| Error::NoQueue(it.queue.clone()))?;
@@ -147,7 +147,7 @@ async fn refuse_unless_free(redis: &Shared, it: &Forget, ended_go: bool) -> Resu
     Err(Error::InUse(it.queue.clone(), why))
 }
 
-/// The jobs of each queue by their state, and what holds for it.
+/// The jobs of each queue by state, and the queue's pause and limits.
 pub(super) async fn counts(redis: &Shared) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
     let [queues, ended] = parts(asked(redis, "taskvisor.queues", |_| {}).await?)?;
     let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();

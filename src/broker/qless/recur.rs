@@ -1,5 +1,5 @@
-//! Recurring jobs as people see and change them. What they do by themselves is in `occur.rs`. Those of qless are shown
-//! and can be removed; when they are due is the script's own affair.
+//! Recurring jobs as people see and change them. `occur.rs` fires them. Recurring jobs of qless are shown and can be
+//! removed; only the script fires those.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::model::{
     Schedule,
 };
 
-/// One of ours, as it is kept.
+/// One of our recurring jobs, as stored.
 pub(super) struct Kept {
     pub(super) record: RecurringRecord,
-    /// Another one after each change of when it is due.
+    /// Changes whenever the next occurrence changes.
     pub(super) version: String,
 }
 
-/// All that recurs, in no order.
+/// All recurring jobs, in no order.
 pub(super) struct All {
     pub(super) ours: Vec<Kept>,
     of_qless: Vec<RecurringRecord>,
 }
 
-/// What is put by a recurring job, and when.
+/// Reads what a recurring job puts, and when.
 pub(super) fn read(name: &str, spec: &Value) -> Result<Recurring, Error> {
     let spec = text(spec).unwrap_or_default();
     stored::from_json(spec.as_bytes()).map_err(|error| {
@@ -42,7 +42,7 @@ pub(super) fn read(name: &str, spec: &Value) -> Result<Recurring, Error> {
 pub(super) async fn all(link: &Link) -> Result<All, Error> {
     let answer = link.call("list what recurs in", "taskvisor.recur.list", link.now(), |_, _| {});
     let [ours, of_qless] = parts(answer.await?)?;
-    // One that cannot be read hides no other.
+    // A recurring job that cannot be read must not hide the others.
     let skip = |error: &Error| tracing::warn!(%error, "a recurring job is passed over");
     Ok(All {
         ours: array(ours)?.into_iter().filter_map(|one| kept(one).inspect_err(skip).ok()).collect(),
@@ -77,7 +77,7 @@ async fn look(redis: &Shared, name: &str) -> Result<Found, Error> {
     Ok(if ours == Value::Nil { Found::OfQless(theirs(of_qless)?) } else { Found::Ours(kept(ours)?) })
 }
 
-/// With the times after the next.
+/// Adds the occurrences after the next.
 fn with_then(mut record: RecurringRecord) -> Result<RecurringRecord, Error> {
     if let Some(next) = record.next_at {
         record.then_at = recurring::then(&record.recurring.schedule, next)?;
@@ -91,7 +91,7 @@ pub(super) async fn put(redis: &Shared, recurring: &Recurring, by: &str) -> Resu
     let as_kept = stored::to_json(schedule).unwrap_or_default();
     let now = redis.link.now();
     let answer = redis.link.call("put a recurring job into", "taskvisor.recur.put", now, |cmd, offset| {
-        // Its zone is known: that was looked at.
+        // Its time zone exists: that was checked before.
         let first = recurring::first(schedule, offset.millis(now).0).ok().flatten();
         cmd.arg(name).arg(as_kept).arg(spec).arg(job.queue.as_str()).arg(by);
         cmd.arg(first.map_or_else(String::new, |first| first.to_string()));
@@ -105,12 +105,12 @@ pub(super) async fn put(redis: &Shared, recurring: &Recurring, by: &str) -> Resu
     with_then(kept(answer)?.record)
 }
 
-/// It is not had until it is resumed, and stays due when it is.
+/// Pauses it: it does not fire until it is resumed, and stays due meanwhile.
 pub(super) async fn pause(redis: &Shared, name: &str, by: &str) -> Result<Done, Error> {
     asked(redis, "paused", "taskvisor.recur.pause", &[name, by]).await
 }
 
-/// What was due meanwhile is late, as if nobody had served the jobs.
+/// Resumes it. Occurrences of the time between count as late, as if no supervisor had run.
 pub(super) async fn resume(redis: &Shared, name: &str) -> Result<Done, Error> {
     let done = asked(redis, "resumed", "taskvisor.recur.resume", &[name]).await?;
     redis.recurs.look_now();
@@ -128,7 +128,7 @@ async fn asked(redis: &Shared, verb: &str, command: &str, args: &[&str]) -> Resu
     reply::unless_refused(answer.await?, |words| of_qless(words, verb)).map(|_| Done {})
 }
 
-/// That it recurs by other means.
+/// The error if a recurring job belongs to qless.
 fn of_qless(words: &[String], verb: &str) -> Option<Error> {
     let [kind, name] = words else { return None };
     (kind == "of_qless").then(|| not_ours(name, verb))
@@ -139,7 +139,7 @@ fn not_ours(name: &str, verb: &str) -> Error {
     Error::Refused(format!("the recurring job '{name}' is one of qless and cannot be {verb}: {hint}"))
 }
 
-/// Puts one now, because somebody asks for it.
+/// Puts one of its jobs now, because a person asks for it.
 pub(super) async fn run(redis: &Shared, name: &str, by: &str) -> Result<LatestJob, Error> {
     for _ in 0..LOOKS {
         let Found::Ours(Kept { record, version }) = look(redis, name).await? else {
@@ -158,7 +158,7 @@ pub(super) async fn run(redis: &Shared, name: &str, by: &str) -> Result<LatestJo
     Err(Error::Failed(format!("the recurring job '{name}' is changed again and again: try again")))
 }
 
-/// One of ours, as the script tells it.
+/// Reads one of our recurring jobs as the script gives it.
 fn kept(value: Value) -> Result<Kept, Error> {
     let [name, values] = parts(value)?;
     let [spec, put_at, put_by, next, count, skipped, missed, paused, version, last] = parts(values)?;
@@ -188,7 +188,8 @@ fn latest(value: Value) -> Result<Option<LatestJob>, Error> {
     Ok(Some(LatestJob { id, state: edits::state_of(&state), at: Millis(number(&at)) }))
 }
 
-/// One of qless, as near as our words come to it: it makes up for what was missed, and nobody knows who put it.
+/// Reads a recurring job of qless, as closely as our fields can say: it catches up on what it missed, and it is not
+/// known who put it.
 fn theirs(value: Value) -> Result<RecurringRecord, Error> {
     let [name, values] = parts(value)?;
     let [queue, class, data, priority, tags, retries, interval, backlog, count, next, last] = parts(values)?;

@@ -1,4 +1,4 @@
-//! When to look for what recurs, and what one look leaves for the next.
+//! When to look for due recurring jobs, and what one look keeps for the next.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,16 +8,16 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::model::Instant;
 
-/// When to look.
+/// When to look next.
 #[derive(Default)]
 pub(super) struct Recurs {
-    /// In nanoseconds since boot; the first look is at once.
+    /// The time of the next look, in nanoseconds since boot; the first look is at once.
     pub(super) at: AtomicU64,
     pub(super) changed: Notify,
     pub(super) looks: Mutex<Looks>,
 }
 
-/// What one look leaves for the next.
+/// State that one look keeps for the next.
 #[derive(Default)]
 pub(super) struct Looks {
     /// How far the server's clock was ahead of this host's, in milliseconds.
@@ -27,13 +27,13 @@ pub(super) struct Looks {
 }
 
 impl Recurs {
-    /// Something about what recurs has changed.
+    /// A recurring job has changed: look now.
     pub(super) fn look_now(&self) {
         self.at.store(0, Ordering::SeqCst);
         self.changed.notify_one();
     }
 
-    /// How long it is until the next look.
+    /// Time until the next look.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         Instant(self.at.load(Ordering::SeqCst)).since(now)
     }

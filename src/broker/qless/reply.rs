@@ -1,4 +1,4 @@
-//! What the script answers, as this program's words.
+//! Turns replies of the script into values of this program.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::model::{
     Bytes, Class, Exec, Fence, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName, Retry,
 };
 
-/// The error in an answer that is a refusal; else the answer.
+/// Gives the error if the reply is a refusal; else the reply.
 pub(super) fn unless_refused(
     value: Value,
     said: impl FnOnce(&[String]) -> Option<Error>,
@@ -37,7 +37,7 @@ pub(super) fn unless_refused(
     Err(said(&words).or_else(|| known(&words)).unwrap_or_else(|| odd("a refusal that is known")))
 }
 
-/// The fields of a record, in the order [`record`] takes them.
+/// The fields of a job, in the order in which [`record`] takes them.
 pub(super) const RECORD: [&str; 38] = [
     "jid",
     "klass",
@@ -78,10 +78,10 @@ pub(super) const RECORD: [&str; 38] = [
     "worker",
     "held_by",
 ];
-/// With these at the end, for one job.
+/// Additional fields at the end, for a single job.
 pub(super) const WHOLE: [&str; 3] = ["data", "exec", "happened"];
 
-/// The values of a job's fields, by their names; what is not there is `Nil`.
+/// The values of a job's fields, by name; a missing field is `Nil`.
 struct Fields<'a>(&'a [Value]);
 
 impl Fields<'_> {
@@ -113,14 +113,14 @@ impl Fields<'_> {
         some_number(self.of(name)).map(Millis)
     }
 
-    /// A time in the seconds of qless.
+    /// A time given in seconds, as qless does.
     fn seconds(&self, name: &str) -> Option<Millis> {
         let seconds: f64 = self.text(name)?.parse().ok()?;
         Some(Millis((seconds * 1000.0) as i64))
     }
 }
 
-/// A job as the fields of its hash tell, and the first entry of its history. Those of another program lack ours.
+/// Makes a job from the fields of its hash and the first entry of its history. Jobs of other programs lack our fields.
 pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value) -> Result<JobRecord, Error> {
     if values.len() < RECORD.len() {
         return Err(odd("a job's fields"));
@@ -133,7 +133,8 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
     let spent = || job.number::<u32>("retries").saturating_sub(job.number("remaining"));
     let holder =
         job.text("worker").filter(|worker| state.is_leased() && job.text("held_by").as_ref() != Some(worker));
-    // What is kept of a hold is of one of ours, unless another program has the job: that says when it took it.
+    // Our fields about a lease are of our own lease, unless another program holds the job: then its own field says when
+    // it took the job.
     let is_ours = holder.is_none();
     let since = if is_ours { job.millis("started") } else { job.seconds("time") };
     let put = || job.seconds("time").filter(|_| is_ours && since.is_none());
@@ -166,7 +167,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),
         started_at: since,
         ended_at: job.millis("ended").filter(|_| state.has_ended()),
-        // Of one that has ended it tells where its output is.
+        // After the job's end this says where its output is.
         instance: job
             .text("instance")
             .filter(|_| is_ours && (state.is_leased() || state.has_ended()))
@@ -185,7 +186,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
     })
 }
 
-/// Where a job is in its life, as qless's word for it and ours beside it say.
+/// The job's state, from the word of qless and our fields.
 pub(super) fn state_of(word: Option<&str>, canceling: bool, held: bool) -> JobState {
     match word {
         Some("running") if canceling => JobState::Canceling,
@@ -200,13 +201,13 @@ pub(super) fn state_of(word: Option<&str>, canceling: bool, held: bool) -> JobSt
     }
 }
 
-/// What happens when an attempt fails: as it was put here; of another program's job, as many tries as it was put with.
+/// The retry policy: as put here; for a job of another program, the number of tries with which it was put.
 fn policy_of(policy: &Value, retries: &Value, attempt: &Value) -> Option<Retry> {
     let foreign = || text(attempt).is_none().then(|| Retry { retries: number(retries), ..Retry::CLASS });
     kept(policy).or_else(foreign)
 }
 
-/// A program, if it is one that can be read: what another client has made of it is data that no program knows.
+/// The program of a job, if it can be read. Otherwise another client has changed it, and it is plain data.
 pub(super) fn payload(data: &Value, exec: &Value) -> Payload {
     let bytes = if let Value::BulkString(bytes) = data { bytes.clone() } else { Vec::new() };
     let program = || stored::from_json::<Exec>(&bytes).ok();
@@ -214,7 +215,7 @@ pub(super) fn payload(data: &Value, exec: &Value) -> Payload {
     program.map_or_else(|| Payload::Data(Bytes(bytes)), Payload::Exec)
 }
 
-/// A job that was given out, of the values that `taskvisor.fetch` gives: its id, its queue, its hold and its fields.
+/// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence and its fields.
 pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
     let values = array(value)?;
     let [

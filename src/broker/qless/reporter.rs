@@ -1,4 +1,4 @@
-//! Whether the news of Redis arrives at the moment, and whether anybody still listens.
+//! Whether events of Redis arrive at the moment, and whether there are still subscribers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use crate::broker::EventBus;
 use crate::broker::notices::Notices;
 
-/// Tells the news while anybody listens.
+/// The task that publishes events while there are subscribers.
 #[derive(Default)]
 pub(super) struct Reporter(Mutex<Option<Reports>>);
 
@@ -33,11 +33,11 @@ impl Reporter {
             };
             reports.get_or_insert_with(begin).tried.clone()
         };
-        // It may be ended before.
+        // The task may end before that.
         let _ = tried.wait_for(|tried| *tried).await;
     }
 
-    /// There are no more.
+    /// Ends the task: there are no more events.
     pub(super) fn end(&self) {
         if let Some(reports) = self.reports().take() {
             reports.task.abort();

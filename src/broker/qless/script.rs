@@ -1,6 +1,6 @@
-//! The script that runs in Redis: every command of qless, and those of our own, over the same keys.
+//! The script that runs in Redis: every command of qless, and our own commands, over the same keys.
 
-/// The sources in their order, each of which may use what those before it made, and what comes after them.
+/// Joins the sources in order. Each one may use what those before it define. The argument is the end of the script.
 macro_rules! script {
     ([$($name:literal),* $(,)?], $after:literal) => {
         concat!($(include_str!(concat!("script/", $name, ".lua")), "\n",)* $after)
@@ -18,10 +18,10 @@ macro_rules! script {
     };
 }
 
-/// All but the entry point: the function `taskvisor(KEYS, ARGV)`, to be put before a script that calls it.
+/// All but the last line: defines the function `taskvisor(KEYS, ARGV)` for a script that calls it.
 pub const LIB: &str = script!("");
 
-/// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
+/// The whole script, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
 pub const SCRIPT: &str = script!("return taskvisor(KEYS, ARGV)\n");
 
 #[cfg(test)]

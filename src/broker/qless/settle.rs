@@ -1,4 +1,4 @@
-//! Verdicts as the script takes them.
+//! Verdicts in the form that the script takes.
 
 use redis::Cmd;
 
@@ -7,7 +7,7 @@ use crate::broker::{Error, Settling};
 use crate::model::verb::ClassSums;
 use crate::model::{Count, Failure, Forensics, JobId, JobState, Millis, Settlement, Verdict};
 
-/// One verdict at a time of Redis.
+/// Writes one verdict; `at` is by the server's clock.
 pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
     let refused = if let Verdict::Complete { next: Some(next), .. } = &settlement.verdict {
         next.fault().map(|fault| Verdict::Hold { failure: next.refused(&fault) })
@@ -56,7 +56,7 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
     }
 }
 
-/// What the script says of one of them.
+/// Reads the script's answer to one verdict.
 pub(super) fn answer(job: &JobId, said: Option<&str>) -> Settling {
     match said {
         None | Some("not_ours") => Settling::NotOurs,
@@ -77,7 +77,7 @@ fn write_failure(cmd: &mut Cmd, after: f64, failure: &Failure) {
     cmd.arg(&failure.group).arg(&failure.message);
 }
 
-/// As text; nothing for nothing.
+/// The value as JSON; empty for None.
 fn json<T>(value: Option<&T>) -> String
 where
     for<'a> Stored<&'a T>: serde::Serialize,

@@ -1,4 +1,4 @@
-//! What the calls and the listener share.
+//! State that the calls and the listener share.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,54 +20,54 @@ use crate::broker::redis::{Link, Offset};
 use crate::broker::{Complaints, Error, Notice};
 use crate::model::{Fence, JobId, Presence, QueueName, Revocation};
 
-/// The shortest time from one look at what is due to the next.
+/// Shortest time from one look at due jobs to the next.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The server, the holds on its jobs, and what is to be told of them.
+/// The connection to the server, the leases held, and the notices to deliver.
 pub(super) struct Shared {
     pub(super) link: Link,
     /// The name of this host.
     pub(super) host: String,
-    /// Where this process keeps what is its own.
+    /// Identifies the state directory of this process.
     pub(super) place: String,
-    /// What this supervisor tells of itself, if it has said so.
+    /// This supervisor's presence, once `sign` was called.
     sign: Mutex<Option<Presence>>,
-    /// It is to be told at once.
+    /// Wakes when the presence must be published at once.
     pub(super) changed_sign: Notify,
-    /// It has changed in how busy it is, which is to be told soon.
+    /// Wakes when only the number of running jobs has changed, which can wait a little.
     pub(super) changed_load: Notify,
     pub(super) notices: Notices,
     pub(super) holds: Holds,
     pub(super) unheard: Unheard,
     /// Tells what happens to jobs.
     pub(super) reporter: Reporter,
-    /// The queues that jobs were asked from.
+    /// The queues from which jobs were fetched.
     watched: Mutex<HashSet<QueueName>>,
-    /// Something has happened to some job.
+    /// Wakes when any job has changed.
     pub(super) changed: Notify,
-    /// What was held before this process has not been given back yet: the server was away.
+    /// Whether the jobs of an earlier process are still to be released, because the server was away.
     pub(super) owes: AtomicBool,
-    /// A queue had jobs at the latest fetch, and no room for one more to run.
+    /// Whether at the latest fetch a queue had jobs, but its limit of running jobs was reached.
     pub(super) is_full: AtomicBool,
-    /// Jobs of a queue waited for others at the latest fetch: who completes one may set them free.
+    /// Whether jobs of a queue waited for others at the latest fetch: completing a job may then release one.
     pub(super) has_dependents: AtomicBool,
-    /// Workers of other programs take jobs, too. What their scripts do is not always told.
+    /// Whether workers of other programs take jobs, too. Their scripts do not announce all changes.
     pub(super) has_strangers: AtomicBool,
-    /// The server has had a sign of life of this supervisor.
+    /// Whether the server has this supervisor's presence.
     pub(super) is_known: AtomicBool,
-    /// Keys that were told of as odd: each is told of once.
+    /// Malformed keys that were logged: each is logged once.
     pub(super) odd: Mutex<HashSet<String>>,
-    /// The queues from which nothing can be fetched, with why.
+    /// The queues from which nothing can be fetched, and why.
     pub(super) spoiled: Mutex<BTreeMap<QueueName, String>>,
-    /// When to look for what recurs.
+    /// When to look for due recurring jobs.
     pub(super) recurs: Recurs,
-    /// When what is heard wakes.
+    /// Limits how often messages wake the supervisor.
     pub(super) wakes: Wakes,
-    /// What goes wrong just now.
+    /// The failures that last at the moment.
     pub(super) complaints: Complaints,
-    /// Wakes when time alone makes work.
+    /// Wakes the supervisor when jobs become due.
     timer: Mutex<Option<JoinHandle<()>>>,
-    /// For what is spawned by those who only have a part of this.
+    /// For tasks that are spawned with only a part of this.
     own: Weak<Shared>,
 }
 
@@ -101,7 +101,7 @@ impl Shared {
         })
     }
 
-    /// Has the script do a command.
+    /// Sends a command to the script.
     pub(super) async fn call(
         &self,
         verb: &str,
@@ -115,17 +115,17 @@ impl Shared {
         self.sign.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None, too, before it is known that nobody else goes by its name.
+    /// This supervisor's presence. None also before it is known that no other supervisor uses its name.
     pub(super) fn sign(&self) -> Option<Presence> {
         self.signed().clone().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
-    /// The name of this supervisor, empty before it has said what it is.
+    /// The name of this supervisor, empty before `sign` was called.
     pub(super) fn instance(&self) -> String {
         self.signed().as_ref().map_or_else(String::new, |sign| sign.instance.as_str().into())
     }
 
-    /// How busy it is can wait a little; another shape is told at once.
+    /// Sets the presence. A change in the number of running jobs can wait a little; any other is published at once.
     pub(super) fn set_sign(&self, sign: Presence) {
         let before = self.signed().replace(sign.clone());
         if before.as_ref().map(Presence::shape) != Some(sign.shape()) {
@@ -139,12 +139,12 @@ impl Shared {
         self.signed().take().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
-    /// Why nothing can be fetched from a queue, if there is one such.
+    /// Why nothing can be fetched from a queue, if there is such a queue.
     pub(super) fn spoiled(&self) -> Option<String> {
         self.spoiled.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
-    /// The queues that jobs were asked from.
+    /// The queues from which jobs were fetched.
     pub(super) fn watched_queues(&self) -> Vec<QueueName> {
         self.watched().iter().cloned().collect()
     }
@@ -153,19 +153,19 @@ impl Shared {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on what happens in these queues wakes.
+    /// From now on messages about these queues wake the supervisor.
     pub(super) fn watch(&self, queues: &[QueueName]) {
         self.watched().extend(queues.iter().cloned());
     }
 
-    /// There may be jobs in a queue.
+    /// There may be jobs in a queue: wakes the supervisor if it fetches from it.
     pub(super) fn wake(&self, queue: &QueueName) {
         if self.watched().contains(queue) {
             self.wake_any();
         }
     }
 
-    /// There may be jobs: by what was heard, which may be much.
+    /// There may be jobs: wakes the supervisor, but not for each of many messages.
     pub(super) fn wake_any(&self) {
         let (Some(shared), Some(wait)) = (self.own.upgrade(), self.wakes.heard(self.link.now())) else {
             return;
@@ -180,12 +180,13 @@ impl Shared {
         });
     }
 
-    /// Something has happened to a job: whoever waits for its end looks.
+    /// A job has changed: callers that wait for its end look again.
     pub(super) fn happened(&self, _job: &JobId) {
         self.changed.notify_waiters();
     }
 
-    /// Tells that a hold is lost, or that its job is to be canceled: that one goes on until it is settled.
+    /// Reports that a lease is lost, or that its job is to be canceled. A canceled job keeps its lease until it is
+    /// settled.
     pub(super) fn revoke(&self, job: JobId, fence: Fence, why: Revocation) {
         if why != Revocation::Canceled {
             self.holds.ended(&job, fence);
@@ -193,13 +194,13 @@ impl Shared {
         self.notices.push(Notice::Revoked { job, fence, why });
     }
 
-    /// Asks about all holds.
+    /// Asks the server for the state of all leases.
     pub(super) fn verify_all(&self) {
         self.verify(self.holds.all(), false);
     }
 
-    /// Asks whether holds are in force, and tells of those that are not. Of those that something was `heard` of, one whose
-    /// lease has run out is not.
+    /// Asks the server for the state of leases, and reports those that are lost. With `heard`, after a message about
+    /// the job, an expired lease counts as lost.
     pub(super) fn verify(&self, holds: Vec<(JobId, Fence)>, heard: bool) {
         let Some(shared) = self.own.upgrade() else { return };
         if holds.is_empty() {
@@ -213,7 +214,7 @@ impl Shared {
                         cmd.arg(job.as_str()).arg(fence.0);
                     }
                 });
-            // When it fails, the leases end in their own time, or their renewal says what is.
+            // If the question fails, the leases expire by themselves, or their renewal gives the answer.
             let Ok(answers) = asked.await.and_then(reply::array) else { return };
             for ((job, fence), answer) in holds.into_iter().zip(answers) {
                 let why = match reply::text(&answer).as_deref() {
@@ -226,12 +227,12 @@ impl Shared {
         });
     }
 
-    /// Wakes at a moment, and no more at the one before.
+    /// Wakes the supervisor after this time; replaces the earlier wake-up.
     pub(super) fn wake_at(&self, wait: Option<Duration>) {
         let Some(shared) = self.own.upgrade() else { return };
         let task = wait.map(|wait| {
             tokio::spawn(async move {
-                // What is due and yet is not done just now must not be asked for without a pause.
+                // Jobs that are due but not handed out now must not cause fetches without a pause.
                 tokio::time::sleep(wait.max(PAUSE)).await;
                 shared.notices.push(Notice::Wake);
             })

@@ -1,4 +1,4 @@
-//! The values of Redis, as this program's.
+//! Reads the values in replies of Redis.
 
 use redis::Value;
 use serde::de::DeserializeOwned;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use crate::broker::Error;
 use crate::broker::stored::{self, Stored};
 
-/// An answer that is none of ours.
+/// The error for a reply of an unknown form.
 pub(super) fn odd(what: &str) -> Error {
     Error::Failed(format!(
         "Redis answered something else than {what}: is another program's data under the keys ql:*?"
@@ -21,7 +21,7 @@ pub(super) fn array(value: Value) -> Result<Vec<Value>, Error> {
     if value == Value::Nil { Ok(Vec::new()) } else { Err(odd("a list")) }
 }
 
-/// A list of exactly so many parts.
+/// A list of exactly this many parts.
 pub(super) fn parts<const N: usize>(value: Value) -> Result<[Value; N], Error> {
     let values = array(value)?;
     let count = values.len();
@@ -41,18 +41,18 @@ pub(super) fn number<T: std::str::FromStr + Default>(value: &Value) -> T {
     some_number(value).unwrap_or_default()
 }
 
-/// A number, if there is one. What other programs write may have a fraction.
+/// A number, if there is one. Numbers of other programs may have a fraction.
 pub(super) fn some_number<T: std::str::FromStr>(value: &Value) -> Option<T> {
     let text = text(value)?;
     text.parse().ok().or_else(|| text.split('.').next()?.parse().ok())
 }
 
-/// JSON text in a field. What cannot be read is as if it were not there: a foreign program's field does not hide the job.
+/// JSON text in a field. Text that cannot be read counts as missing: a field of another program does not hide the job.
 pub(super) fn json<T: DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_str(&text(value)?).ok()
 }
 
-/// The same of a value that has a form of its own in stores.
+/// The same for a value that is stored in a form of its own.
 pub(super) fn kept<T>(value: &Value) -> Option<T>
 where
     Stored<T>: DeserializeOwned,

@@ -1,4 +1,4 @@
-//! What people ask, one line each.
+//! Carries out the verbs, one line each.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -104,7 +104,7 @@ async fn get(redis: &Shared, id: &JobId) -> Result<JobRecord, Error> {
     Ok(JobRecord { needs, needed_by, ..record })
 }
 
-/// Where a job is in its life.
+/// Puts an ended job back to waiting.
 async fn retry(redis: &Shared, id: &JobId, by: &str) -> Result<Done, Error> {
     let answer = redis.call("retry a job in", "taskvisor.retry", |cmd, offset| {
         cmd.arg(id.as_str()).arg(retried(offset.millis(redis.link.now()), by));
@@ -165,7 +165,7 @@ async fn try_end(redis: &Shared, verb: &Cancel, by: &str) -> Result<Option<Vec<E
     Ok(Some(named.iter().map(each).collect()))
 }
 
-/// Those that were named, each once; with `dependents` also those that wait for them, and so on.
+/// The jobs that were named, each once; with `dependents` also those that wait for them, and so on.
 async fn named(redis: &Shared, verb: &Cancel) -> Result<Vec<Named>, Error> {
     let mut known = looked_at(redis, verb).await?;
     let mut open: Vec<JobId> = verb.jobs.iter().rev().cloned().collect();
@@ -185,7 +185,7 @@ async fn named(redis: &Shared, verb: &Cancel) -> Result<Vec<Named>, Error> {
 
 type LookedAt = HashMap<JobId, (Option<JobState>, Vec<JobId>)>;
 
-/// The state of each, and who waits for it.
+/// The state of each job, and which jobs wait for it.
 async fn looked_at(redis: &Shared, verb: &Cancel) -> Result<LookedAt, Error> {
     let mut known = LookedAt::new();
     let mut open: Vec<JobId> = verb.jobs.clone();

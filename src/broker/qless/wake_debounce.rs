@@ -1,29 +1,31 @@
-//! When what is heard wakes. Others may tell a thousand things a second after which there is still nothing for this
-//! supervisor: each would cost a fetch. The first thing after quiet wakes at once; while fetches bring nothing, the next one
-//! waits a little, and longer each time. What is heard meanwhile has its fetch when the wait is over.
+//! Limits how often messages wake the supervisor. Other clients may send a thousand messages a second while there is
+//! still nothing for this supervisor; each would cost a fetch. The first message after a quiet time wakes it at once.
+//! While fetches bring nothing, the next wake-up waits a little, and longer each time. One wake-up stands for all
+//! messages that come meanwhile.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::model::Instant;
 
-/// The wait after a fetch that brought nothing, doubled with each more up to the second.
+/// The wait after a fetch that brought nothing, and the limit up to which it is doubled.
 const WAIT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
-/// After so long without a word nothing waits.
+/// After this long without a message the next one wakes at once.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What was heard, and what came of it.
+/// When messages came, and what the fetches after them brought.
 #[derive(Default)]
 pub(super) struct Wakes(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// When something was heard last.
+    /// When the last message came.
     heard: Option<Instant>,
-    /// When a fetch that was caused by it brought nothing, and how long the next one waits.
+    /// When a fetch that a message had caused brought nothing, and how long the next wake-up waits.
     barren: Option<Instant>,
     wait: Duration,
-    /// A wake-up is to come, or was told and no fetch has begun since: it does for all that is heard until then.
+    /// Whether a wake-up is pending, or was delivered and no fetch has begun since: it stands for all messages until
+    /// then.
     under_way: bool,
 }
 
@@ -32,7 +34,7 @@ impl Wakes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was heard: after how long it wakes; `None`: another wake-up does for it.
+    /// A message came: the time until the wake-up; `None` if one is pending.
     pub(super) fn heard(&self, now: Instant) -> Option<Duration> {
         let mut inner = self.inner();
         if inner.heard.replace(now).is_none_or(|heard| now.since(heard) >= QUIET) {
@@ -43,12 +45,12 @@ impl Wakes {
         is_first.then(|| inner.wait.saturating_sub(waited))
     }
 
-    /// A fetch begins, and finds all that was heard before it; gives whether that caused it.
+    /// A fetch begins, and sees the effect of all messages before it. Gives whether a message caused it.
     pub(super) fn fetching(&self) -> bool {
         std::mem::take(&mut self.inner().under_way)
     }
 
-    /// A fetch has brought something, or nothing.
+    /// Notes whether a fetch has brought any jobs.
     pub(super) fn fetched(&self, was_caused: bool, is_barren: bool, now: Instant) {
         let mut inner = self.inner();
         if !is_barren {

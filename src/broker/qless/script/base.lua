@@ -1,9 +1,9 @@
 -- Jobs in Redis, in the keys of qless: EVALSHA <sha> 0 <command> <now> [arguments...].
 --
--- Redis runs this text from its first line at each call, so what is made here costs every command: only what many share
--- is a function of this level. A command is a branch of the files that follow, where what only it needs is made. That
--- all is one function has a reason too: those in it find what is outside of it at no cost.
--- Nothing is rolled back after an error: a command looks at all it was given before it writes anything.
+-- Redis runs this text from its first line at each call, so each definition here costs time in every command: only
+-- functions that many commands share are at this level. A command is a branch in the files that follow, with its own
+-- functions inside it. All is one function, as its parts can then use outer locals at no cost. Nothing is rolled back
+-- after an error: a command checks all its arguments before it writes anything.
 
 local call, try, encode, decode = redis.call, redis.pcall, cjson.encode, cjson.decode
 local floor, format = math.floor, string.format
@@ -20,10 +20,10 @@ local args, command, now, clock = ARGV, ARGV[1], ARGV[2], number(ARGV[2])
 if #KEYS > 0 then error('No Keys should be provided') end
 if not command then error('Must provide a command') end
 if not clock then error('Arg "now" missing or not a number: ' .. tostring(now)) end
--- The text of the time is handed on as it came, and loses no digits; `clock` is for reckoning.
+-- `now` keeps the text as it came, with all digits; `clock` is the same as a number.
 if now:find('[^%d.]') then now = format('%.17g', clock) end
 
--- Commands of taskvisor alone: they build upon all the others.
+-- Commands of taskvisor alone; they use all the others.
 local ours = command:sub(1, 10) == 'taskvisor.'
 
 -- The value, or an error with this text and the argument if it is nil.
@@ -32,7 +32,7 @@ local function need(value, text, ...)
   return value
 end
 
--- The arguments from one on as names and values.
+-- The arguments from `first` on as names and values.
 local function named_args(first)
   if #args >= first and (#args - first) % 2 == 0 then error('Odd number of additional args: ' .. tostring(args)) end
   local given = {}
@@ -40,14 +40,14 @@ local function named_args(first)
   return given
 end
 
--- The arguments from one on.
+-- The arguments from `first` on.
 local function args_from(first)
   local rest = {}
   for i = first, #args do rest[#rest + 1] = args[i] end
   return rest
 end
 
--- A command with many values, some at a time: Lua's stack is short.
+-- Calls a command with many values in parts, as Lua's stack is small.
 local function call_many(name, key, values)
   for i = 1, #values, 1000 do call(name, key, unpack(values, i, math.min(i + 999, #values))) end
 end
@@ -57,7 +57,7 @@ end
 -- there; a line without that message comes from another script, which publishes nothing else.
 local listeners
 local function news(what, jid, queue, state, why)
-  -- A Redis user that may not call PUBSUB learns it at its connect; what it does makes no news.
+  -- A Redis user without the right to call PUBSUB is told so at its connect; its changes are not published.
   listeners = listeners or redis.pcall('PUBSUB', 'NUMSUB', 'ql:taskvisor:news')[2] or 0
   if listeners == 0 then return end
   call('PUBLISH', 'ql:taskvisor:news', what and encode({
@@ -67,7 +67,7 @@ local function news(what, jid, queue, state, why)
   }) or '')
 end
 
--- Events are written out by hand: other programs compare them as text, and the order of keys in `cjson` is not fixed.
+-- The JSON of events is written by hand: other programs compare it as text, and `cjson` keeps no order of keys.
 
 -- Publishes an event on `ql:log`, which every client may read.
 local function tell(text)
@@ -75,7 +75,7 @@ local function tell(text)
   call('PUBLISH', 'ql:log', text)
 end
 
--- Publishes the event of a tracked job. Mostly no job is tracked, which is looked up once in a call.
+-- Publishes the event of a tracked job. Usually no job is tracked: that is looked up once in a call.
 local any_followed
 local function tell_followers(event, jid)
   if any_followed == nil then any_followed = call('EXISTS', 'ql:tracked') == 1 end
@@ -96,14 +96,14 @@ local function lock_lost_text(jid, worker)
   return '{"jid":' .. encode(jid) .. ',"event":"lock_lost","worker":' .. encode(worker) .. '}'
 end
 
--- Tells a worker, then everyone, that it has a job no more.
+-- Tells a worker, then everyone, that it does not hold a job any more.
 local function tell_lock_lost(jid, worker)
   local text = lock_lost_text(jid, worker)
   call('PUBLISH', 'ql:w:' .. worker, text)
   tell(text)
 end
 
--- Whether a text is JSON, and what it says.
+-- Whether a text is JSON, and its value.
 local function json(text)
   return pcall(decode, text)
 end
@@ -114,7 +114,7 @@ local function json_table(text)
   if fine and type(value) == 'table' then return value end
 end
 
--- A JSON list of names; nil if the text is none. A number may be one, but for infinity, which nothing can write.
+-- A JSON list of names; nil if the text is none. A name may be a number, except infinity, which JSON cannot write.
 local function json_names(text)
   if text == '{}' or text == '[]' then return {} end
   local names = json_table(text)
@@ -139,7 +139,7 @@ local function history(jid, when, what, extra)
   local key = 'ql:j:' .. jid .. '-history'
   local text = format('[%d,', when) .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
   local count = call('RPUSH', key, text)
-  -- Most jobs have no fourth entry, and pay nothing for the look at the option. A limit below three is taken as three.
+  -- Most jobs have no fourth entry, and need no look at the option. A limit below three counts as three.
   if count <= 3 then return end
   local most = option('max-job-history', 100)
   if most > 0 and count > most then
@@ -155,7 +155,7 @@ local function know_queue(queue)
   known[queue] = true
 end
 
--- Lets a job wait in a queue: the highest priority first, then who has waited for longest.
+-- Adds a job to the waiting jobs of a queue: the highest priority first, then the one that has waited longest.
 local function enter_work(jid, queue, priority, when)
   call('ZADD', 'ql:q:' .. queue .. '-work', (number(priority) or 0) - when / 1e10, jid)
 end
@@ -166,7 +166,7 @@ local function failure_text(group, message, when, worker)
     .. encode(worker) .. '}'
 end
 
--- Takes a job out of wherever it is in a queue.
+-- Takes a job out of every list of a queue.
 local function leave(jid, queue)
   local key = 'ql:q:' .. queue
   call('ZREM', key .. '-work', jid)
@@ -181,7 +181,8 @@ local function forget_worker_job(worker, jid)
   if worker and worker ~= '' then call('ZREM', 'ql:w:' .. worker .. ':jobs', jid) end
 end
 
--- The number of jobs with a tag is that of jobs which have it: who had it already is not counted again.
+-- Adds tags to a job. The count of a tag is the number of jobs that have it: a job that had it already is not counted
+-- again.
 local function tag(jid, tags, when)
   for _, name in ipairs(tags) do
     if call('ZADD', 'ql:t:' .. name, 'NX', when, jid) == 1 then call('ZINCRBY', 'ql:tags', 1, name) end
@@ -196,24 +197,24 @@ local function untag(jid, tags)
   end
 end
 
--- The key of a day's figures.
+-- The key of a day's statistics.
 local function figures(kind, queue, when)
   return format('ql:s:%s:%d:', kind, when - when % 86400) .. queue
 end
 
--- Lets a day's figures go when they are old, as the option says: after a hundred years at the latest.
+-- Lets a day's statistics expire as the option says: after a hundred years at the latest.
 local function keep_days(key)
   local days = math.min(floor(option('stats-history', 30)), 36525)
   if days > 0 then call('EXPIRE', key, days * 86400) end
 end
 
--- Whether this worker holds the job. With `hold`, the number of the hold has to be the same too: an answer to an
--- earlier one comes too late.
+-- Whether this worker holds the job. With `hold`, the fence must be the same too: otherwise the call is about an
+-- earlier lease.
 local function is_holder(worker, hold, has_worker, has_hold)
   return has_worker == worker and (not hold or hold == (has_hold or '0'))
 end
 
--- Adds to the counters of a day: retries, failed, failures. What another program has put there instead stays.
+-- Adds to the counters of a day: retries, failed, failures. A value that another program has stored there stays.
 local function count(queue, when, field, by)
   local key = figures('stats', queue, when)
   if try('HINCRBY', key, field, by) == by then keep_days(key) end
@@ -237,7 +238,7 @@ local function stat(kind, queue, when, values)
     mean = mean + before / (total + i)
     vk = vk + before * (value - mean)
   end
-  -- As texts: of a number Redis would write 17 digits, which takes longer than all of this.
+  -- Numbers go as text: Redis would write 17 digits of a number, which takes longer than all of this.
   for i = 4, #names do
     set[2 * i - 7], set[2 * i - 6] = names[i], format('%d', (number(had[i]) or 0) + more[names[i]])
   end
@@ -251,20 +252,21 @@ local function add_failure(jid, group)
 end
 
 local function remove_failure(jid, group)
-  -- The oldest are at the end of the list.
+  -- The oldest entries are at the end of the list.
   if group and call('LREM', 'ql:f:' .. group, -1, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
     call('SREM', 'ql:failures', group)
   end
 end
 
--- A job is failed no more, and the day and the queue it failed in do not count it: its group, which it is to leave.
+-- A job does not count as failed any more, nor do the day and the queue in which it failed. Gives the group that it
+-- must leave.
 local function forget_failure(queue, failure)
   local told = json_table(failure) or {}
   if queue and number(told.when) then count(queue, told.when, 'failed', -1) end
   return type(told.group) == 'string' and told.group
 end
 
--- Removes a job and all that is its own.
+-- Removes a job and all keys that belong to it.
 local function forget(jid, tags)
   untag(jid, json_names(tags) or {})
   local key = 'ql:j:' .. jid
@@ -285,9 +287,9 @@ local function set_failed(jid, queue, when, group, failure)
   count(queue, when, 'failed', 1)
 end
 
--- Lets a job that needs no more go where it was to go: to work, or to its time. With `done`, a job that it needs no
--- more: if that was the last. One without a queue has no place to go to, and stays. It is placed before it leaves where
--- it is: what cannot be placed is not lost.
+-- If a job needs no other jobs any more, moves it where it was to go: to the waiting jobs, or to the delayed ones.
+-- `done` is a job that it needs no more; then only if that was the last one. A job without a queue stays. It is added
+-- to the new list before it leaves the old one, so an error does not lose it.
 local function set_free(jid, when, done)
   local needs = 'ql:j:' .. jid .. '-dependencies'
   if done and call('SREM', needs, done) == 0 or call('EXISTS', needs) == 1 then return end
@@ -307,17 +309,17 @@ local function set_free(jid, when, done)
   call('PUBLISH', 'ql:taskvisor', queue)
 end
 
--- How many dependents of an ended job one call sets free: no call takes long.
+-- Most dependents of an ended job that one call releases: no call may take long.
 local FREED_AT_ONCE = 1000
 
--- Those that waited for this job do so no more: of many the first now, and the others when jobs are asked for. They are
--- kept apart, because the job itself may be removed before the last of them is free. One that is broken stays where it
--- is, and stops no other.
+-- Releases the jobs that waited for this one: the first part now, the others at later fetches. Those are kept under a
+-- key of their own, because the job may be removed before the last of them is released. A broken one stays where it is,
+-- and does not stop the others.
 local function release_dependents(jid, when)
   local key, rest = 'ql:j:' .. jid .. '-dependents', 'ql:taskvisor:release:' .. jid
   local some = try('SPOP', key, FREED_AT_ONCE)
   if #some == FREED_AT_ONCE and call('EXISTS', key) == 1 then
-    -- There may be some of an earlier job of this id.
+    -- There may be some left of an earlier job of this id.
     if call('RENAMENX', key, rest) == 0 then
       call('SUNIONSTORE', rest, rest, key)
       call('UNLINK', key)
@@ -327,7 +329,7 @@ local function release_dependents(jid, when)
   for _, other in ipairs(some) do pcall(set_free, other, when, jid) end
 end
 
--- Goes on with that; whether there is more to do.
+-- Releases the next part. Gives whether there may be more.
 local function release_more()
   local jid = call('SRANDMEMBER', 'ql:taskvisor:releasing')
   if not jid then return false end
@@ -337,13 +339,13 @@ local function release_more()
   return true
 end
 
--- Lets a job wait for those of `needs` that are others, exist and are not complete; whether there is any.
+-- Makes a job wait for those of `needs` that are other jobs, exist and are not complete. Gives whether there is any.
 local function depend(jid, needs)
   local any = false
   for _, other in ipairs(needs) do
     local state, key = try('HGET', 'ql:j:' .. other, 'state'), 'ql:j:' .. other .. '-dependents'
     if type(state) == 'string' and state ~= 'complete' and other ~= jid then
-      -- What is no set is not that of a job.
+      -- A key of another type does not belong to a job.
       if type(try('SADD', key, jid)) == 'table' then
         call('DEL', key)
         call('SADD', key, jid)

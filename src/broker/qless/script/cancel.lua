@@ -1,4 +1,4 @@
--- cancel: the end of jobs that nobody wants any more.
+-- cancel: removes jobs that are not wanted any more.
 
 if command == 'cancel' then
   -- Refuses to cancel a job that others wait for, unless they are canceled with it.
@@ -14,7 +14,7 @@ if command == 'cancel' then
     end
   end
 
-  -- The failed jobs that leave their groups, by these.
+  -- The failed jobs that leave their groups, by group.
   local leaving, few = {}, 20
 
   local function leave_group(jid, group)
@@ -22,8 +22,8 @@ if command == 'cancel' then
     table.insert(leaving[group], jid)
   end
 
-  -- Of few each is looked for. Of many the whole list is gone through once: what stays goes to its end, and is in the
-  -- old order when all have.
+  -- A few jobs are removed from the list one by one. For many, the whole list is read once: each job that stays is
+  -- appended to its end, and in the end they are in the old order.
   local function leave_groups()
     for group, jids in pairs(leaving) do
       local key, left, gone = 'ql:f:' .. group, 0, {}
@@ -44,11 +44,11 @@ if command == 'cancel' then
     end
   end
 
-  -- Removes a job that is not complete, whatever it does now; its worker hears of it.
+  -- Removes a job that is not complete, whatever its state; its worker gets a message.
   local function cancel_job(jid)
     local found = try('HMGET', 'ql:j:' .. jid, 'state', 'queue', 'worker', 'failure', 'tags')
     local state, queue, worker, failure, tags = unpack(found)
-    -- What another program has put in its place is no job.
+    -- If another program has stored something else under the key, it is no job.
     if state == 'complete' or found.err then return end
     local text = '{"jid":' .. encode(jid) .. ',"queue":' .. encode(queue) .. ',"event":"canceled","worker":'
       .. encode(worker) .. '}'

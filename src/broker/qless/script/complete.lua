@@ -1,11 +1,11 @@
--- complete: the end of a job, or its way into the next queue.
+-- complete: ends a job, or moves it into the next queue.
 
 local complete_job, expire_complete
 if command == 'complete' or ours then
-  -- How many old jobs one completion removes at the most, as text: no call takes long.
+  -- Most old jobs that one completion removes, as text: no call may take long.
   local AT_ONCE = '1000'
 
-  -- Removes a job that has been complete for long. One that lives again, under an id that was complete, stays.
+  -- Removes a job that completed long ago. If the same id is in use again, that job stays.
   local function expire(jid)
     local state, tags, from, ended = fields(jid, 'state', 'tags', 'from', 'ended')
     if state == 'complete' and from and ended then call('HINCRBY', 'ql:taskvisor:ended', 'complete:' .. from, -1) end
@@ -27,7 +27,7 @@ if command == 'complete' or ours then
     end
   end
 
-  -- Puts a job that is done in one queue into the next: the state it has there.
+  -- Puts a job that is done in one queue into the next one. Gives its state there.
   local function advance(jid, queue, next_queue, priority, delay, needs)
     local key, becomes = 'ql:q:' .. next_queue, 'waiting'
     tell('{"jid":' .. encode(jid) .. ',"to":' .. encode(next_queue) .. ',"event":"advanced","queue":' .. encode(queue)
@@ -47,7 +47,7 @@ if command == 'complete' or ours then
     return becomes
   end
 
-  -- The state of a job that is done: `complete`, or that which it has in `given.next`.
+  -- Completes a job. Gives `complete`, or the job's state in the queue `given.next`.
   function complete_job(jid, worker, queue, data, given)
     need(worker, 'Complete(): Arg "worker" missing')
     need(queue, 'Complete(): Arg "queue" missing')
@@ -67,7 +67,7 @@ if command == 'complete' or ours then
     if from ~= queue then error('Complete(): Job ' .. jid .. ' running in another queue: ' .. tostring(from)) end
 
     history(jid, clock, 'done')
-    -- Where a job that runs is, unless another script has lost sight of it.
+    -- A running job is in the list of locks, unless another script has lost it.
     if call('ZREM', 'ql:q:' .. queue .. '-locks', jid) == 0 then leave(jid, queue) end
     stat('run', queue, clock, {clock - (number(time) or clock)})
     forget_worker_job(worker, jid)

@@ -1,4 +1,4 @@
--- Options of the whole system.
+-- config: options of the whole system.
 
 if command == 'config.get' then
   local values = {

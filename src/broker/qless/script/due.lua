@@ -1,15 +1,15 @@
--- What of a queue is due: leases that have ended, jobs that recur or are scheduled.
+-- What is due in a queue: leases that have ended, recurring jobs, delayed jobs.
 
 local fail_spent, take_expired, spawn_due, free_scheduled, need_count
 if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jobs' or command == 'queues' or ours then
-  -- How many jobs are asked for.
+  -- Reads the argument that says how many jobs are wanted.
   function need_count(text, of)
     local count = need(number(text), of .. '(): Arg "count" missing or not a number: ', text)
     if count < 0 then error(of .. '(): Arg "count" is less than 0: ' .. text) end
     return math.min(floor(count), 1e9)
   end
 
-  -- Tells a worker that its lease has ended, and gives it the grace to hear of it.
+  -- Tells a worker that its lease has ended, and starts its grace.
   local function send_courtesy(jid, queue, worker)
     tell_followers('stalled', jid)
     history(jid, clock, 'timed-out')
@@ -18,8 +18,8 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     count(queue, clock, 'retries', 1)
   end
 
-  -- Fails a job that has no try left. Without a failure of its own its message says that there were no more. With
-  -- `is_quiet` nothing is published on `ql:log`, as in qless.
+  -- Fails a job that has no try left. Without a given failure, the message says that no try was left. With `is_quiet`
+  -- nothing is published on `ql:log`, as in qless.
   function fail_spent(jid, queue, worker, group, message, failure, is_quiet)
     group = group or 'failed-retries-' .. queue
     message = message or 'Job exhausted retries in queue "' .. queue .. '"'
@@ -31,13 +31,13 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     news('failed', jid, queue, 'failed')
   end
 
-  -- Looks at leases that have ended. Those whose worker has had its grace are for the taking: their ids.
+  -- Looks at leases that have ended. Gives the ids of jobs whose worker has had its grace: they may be handed out.
   function take_expired(queue, most, grace)
     local locks, free = 'ql:q:' .. queue .. '-locks', {}
     for _, jid in ipairs(call('ZRANGEBYSCORE', locks, '-inf', now, 'LIMIT', 0, most)) do
       local state, worker, was_told, remaining, from = fields(jid, 'state', 'worker', 'grace', 'remaining', 'queue')
       if state ~= 'running' or from and from ~= queue then
-        -- What remained of a job that is gone, or is elsewhere.
+        -- An entry of a job that is gone, or in another queue.
         call('ZREM', locks, jid)
       else
         forget_worker_job(worker, jid)
@@ -60,7 +60,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     return free
   end
 
-  -- Makes one of a recurring job's jobs, due at `due`. Ids that a namesake before it has used are passed by.
+  -- Makes a job of a recurring one, due at `due`. Skips ids that an earlier recurring job of the same name has used.
   local function spawn(parent, recurring, queue, due)
     local jid, key
     repeat
@@ -78,7 +78,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     news('put', jid, queue, 'waiting')
   end
 
-  -- Puts what recurs and is due.
+  -- Puts the jobs of recurring ones that are due.
   function spawn_due(queue, most)
     local recur = 'ql:q:' .. queue .. '-recur'
     local due = call('ZRANGEBYSCORE', recur, 0, now, 'WITHSCORES', 'LIMIT', 0, most)
@@ -89,7 +89,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
           'interval', 'backlog'))
       local interval, backlog = number(recurring.interval) or 0, number(recurring.backlog) or 0
       if interval > 0 then
-        -- No more than `backlog` of those that are overdue.
+        -- Of those that are overdue, no more than `backlog`.
         local overdue = (clock - at) / interval
         if backlog ~= 0 and overdue > backlog then at = at + math.ceil(overdue - backlog) * interval end
         while at <= clock and most > 0 do
@@ -103,7 +103,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     end
   end
 
-  -- Lets jobs wait whose time has come.
+  -- Moves delayed jobs that are due to the waiting ones.
   function free_scheduled(queue, most)
     local scheduled = 'ql:q:' .. queue .. '-scheduled'
     for _, jid in ipairs(call('ZRANGEBYSCORE', scheduled, 0, now, 'LIMIT', 0, most)) do

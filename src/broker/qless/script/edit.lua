@@ -1,4 +1,4 @@
--- depends, priority, log, tag: what is changed about a job while it waits or runs.
+-- depends, priority, log, tag: change a job while it waits or runs.
 
 -- Adds to a list the names that it lacks, or removes names from it.
 local change_names
@@ -46,7 +46,7 @@ if command == 'priority' then
   local state, queue, before = fields(jid, 'state', 'queue', 'priority')
   if not state then error('Priority(): Job ' .. jid .. ' does not exist') end
   call('HSET', 'ql:j:' .. jid, 'priority', priority)
-  -- Among those of its new priority it has the place that its time gives it.
+  -- Among jobs of its new priority, its time decides its place.
   local work = 'ql:q:' .. tostring(queue) .. '-work'
   if call('ZSCORE', work, jid) then call('ZINCRBY', work, value - (number(before) or 0), jid) end
   news('edited', jid, queue, state, 'priority ' .. priority .. '; it was ' .. (before or '0'))
@@ -59,7 +59,7 @@ if command == 'log' then
   need(message, 'Log(): Arg "message" missing')
   if extra then
     need(json_table(extra), 'Log(): Arg "data" not JSON: ', extra)
-    -- As it will be read: part of a line, and so one deeper.
+    -- Checked as it will be stored: inside a line, so one level deeper.
     local fine, line = json('[' .. extra .. ']')
     need(fine and pcall(encode, line), 'Log(): Arg "data" has too large a number, or goes too deep: ', extra)
   end
@@ -72,7 +72,7 @@ if command == 'tag' then
   local how, subject = unpack(args, 3, 4)
   need(how, 'Tag(): Arg "command" must be "add", "remove", "get" or "top"')
   if how == 'get' or how == 'top' then
-    -- `top` has no tag before where to begin and how many.
+    -- `top` has no tag before the offset and the count.
     local at = how == 'get' and 5 or 4
     local offset = floor(need(number(args[at] or 0), 'Tag(): Arg "offset" not a number: ', args[at]))
     local most = floor(need(number(args[at + 1] or 25), 'Tag(): Arg "count" not a number: ', args[at + 1]))

@@ -1,8 +1,8 @@
--- What the worker that holds a job may do with it: fail, retry, heartbeat; and timeout, which takes it away.
+-- Commands of the worker that holds a job: fail, retry, heartbeat. Also timeout, which takes the job away.
 
 local fail_job, retry_job, renew_job, time_out
 if command == 'fail' or command == 'retry' or command == 'heartbeat' or command == 'timeout' or ours then
-  -- The last pair of arguments, if it names a hold: `most` is how many arguments there are before it at the most.
+  -- The last pair of arguments, if it names a lease. `most` is the largest number of arguments before it.
   local function last_hold(least, most)
     local before = #args - 4
     if args[#args - 1] == 'hold' and before >= least and before <= most then
@@ -35,7 +35,8 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     return jid
   end
 
-  -- Another try, in `queue`, or the end of them: what remains after this one, less than 0 if the job has failed.
+  -- Puts a job back for another try in `queue`, or fails it when none is left. Gives the number of tries left after
+  -- this one, less than 0 if the job has failed.
   function retry_job(jid, queue, worker, delay, group, message, hold)
     need(queue, 'Retry(): Arg "queue" missing')
     need(worker, 'Retry(): Arg "worker" missing')
@@ -73,13 +74,13 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     return remaining
   end
 
-  -- For how long a job of a queue is held.
+  -- Length of the leases of a queue.
   local function lease_of(queue)
     local own, all = unpack(call('HMGET', 'ql:config', queue .. '-heartbeat', 'heartbeat'))
     return number(own) or number(all) or 60
   end
 
-  -- A longer lease: until when.
+  -- Extends a lease. Gives its new end.
   function renew_job(jid, worker, data, hold)
     need(worker, 'Heartbeat(): Arg "worker" missing')
     if data then need(json(data), 'Heartbeat(): Arg "data" not JSON: ', data) end
@@ -95,7 +96,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     local expires_text = format('%.17g', expires)
     call('HSET', key, 'expires', expires_text)
     if data then call('HSET', key, 'data', data) end
-    -- The next end of the lease is published again.
+    -- When the lease ends the next time, that is published again.
     if grace then call('HDEL', key, 'grace') end
     call('ZADD', 'ql:w:' .. worker .. ':jobs', expires_text, jid)
     call('ZADD', 'ql:workers', now, worker)
@@ -103,7 +104,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     return expires
   end
 
-  -- Takes a job from its worker; it is the next that is handed out.
+  -- Takes a job from its worker; it is the next one handed out.
   function time_out(jid)
     local queue, worker = fields(jid, 'queue', 'worker')
     queue = queue or ''
@@ -126,7 +127,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
   if command == 'retry' then
     local hold = last_hold(3, 3) or last_hold(6, 6)
     local jid, queue, worker, delay, group, message = unpack(args, 3, 8)
-    -- A hold, or a group and its message? It is not taken for what may not be meant.
+    -- These arguments may be a fence, or a group and its message. An unclear case is refused.
     if group == 'hold' and not hold and tostring(message):find('^%d+$') then
       error('Retry(): "hold" and a number after a delay may be a group and its message: '
         .. 'name delay, group and message before a hold, or none of them')

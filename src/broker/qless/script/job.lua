@@ -1,26 +1,26 @@
--- A job as JSON for clients.
+-- Writes a job as JSON for clients.
 
 local job_of, job_text, jobs_text, texts_of
 if command == 'pop' or command == 'peek' or command == 'get' or command == 'multiget' or command == 'track' or ours then
-  -- A list or object as JSON: `{}` if it cannot be written, as infinity.
+  -- A list or object as JSON; `{}` if it cannot be written, for example because of infinity.
   local function written(value)
     local fine, text = pcall(encode, value)
     return fine and text or '{}'
   end
 
-  -- The text of a list or object as it is shown: anything else becomes `{}`, and so does an empty list.
+  -- The text of a list or object as it is shown: any other text becomes `{}`, and so does an empty list.
   local function shown(text)
     if not text or text == '{}' then return '{}' end
     return written(json_table(text) or {})
   end
 
-  -- What such a key of a job has, nothing if another program has put something else in its place.
+  -- The members of a job's key; none if another program has stored something else there.
   local function members(key)
     local found = try('SMEMBERS', key)
     return found.err and '{}' or encode(found)
   end
 
-  -- A line of a history as an object. Those of most jobs are turned as they are; any other is read first.
+  -- A line of the history as an object. The usual form is converted directly; any other is parsed first.
   local function event_text(text)
     local when, what, extra = text:match('^%[(%d+),("%l[%l-]*"),({"%l+":"[^"\\]*")}%]$')
     if when then return extra .. ',"when":' .. when .. ',"what":' .. what .. '}' end
@@ -37,7 +37,7 @@ if command == 'pop' or command == 'peek' or command == 'get' or command == 'mult
     return '[' .. table.concat(events, ',') .. ']'
   end
 
-  -- A job by the fields that are shown, and two that are not; nil if there is none.
+  -- A job by the fields that are shown, and two that are not; nil if there is no such job.
   function job_of(jid)
     local job = {jid = jid}
     job.klass, job.state, job.queue, job.worker, job.priority, job.expires, job.retries, job.remaining, job.data,
@@ -47,7 +47,7 @@ if command == 'pop' or command == 'peek' or command == 'get' or command == 'mult
     if job.state or job.klass then return job end
   end
 
-  -- A job as JSON. What a foreign hash lacks is shown as empty.
+  -- A job as JSON. Fields that another program's hash lacks are shown as empty.
   function job_text(job, is_tracked)
     local key = 'ql:j:' .. job.jid
     return '{"jid":' .. encode(job.jid) .. ',"klass":' .. encode(job.klass or '')
@@ -63,12 +63,12 @@ if command == 'pop' or command == 'peek' or command == 'get' or command == 'mult
         .. '}')
   end
 
-  -- Texts as a JSON list, which has an odd shape when it is empty: that of Lua's tables.
+  -- Texts as a JSON list; an empty one is `{}`, as Lua writes an empty table.
   function texts_of(texts)
     return #texts == 0 and '{}' or '[' .. table.concat(texts, ',') .. ']'
   end
 
-  -- Jobs as a JSON list, those left out that are none.
+  -- Jobs as a JSON list, without ids that are no jobs.
   function jobs_text(jids)
     local texts = {}
     for _, jid in ipairs(jids) do

@@ -1,4 +1,4 @@
--- get, multiget, jobs, track, failed, unfail: jobs by id, by state, by who follows them, by what went wrong.
+-- get, multiget, jobs, track, failed, unfail: jobs by id, by state, by tracking, by failure.
 
 if command == 'get' then
   local job = job_of(need(args[3], 'Get(): Arg "jid" missing'))
@@ -34,7 +34,7 @@ if command == 'jobs' then
   return call('ZRANGEBYSCORE', key, low, high, 'LIMIT', offset, most)
 end
 
--- The jobs that are followed. The id of one that is gone is shown as long as complete jobs are kept, once at the least.
+-- The tracked jobs. The id of a job that is gone is shown as long as complete jobs are kept, and at least once.
 if command == 'track' and not args[3] then
   local texts, gone, age = {}, {}, option('jobs-history', 604800)
   local tracked = call('ZRANGE', 'ql:tracked', 0, -1, 'WITHSCORES')
@@ -76,7 +76,7 @@ if command == 'failed' then
   })
 end
 
--- Puts the jobs of a group back that have been in it for longest: how many.
+-- Puts the jobs back that have been longest in a group. Gives how many.
 if command == 'unfail' then
   local queue, group, most = unpack(args, 3, 5)
   need(queue, 'Unfail(): Arg "queue" missing')
@@ -101,8 +101,8 @@ if command == 'unfail' then
   for _, jid in ipairs(jids) do
     if not pcall(put_back, jid) and try('HGET', 'ql:j:' .. jid, 'state') == 'failed' then broken[#broken + 1] = jid end
   end
-  -- All at once: a look for each would go through the whole list. What cannot be put back stays in the group, in no
-  -- other's way.
+  -- All at once: a search for each would read the whole list. Jobs that cannot be put back stay in the group, and do
+  -- not block the others.
   call('LTRIM', key, 0, -1 - #jids)
   call_many('LPUSH', key, broken)
   if call('EXISTS', key) == 0 then call('SREM', 'ql:failures', group) end

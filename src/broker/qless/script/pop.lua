@@ -2,8 +2,8 @@
 
 local pop_jobs, next_hold
 if command == 'pop' or command == 'peek' or ours then
-  -- The number of a new hold: another than those before it, also where a failover has lost the last of them, or the job
-  -- was removed and put again: by the fraction of the second.
+  -- The fence of a new lease. It differs from all earlier ones even if a failover has lost the last of them, or if the
+  -- job was removed and put again: the fraction of the second is added.
   function next_hold(hold)
     return format('%d', (number(hold) or 0) + 1 + clock % 1 * 1000000)
   end
@@ -17,7 +17,7 @@ if command == 'pop' or command == 'peek' or ours then
     for i, job in ipairs(jobs) do
       local jid, hold = job.jid, next_hold(job.hold)
       history(jid, clock, 'popped', said)
-      -- Whom `timeout` took it from has it no more.
+      -- The worker from which `timeout` took the job does not have it any more.
       if job.worker ~= worker then forget_worker_job(job.worker, jid) end
       waited[i] = clock - (number(job.time) or clock)
       job.state, job.queue, job.worker, job.expires, job.hold = 'running', queue, worker, until_text, hold
@@ -38,7 +38,7 @@ if command == 'pop' or command == 'peek' or ours then
     end
   end
 
-  -- Adds the first that wait, up to `most` in all. Ids without a job are removed on the way.
+  -- Adds the first waiting jobs, up to `most` in all. Removes ids without a job on the way.
   local function add_work(queue, jobs, most)
     local work, taken = 'ql:q:' .. queue .. '-work', 0
     while #jobs < most do
@@ -55,7 +55,7 @@ if command == 'pop' or command == 'peek' or ours then
     end
   end
 
-  -- At most `most` jobs for a worker, who holds them from now on.
+  -- Takes at most `most` jobs for a worker, which holds them from now on.
   function pop_jobs(queue, worker, most)
     if call('SISMEMBER', 'ql:paused_queues', queue) == 1 then return {} end
     call('ZADD', 'ql:workers', now, worker)
@@ -87,7 +87,7 @@ if command == 'pop' or command == 'peek' or ours then
     return texts_of(jobs)
   end
 
-  -- Looks without taking; due jobs are moved all the same, and recurring ones made.
+  -- Looks without taking; due jobs are still moved, and recurring ones put.
   if command == 'peek' then
     local queue, most = unpack(args, 3, 4)
     need(queue, 'Peek(): Arg "queue" missing')

@@ -1,4 +1,4 @@
--- put and requeue: a new job, or one that is there already as if it were new.
+-- put and requeue: a new job, or an existing one as if it were new.
 
 local put_job
 if command == 'put' or command == 'requeue' or ours then
@@ -14,11 +14,11 @@ if command == 'put' or command == 'requeue' or ours then
     call('HDEL', 'ql:j:' .. jid, 'grace', 'scheduled')
   end
 
-  -- Lets a job wait no more for those that are not among `needs`, if there are any of these.
+  -- Removes a job's needs that are not among `needs`, if it has any.
   local function drop_needs(jid, needs)
     local key, kept = 'ql:j:' .. jid .. '-dependencies', {}
     local before = try('SMEMBERS', key)
-    -- A key of another kind names no dependents.
+    -- A key of another type holds no dependents.
     if before.err then call('DEL', key) end
     for _, other in ipairs(needs) do kept[other] = true end
     for _, other in ipairs(#needs > 0 and before or {}) do
@@ -29,7 +29,7 @@ if command == 'put' or command == 'requeue' or ours then
     end
   end
 
-  -- Puts a job at `when`. `given` has what changes: texts of priority, tags, retries, depends.
+  -- Puts a job at `when`. `given` has the fields to change: texts of priority, tags, retries, depends.
   function put_job(me, queue, jid, klass, data, delay, given, when)
     need(jid, 'Put(): Arg "jid" missing')
     need(klass, 'Put(): Arg "klass" missing')

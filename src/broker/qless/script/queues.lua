@@ -1,6 +1,6 @@
--- Queues and workers: how much waits and runs where, what a day brought, who takes no more.
+-- Queues and workers: how many jobs wait and run, the statistics of a day, which queues are paused.
 
--- A queue in numbers.
+-- The counts of a queue.
 local counts
 if command == 'queues' then
   function counts(name)

@@ -17,7 +17,7 @@ if command == 'recur' then
   need(number(given.backlog or 0), 'Recur(): Arg "backlog" not a number: ', given.backlog)
   local tags = encode(need(json_names(given.tags or '[]'), 'Recur(): Arg "tags" not JSON: ', given.tags))
 
-  -- No schedule is made by both.
+  -- A name belongs to a recurring job of taskvisor or to one of qless, not to both.
   if call('ZSCORE', 'ql:taskvisor:recur', jid) then
     error('Recur(): a recurring job of taskvisor is called "' .. jid .. '": take another name, or remove that one')
   end

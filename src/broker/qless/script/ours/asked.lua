@@ -1,4 +1,4 @@
--- What people ask of jobs and queues.
+-- Requests of people about jobs and queues.
 
 local ENDED = {complete = true, failed = true, held = true, canceled = true}
 
@@ -27,7 +27,7 @@ if command == 'taskvisor.queues' then
     for _, jid in ipairs(call('ZRANGE', key .. '-locks', 0, 999)) do
       if fields(jid, 'canceling') then canceling = canceling + 1 end
     end
-    -- The oldest waiting job is the last of one of the priorities: where there is one, it is the very last.
+    -- The oldest job of the highest priority. If there is only one priority, it is the oldest waiting job of all.
     local oldest = call('ZREVRANGE', key .. '-work', 0, 0)[1]
     oldest = oldest and fields(oldest, 'put_at') or false
     answers[#answers + 1] = {
@@ -73,7 +73,7 @@ if command == 'taskvisor.state' then
   return job.state and state_of(job) or no('job', jid)
 end
 
--- What is asked about before several jobs are ended: of each its state and who waits for it.
+-- Asked before several jobs are canceled: the state of each, and which jobs wait for it.
 if command == 'taskvisor.looked_at' then
   local answers = {}
   for i = 1, tonumber(take()) do
@@ -84,7 +84,7 @@ if command == 'taskvisor.looked_at' then
   return answers
 end
 
--- Ends jobs, if nothing has come to depend on them meanwhile: then who asks must look again.
+-- Cancels jobs, unless other jobs have come to depend on them meanwhile: then the caller must look again.
 if command == 'taskvisor.cancel' then
   local by, reason, jids, named, answers = take(), take(), take_list(), {}, {}
   if reason == '' then reason = nil end
@@ -116,7 +116,7 @@ if command == 'taskvisor.cancel' then
         local holder = job.worker and job.worker ~= '' and job.worker
         if holder then
           call('PUBLISH', 'ql:w:' .. holder, text)
-          -- Workers in Ruby end a job on this word alone.
+          -- Workers in Ruby end a job on this message alone.
           call('PUBLISH', 'ql:w:' .. holder, lock_lost_text(jid, holder))
         end
         leave(jid, job.queue)
@@ -135,7 +135,7 @@ if command == 'taskvisor.cancel' then
   return answers
 end
 
--- An ended job waits again.
+-- Puts an ended job back to waiting.
 local function retry(jid, by)
   local key, job = 'ql:j:' .. jid, read(jid, LOOKED_AT)
   if not job.state then return no('job', jid) end
@@ -155,7 +155,7 @@ local function retry(jid, by)
   call('HDEL', key, 'ended', 'progress', 'result', 'why', 'group', 'held', 'from', 'due', 'scheduled')
   history(jid, clock, 'put', '{"q":' .. encode(queue) .. '}')
   know_queue(queue)
-  -- It may have been canceled before all it needs was complete.
+  -- It may have been canceled before all jobs that it needs were complete.
   local waits = false
   for _, need in ipairs(call('SMEMBERS', 'ql:j:' .. jid .. '-dependencies')) do
     local of_need = fields(need, 'state')
@@ -173,7 +173,7 @@ end
 
 if command == 'taskvisor.retry' then return retry(take(), take()) end
 
--- The jobs that come before a waiting one, up to 1000.
+-- The number of jobs before a waiting one, up to 1000.
 if command == 'taskvisor.before' then
   local jid = take()
   local queue = fields(jid, 'queue')
@@ -181,7 +181,7 @@ if command == 'taskvisor.before' then
   return math.min(call('ZREVRANK', 'ql:q:' .. queue .. '-work', jid) or 0, 1000)
 end
 
--- The next jobs whose ids begin so, and where to go on.
+-- The next jobs whose ids begin this way, and where to go on.
 if command == 'taskvisor.find' then
   local prefix, cursor = take(), take()
   local pattern = prefix:gsub('[%*%?%[%]%^\\]', '\\%0') .. '*'

@@ -1,10 +1,10 @@
--- What the broker of taskvisor needs beside the commands of qless: the same keys, a few more fields in a job's hash
--- (see docs/redis.md), and batches. Times among those fields are milliseconds; `order` is the time that a job has its
--- place among others from, which it keeps for life.
+-- Functions for taskvisor's own commands: the same keys as qless, a few more fields in a job's hash (see
+-- docs/redis.md), and batches. Times in those fields are milliseconds. `order` is the time that sets the place of a job
+-- among others; a job keeps it for life.
 
 if ours then
 
--- The next of the arguments.
+-- Takes the next argument.
 local at = 2
 local function take()
   at = at + 1
@@ -19,31 +19,31 @@ end
 
 local millis = format('%.0f', clock * 1000)
 
--- Fields of a job's hash by their names; what is not there is nil.
+-- Fields of a job's hash by name; a missing one is nil.
 local function read(jid, names)
   local values, job = call('HMGET', 'ql:j:' .. jid, unpack(names)), {}
   for i, name in ipairs(names) do job[name] = values[i] or nil end
   return job
 end
 
--- What is looked at of a job that somebody holds.
+-- The fields to read of a job that is held.
 local HELD = {
   'state', 'worker', 'queue', 'klass', 'priority', 'time', 'retries', 'remaining', 'grace', 'hold', 'held_by',
   'instance', 'life', 'started', 'renewals', 'renewed', 'attempt', 'crashes', 'interrupted', 'canceling', 'order',
   'why', 'result', 'throttles',
 }
 
--- Whether a supervisor of taskvisor holds a job, and nobody has taken it since.
+-- Whether a supervisor of taskvisor holds a job, and no other program has taken it since.
 local function is_held(job)
   return job.state == 'running' and job.hold and job.queue and job.worker == job.held_by
 end
 
--- What another program has left under the keys of a job, and no job has: each key, and what it is.
+-- Keys with a job's name but of a type that no job has, left by another program: each key, and its type.
 local odd, KINDS = {}, {[''] = 'hash', ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set'}
 
--- Does something to a job. Where a key of it is of a wrong kind that stops no other job: what stands beside the job is
--- removed and all is done once more, and what stands in its place is no job and leaves `list`, the key of a queue, if
--- one is named.
+-- Calls `act` for a job. If a key of the job has a wrong type, that must not stop other jobs. If it is a key beside the
+-- job's hash, it is removed and `act` is called once more. If it is the hash itself, this is no job: it is removed from
+-- `list`, the key of a queue, if one is given.
 local function safely(list, jid, act, ...)
   local is_fine, answer = pcall(act, ...)
   if is_fine then return answer end
@@ -65,7 +65,7 @@ local function safely(list, jid, act, ...)
   return act(...)
 end
 
--- Which of the keys of a queue is of a wrong kind, and what it is.
+-- The first key of a queue with a wrong type, and that type.
 local function spoiled_key(key)
   for _, ending in ipairs({'-work', '-locks', '-scheduled', '-depends', '-recur'}) do
     local has = call('TYPE', key .. ending).ok
@@ -73,7 +73,7 @@ local function spoiled_key(key)
   end
 end
 
--- Calls a function for a key. An error is reported for that key, and the others go on.
+-- Calls `act` for a key. An error is noted for that key, and the caller goes on.
 local function guarded(key, act, ...)
   local is_fine, answer = pcall(act, ...)
   if is_fine then return answer end
@@ -81,34 +81,34 @@ local function guarded(key, act, ...)
   odd[#odd + 1] = spoiled and {spoiled, has} or {key, tostring(type(answer) == 'table' and answer.err or answer)}
 end
 
--- Whether what is found where jobs wait is to wait there: not if it has ended, waits for others or runs, and was only
--- left there by another program. One that runs has a lock, in its queue.
+-- Whether an entry among the waiting jobs may wait there. It may not if the job has ended, waits for others or runs:
+-- then another program has only left the entry there. A running job has a lock in its queue.
 local function may_wait(state, jid, queue)
   if state == 'running' then return jid and not call('ZSCORE', 'ql:q:' .. (queue or '') .. '-locks', jid) end
   return state and state ~= 'complete' and state ~= 'failed' and state ~= 'canceled' and state ~= 'held'
     and state ~= 'depends'
 end
 
--- A full Redis refuses a command that takes room, unless the script has written before. So this writes first: renewals
--- and settlements of known jobs pass also when Redis is full.
+-- A full Redis refuses a command that needs memory, unless the script has already written. So this writes first:
+-- renewals and settlements of known jobs then work even if Redis is full.
 local function write_though_full()
   call('HDEL', 'ql:taskvisor:ended', '')
 end
 
--- Wakes the supervisors that wait for jobs, once in a call: jobs are in this queue, or will be at a time that they do
--- not know yet.
+-- Wakes the supervisors that wait for jobs, once in a call: this queue has jobs, or will have some earlier than they
+-- know.
 local woken = {}
 local function wake(queue)
   if not woken[queue] then call('PUBLISH', 'ql:taskvisor', queue) end
   woken[queue] = true
 end
 
--- How many jobs of a queue have ended in a state, of those that taskvisor ended.
+-- Counts jobs of a queue that ended in a state, as far as taskvisor ended them.
 local function count_ended(queue, state, by)
   call('HINCRBY', 'ql:taskvisor:ended', state .. ':' .. queue, by)
 end
 
--- Keeps a line of JSON of what has happened to a job: the latest hundred.
+-- Adds a line of JSON to a job's history, which keeps the latest hundred.
 local function note(jid, line)
   local key = 'ql:j:' .. jid
   local text = call('HGET', key, 'happened')
@@ -118,7 +118,7 @@ local function note(jid, line)
   call('HSET', key, 'happened', text)
 end
 
--- The line of an attempt that ended; `ended` has texts of JSON.
+-- Adds the line of an attempt that ended; `ended` has texts of JSON.
 local function note_attempt(jid, job, state, ended)
   note(jid, '{"at":' .. (ended.at or millis) .. ',"attempt":{"attempt":' .. (job.attempt or 1)
     .. ',"fence":' .. job.hold
@@ -129,7 +129,7 @@ local function note_attempt(jid, job, state, ended)
     .. ',"failure":' .. (ended.failure or 'null') .. ',"forensics":' .. (ended.forensics or 'null') .. '}}')
 end
 
--- How many jobs of a queue may run at once, asked once in a call; 0: as many as may.
+-- How many jobs of a queue may run at once, looked up once in a call; 0: any number.
 local bounds = {}
 local function most_at_once(queue)
   if not bounds[queue] then
@@ -139,19 +139,19 @@ local function most_at_once(queue)
   return bounds[queue]
 end
 
--- Where only so many jobs may run, there is room for one more.
+-- One job less runs in a queue: if it has a limit, wakes supervisors.
 local function make_room(queue)
   if most_at_once(queue) > 0 then wake(queue) end
 end
 
--- Gives a job of another program its place in the list of all jobs, if there is a job of that id.
+-- Adds a job of another program to the index of all jobs, if there is a job of that id.
 local function give_place(jid)
   if call('HLEN', 'ql:j:' .. jid) == 0 then return end
   call('ZADD', 'ql:taskvisor:jobs', 'NX', call('INCR', 'ql:taskvisor:place'), jid)
 end
 
--- Throttles of reqless: a job names some in its hash, and of each as many of its jobs run as it says, 0 = any number.
--- Those that wait for one are in a list of their own until another of its jobs has ended.
+-- Throttles of reqless: a job names some in its hash. Each throttle has a number of its jobs that may run, 0 = any.
+-- Jobs that wait for one are in a list of their own until another of its jobs has ended.
 local function throttles_of(text)
   local keys = text and json_names(text) or {}
   for i, name in ipairs(keys) do keys[i] = 'ql:th:' .. name end
@@ -164,7 +164,7 @@ local function throttle_room(key)
   return most > 0 and math.max(most - call('ZCARD', key .. '-locks'), 0) or 1000
 end
 
--- Takes a place in each throttle of a job that is to run; else it is held up by the first that has none: false.
+-- Takes a place in each throttle of a job that is to run. If one is full, the job waits for it: false.
 local function take_throttles(jid, queue, text)
   local keys = throttles_of(text)
   for _, key in ipairs(keys) do
@@ -182,7 +182,7 @@ local function take_throttles(jid, queue, text)
   return true
 end
 
--- Leaves the throttles of a job; others that they held up wait for a worker again.
+-- Leaves the throttles of a job; jobs that waited for them wait for a worker again.
 local function leave_throttles(jid, text)
   for _, key in ipairs(throttles_of(text)) do
     if call('ZREM', key .. '-locks', jid) == 0 then call('ZREM', key .. '-pending', jid) end
@@ -198,7 +198,7 @@ local function leave_throttles(jid, text)
   end
 end
 
--- Nobody holds the job any more.
+-- The job has no holder any more.
 local function let_go(jid, job)
   if job.throttles then leave_throttles(jid, job.throttles) end
   call('ZREM', 'ql:q:' .. job.queue .. '-locks', jid)
@@ -207,7 +207,7 @@ local function let_go(jid, job)
   make_room(job.queue)
 end
 
--- A job without a holder goes back to its place, at once or when it is due (milliseconds).
+-- Puts a job without a holder back to waiting, at once or when it is due (milliseconds).
 local function put_back(jid, job, due)
   local set = {'worker', '', 'expires', '0', 'time', now}
   if due then
@@ -220,7 +220,7 @@ local function put_back(jid, job, due)
   wake(job.queue)
 end
 
--- A job fails, or is held for a person: `why` is the text of the failure as taskvisor has it, with its group and
+-- Fails a job, or holds it for a person. `why` is the text of the failure as taskvisor has it, with its group and
 -- message.
 local function end_badly(jid, job, state, why, group, message)
   local list = state == 'held' and 'held' or group
@@ -231,7 +231,7 @@ local function end_badly(jid, job, state, why, group, message)
   call('HSET', 'ql:j:' .. jid, 'why', why, 'group', group, 'held', held, 'ended', millis)
   if state == 'failed' then call('ZADD', 'ql:taskvisor:failed', now, jid) end
   if state == 'held' then
-    -- It has not failed: a person decides.
+    -- A held job has not failed: a person decides.
     count(job.queue, clock, 'failures', -1)
     count(job.queue, clock, 'failed', -1)
   end
@@ -241,8 +241,8 @@ local function end_badly(jid, job, state, why, group, message)
   tell_followers('failed', jid)
 end
 
--- Ends a job that is canceling and has no process any more. Other clients of qless remove such a job; here it stays
--- for people to see.
+-- Ends a job that is canceling and has no process any more. Other clients of qless remove such a job; here people can
+-- still see it.
 local function end_canceled(jid, job, reason)
   call('HSET', 'ql:j:' .. jid, 'state', 'canceled', 'worker', '', 'expires', '0', 'ended', millis)
   call('HDEL', 'ql:j:' .. jid, 'canceling', 'grace', 'due')
@@ -251,8 +251,8 @@ local function end_canceled(jid, job, reason)
   news('canceled', jid, job.queue, 'canceled', reason)
 end
 
--- Whether so many interruptions hold a job, and why. One that ran alone the last time is held sooner: nothing else can
--- have been the cause.
+-- Whether a job is held after this many interruptions, and why. One that ran alone the last time is held sooner:
+-- nothing else can have been the cause.
 local function held_after(interrupted, ran_alone)
   if ran_alone and interrupted >= 3 then
     return 'its supervisor or host died ' .. interrupted .. ' times while it ran, the last time while no other job ran '
@@ -262,8 +262,8 @@ local function held_after(interrupted, ran_alone)
   end
 end
 
--- Ends a hold without a settlement: its holder is dead, or its time is over. The attempt is not spent; the interruption
--- is counted. `ran_alone` says whether the holder is known to have had no other job.
+-- Ends a lease without a settlement: its holder is dead, or its time is over. The attempt is not spent; the
+-- interruption is counted. `ran_alone` says whether the holder is known to have had no other job.
 local function take_back(jid, job, ran_alone)
   let_go(jid, job)
   local interrupted = (number(job.interrupted) or 0) + 1

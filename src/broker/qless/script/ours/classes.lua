@@ -1,11 +1,12 @@
--- How the jobs of each class fared, by day.
+-- Statistics of the jobs of each class, by day.
 
 local CLASSES = 'ql:taskvisor:classes:'
--- Classes that are counted by themselves on a day: names are what users choose. The rest is one, without a name.
+-- Most classes that are counted by themselves on a day, as users choose the names. The others are counted as one,
+-- without a name.
 local CLASSES_MAX = 100
--- The days that are kept before today.
+-- Number of days that are kept before today.
 local CLASS_DAYS = 90
--- What is kept of each, in this order; times in milliseconds.
+-- The sums of each class, in this order; times in milliseconds.
 local SUMS = {
   complete = 1, retries = 2, failed = 3, held = 4, ran = 5, longest = 6, measured = 7, cpu = 8, peak_rss = 9,
 }
@@ -19,7 +20,7 @@ local function merged(had, more)
   return had
 end
 
--- What attempts took, by class: written down once in a call.
+-- Sums of the attempts of this call, by class: written once.
 local taken = {}
 
 local function count_class(what, job, left)
@@ -29,7 +30,7 @@ local function count_class(what, job, left)
   taken[job.klass or ''] = merged(taken[job.klass or ''], one)
 end
 
--- Nine numbers; nothing of what another program has put there.
+-- Nine numbers; none from a value that another program has stored there.
 local function read_sums(text)
   local sums = {}
   for word in string.gmatch(type(text) == 'string' and text or '', '%S+') do sums[#sums + 1] = number(word) end
@@ -40,7 +41,7 @@ local function write_classes()
   local key = CLASSES .. format('%d', clock / 86400)
   for class, more in pairs(taken) do
     local known = try('HGET', key, class)
-    -- What another program has put in the place of the hash stays.
+    -- A value that another program has stored in place of the hash stays.
     if type(known) == 'table' then return end
     if not known and call('HLEN', key) - call('HEXISTS', key, '') >= CLASSES_MAX then
       class, known = '', call('HGET', key, '')
@@ -52,7 +53,7 @@ local function write_classes()
   end
 end
 
--- Those of the days from the one to the other: day, class, sums, and so on.
+-- The sums of the days from the first to the last: day, class, sums, and so on.
 if command == 'taskvisor.classes' then
   local first, last, told = tonumber(take()), tonumber(take()), {}
   for day = first, last do

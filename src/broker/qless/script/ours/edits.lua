@@ -1,18 +1,18 @@
--- What people change about a job.
+-- Changes that people make to a job.
 
 local function tell_edited(jid, what)
   local job = read(jid, LOOKED_AT)
   news('edited', jid, queue_of(job), state_of(job), what)
 end
 
--- Has the history of a job tell of a change, and those who listen.
+-- Adds a change to a job's history, and publishes it.
 local function note_edit(jid, by, what)
   tell_edited(jid, what)
   note(jid, '{"at":' .. millis .. ',"edited":{"by":' .. encode(by) .. ',"what":' .. encode(what) .. '}}')
 end
 
--- Lets a job wait among others of its new priority as it was put. Scores of high priorities are too coarse to tell
--- times that are near: then the places in the list of all jobs do.
+-- Adds a job to the waiting ones of its new priority, in the order in which it was put. Scores of high priorities are
+-- too coarse to tell near times apart: then the index of all jobs decides.
 local function enter_by_place(jid, queue, priority, when)
   local work, step = 'ql:q:' .. queue .. '-work', math.max(0.000001, math.abs(priority) * 0.000004)
   local place = number(call('ZSCORE', 'ql:taskvisor:jobs', jid) or 0)
@@ -27,7 +27,7 @@ local function enter_by_place(jid, queue, priority, when)
   end
 end
 
--- Its place among equals is that of its put.
+-- Among jobs of the same priority, its place is that of its put.
 if command == 'taskvisor.prioritize' then
   local jid, by, priority = take(), take(), take()
   local job = read(jid, {'state', 'queue', 'priority', 'order', 'time', 'canceling', 'held'})
@@ -46,7 +46,7 @@ if command == 'taskvisor.prioritize' then
   return 1
 end
 
--- Gives a job other data while it runs.
+-- Changes the data of a running job.
 if command == 'taskvisor.set_data' then
   local jid, hold, data = take(), take(), take()
   local job = read(jid, {'state', 'queue', 'canceling', 'held', 'worker', 'held_by', 'hold', 'exec'})
@@ -58,14 +58,14 @@ if command == 'taskvisor.set_data' then
   return 1
 end
 
--- The tags of a job as they are kept.
+-- The tags of a job as stored.
 if command == 'taskvisor.tags' then
   local jid = take()
   local state, tags = fields(jid, 'state', 'tags')
   return state and {tags or ''} or no('job', jid)
 end
 
--- Gives a job its tags, unless somebody has changed them since they were asked for.
+-- Sets the tags of a job, unless they were changed since they were read.
 if command == 'taskvisor.tag' then
   local jid, by, before, tags, what = take(), take(), take(), take(), take()
   local state, has = fields(jid, 'state', 'tags')
@@ -102,7 +102,7 @@ if command == 'taskvisor.track' or command == 'taskvisor.untrack' then
   return 1
 end
 
--- Forgets a job that has ended and that nobody waits for.
+-- Removes a job that has ended and for which no job waits.
 if command == 'taskvisor.discard' then
   local jid = take()
   local job = read(jid, LOOKED_AT)
@@ -119,7 +119,7 @@ if command == 'taskvisor.discard' then
   return 1
 end
 
--- Has a job wait for others; gives its state.
+-- Makes a job wait for others; gives its state.
 if command == 'taskvisor.depend_on' then
   local jid, by, needs = take(), take(), take_list()
   local job = read(jid, LOOKED_AT)
@@ -148,7 +148,7 @@ if command == 'taskvisor.depend_on' then
   return 'depends'
 end
 
--- A job that waited for others goes where it was to go; gives its state.
+-- Moves a job that waited for others to where it was to go; gives its state.
 local function let_off(jid, job)
   local key, due = 'ql:j:' .. jid, number(fields(jid, 'scheduled') or 0) or 0
   call('ZREM', 'ql:q:' .. job.queue .. '-depends', jid)
@@ -165,7 +165,7 @@ local function let_off(jid, job)
   return 'waiting'
 end
 
--- Has a job wait for some others no more, or for none at all; gives its state.
+-- Removes some of a job's needs, or all of them; gives its state.
 if command == 'taskvisor.depend_off' then
   local jid, by, all, needs = take(), take(), take() == 'all', take_list()
   local job = read(jid, LOOKED_AT)

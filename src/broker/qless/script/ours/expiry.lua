@@ -1,26 +1,26 @@
--- Ended jobs are kept for a while, then they go, a few at a time when something else is asked for: complete and
--- canceled ones when they are old or too many, failed ones when they are old. What is held waits for a person.
+-- Removes ended jobs after a while, a few at a time during other calls: complete and canceled ones when they are old or
+-- too many, failed ones when they are old. Held jobs wait for a person.
 
 if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
-  -- Jobs looked at in one call, of each kind.
+  -- Number of jobs to look at in one call, of each kind.
   local AT_ONCE = 100
-  -- Seconds from a look that found all to the next, and between two calls that go on with one.
+  -- Seconds from a finished look to the next one, and between two calls of an unfinished one.
   local BETWEEN, BREATH = 60, 0.01
-  -- Statistics of earlier days go.
+  -- Number of days for which statistics are kept.
   local DAYS = 90
   local LOOK = 'ql:taskvisor:look'
   local STATES = {
     ['ql:completed'] = 'complete', ['ql:taskvisor:canceled'] = 'canceled', ['ql:taskvisor:failed'] = 'failed',
   }
 
-  -- Whether somebody needs a job or follows it, or it is what a recurring job made last.
+  -- Whether a job must stay: another one needs it, it is tracked, or it is the latest of a recurring job.
   local function is_kept(jid)
     if call('ZSCORE', 'ql:tracked', jid) or #dependents(jid) > 0 then return true end
     local recurring = fields(jid, 'recurring')
     return recurring and call('HGET', 'ql:taskvisor:recur:' .. recurring, 'latest') == jid
   end
 
-  -- The next of some indices by time, the oldest first. `look` says how many are passed by in each.
+  -- The next jobs of some indices by time, the oldest first. `look` says how many to skip in each.
   local function oldest(look, indices)
     local found = {}
     for _, index in ipairs(indices) do
@@ -35,7 +35,7 @@ if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
     return found
   end
 
-  -- Removes those that ended by `limit`, and `surplus` of the others. Whether there are no more.
+  -- Removes those that ended by `limit`, and `surplus` of the others. Gives whether no more are left.
   local function walk(look, indices, limit, surplus)
     local found = oldest(look, indices)
     for i, one in ipairs(found) do
@@ -43,7 +43,7 @@ if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
       if one.at > limit and surplus <= 0 then return true end
       local job = read(one.jid, LOOKED_AT)
       if state_of(job) ~= STATES[one.index] then
-        -- Another program has removed it, or it lives again.
+        -- Another program has removed the job, or put it again.
         call('ZREM', one.index, one.jid)
       elseif is_kept(one.jid) then
         look[one.index] = number(look[one.index] or 0) + 1
@@ -55,7 +55,7 @@ if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
     return #found < AT_ONCE
   end
 
-  -- Once a day the figures go of the day that is too long ago, and of those before it that nobody was there to remove.
+  -- Once a day removes the statistics of the day that is now too old, and of earlier days on which this was not called.
   local function forget_days(look)
     local last = floor(clock / 86400) - DAYS - 1
     if look.day == tostring(last) then return end

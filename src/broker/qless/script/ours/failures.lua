@@ -1,6 +1,6 @@
--- What went wrong, and many ended jobs at a time.
+-- Failures by group, and changes of many ended jobs at a time.
 
--- The groups of failed jobs, each with the newest; those of some of the held jobs, which are one list of qless.
+-- The groups of failed jobs, each with its newest job; also those of some held jobs, which are one list in qless.
 if command == 'taskvisor.failed' then
   local from, rows, answers = tonumber(take()), tonumber(take()), {}
   local function group(name, jid, failed, held)
@@ -26,8 +26,8 @@ if command == 'taskvisor.failed' then
   return {#jids == rows and 1 or 0, answers}
 end
 
--- Does something with those of the next jobs that match; gives where to go on, how many are needed, and with which it
--- was done.
+-- Changes those of the next jobs that match. Gives where to go on, how many other jobs need, and which ones were
+-- changed.
 if command == 'taskvisor.sweep' then
   local act, line, is_dry, from, rows, most = take(), take(), take() == '1', take(), tonumber(take()), tonumber(take())
   local since, asked = tonumber(take()), take_asked()
@@ -44,7 +44,7 @@ if command == 'taskvisor.sweep' then
       else
         done[#done + 1] = one.jid
         if is_dry then
-          -- It is only counted.
+          -- A dry run only counts.
         elseif act == 'retry' then
           retry(one.jid, line)
         else

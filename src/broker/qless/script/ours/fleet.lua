@@ -1,7 +1,7 @@
--- The supervisors that share this Redis: each writes what it is and does, and a look shows all of them.
+-- The supervisors that share this Redis: each stores its presence, and a query lists all of them.
 
--- Other clients take jobs from a supervisor and do not know of its list: what it does not hold any more is taken out,
--- of so many that are looked at.
+-- Other clients take jobs from a supervisor without changing its list of held jobs. So this removes entries that it
+-- does not hold any more, looking at up to `most`.
 local function tidy_held(instance, most)
   local key = 'ql:taskvisor:held:' .. instance
   for _, jid in ipairs(call('SRANDMEMBER', key, most)) do
@@ -10,8 +10,8 @@ local function tidy_held(instance, most)
   end
 end
 
--- Other clients remove jobs and do not know of the list of all: the places of those that are gone are removed, of so
--- many that are looked at, from where the call before it has ended.
+-- Other clients remove jobs without changing the index of all jobs. So this removes entries of jobs that are gone,
+-- looking at up to `most`, from where the last call ended.
 local function tidy_places(most)
   local at = number(call('GET', 'ql:taskvisor:tidied') or 0) or 0
   local some = call('ZRANGEBYSCORE', 'ql:taskvisor:jobs', '(' .. at, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
@@ -25,7 +25,7 @@ local function tidy_places(most)
   end
 end
 
--- Whether a queue has something for a worker now.
+-- Whether a queue has jobs for a worker now.
 local function has_work(queue)
   if call('SISMEMBER', 'ql:paused_queues', queue) == 1 then return false end
   local key = 'ql:q:' .. queue
@@ -34,7 +34,7 @@ local function has_work(queue)
     or #call('ZRANGEBYSCORE', key .. '-recur', 0, now, 'LIMIT', 0, 1) > 0
 end
 
--- Whether workers of other programs have asked for jobs within ten minutes: such as go by the name of no supervisor.
+-- Whether workers of other programs have asked for jobs within ten minutes: those whose names contain no supervisor's.
 local function has_strangers()
   local ours = {}
   for _, instance in ipairs(call('HKEYS', 'ql:taskvisor:fleet')) do ours[#ours + 1] = '-' .. instance:sub(-8) .. '-' end
@@ -46,7 +46,8 @@ local function has_strangers()
   return false
 end
 
--- A sign of life, which its own ears hear. What has been silent for too long is forgotten, some at a time.
+-- Stores a supervisor's presence, and sends a message to its own listener. Supervisors that were silent for too long
+-- are removed, some at a time.
 if command == 'taskvisor.sign' then
   local channel, instance, text = take(), take(), take()
   call('PUBLISH', channel, '')
@@ -72,7 +73,7 @@ if command == 'taskvisor.sign' then
   return (is_busy and 1 or 0) + (has_strangers() and 2 or 0) + (is_new and 4 or 0)
 end
 
--- A supervisor stops in order.
+-- Removes a supervisor that stops cleanly.
 if command == 'taskvisor.leave' then
   local instance = take()
   call('HDEL', 'ql:taskvisor:fleet', instance)
@@ -80,7 +81,7 @@ if command == 'taskvisor.leave' then
   return 1
 end
 
--- Each supervisor: when it was last seen, what it wrote, how many jobs it holds, and the ids of so many.
+-- Each supervisor: when it was last seen, what it stored, how many jobs it holds, and the ids of up to `most`.
 if command == 'taskvisor.fleet' then
   local most, answers = tonumber(take()), {}
   local long_ago = clock - option('max-worker-age', 86400)

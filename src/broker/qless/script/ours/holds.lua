@@ -1,7 +1,6 @@
--- Holds on jobs: given, extended, ended.
+-- Leases on jobs: granted, renewed, ended.
 
--- The rule of qless for a hold of another program that ended without a word: a try is spent, and who has none left
--- fails.
+-- The rule of qless for a lease of another program that expired: a try is spent, and a job without tries left fails.
 local function spend(jid, job)
   let_go(jid, job)
   call('HDEL', 'ql:j:' .. jid, 'grace')
@@ -19,11 +18,11 @@ local function spend(jid, job)
   end
 end
 
--- A lock that ran out is lost, and its holder gets `lock_lost`. For a short grace the job is given to no one else: the
--- holder may be ending it, and may yet renew or settle.
+-- Handles an expired lease: the lock is lost, and its holder gets `lock_lost`. For a short grace no one else gets the
+-- job: the holder may be ending it, and may yet renew or settle.
 local function expire(jid, queue, ended)
   local locks, job, ends = 'ql:q:' .. queue .. '-locks', read(jid, HELD), number(ended) or 0
-  -- What another program has made of its hash stops no queue, and a lock it left elsewhere ends no hold.
+  -- A broken hash must not stop the queue, and a lock left by another program elsewhere does not end a lease.
   job.queue = job.queue or queue
   if job.state ~= 'running' or job.queue ~= queue then
     call('ZREM', locks, jid)
@@ -46,7 +45,7 @@ local function expire(jid, queue, ended)
   end
 end
 
--- A job whose time has come waits for a worker, from the moment it was due.
+-- Moves a delayed job that is due to the waiting ones; its time counts from the moment it was due.
 local function promote(jid, queue, due)
   local priority, order, state = fields(jid, 'priority', 'order', 'state')
   call('ZREM', 'ql:q:' .. queue .. '-scheduled', jid)
@@ -57,7 +56,7 @@ local function promote(jid, queue, due)
   end
 end
 
--- Goes through some jobs of a queue's list, and changes those whose time has come.
+-- Calls `act` for the entries of a queue's list that are due.
 local function each_due(list, queue, most, act)
   local due = call('ZRANGEBYSCORE', list, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #due, 2 do guarded('ql:j:' .. due[i], safely, list, due[i], act, due[i], queue, due[i + 1]) end
@@ -84,8 +83,8 @@ if command == 'taskvisor.fetch' then
     return (#only == 0 or is_among(only, klass)) and not is_among(except, klass)
   end
 
-  -- The first jobs of a queue that are wanted, `most` of them. One call looks at the first so many, and at as many more
-  -- from where the one before it has ended: the next goes on if there are others.
+  -- The first `most` jobs of a queue with a wanted class. One call looks at the first 5000, and at as many more from
+  -- where the last call ended; if there are still others, the next call goes on.
   local STEP, FIRST = 100, 5000
   local is_seeking = false
   local function waiting(queue, most)
@@ -100,7 +99,7 @@ if command == 'taskvisor.fetch' then
       end
       from = from + STEP
       if #some < STEP then
-        -- The end: what lies between is looked at again.
+        -- The end of the queue: the next call starts again after the first ones.
         is_seeking = is_seeking or last > 2 * FIRST
         if last > FIRST then call('HDEL', 'ql:taskvisor:seek', field) end
         break
@@ -124,7 +123,7 @@ if command == 'taskvisor.fetch' then
   }
   local given, waits = {}, {}
 
-  -- Gives a job to a worker and returns whether it did: not a job without a hash, nor one that is elsewhere by now.
+  -- Gives a job to a worker. False if there is no hash, or if the job is elsewhere by now.
   local function grant(jid, queue, worker)
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
@@ -135,11 +134,11 @@ if command == 'taskvisor.fetch' then
     if from and from ~= queue and call('ZSCORE', 'ql:q:' .. from .. '-work', jid) then return end
     if not is_text(jid) then return refuse_jid(jid, queue) end
     if throttles and not take_throttles(jid, queue, throttles) then return end
-    -- A job of another program tells its tries by what remains of them.
+    -- A job of another program shows its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
     hold = next_hold(hold)
     if not put_at and not call('ZSCORE', 'ql:taskvisor:jobs', jid) then give_place(jid) end
-    -- First what may fail: the job is not running then.
+    -- Calls that may fail come first, while the job is not running yet.
     call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
     history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')
     if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewals', 'renewed', 'due') end
@@ -157,7 +156,7 @@ if command == 'taskvisor.fetch' then
     return true
   end
 
-  -- Gives jobs of a queue to the workers without one; entries that are no jobs leave the queue.
+  -- Gives jobs of a queue to the workers that have none yet; entries that are no jobs leave the queue.
   local function grant_all(jids, queue)
     local key, granted, leases, names = 'ql:q:' .. queue, {}, {}, {}
     for _, jid in ipairs(jids) do
@@ -175,7 +174,7 @@ if command == 'taskvisor.fetch' then
     call_many('ZADD', 'ql:workers', names)
   end
 
-  -- What is due in a queue, and how many jobs it may give then.
+  -- Handles what is due in a queue. Gives how many jobs the queue may hand out then.
   local function look_at(queue)
     local key, room = 'ql:q:' .. queue, #workers
     each_due(key .. '-locks', queue, 100, expire)
@@ -186,7 +185,7 @@ if command == 'taskvisor.fetch' then
     return room
   end
 
-  -- Queues that may give something, with how many jobs they may give.
+  -- Queues that may have jobs to hand out, with how many each may hand out.
   local open, going, is_full, is_releasing = {}, {}, false, release_more()
   if is_unheard(instance, fetch, unheard) then queues = {} end
   for _, queue in ipairs(queues) do
@@ -205,7 +204,7 @@ if command == 'taskvisor.fetch' then
     local jids, before = guarded('ql:q:' .. queue.name, waiting, queue.name, most) or {}, #given
     guarded('ql:q:' .. queue.name, grant_all, jids, queue.name)
     queue.room = queue.room - (#given - before)
-    -- One that was found without its hash has given nothing, and is gone: the queue is looked at once more.
+    -- An entry without a hash has brought no job, and is removed: the queue is looked at once more.
     if #jids < most or queue.room <= 0 then
       table.remove(open, turn)
     elseif in_turn then
@@ -215,7 +214,7 @@ if command == 'taskvisor.fetch' then
   end
   for queue, values in pairs(waits) do stat('wait', queue, clock, values) end
 
-  -- When time alone makes work next.
+  -- When the next job becomes due by the passing of time alone.
   local next_due = is_releasing and clock or is_seeking and clock + 1 or math.huge
   local function look_ahead(key)
     local first = call('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -226,7 +225,7 @@ if command == 'taskvisor.fetch' then
       local key = 'ql:q:' .. queue.name
       guarded(key .. '-scheduled', look_ahead, key .. '-scheduled')
       guarded(key .. '-locks', look_ahead, key .. '-locks')
-      -- Where there is no room nothing is made, however overdue.
+      -- A queue at its limit puts no recurring jobs, however overdue.
       if queue.room > 0 then guarded(key .. '-recur', look_ahead, key .. '-recur') end
     end
   end
@@ -238,8 +237,8 @@ if command == 'taskvisor.fetch' then
   return {next_due < math.huge and format('%.6f', next_due) or false, given, odd, seen}
 end
 
--- Whether a job that `instance` does not hold any more was canceled. Other clients of qless remove such a job, and know
--- nothing of what a supervisor holds; what is gone together with that was lost with the server's data.
+-- Whether a job that `instance` does not hold any more was canceled. Other clients of qless remove such a job, and do
+-- not know that a supervisor holds it. If the supervisor's list of held jobs is gone too, the server's data were lost.
 local function is_canceled(jid, job, instance)
   if job.state then return job.state == 'canceled' end
   return instance == '' or call('SISMEMBER', 'ql:taskvisor:held:' .. instance, jid) == 1
