@@ -1,4 +1,4 @@
-//! Where a Redis is, as its URL says. The URL may hold a password: it is never shown.
+//! The address of a Redis, from its URL. The URL may hold a password: it is never shown.
 
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
@@ -8,23 +8,23 @@ use super::certificates::Certificates;
 use super::query;
 use crate::broker::Error;
 
-/// One server, or the sentinels that know which one it is just now.
+/// One server, or the sentinels that know which server is the primary.
 pub(super) enum Address {
     Direct(Box<ConnectionInfo>, Certificates),
     Sentinel {
         asked: Vec<ConnectionAddr>,
         master: String,
         redis: Box<ConnectionInfo>,
-        /// To the primary.
+        /// Certificates for the connection to the primary.
         tls: Option<Certificates>,
-        /// The name and the password that the sentinels themselves want.
+        /// The user and the password for the sentinels themselves.
         own: Box<ConnectionInfo>,
-        /// Whether the sentinels themselves are asked by TLS, with the same certificates.
+        /// Whether the connections to the sentinels use TLS, with the same certificates.
         asked_by_tls: bool,
     },
 }
 
-/// What a URL says of the way to a server, as far as it helps to tell what is wrong with it.
+/// Which parts the URL has, as far as that helps to explain an error.
 pub(super) struct Given {
     /// TCP without TLS.
     pub plain: bool,
@@ -34,9 +34,9 @@ pub(super) struct Given {
     pub unix: bool,
     /// The name of a user.
     pub user: bool,
-    /// The file of a CA.
+    /// A file with the certificate of a CA.
     pub ca: bool,
-    /// A certificate of ours.
+    /// A certificate of our own.
     pub own: bool,
 }
 
@@ -116,7 +116,7 @@ impl Address {
         Ok(Address::Sentinel { asked, master: master.into(), redis, tls, own: Box::new(own), asked_by_tls })
     }
 
-    /// The server of this moment.
+    /// A client for the server that is the primary at this moment.
     pub(super) async fn client(&self) -> RedisResult<Client> {
         let (asked, master, redis, tls, own, asked_by_tls) = match self {
             Address::Direct(info, certificates) => {
@@ -158,13 +158,13 @@ impl Address {
     }
 }
 
-/// Small requests are sent at once: the answer to each is waited for.
+/// Small requests are sent at once: each waits for its reply.
 fn settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
-/// Looks at what stands where in a URL: the library only says that something is wrong. The parts themselves are not
-/// shown, as any of them may be one of a password that was not written as it must be.
+/// Checks where each character stands in a URL: the library only says that something is wrong. The parts themselves are
+/// not shown, as any may belong to a password that was not written correctly.
 fn place(url: &str) -> Result<(), Error> {
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| !scheme.ends_with("unix")) else {
         return Ok(());

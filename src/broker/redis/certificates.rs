@@ -1,4 +1,4 @@
-//! Whom to believe that he is the server, and who we are, for connections by TLS: files that the URL names.
+//! Files for connections by TLS that the URL names: the CA to trust, and our own certificate.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -12,17 +12,17 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::broker::Error;
 
-/// Files in PEM, read again for each connection: what is renewed on disk is taken.
+/// Paths of PEM files, which are read again for each connection: so a renewed file takes effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Certificates {
-    /// Who signs certificates of servers, in place of those that the system trusts.
+    /// The CA that signs certificates of servers, in place of those that the system trusts.
     ca: Option<PathBuf>,
     /// Our own certificate and its key.
     own: Option<(PathBuf, PathBuf)>,
 }
 
 impl Certificates {
-    /// What the URL says of them after its `?`, with the URL without that.
+    /// Takes the certificates out of the URL's query; gives the URL without them.
     pub(super) fn split(url: &str) -> Result<(String, Certificates), Error> {
         let Some((place, query)) = url.split_once('?') else {
             return Ok((url.into(), Certificates::default()));
@@ -46,7 +46,7 @@ impl Certificates {
             }
         };
         let found = Certificates { ca, own };
-        // A file that is missing now is no bad day of the server's.
+        // A file that is missing now is an error in the settings, not trouble of the server.
         found.load().map_err(|error| refused(error.detail().unwrap_or_default()))?;
         let rest = if rest.is_empty() { place.to_owned() } else { format!("{place}?{}", rest.join("&")) };
         Ok((rest, found))
@@ -60,7 +60,7 @@ impl Certificates {
         self.own.is_some()
     }
 
-    /// Their contents; `None` if none was named.
+    /// The contents of the files; `None` if none was named.
     pub(super) fn load(&self) -> RedisResult<Option<TlsCertificates>> {
         if *self == Certificates::default() {
             return Ok(None);
@@ -79,7 +79,7 @@ impl Certificates {
 
 type Chain = Vec<CertificateDer<'static>>;
 
-/// The certificates in a file, of which there must be one, and the file.
+/// The certificates in a file, at least one, and the contents of the file.
 fn certificates(path: &Path) -> RedisResult<(Chain, Vec<u8>)> {
     let bytes = read(path)?;
     let found: Result<Chain, _> = CertificateDer::pem_slice_iter(&bytes).collect();
@@ -90,7 +90,7 @@ fn certificates(path: &Path) -> RedisResult<(Chain, Vec<u8>)> {
     }
 }
 
-/// Whether this is the key of that certificate.
+/// Checks that this is the key of that certificate.
 fn fit(chain: Chain, key: &[u8]) -> Result<(), String> {
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "there is no private key in it".to_owned())?;
     let config = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
@@ -107,7 +107,7 @@ fn fit(chain: Chain, key: &[u8]) -> Result<(), String> {
 const SIZE_MAX: u64 = 4 << 20;
 
 fn read(path: &Path) -> RedisResult<Vec<u8>> {
-    // Neither a FIFO nor a device, which may never end.
+    // With this flag, opening a FIFO or a device does not block.
     let open = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
     let mut bytes = Vec::new();
     open.and_then(|file| file.take(SIZE_MAX).read_to_end(&mut bytes))

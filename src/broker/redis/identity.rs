@@ -1,4 +1,4 @@
-//! What a URL says before anything is opened.
+//! Facts of a URL that are known before a connection is opened.
 
 /// What is wrong with a URL, as the end of "the broker 'SCHEME:' …".
 pub(in crate::broker) fn fault(url: &str) -> Option<&'static str> {
@@ -6,7 +6,7 @@ pub(in crate::broker) fn fault(url: &str) -> Option<&'static str> {
     (!has_place).then_some("needs a host, or a path, after its //")
 }
 
-/// What tells one Redis from another: its way, its hosts with their ports, and the number of its database.
+/// Identifies a Redis: how it is reached, its hosts with their ports, and the number of its database.
 pub(in crate::broker) fn identity(shown: &str) -> String {
     let Some((scheme, rest)) = shown.split_once("://") else { return shown.to_owned() };
     let scheme = scheme.replace("valkey", "redis");

@@ -1,5 +1,5 @@
-//! The connection to a Redis: made when it is needed, and made again when it breaks. What is asked travels at once, one
-//! behind the other; nobody waits for another's answer.
+//! The connection to a Redis. It is made when it is needed, and again when it breaks. Requests are sent at once, one
+//! after the other; none waits for the reply to another.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,51 +19,51 @@ use super::trouble::{cause, refusal};
 use crate::broker::Error;
 use crate::model::Instant;
 
-/// A server that does not let us in after this long is away.
+/// A server that accepts no connection within this time is away.
 const CONNECT: Duration = Duration::from_secs(3);
-/// A server that does not answer after this long, or somebody between, has swallowed the question.
+/// A request without a reply for this long is lost.
 const ANSWER: Duration = Duration::from_secs(5);
-/// What a supervisor asks for as long as it lives.
+/// Requests that a supervisor repeats as long as it lives.
 const STANDING: [&str; 2] = ["fetch jobs from", "listen to"];
-/// The first wait after a failure to connect, doubled up to the second.
+/// The first wait after a failure to connect, and the limit up to which it is doubled.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// What a kind of broker needs of its server.
+/// Settings of the connection for a kind of broker.
 pub(in crate::broker) struct Needs {
-    /// Its script, which is called with a command, the time in seconds since 1970, and that command's arguments.
+    /// The script. It is called with a command, the time in seconds since 1970, and that command's arguments.
     pub script: &'static str,
     /// The pattern of its keys, as an ACL names them.
     pub keys: &'static str,
-    /// The channel on which it tells what happens, if it asks with PUBSUB NUMSUB whether anybody listens there.
+    /// The channel on which the script publishes events, if it asks with PUBSUB NUMSUB whether there are subscribers.
     pub news: Option<&'static str>,
 }
 
-/// Asks one server.
+/// The connection to one server.
 pub(in crate::broker) struct Link {
     address: Address,
     needs: &'static Needs,
-    /// The name by which Redis knows the script.
+    /// The hash of the script, which names it to Redis.
     sha: String,
     /// The URL without its password.
     name: String,
     now: Box<dyn Fn() -> Instant + Send + Sync>,
-    /// The server's time, if it is not to be asked for it.
+    /// How far the server's clock is ahead, in microseconds; None = ask the server.
     ahead: Option<i64>,
     line: tokio::sync::Mutex<Line>,
-    /// What was wrong with what was asked for. Of what is asked for again and again it stays until that goes well: that
-    /// other things do says nothing of it.
+    /// The last error of each kind of request. Errors of requests in [`STANDING`] stay until such a request succeeds:
+    /// success of other requests says nothing about them.
     trouble: Mutex<BTreeMap<String, String>>,
 }
 
-/// The connection, or how it stands with the next one.
+/// The connection, or the state of the attempts to make one.
 #[derive(Default)]
 struct Line {
     live: Option<Live>,
-    /// How often it could not be made in a row.
+    /// Number of failed attempts in a row.
     failed: u32,
-    /// Not before this moment.
+    /// No attempt before this moment.
     again: Option<Moment>,
-    /// Why it could not be made the last time.
+    /// Why the last attempt failed.
     why: Option<String>,
     count: u64,
 }
@@ -72,12 +72,12 @@ struct Line {
 struct Live {
     conn: MultiplexedConnection,
     offset: Offset,
-    /// Which of the connections it is.
+    /// Number of this connection, to tell it from later ones.
     number: u64,
 }
 
 impl Link {
-    /// To the server at `url`, shown as `name`.
+    /// A link to the server at `url`, shown as `name`.
     pub(in crate::broker) fn new(
         url: &str,
         name: &str,
@@ -85,7 +85,7 @@ impl Link {
         ahead: Option<i64>,
         now: impl Fn() -> Instant + Send + Sync + 'static,
     ) -> Result<Link, Error> {
-        // There may be one already: another link's.
+        // It fails if another link has done this already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Link {
             address: Address::read(url)?,
@@ -103,17 +103,17 @@ impl Link {
         (self.now)()
     }
 
-    /// What is wrong with the server, as the latest call found.
+    /// The trouble with the server, as found by the latest requests.
     pub(in crate::broker) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
-    /// What was wrong with `verb` of late.
+    /// The last error of `verb`.
     pub(in crate::broker) fn trouble_with(&self, verb: &str) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get(verb).cloned()
     }
 
-    /// Has the script do `command` at the moment `at`; `verb` says what that is, e.g. `put jobs into`.
+    /// Has the script run `command` at the moment `at`; `verb` names the request in errors, e.g. `put jobs into`.
     pub(in crate::broker) async fn call(
         &self,
         verb: &str,
@@ -138,14 +138,14 @@ impl Link {
         self.heard(verb, live.number, answer).await
     }
 
-    /// Asks a single command.
+    /// Sends a single command.
     pub(in crate::broker) async fn ask(&self, verb: &str, cmd: &Cmd) -> Result<Value, Error> {
         let live = self.live(verb).await?;
         let answer = cmd.query_async(&mut live.conn.clone()).await;
         self.heard(verb, live.number, answer).await
     }
 
-    /// What is wrong with how the server keeps its data, if it can be told.
+    /// What is wrong with how the server stores its data, if it allows the question.
     pub(in crate::broker) async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
         let mut live = self.live("ask").await?;
         Ok(server::keeps_nothing(&mut live.conn).await)
@@ -164,15 +164,15 @@ impl Link {
         Ok(())
     }
 
-    /// A connection of its own, to listen on; `verb` says for what.
+    /// A new connection for subscriptions; `verb` names its purpose in errors.
     pub(in crate::broker) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
         let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
         let opened = opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error));
-        // That it is open does not say that anything will be heard.
+        // An open connection does not yet prove that messages arrive, so success is not noted.
         opened.inspect_err(|error| self.note(verb, Some(error)))
     }
 
-    /// A connection of its own, for questions that take as long to answer as they like; `verb` says for what.
+    /// A new connection for requests whose replies may take any time; `verb` names its purpose in errors.
     pub(in crate::broker) async fn own(&self, verb: &str) -> Result<MultiplexedConnection, Error> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None);
@@ -182,7 +182,8 @@ impl Link {
         opened.await.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error))
     }
 
-    /// The connection, which is made if there is none. Who comes just after a failure is told of it and tries nothing.
+    /// The connection, which is made if there is none. Shortly after a failed attempt it returns that error and makes
+    /// no new attempt.
     async fn live(&self, verb: &str) -> Result<Live, Error> {
         let mut line = self.line.lock().await;
         if let Some(live) = &line.live {
@@ -213,7 +214,7 @@ impl Link {
         }
     }
 
-    /// Makes the connection, or says why it cannot be: who else wants it is told the same.
+    /// Makes the connection, or says why that fails: other callers get the same error.
     async fn connect(&self) -> Result<(MultiplexedConnection, Offset), String> {
         let failed = |error: RedisError| self.cause(&error);
         let client: Client = self.address.client().await.map_err(failed)?;
@@ -227,7 +228,7 @@ impl Link {
             }
             Err(error) => return Err(self.cause(&error)),
         };
-        // A user who may not ask is believed to have chosen well.
+        // If this user may not ask, assume that the server is fit.
         let info: Option<String> = redis::cmd("INFO").arg("server").query_async(&mut conn).await.ok();
         if let Some(why) = info.as_deref().and_then(server::unfit) {
             return Err(why);
@@ -243,7 +244,7 @@ impl Link {
         Ok((conn, offset))
     }
 
-    /// Of what works without it, and says nothing of it.
+    /// Warns of missing rights without which only events are lost.
     async fn warn_of_what_is_forbidden(&self, conn: &mut MultiplexedConnection) {
         let Some(news) = self.needs.news else { return };
         let asked: RedisResult<Value> = redis::cmd("PUBSUB").arg("NUMSUB").arg(news).query_async(conn).await;
@@ -256,7 +257,7 @@ impl Link {
         }
     }
 
-    /// What the server said; a connection that is of no more use is given up.
+    /// Handles a reply; gives up a connection that is of no more use.
     async fn heard<T>(&self, verb: &str, number: u64, answer: RedisResult<T>) -> Result<T, Error> {
         let error = match answer {
             Ok(answer) => {
@@ -273,7 +274,7 @@ impl Link {
         }
         let explained = self.explain(verb, &error);
         self.note(verb, Some(&explained));
-        // It was sent, and what became of it is not known.
+        // The request was sent, and may have been carried out.
         let is_in_doubt = error.is_timeout() || error.is_io_error();
         Err(if is_in_doubt { Error::Unanswered(explained.to_string()) } else { explained })
     }
@@ -290,17 +291,17 @@ impl Link {
         cause(error, &self.address.given(), self.needs.keys)
     }
 
-    /// Nothing was heard for too long.
+    /// The error when no message or reply came for too long.
     pub(in crate::broker) fn silent(&self, verb: &str) -> Error {
         self.explain(verb, &late())
     }
 
-    /// The server, or somebody between, ended the connection.
+    /// The error when the server, or something on the way, ended the connection.
     pub(in crate::broker) fn broken(&self, verb: &str) -> Error {
         self.explain(verb, &std::io::Error::from(std::io::ErrorKind::ConnectionReset).into())
     }
 
-    /// How what was asked for went, for [`Link::trouble`].
+    /// Notes the outcome of a request, for [`Link::trouble`].
     pub(in crate::broker) fn note(&self, verb: &str, error: Option<&Error>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
@@ -314,7 +315,7 @@ impl Link {
 }
 
 /// Whether the connection is of no more use: it broke, was silent for too long, or leads to a server that is not the
-/// first one any more.
+/// primary any more.
 fn is_over(error: &RedisError) -> bool {
     error.is_io_error()
         || error.is_timeout()
@@ -326,7 +327,8 @@ fn late() -> RedisError {
     std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }
 
-/// Doubled with each failure, and up to a half longer: those that lost the same server do not come back at once.
+/// The wait before the next attempt: doubled with each failure, and up to a half longer at random, so that clients of
+/// the same server do not come back all at once.
 pub(in crate::broker) fn backoff(failed: u32) -> Duration {
     let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed.saturating_sub(1)));
     let chance = u32::from(Uuid::now_v7().as_bytes()[15]);

@@ -1,5 +1,5 @@
-//! The way to a Redis or Valkey, for every broker that keeps its jobs in one: its URL, TLS, the connection, the server's clock,
-//! and what a refusal means. It knows no key and no job.
+//! The connection to a Redis or Valkey, for every broker that uses one: URL, TLS, connection, the server's clock, and
+//! the meaning of errors. It knows no keys and no jobs.
 
 mod address;
 mod certificates;

@@ -1,5 +1,5 @@
-//! The server's clock, by which all hosts agree on leases and delays, reckoned from this host's own: a host whose wall
-//! clock is wrong does no harm.
+//! The server's clock, on which all hosts agree for leases and delays. It is computed from this host's boot clock, so a
+//! wrong wall clock of a host does no harm.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::model::{Instant, Millis};
 pub(in crate::broker) struct Offset {
     /// The difference in microseconds.
     ahead: i64,
-    /// How much that may be wrong: half of what the question took, in microseconds.
+    /// The possible error in microseconds: half the duration of the measurement.
     doubt: i64,
 }
 
 impl Offset {
-    /// Asks for the time.
+    /// Measures the server's clock.
     pub(in crate::broker) async fn measure(
         conn: &mut MultiplexedConnection,
         now: &(dyn Fn() -> Instant + Send + Sync),
@@ -28,7 +28,7 @@ impl Offset {
         Ok(Offset::of(asked, micros(now()), seconds * 1_000_000 + fraction))
     }
 
-    /// One that needs no question.
+    /// A given offset, without a measurement.
     pub(in crate::broker) fn known(ahead: i64) -> Offset {
         Offset { ahead, doubt: 0 }
     }
@@ -38,13 +38,13 @@ impl Offset {
         Offset { ahead: said - asked - doubt, doubt }
     }
 
-    /// What holds after another measurement: the better one, unless they contradict each other: then a clock was set.
+    /// The better of two measurements. If they contradict each other, a clock was set: then the later one.
     pub(in crate::broker) fn or(self, later: Offset) -> Offset {
         let contradict = (self.ahead - later.ahead).abs() > self.doubt + later.doubt;
         if contradict || later.doubt <= self.doubt { later } else { self }
     }
 
-    /// A moment as the script is told: seconds since 1970 with six decimals.
+    /// A moment in the form for the script: seconds since 1970 with six decimals.
     pub(in crate::broker) fn seconds(self, at: Instant) -> String {
         let micros = self.micros(at);
         format!("{}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
@@ -54,12 +54,12 @@ impl Offset {
         micros(at) + self.ahead
     }
 
-    /// A moment as people are told.
+    /// A moment in milliseconds since 1970, for people.
     pub(in crate::broker) fn millis(self, at: Instant) -> Millis {
         Millis(self.micros(at).div_euclid(1000))
     }
 
-    /// How long it is until a moment that the script told.
+    /// The time until a moment that the script gave.
     pub(in crate::broker) fn until(self, seconds: f64, now: Instant) -> Duration {
         let at = (seconds * 1e6).ceil() as i64;
         Duration::from_micros(u64::try_from(at.saturating_sub(self.micros(now))).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! What stands after a URL's `?`: what nobody knows is refused, as it would be missed where it was to do something.
+//! The query of a URL. Unknown names are refused, as otherwise a misspelled setting would have no effect.
 
 use crate::broker::Error;
 
@@ -8,13 +8,13 @@ const UNIX: [&str; 4] = ["user", "pass", "db", "protocol"];
 const SENTINEL: [&str; 2] = ["sentinel_user", "sentinel_pass"];
 const TLS_SENTINEL: [&str; 6] = ["ca", "cert", "key", "sentinel_user", "sentinel_pass", "sentinel_tls"];
 
-/// What stands after the `?` by its name; the last one counts.
+/// The value of a name in the query; the last one counts.
 pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.rfind(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
-/// Refuses what is not known. Only names are shown: a value may be a password.
+/// Refuses unknown names. Only names are shown: a value may be a password.
 pub(super) fn check(url: &str) -> Result<(), Error> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let Some((_, query)) = rest.split_once('?') else { return Ok(()) };
@@ -39,7 +39,7 @@ pub(super) fn check(url: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What may have been meant.
+/// The known name that was probably meant.
 fn meant(name: &str, known: &[&str]) -> String {
     let name = name.to_ascii_lowercase();
     let like = match name.as_str() {

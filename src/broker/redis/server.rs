@@ -1,9 +1,9 @@
-//! What a server says of itself, and whether it can hold jobs.
+//! What a server reports about itself, and whether it can hold jobs.
 
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
-/// Says so if a server writes nothing to disk, as far as it lets itself be asked.
+/// A warning if the server writes nothing to disk, as far as it allows the question.
 pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'static str> {
     let asked = async |conn: &mut MultiplexedConnection, name: &str| -> RedisResult<String> {
         let pair: Vec<String> = redis::cmd("CONFIG").arg("GET").arg(name).query_async(conn).await?;
@@ -15,12 +15,12 @@ pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'
     )
 }
 
-/// Why a server cannot, as its `INFO server` tells; `None` if it can, or does not say.
+/// Why a server cannot hold jobs, by its `INFO server`; `None` if it can, or does not say.
 pub(super) fn unfit(info: &str) -> Option<String> {
     let value = |name: &str| {
         info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
     };
-    // Redis and Valkey have a word each for it.
+    // Redis and Valkey have different names for this field.
     match value("redis_mode").or_else(|| value("server_mode")).as_deref() {
         Some("cluster") => {
             let what = "it is a node of a Redis Cluster, which would spread the keys of a job over several nodes: give a \
@@ -33,7 +33,7 @@ pub(super) fn unfit(info: &str) -> Option<String> {
         }
         _ => {}
     }
-    // A Valkey tells which Redis it is like.
+    // Valkey, too, says with which version of Redis it is compatible.
     let version = value("redis_version")?;
     let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
     let known = (numbers.next()?, numbers.next().unwrap_or(0));

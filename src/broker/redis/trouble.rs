@@ -1,11 +1,11 @@
-//! What a Redis refuses or fails at, in words that say who must act.
+//! Explains errors of a Redis in words that say who must act.
 
 use redis::{Client, ErrorKind, RedisConnectionInfo, RedisError, ServerErrorKind, Value};
 
 use super::address::Given;
 
-/// Why what was asked for was not done, and what to do about it; `given` is what the URL says of the way there, `keys` the
-/// pattern of the keys that are used.
+/// Why a request failed, and what to do about it. `given` says which parts the URL has, `keys` is the pattern of the
+/// keys in use.
 pub(super) fn cause(error: &RedisError, given: &Given, keys: &str) -> String {
     let said = said(error);
     let hint = hint(error, &said, given).replace("KEYS", keys);
@@ -36,7 +36,7 @@ fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
              SELECT unless the database is 0, the keys KEYS and all channels, for patterns; INFO helps (like \
              ~KEYS &* +@all -@dangerous +info)"
         }
-        // Older and newer servers say it in their own words.
+        // Older and newer servers use different words.
         (_, "ERR")
             if said.contains("The user executing the script can't")
                 || said.contains("ACL failure in script") =>
@@ -72,7 +72,7 @@ fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
     }
 }
 
-/// What is wrong with the name and the password, or that there are none.
+/// What is wrong with the user and the password, or that they are missing.
 fn of_password(error: &RedisError, said: &str, given: &Given) -> Option<&'static str> {
     if said.contains("without any password configured") {
         return Some("it wants no password: leave it out of the URL, or set one there (requirepass)");
@@ -103,7 +103,7 @@ fn of_password(error: &RedisError, said: &str, given: &Given) -> Option<&'static
     }
 }
 
-/// What is wrong with a certificate, theirs or ours, or that there is no TLS at all.
+/// What is wrong with a certificate, the server's or ours, or that there is no TLS at all.
 fn of_tls(said: &str, given: &Given) -> Option<&'static str> {
     let says = |word: &str| said.contains(word);
     if says("received fatal alert") || says("AlertReceived") {
@@ -135,7 +135,7 @@ fn of_tls(said: &str, given: &Given) -> Option<&'static str> {
     })
 }
 
-/// The server's own words, or the system's.
+/// The text of the server, or of the system.
 fn said(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
@@ -144,7 +144,7 @@ fn said(error: &RedisError) -> String {
     }
 }
 
-/// What the server itself says to our name and password: the library keeps only that it refused them.
+/// The server's own text when it refuses our user and password: the library only keeps that it did.
 pub(super) async fn refusal(client: &Client) -> Option<RedisError> {
     let info = client.get_connection_info();
     let given = info.redis_settings();

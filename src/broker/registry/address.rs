@@ -1,4 +1,4 @@
-//! Where jobs wait, in one word: which kind of broker, and which of that kind; and what a kind is to whoever has its URL.
+//! The URL of a broker: which kind it is, and which broker of that kind. Also the trait that each kind implements.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use super::ADAPTERS;
 use crate::broker::{Broker, Card, Error};
 use crate::model::{QueueCounts, QueueName};
 
-/// The URL of a broker. It may hold a password: it is shown without.
+/// The URL of a broker. It may hold a password, and is shown without it.
 #[derive(Clone)]
 pub struct Address {
     kind: &'static dyn Adapter,
     url: String,
-    /// Of a kind that has one; a path need not be text.
+    /// The file of a kind that has one; a path need not be UTF-8.
     file: Option<PathBuf>,
 }
 
@@ -29,7 +29,7 @@ pub struct Wrong {
 }
 
 impl Address {
-    /// Reads a URL such as `sqlite:PATH`, `memory:` or `redis://HOST`. It is not repeated in errors: it may hold a password.
+    /// Reads a URL such as `sqlite:PATH`, `memory:` or `redis://HOST`. Errors do not repeat it: it may hold a password.
     pub fn parse(url: &str) -> Result<Self, Wrong> {
         let hint = || {
             let forms: Vec<&str> = ADAPTERS.iter().map(|kind| kind.forms()).collect();
@@ -44,7 +44,7 @@ impl Address {
                 Some(fault) => Err(wrong(format!("the broker '{scheme}:' {fault}"))),
                 None => Ok(Address::of(kind, url)),
             },
-            // What is no scheme may be a part of a password.
+            // Text before a colon that is no scheme may be a part of a password.
             None if rest.starts_with("//") || !rest.contains('@') => {
                 Err(wrong(format!("no broker speaks '{scheme}:'")))
             }
@@ -66,7 +66,7 @@ impl Address {
         Address { file: Some(path), ..Address::of(ADAPTERS[0], &url) }
     }
 
-    /// The file of its jobs, where they are in one.
+    /// The file with its jobs, if they are in one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
@@ -79,7 +79,7 @@ impl Address {
         }
     }
 
-    /// Whether the jobs are in the supervisor's memory, and nobody reaches them without it.
+    /// Whether the jobs are in the supervisor's memory, so that only the supervisor can reach them.
     pub fn is_of_supervisor(&self) -> bool {
         self.place() == Place::Supervisor
     }
@@ -89,22 +89,22 @@ impl Address {
         self.kind.card()
     }
 
-    /// The whole URL, for whoever opens it.
+    /// The whole URL with its password, to open the broker.
     pub(in crate::broker) fn reveal(&self) -> &str {
         &self.url
     }
 
-    /// Opens it. Nothing is asked of a server yet.
+    /// Opens the broker. No server is contacted yet.
     pub fn open(&self, how: &Opening) -> Result<Broker, Error> {
         self.kind.open(self, how)
     }
 
-    /// What an opening would refuse, found out without a trace.
+    /// Finds the errors of an opening without changing anything.
     pub fn look(&self) -> Result<(), Error> {
         self.kind.look(self)
     }
 
-    /// What somebody should know of a server that answers.
+    /// A concern about a server that answers.
     pub async fn concern(&self) -> Result<Option<String>, Error> {
         self.kind.concern(self).await
     }
@@ -114,7 +114,7 @@ impl Address {
         self.kind.release(self, release).await
     }
 
-    /// Whether a broker that is shown like this is the same, however it is written and whoever asks it.
+    /// Whether this is the broker that another one's text shows, however the URLs are written.
     pub fn is_at(&self, shown: &str) -> bool {
         let of = |shown: &str| Address::parse(shown).map(|other| other.kind.identity(shown));
         of(shown).is_ok_and(|other| self.kind.identity(&self.to_string()) == other)
@@ -138,7 +138,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// As it is shown: no password gets into a log.
+/// Shows the URL without its password, as it may get into a log.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({self})")
@@ -154,11 +154,11 @@ pub trait Adapter: Sync {
     /// The schemes of its URLs: `redis` of `redis://HOST`.
     fn schemes(&self) -> &'static [&'static str];
 
-    /// How its URLs are written, for people who have written one wrongly.
+    /// The forms of its URLs, for the text of an error.
     fn forms(&self) -> &'static str;
 
-    /// What is wrong with a URL of one of its schemes, as the end of "the broker 'SCHEME:' …"; nothing is opened. The URL is
-    /// not repeated: it may hold a password.
+    /// What is wrong with a URL of one of its schemes, as the end of "the broker 'SCHEME:' …"; opens nothing. Does not
+    /// repeat the URL: it may hold a password.
     fn fault(&self, url: &str) -> Option<&'static str>;
 
     /// Where its jobs are.
@@ -167,24 +167,24 @@ pub trait Adapter: Sync {
     /// The URL as people may see it.
     fn shown(&self, url: &str) -> String;
 
-    /// What tells one broker of this kind from another, made of a URL that is shown: the same for all ways to write it.
+    /// Identifies a broker of this kind, from a URL as shown: the same text for all ways to write the URL.
     fn identity(&self, shown: &str) -> String;
 
-    /// Opens it. Nothing is asked of a server yet.
+    /// Opens the broker. No server is contacted yet.
     fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error>;
 
-    /// What [`Adapter::open`] would refuse, found out without a trace.
+    /// Finds the errors of [`Adapter::open`] without changing anything.
     fn look(&self, _at: &Address) -> Result<(), Error> {
         Ok(())
     }
 
-    /// What somebody should know of a server that answers, e.g. that it keeps nothing on disk.
+    /// A concern about a server that answers, e.g. that it writes nothing to disk.
     async fn concern(&self, _at: &Address) -> Result<Option<String>, Error> {
         Ok(None)
     }
 
-    /// The queues of a release, whose names begin with `RELEASE-`, with all their jobs on all hosts, where the server itself
-    /// must be asked for them. None = the list of queues has them.
+    /// The queues of a release, whose names begin with `RELEASE-`, with the counts of their jobs on all hosts, if the
+    /// server itself must be asked for them. None = the usual list of queues has them.
     async fn release(&self, _at: &Address, _release: &str) -> Result<Option<Counted>, Error> {
         Ok(None)
     }
@@ -196,7 +196,7 @@ pub type Counted = BTreeMap<QueueName, QueueCounts>;
 /// Where the jobs of a broker are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the memory of the supervisor, and gone with it.
+    /// In the memory of the supervisor; they are lost when it ends.
     Supervisor,
     /// In a file of this machine.
     File(PathBuf),
@@ -204,19 +204,21 @@ pub enum Place {
     Server,
 }
 
-/// What a broker is opened for.
+/// Parameters of an opening.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
-    /// By the supervisor, which stays: it puts what recurs and takes back leases that run out. Else by somebody who passes by.
+    /// Whether the supervisor opens the broker: then it fires recurring jobs and takes back expired leases. False for a
+    /// short-lived client.
     pub serves: bool,
-    /// Where this supervisor keeps what is its own, in words that are the same nowhere else and at no other boot.
+    /// Identifies the state directory of this supervisor on this host and in this boot, so no other supervisor has the
+    /// same text.
     pub place: String,
-    /// The state directory, for what a broker keeps beside its server.
+    /// The state directory, for a broker that stores something beside its server.
     pub state_dir: PathBuf,
 }
 
 impl Opening {
-    /// By somebody who passes by.
+    /// Parameters for a short-lived client.
     pub fn passing(state_dir: &Path) -> Opening {
         Opening { state_dir: state_dir.to_owned(), ..Opening::default() }
     }

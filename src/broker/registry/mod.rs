@@ -1,4 +1,4 @@
-//! The kinds of brokers that there are. Settings, command line, `check` and `doctor` ask here and name none.
+//! The kinds of brokers. Settings, command line, `check` and `doctor` use this list and name no kind.
 
 mod address;
 mod secret;

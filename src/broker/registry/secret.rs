@@ -1,9 +1,9 @@
-//! URLs without what nobody may see.
+//! Removes secrets from URLs.
 
-/// A URL without its name, password and query, but for the number of a database.
+/// A URL without user, password and query, except for the number of a database.
 pub fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    // What stands before the last @ is a name and a password, well written or not; a query may hold them, too.
+    // Everything before the last @ is a user and a password, correctly written or not; a query may hold them, too.
     let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
     let (place, query) = place.split_once(['?', '#']).unwrap_or((place, ""));
     let number = query.split('&').find_map(|word| word.strip_prefix("db="));

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::model::NewJob;
 use crate::model::verb::Ability;
 
-/// What the reliable queue can do, with its ledger.
+/// The card of the reliable queue with its ledger.
 static CARD: Card = Card {
     name: "reliable",
     shared: true,

@@ -1,4 +1,4 @@
-//! What the ledger shows of the reliable queue, and what a supervisor held when it died: that Redis knows by itself.
+//! Verbs and lists of the reliable queue, from the ledger; and recovery, from Redis itself.
 
 use std::sync::PoisonError;
 

@@ -1,5 +1,5 @@
--- The reliable queue. values, pending, working and results are the tutorial's; what begins with taskvisor: is ours.
--- ARGV: a command, the time as the caller believes it to be (only the server's own counts), what the command needs.
+-- The script of the reliable queue. The keys values, pending, working and results are the tutorial's; those that begin
+-- with taskvisor: are ours. ARGV: a command, the caller's time (only the server's own counts), the command's arguments.
 local VALUES, PENDING, WORKING, RESULTS = 'values', 'pending', 'working', 'results'
 local JOBS = 'taskvisor:jobs' -- id -> in JSON attempts, losses, token of its put, and who has it: fence, holder, fetch
 local UNTIL = 'taskvisor:until' -- id -> the score that we gave it in working: the end of its lease, or of its delay
@@ -11,8 +11,9 @@ local KINDS = {
   [VALUES] = 'hash', [PENDING] = 'list', [WORKING] = 'zset', [RESULTS] = 'hash', [JOBS] = 'hash', [UNTIL] = 'zset',
   [DEAD] = 'hash', [DONE] = 'zset', [SEEN] = 'hash', [COUNTS] = 'hash',
 }
--- How many jobs a fetch looks at that gives none of them, how many at a time, and how many bytes it gives; after how many
--- deaths of its holder a job is dead; how many entries one tidying looks at, or one command names.
+-- In this order: how many jobs a fetch looks at beyond those it gives; how many it looks at in one step; how many bytes
+-- it gives; after how many deaths of its holder a job is dead; how many entries one tidying, or one Redis command,
+-- handles.
 local LOOK, FEW, BYTES, LOSSES, STRETCH = 1000, 50, 2 ^ 23, 5, 500
 
 local call = redis.call
@@ -31,7 +32,7 @@ local function args()
   return list
 end
 
--- One command for many ids at once: the answers in their order, where it has one for each.
+-- Calls a command for many ids in parts; gives the answers in their order, if there is one for each.
 local function many(command, key, list)
   local all = {}
   for from = 1, #list, STRETCH do
@@ -66,7 +67,7 @@ local function keep(one)
   call('HSET', JOBS, one.id, text(one))
 end
 
--- In working until then. A score in the future: no client's tidying takes it for stale.
+-- Keeps ids in working until that time. The score is in the future, so no client's tidying takes them for stale.
 local function hold_until(ids, till)
   local scored = {}
   for _, id in ipairs(ids) do add(scored, till, id) end
@@ -76,7 +77,7 @@ end
 
 local function delay(id, seconds) hold_until({ id }, string.format('%.6f', now + seconds)) end
 
--- Leases end with a second: Redis is slow to print the parts of one.
+-- Leases end at a full second: Redis is slow to print fractions.
 local function lease(ids, seconds) hold_until(ids, string.format('%.0f', math.ceil(now + seconds))) end
 
 local function let_go(ids)
@@ -90,7 +91,7 @@ local function forget(ids)
   many('HDEL', JOBS, ids)
 end
 
--- Each id with the fence under which it completed.
+-- Completes each id under its fence.
 local function done(ids, fences)
   local at, scored = string.format('%.6f', now), {}
   for i, id in ipairs(ids) do add(scored, at, id .. ' ' .. fences[i]) end
@@ -99,8 +100,8 @@ local function done(ids, fences)
   return 'complete'
 end
 
--- Whether it is in working by us, with these scores there and here. What another client has tidied away, and nobody has taken,
--- is ours again.
+-- Whether we have the job in working; `till` is the score we gave it, `score` the one it has. If another client has
+-- tidied it away, and it still waits, it becomes ours again.
 local function is_ours(id, till, score)
   if not till or score then return till and till == score end
   return call('LREM', PENDING, 1, id) > 0
@@ -110,7 +111,7 @@ local function holds(one, fence)
   return one.fence == fence and is_ours(one.id, call('ZSCORE', UNTIL, one.id), call('ZSCORE', WORKING, one.id))
 end
 
--- It waits, in front of the others. A job with a result is done, also if another client wrote that.
+-- Puts a job back, in front of the others. A job with a result is done, even if another client wrote the result.
 local function back(one, seconds)
   if call('HEXISTS', RESULTS, one.id) == 1 then return done({ one.id }, { 0 }) end
   one.fence, one.holder, one.fetch = nil, nil, nil
@@ -130,7 +131,7 @@ local function bury(one, why)
   return 'dead'
 end
 
--- Nobody has said how it ended.
+-- The holder of the job died without an outcome.
 local function lost(one)
   one.attempts, one.losses = math.max(one.attempts - 1, 0), one.losses + 1
   if one.losses < LOSSES then return back(one, 0) end
@@ -143,7 +144,7 @@ local function release(is_meant, give)
     local one = job(id)
     if one.fence and is_meant(one) then held[#held + 1] = one end
   end
-  -- Each goes in front of the others: the one that was taken first comes last, and is the first again.
+  -- Each goes in front of the others, so the one that was taken first goes last.
   table.sort(held, function(one, other) return tonumber(one.fence) > tonumber(other.fence) end)
   local count = 0
   for _, one in ipairs(held) do
@@ -177,7 +178,7 @@ end
 
 local commands = {}
 
--- Gives jobs their fences and leases.
+-- Gives the jobs their fences and leases.
 local function grant(jobs, seconds)
   local ids, kept = {}, {}
   for i, one in ipairs(jobs) do
@@ -189,7 +190,7 @@ local function grant(jobs, seconds)
   lease(ids, seconds)
 end
 
--- Takes these ids out of pending, of which those passed by stand behind.
+-- Removes these ids from pending; `passed` is the number of skipped ids behind them.
 local function take_out(ids, passed)
   if passed == 0 then return call('LTRIM', PENDING, 0, -1 - #ids) end
   for _, id in ipairs(ids) do call('LREM', PENDING, -1, id) end
@@ -223,7 +224,7 @@ function commands.fetch()
         elseif not value then
           dropped = dropped + 1
         elseif scores[i] or is_given[id] then
-          -- It runs, and is here a second time.
+          -- The id is here a second time while its job runs.
         elseif till and tonumber(till) > now then
           call('ZADD', WORKING, till, id) -- The same, tidied away by another client.
         else
@@ -271,7 +272,7 @@ local function settle(one, verdict, seconds, why)
   return back(one, seconds)
 end
 
--- The first answer to a settlement that the supervisor repeats because that answer was lost; else `not_ours`.
+-- The answer to a settlement that the supervisor repeats because the first answer was lost; else `not_ours`.
 local function told_before(id, fence, verdict)
   if verdict == 'complete' and call('ZSCORE', DONE, id .. ' ' .. fence) then return verdict end
   local dead = verdict == 'dead' and call('HGET', DEAD, id)
@@ -304,7 +305,8 @@ function commands.settle()
   return answers
 end
 
--- All or none. A put that is sent again, as nobody heard the answer, is known by its token until its job has ended.
+-- Puts all jobs or none. A repeated put, whose first reply was lost, is recognized by its token until its job has
+-- ended.
 function commands.put()
   local jobs, known = {}, {}
   for i = 1, tonumber(arg()) do
@@ -324,15 +326,15 @@ function commands.put()
   return { 'put' }
 end
 
--- What an instance held when it died.
+-- Takes back what an instance held when it died.
 function commands.recover()
   local holder, kept = arg(), {}
   for _, fence in ipairs(args()) do kept[fence] = true end
   return { release(function(one) return one.holder == holder and not kept[one.fence] end, lost) }
 end
 
--- What other clients left in working: one with a result is done; one that has been there for too long, by our clock and
--- whatever theirs says, waits again. Gives where the next stretch begins.
+-- Looks at jobs that other clients left in working. One with a result is done; one that has been there for too long by
+-- the server's clock waits again. Gives where the next part begins.
 local function tidy_others(stale, from)
   local window, gone = call('ZRANGE', WORKING, from, from + STRETCH - 1, 'WITHSCORES'), 0
   for i = 1, #window, 2 do
@@ -383,6 +385,7 @@ for key, kind in pairs(KINDS) do
   local found = call('TYPE', key).ok
   if found ~= 'none' and found ~= kind then return { 'odd', key, found, kind } end
 end
--- A Redis that is full refuses a script's first write if that takes memory: a put alone is to be refused.
+-- A full Redis refuses a script's first write if that needs memory. Only a put may be refused, so other commands begin
+-- with a DEL.
 if ARGV[1] ~= 'put' then call('DEL', 'taskvisor:nothing') end
 return commands[ARGV[1]]()

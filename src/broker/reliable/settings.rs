@@ -1,30 +1,30 @@
-//! What the URL says: of the Redis, and of the queue in it.
+//! Settings in the URL: those of the Redis, and those of its queue.
 
 use std::time::Duration;
 
 use crate::model::{Class, QueueName, parse_duration};
 
-/// The queue of a URL.
+/// The queue that a URL describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The URL of the Redis alone.
     pub redis: String,
-    /// What the queue is called here.
+    /// The name of the queue here.
     pub queue: QueueName,
-    /// The class of all values; else each names its own.
+    /// The class of all values; None = each value names its own.
     pub class: Option<Class>,
     /// Whether values may name programs.
     pub exec: bool,
-    /// After so long in `working` a job of another client waits again.
+    /// A job that another client has had in `working` for this long waits again.
     pub stale_time: Duration,
-    /// How often those are looked at.
+    /// Interval between two looks at those jobs.
     pub tidy_interval: Duration,
-    /// How long a value and its result are kept; 0 = for ever.
+    /// How long to keep a value and its result; 0 = for ever.
     pub keep: Duration,
 }
 
 impl Settings {
-    /// What cannot be read is the end of "the broker 'SCHEME:' …".
+    /// Reads a URL. The error is the end of "the broker 'SCHEME:' …".
     pub(super) fn read(url: &str) -> Result<Settings, &'static str> {
         let url = url.strip_prefix("reliable+").unwrap_or(url);
         let url = url.strip_prefix("sentinel:").map_or(url.into(), |rest| format!("redis+sentinel:{rest}"));
@@ -60,7 +60,7 @@ impl Settings {
     }
 }
 
-/// A number is of seconds, as the tutorial has them.
+/// Reads a duration; a plain number means seconds, as in the tutorial.
 fn length(text: &str) -> Result<Duration, &'static str> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds

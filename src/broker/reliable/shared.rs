@@ -1,4 +1,4 @@
-//! What the calls share with the two tasks of a supervisor: one waits for jobs, one sees to what is due.
+//! State that the calls share with the supervisor's two tasks: one waits for jobs, one handles what is due.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,44 +16,45 @@ use crate::broker::redis::{Link, Needs, backoff};
 use crate::broker::{Complaints, Error, Notice};
 use crate::model::{Fence, Instance, JobId};
 
-/// All keys of the database are the queue's.
+/// The queue uses all keys of its database.
 pub(super) static NEEDS: Needs = Needs { script: include_str!("script.lua"), keys: "*", news: None };
 
-/// How long one BLMOVE blocks, in seconds: less than what the link takes for silence.
+/// How long one BLMOVE blocks, in seconds: less than the link's timeout for replies.
 const BLOCKED: u64 = 3;
-/// The longest time from one look at what is due to the next.
+/// Longest time from one look at due jobs to the next.
 const TICK: Duration = Duration::from_secs(1);
-/// The wait after a job was told of and nothing could be taken, doubled up to the second: it may be of no class of ours.
+/// The wait after a wake-up whose fetch brought nothing, and the limit up to which it is doubled: the waiting job may
+/// have a class that no worker here takes.
 const BARREN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// What an earlier supervisor left behind.
+/// Jobs that an earlier supervisor held.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
-    /// To be settled by this supervisor.
+    /// Jobs that this supervisor settles itself.
     pub keep: Vec<(JobId, Fence)>,
-    /// Of jobs that were being canceled: they do not wait again.
+    /// Jobs that were being canceled: they do not wait again.
     pub canceled: Vec<(JobId, Fence)>,
 }
 
 pub(super) struct Shared {
     pub link: Link,
-    /// The one that blocks.
+    /// The connection that blocks in BLMOVE.
     waiter: Link,
     pub settings: Settings,
     pub ledger: Ledger,
     place: String,
     pub unheard: Unheard,
-    /// Runs whose settlement was sent, and whose answer was lost: Redis may have it.
+    /// Attempts whose settlement was sent and whose reply was lost: Redis may have applied it.
     in_doubt: Mutex<BTreeSet<Fence>>,
-    /// A worker waits.
+    /// Wakes when a worker waits for a job.
     pub wants: Notify,
-    /// Something is due at a time that the task does not know.
+    /// Wakes when a job becomes due at a time that the task does not know.
     pub delayed: Notify,
-    /// Whether a wake-up was the cause of the next fetch, and how many of those brought nothing in a row.
+    /// Whether a wake-up caused the next fetch; `barren` counts such fetches in a row that brought nothing.
     woken: AtomicBool,
     barren: AtomicU32,
     pub dropped: AtomicU64,
-    /// What was held before is still to be given back, but for these.
+    /// Jobs of an earlier process that are still to be released, if that has failed so far.
     pub owed: Mutex<Option<Left>>,
     complaints: Complaints,
 }
@@ -84,7 +85,7 @@ impl Shared {
         })
     }
 
-    /// This supervisor at this place: a copy of its state directory is another holder.
+    /// Names this supervisor with its state directory: a copy of that directory is another holder.
     pub(super) fn holder(&self, instance: &Instance) -> String {
         format!("{instance}@{}", self.place)
     }
@@ -93,7 +94,7 @@ impl Shared {
         self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes whether Redis may have the settlement of these runs.
+    /// Notes whether Redis may have applied the settlement of these attempts.
     pub(super) fn doubt(&self, runs: impl Iterator<Item = Fence>, is_in_doubt: bool) {
         let mut in_doubt = self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner);
         match is_in_doubt {
@@ -102,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Has the script do a command.
+    /// Sends a command to the script.
     pub(super) async fn call(
         &self,
         verb: &str,
@@ -120,7 +121,7 @@ impl Shared {
         Err(why)
     }
 
-    /// Gives back what an instance held before this process, but for those to keep; gives how many.
+    /// Releases what an earlier process of this instance held, apart from `left.keep`; gives how many.
     pub(super) async fn release(&self, instance: &Instance, left: &Left) -> Result<u64, Error> {
         let canceled: Vec<_> = left.canceled.iter().filter(|one| !left.keep.contains(one)).collect();
         let ends = self.call("settle jobs in", "settle", |cmd| {
@@ -138,7 +139,7 @@ impl Shared {
         read::<(u64,)>(Value::Array(answer.await?)).map(|(count,)| count + ended)
     }
 
-    /// The same, if it could not be done at the start.
+    /// The same, if it failed at the start.
     pub(super) async fn pay(&self, instance: &Instance) -> Result<(), Error> {
         let owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(left) = owed {
@@ -148,7 +149,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A fetch has brought so many jobs for so many workers.
+    /// Notes how many jobs a fetch has brought for how many workers.
     pub(super) fn fetched(&self, jobs: usize, workers: usize) {
         match (jobs, self.woken.swap(false, Ordering::Relaxed)) {
             (0, true) => {
@@ -162,7 +163,7 @@ impl Shared {
         }
     }
 
-    /// Says when there are jobs, while a worker waits for one.
+    /// Sends a wake-up when there are jobs, while a worker waits for one.
     pub(super) async fn wait(self: Arc<Self>) {
         let mut block = redis::cmd("BLMOVE");
         block.arg("pending").arg("pending").arg("RIGHT").arg("RIGHT").arg(BLOCKED);
@@ -179,7 +180,7 @@ impl Shared {
                         failed = 0;
                         break;
                     }
-                    // A Redis that is full refuses to wait, and gives jobs all the same.
+                    // A full Redis refuses BLMOVE, but still gives jobs.
                     Err(_) => {
                         failed = (failed + 1).min(16);
                         sleep(backoff(failed)).await;
@@ -192,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// Has what is due wait again: jobs of the dead, delayed jobs, and at times what other clients have left.
+    /// Puts back what is due: jobs of dead holders, delayed jobs, and sometimes jobs that other clients have left.
     pub(super) async fn tidy(self: Arc<Self>) {
         const WHAT: &str = "failed to look at what is due";
         let (mut from, mut again) = (0, Moment::now());
@@ -222,7 +223,7 @@ impl Shared {
     }
 }
 
-/// A count, and as many words.
+/// Writes the number of words, then the words.
 pub(super) fn list<T: ToRedisArgs>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = T>) {
     cmd.arg(words.len());
     for word in words {
@@ -230,7 +231,7 @@ pub(super) fn list<T: ToRedisArgs>(cmd: &mut Cmd, words: impl ExactSizeIterator<
     }
 }
 
-/// An answer as what it is to be.
+/// Reads a reply as a value of this type.
 pub(super) fn read<T: redis::FromRedisValue>(value: Value) -> Result<T, Error> {
     redis::from_redis_value(value).map_err(|error| odd(&error.to_string()))
 }
@@ -239,7 +240,7 @@ fn odd(what: &str) -> Error {
     Error::Failed(format!("Redis answered something that the reliable queue does not understand: {what}"))
 }
 
-/// Four texts in a row.
+/// Reads four texts in a row.
 fn words(values: &[Value]) -> Option<(&str, &str, &str, &str)> {
     let text = |at: usize| match values.get(at) {
         Some(Value::BulkString(bytes)) => std::str::from_utf8(bytes).ok(),

@@ -1,4 +1,4 @@
-//! The reliable queue as a source of jobs. Redis is the truth about who may run; the ledger has the history.
+//! The reliable queue as a source of jobs. Redis alone decides who may run a job; the ledger has the history.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ impl Reliable {
         Reliable { shared, tasks: Mutex::default() }
     }
 
-    /// Begins to wait for jobs, and to see to what is due.
+    /// Starts the tasks that wait for jobs and handle what is due.
     fn serve(&self) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.is_empty() {
@@ -58,7 +58,7 @@ impl Reliable {
         Ok(answers)
     }
 
-    /// The jobs in what was given; what is none goes to the dead letters.
+    /// Reads the fetched values as jobs; a value that is no job goes to the dead letters.
     async fn jobs(&self, all: Vec<Given>) -> Result<Vec<Delivery>, Error> {
         let (mut good, mut poison) = (Vec::new(), Vec::new());
         for (id, fence, attempt, value) in all {
@@ -109,10 +109,10 @@ impl Drop for Reliable {
     }
 }
 
-/// Id, fence, attempt and value.
+/// A fetched job: id, fence, attempt and value.
 type Given = (Vec<u8>, u64, u32, Vec<u8>);
 
-/// Id, fence, verdict, delay and text.
+/// An end of a job: id, fence, verdict, delay and text.
 type End<'a> = (&'a [u8], Fence, &'a str, Duration, String);
 
 #[async_trait]
@@ -156,7 +156,7 @@ impl Source for Reliable {
             .into_iter()
             .filter_map(|adopted| match adopted {
                 Adopted::Runs(fetched) => Some(fetched),
-                // Only said of an id that is its message's own, and these are their clients'.
+                // Only happens if the id is that of a message; here clients choose the ids.
                 Adopted::Complete => None,
             })
             .map(|fetched| Fetched {
@@ -195,7 +195,7 @@ impl Source for Reliable {
         let answers: Vec<Settling> =
             settlements.iter().zip(&answers).map(|(settlement, said)| settled(settlement, said)).collect();
         let noted = settlements.into_iter().zip(&answers).filter_map(|(settlement, answer)| match answer {
-            // Another client has written a result meanwhile.
+            // Another client has written a result in the meantime.
             Settling::Settled(JobState::Complete) if !is_complete(&settlement.verdict) => {
                 Some(Settlement { verdict: Verdict::Complete { result: None, next: None }, ..settlement })
             }
@@ -247,7 +247,7 @@ impl Source for Reliable {
 }
 
 impl Reliable {
-    /// A job can go on in this queue alone.
+    /// Changes a verdict that is not possible here: a job can go on in this queue only.
     fn possible(&self, settlement: Settlement) -> Settlement {
         let own = &self.shared.settings.queue;
         if let Verdict::Complete { next: Some(next), .. } = &settlement.verdict
@@ -279,7 +279,7 @@ fn end(settlement: &Settlement) -> End<'_> {
     (settlement.job.as_str().as_bytes(), settlement.fence, verdict, after, text)
 }
 
-/// What is kept of a job that is not tried again, beside its value.
+/// The JSON stored for a job that is not tried again, beside its value.
 fn dead(failure: &Failure) -> String {
     json!({ "error": failure.group, "message": failure.message, "trace": failure.trace }).to_string()
 }

@@ -1,4 +1,4 @@
-//! A value as a job, and a job as a value.
+//! Converts between values and jobs.
 
 use std::str;
 
@@ -10,7 +10,7 @@ use crate::broker::Error;
 use crate::broker::job_object::JobObject;
 use crate::model::{Bytes, Class, JobId, NewJob, Payload};
 
-/// The class of a value that names none.
+/// The class of a value that does not name one.
 const PLAIN: &str = "value";
 
 #[derive(Deserialize)]
@@ -21,7 +21,8 @@ struct Named<'a> {
 }
 
 impl Settings {
-    /// The job in a value. `{"class": …, "data": …}` is a job as `put` writes it; of any other value each byte is data.
+    /// Reads a value as a job. `{"class": …, "data": …}` is a job as `put` writes it; any other value is data as a
+    /// whole.
     pub(super) fn job(&self, id: JobId, value: Vec<u8>) -> Result<NewJob, String> {
         let text = str::from_utf8(&value).ok().filter(|_| self.class.is_none());
         let named = text.and_then(|text| Some((text, serde_json::from_str::<Named<'_>>(text).ok()?)));

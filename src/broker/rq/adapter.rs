@@ -10,7 +10,7 @@ use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place, redis
 use crate::model::NewJob;
 use crate::model::verb::Ability;
 
-/// What RQ's keys have room for.
+/// The card of RQ as a broker.
 static CARD: Card = Card {
     name: "rq",
     shared: true,

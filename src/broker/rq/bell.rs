@@ -1,10 +1,10 @@
-//! Whether the next job of a queue is waited for.
+//! Whether to wait for the next job of a queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether the queue was empty when it was last looked at: then the next job in it is waited for.
+/// Set when the queue was empty at the last look: then the broker waits for the next job.
 #[derive(Default)]
 pub(super) struct Bell {
     is_set: AtomicBool,
@@ -12,19 +12,19 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// The next job is to be heard.
+    /// Waits for the next job from now on.
     pub(super) fn set(&self) {
         if !self.is_set.swap(true, Ordering::Relaxed) {
             self.set.notify_one();
         }
     }
 
-    /// Waits until it is set.
+    /// Returns when it is set.
     pub(super) async fn rings(&self) {
         self.set.notified().await;
     }
 
-    /// A job was heard.
+    /// A new job was noticed.
     pub(super) fn heard(&self) {
         self.is_set.store(false, Ordering::Relaxed);
     }

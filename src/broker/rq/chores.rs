@@ -1,5 +1,5 @@
-//! What is done by the clock, never behind a call that waits: workers are signed, due jobs are put, executions that are over are
-//! put right, registries are cleaned.
+//! Periodic work, apart from calls that may block: registers workers, enqueues due jobs, repairs ended executions,
+//! cleans registries.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,24 +13,25 @@ use super::shared::Shared;
 use crate::broker::{Error, Notice};
 use crate::model::QueueName;
 
-/// RQ's scheduler looks as often.
+/// RQ's scheduler looks at the same interval.
 const TICK: Duration = Duration::from_secs(1);
 const SIGN: Duration = Duration::from_secs(20);
-/// Cheap cleaning: what is on its way and got stuck there.
+/// Interval of cheap cleaning: jobs that got stuck between two steps.
 const HEAL: Duration = Duration::from_secs(15);
 const WRONG: &str = "the chores of RQ's registries cannot be done";
 
-/// A job whose supervisor died under it so often has failed; if it was the only one that ran, after fewer times.
+/// A job whose supervisor died under it this many times has failed; if it was the only one that ran, after the second
+/// number.
 pub(super) const INTERRUPTED: (u32, u32) = (5, 3);
 
-/// Why such a job has failed, as results hold it.
+/// The failure of such a job, as results hold it.
 pub(super) fn interrupted() -> String {
     packed(
         "Moved to FailedJobRegistry, due to AbandonedJobError: its supervisor or host died too often while it ran",
     )
 }
 
-/// Does them for as long as the broker is there.
+/// Does the periodic work as long as the broker exists.
 pub(super) async fn attend(shared: Weak<Shared>) {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -91,7 +92,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
         shared.call("look after jobs in", "abandon", |cmd| _ = cmd.arg(pair).arg(packed(&said))).await?;
     }
     if !words.is_empty() {
-        // Their callbacks are to be called.
+        // Workers must call the callbacks of these jobs.
         shared.notices.push(Notice::Wake);
     }
     Ok(())

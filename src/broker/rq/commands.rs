@@ -1,4 +1,4 @@
-//! What RQ's tools say to workers: `stop-job`, `stop-execution`, `kill-horse`, `shutdown`.
+//! Commands that RQ's tools send to workers: `stop-job`, `stop-execution`, `kill-horse`, `shutdown`.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ struct Command {
     execution_id: Option<String>,
 }
 
-/// Listens for as long as the broker is there.
+/// Listens as long as the broker exists.
 pub(super) async fn listen(shared: Weak<Shared>) {
     let mut failed = 0;
     loop {
@@ -51,7 +51,7 @@ async fn hear(shared: &Shared) -> Result<(), Error> {
     sink.psubscribe(format!("{}*", escaped(&format!("{channels}{base}")))).await.map_err(failed)?;
     shared.link.note(VERB, None);
     shared.complaints.well(DEAF, shared.link.now());
-    // The server may be another, or the same without what it had.
+    // It may be another server, or the same one after it has lost its data.
     shared.workers.forget_signs();
     shared.hurry.notify_one();
     shared.notices.push(Notice::Wake);
@@ -83,7 +83,7 @@ fn obey(shared: &Shared, channels: &str, message: &Msg) {
         ("shutdown", ..) => {
             tracing::info!(worker, "RQ tells a worker to shut down: it takes no more jobs");
             if shared.workers.shut_down(worker) {
-                // The keeper, as if somebody stopped it.
+                // Signals the keeper, as a person would to stop the service.
                 let _ = kill(getppid(), Signal::SIGTERM);
             }
             return;
@@ -93,7 +93,7 @@ fn obey(shared: &Shared, channels: &str, message: &Msg) {
     tracing::info!(worker, "RQ tells a worker to {}: it ends {ended} jobs", said.command);
 }
 
-/// What is special in a pattern stands for itself.
+/// Escapes special characters for a pattern.
 fn escaped(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! What people ask of RQ's jobs, answered from RQ's own registries.
+//! Verbs and lists for RQ's jobs, from RQ's own registries.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::model::verb::{
 };
 use crate::model::{Cursor, Filter, JobId, JobRecord, JobState, Millis, Need, Page, QueueCounts, QueueName};
 
-/// The states that RQ has a registry for, in the order of a list.
+/// The states for which RQ has a registry, in the order of a list.
 const STATES: [JobState; 7] = [
     JobState::Running,
     JobState::Waiting,
@@ -34,7 +34,7 @@ const ROWS: u32 = 100;
 const IDS: u32 = 5_000;
 /// A job's end is looked for as often.
 const LOOK: Duration = Duration::from_millis(100);
-/// A cursor's place: the number of a list, and how far in it.
+/// A cursor's place is the number of a list times this, plus the position in that list.
 const LIST: i64 = 1 << 32;
 
 impl Rq {
@@ -113,7 +113,7 @@ impl Rq {
         Ok(answers)
     }
 
-    /// Ends a job; `canceled` is what its history has of that.
+    /// Cancels a job; `canceled` is the entry for its history.
     async fn cancel_one(&self, job: &JobId, canceled: &str) -> Result<Fate, Error> {
         let answer =
             self.asked("cancel", |cmd| _ = cmd.arg(job.as_str()).arg(canceled).arg(packed(STOPPED))).await?;
@@ -130,7 +130,7 @@ impl Rq {
         })
     }
 
-    /// Puts back or forgets a job that has ended, as `by` asked.
+    /// Retries or discards an ended job, at the request of `by`.
     async fn change(&self, act: Act, job: &JobId, by: &str) -> Result<(), Error> {
         let (command, verb) = match act {
             Act::Retry => ("requeue", "retried"),
@@ -146,7 +146,7 @@ impl Rq {
         }
     }
 
-    /// One stretch of those that match.
+    /// Changes the matching jobs of one page.
     async fn sweep(&self, asked: &Bulk, by: &str) -> Result<Swept, Error> {
         if let Some(fault) = asked.fault() {
             return Err(Error::Refused(fault));
@@ -179,13 +179,13 @@ impl Rq {
                 Err(error) => return Err(error),
             }
         }
-        // What is gone moves the rest of the same list up.
+        // Removed jobs move the rest of the same list forward.
         let next = page.next.map(|next| next.place);
         swept.next = next.map(|next| if next / LIST == place / LIST { next - gone } else { next });
         Ok(swept)
     }
 
-    /// The lists that a filter goes through.
+    /// The lists that a filter needs.
     async fn lists(&self, filter: &Filter) -> Result<Vec<(QueueName, JobState)>, Error> {
         let queues = match &filter.queue {
             Some(queue) => vec![queue.clone()],
@@ -203,7 +203,7 @@ impl Rq {
         Ok(states.iter().flat_map(|state| queues.iter().map(|queue| (queue.clone(), *state))).collect())
     }
 
-    /// The jobs that match of one stretch of one list; `first` says with which it begins, `newest` or `oldest`.
+    /// The matching jobs of one page of one list; `first` says at which end it begins, `newest` or `oldest`.
     async fn stretch(
         &self,
         filter: &Filter,
@@ -233,7 +233,7 @@ impl Rq {
         Ok(Page { jobs, next: has_more.then_some(Cursor { id: None, place, left }) })
     }
 
-    /// Behind which place of which list a job stands.
+    /// The cursor place behind a job.
     async fn behind(&self, job: &JobId, lists: &[(QueueName, JobState)]) -> Result<i64, Error> {
         let found = self.get(job).await?;
         let is_there =
@@ -243,7 +243,7 @@ impl Rq {
         Ok(at as i64 * LIST + place)
     }
 
-    /// Where a job stands in its list, newest first, and how many come before it.
+    /// The position of a job in its list, newest first, and how many come before it.
     async fn place(&self, job: &JobRecord) -> Result<Option<(i64, u64)>, Error> {
         let found = self.asked("place", |cmd| {
             cmd.arg(job.id.as_str()).arg(job.queue.as_str()).arg(job.state.as_str());
@@ -350,7 +350,7 @@ impl Admin for Rq {
             Verb::Failed(_) => Answer::Failed(failures::groups(self, &Failed::default()).await?),
             Verb::Bulk(it) => Answer::Bulk(self.sweep(it, &by).await?),
             Verb::Queues(_) => Answer::Queues(self.counts().await?),
-            // The card has refused these before.
+            // The card has refused these already.
             Verb::List(_)
             | Verb::DependOn(_)
             | Verb::DependOff(_)

@@ -1,4 +1,4 @@
-//! What happens to RQ's jobs by this supervisor, for those who listen. RQ itself tells nobody.
+//! Publishes events of RQ's jobs that happen through this supervisor. RQ itself publishes none.
 
 use async_trait::async_trait;
 
@@ -18,7 +18,7 @@ impl Feed for Rq {
 }
 
 impl Shared {
-    /// Tells of one job, if anybody listens.
+    /// Publishes an event of one job, if there are subscribers.
     fn tell(&self, what: What, job: &JobId, more: impl FnOnce(PublishedEvent) -> PublishedEvent) {
         if let Some(room) = self.notices.heard() {
             let event = PublishedEvent::new(what, Millis(clock::wall_millis()));
@@ -44,7 +44,7 @@ impl Shared {
         });
     }
 
-    /// `by` cancels a job, which is in this state now.
+    /// Publishes that `by` canceled a job, which is in this state now.
     pub(super) fn tell_canceled(&self, job: &JobRecord, state: JobState, by: &str, why: Option<String>) {
         self.tell(What::of_end(state), &job.id, |event| PublishedEvent {
             queue: Some(job.queue.clone()),
@@ -56,7 +56,7 @@ impl Shared {
         });
     }
 
-    /// `held` is what was known of the job while it ran.
+    /// Publishes a settlement. `held` is what was known of the job while it ran.
     pub(super) fn tell_settled(&self, settlement: &Settlement, held: &Held, settling: &Settling) {
         let (what, state) = match settling {
             Settling::Settled(state) => (What::of_end(*state), *state),

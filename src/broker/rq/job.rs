@@ -1,4 +1,4 @@
-//! A job of RQ as a worker here is given it. Nothing of it is executed or unpickled.
+//! A job of RQ in the form that a worker here gets. Nothing in it is executed or unpickled.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,15 +14,15 @@ use serde_json::Value as Json;
 
 use crate::model::{Class, Fence, Job, JobId, NewJob, Payload, QueueName, Retry};
 
-/// The timeout of a job that says none, in seconds: RQ's own.
+/// The timeout of a job without one of its own, in seconds, as in RQ.
 const TIMEOUT: i64 = 180;
-/// What a job may run beyond its timeout: RQ's alarm within the worker comes first, and the job may catch it.
+/// How long a job may run beyond its timeout: RQ's alarm inside the worker comes first, and the job may catch it.
 const BEYOND: Duration = Duration::from_secs(1);
-/// The class of a job whose function cannot be told.
+/// The class of a job whose function is not known.
 const UNKNOWN: &str = "rq";
-/// What the names of our own fields begin with: workers are not given them.
+/// The prefix of our own fields: workers do not get them.
 const OURS: &str = "taskvisor_";
-/// The field with an order to call something in place of the job's function.
+/// The field that asks to run a callback in place of the job's function.
 const CALLBACK: &str = "taskvisor_callback";
 
 /// A job that was taken.
@@ -32,7 +32,7 @@ pub(super) struct Taken {
     pub fields: BTreeMap<String, Vec<u8>>,
 }
 
-/// What a worker is given as a job's data.
+/// A job's data as a worker gets it.
 #[derive(Serialize)]
 struct Data<'a> {
     id: &'a str,
@@ -41,12 +41,12 @@ struct Data<'a> {
     worker: &'a str,
     prefix: &'a str,
     fields: BTreeMap<&'a str, String>,
-    /// What is to be called in place of the job's function.
+    /// The callback to run in place of the job's function.
     #[serde(skip_serializing_if = "Option::is_none")]
     callback: Option<&'a Callback>,
 }
 
-/// An order to call what a job that has ended without its worker wants called, as callbacks.lua writes it.
+/// The order to run the callbacks of a job that has ended without its worker, as callbacks.lua writes it.
 #[derive(Serialize, Deserialize)]
 struct Callback {
     /// The id of the job.
@@ -57,7 +57,7 @@ struct Callback {
 }
 
 impl Taken {
-    /// One of an answer to `take`: queue, id, the place of its worker counted from 0, fields.
+    /// Reads one entry of an answer to `take`: queue, id, the index of its worker counted from 0, fields.
     pub(super) fn read(value: Value) -> Option<(usize, Taken)> {
         let Value::Array(parts) = value else { return None };
         let [queue, id, Value::Int(worker), Value::Array(fields)] = <[Value; 4]>::try_from(parts).ok()?
@@ -85,17 +85,17 @@ impl Taken {
         self.number(name).map_or(0, |number| number.clamp(0, 1_000_000) as u32)
     }
 
-    /// How many attempts have failed that were followed by another one. RQ counts those alone that returned a `Retry`.
+    /// How many attempts have failed and were followed by another. RQ itself counts only those that returned a `Retry`.
     pub(super) fn spent(&self) -> u32 {
         self.count("taskvisor_attempts").max(self.count("number_of_retries"))
     }
 
-    /// In seconds; `None` = it may run for ever.
+    /// The timeout in seconds; `None` = it may run for ever.
     pub(super) fn timeout(&self) -> Option<u64> {
         u64::try_from(self.number("timeout").unwrap_or(TIMEOUT)).ok()
     }
 
-    /// The longest time that one of its callbacks may take.
+    /// The longest timeout of its callbacks.
     fn callbacks(&self) -> Duration {
         let times = ["success", "failure", "stopped"].map(|of| {
             self.text(&format!("{of}_callback_name"))?;
@@ -109,8 +109,8 @@ impl Taken {
         class_of(self.fields.get("data").map(Vec::as_slice).unwrap_or_default())
     }
 
-    /// RQ's retries of a job that has failed `spent` times; `None` if it was put with none. How long the next one waits is
-    /// RQ's own interval.
+    /// The retries of a job that has failed `spent` times; `None` if it was put without any. RQ's own intervals set the
+    /// waits.
     pub(super) fn retry(&self, spent: u32) -> Option<Retry> {
         self.text("retries_left")?;
         let left = self.count("retries_left");
@@ -121,7 +121,7 @@ impl Taken {
         Some(Retry { retries: spent.saturating_add(left), delay: wait, cap: wait })
     }
 
-    /// As the engine has it.
+    /// The job in the form of the engine.
     pub(super) fn job(self, execution: &str, worker: &str, prefix: &str) -> Arc<Job> {
         let callback: Option<Callback> = self.text(CALLBACK).and_then(|text| serde_json::from_str(text).ok());
         let limit = self.timeout().map(|seconds| Duration::from_secs(seconds) + BEYOND + self.callbacks());
@@ -157,7 +157,7 @@ impl Taken {
     }
 }
 
-/// What stands in an answer.
+/// A text in an answer.
 pub(super) fn text(value: &Value) -> Option<String> {
     if let Value::BulkString(bytes) = value {
         return Some(String::from_utf8_lossy(bytes).into_owned());
@@ -165,7 +165,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
     if let Value::Int(number) = value { Some(number.to_string()) } else { None }
 }
 
-/// The class of a job with this data, or with data that begin so.
+/// The class of the job with this data, or with data that begin this way.
 pub(super) fn class_of(data: &[u8]) -> Class {
     Class::from(function(data).filter(|name| is_name(name)).unwrap_or_else(|| UNKNOWN.into()))
 }
@@ -174,17 +174,17 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NewJob::NAME_MAX && !text.contains(char::is_control)
 }
 
-/// The name of the function in a job's `data`: the first of four parts, by RQ's pickle or JSON, inflated or not.
+/// The name of the function in a job's `data`: the first of four parts, pickled or JSON, compressed or not.
 fn function(data: &[u8]) -> Option<String> {
     const ENOUGH: u64 = 4096;
     let mut start = Vec::new();
-    // What is cut off says its name all the same.
+    // Cut-off data still contain the name.
     let _ = ZlibDecoder::new(data).take(ENOUGH).read_to_end(&mut start);
     let start = if start.is_empty() { &data[..data.len().min(ENOUGH as usize)] } else { &start };
     of_pickle(start).or_else(|| of_json(start))
 }
 
-/// A tuple that begins with a text, as every pickle protocol since 2 writes one of four.
+/// Reads the first text of a pickled tuple, in the form that every pickle protocol since 2 writes for four parts.
 fn of_pickle(bytes: &[u8]) -> Option<String> {
     let rest = bytes.strip_prefix(&[0x80])?.get(1..)?;
     let rest = rest.strip_prefix(&[0x95]).map_or(Some(rest), |framed| framed.get(8..))?;
@@ -205,7 +205,7 @@ fn of_json(bytes: &[u8]) -> Option<String> {
     serde_json::Deserializer::from_slice(rest).into_iter::<String>().next()?.ok()
 }
 
-/// A text as RQ's results hold one.
+/// A text in the form of RQ's results.
 pub(super) fn packed(text: &str) -> String {
     let mut bytes = Vec::new();
     // Reading from memory does not fail.
@@ -213,7 +213,7 @@ pub(super) fn packed(text: &str) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The execution of a fence: RQ's ids have 32 hexadecimal digits. The same instance gives the same one.
+/// The execution id for a fence: RQ's ids have 32 hexadecimal digits. The same instance and fence give the same id.
 pub(super) fn execution(instance: &str, fence: Fence) -> String {
     // FNV-1a.
     let hash = instance.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -222,7 +222,7 @@ pub(super) fn execution(instance: &str, fence: Fence) -> String {
     format!("{hash:016x}{:016x}", fence.0)
 }
 
-/// The fence of an execution of ours.
+/// The fence of one of our executions.
 pub(super) fn fence(execution: &str) -> Option<Fence> {
     u64::from_str_radix(execution.get(16..32)?, 16).ok().map(Fence)
 }

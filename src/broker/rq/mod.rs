@@ -1,10 +1,10 @@
-//! The jobs of RQ (Python): what `rq worker` takes, taken from the same keys of the same Redis, beside it or instead of it.
-//! The functions run in workers of Python; here is what an `rq worker` does around them: taking jobs, executions, registries,
-//! retries, repeats, dependents, concurrency limits, scheduler, maintenance and commands.
+//! The jobs of RQ (Python): taken from the same keys of the same Redis as `rq worker` does, beside it or in place of
+//! it. The functions run in Python workers. This code does what an `rq worker` does around them: taking jobs,
+//! executions, registries, retries, repeats, dependents, concurrency limits, scheduler, maintenance and commands.
 //!
-//! A job leaves its queue in the same step in which it becomes somebody's, so no end of any process loses one. An execution is
-//! ours while the hash `<prefix>:taskvisor:held` names it; each change names the execution, and a change by one that is over
-//! does nothing. Each call is one run of one script (see `script/`).
+//! A job leaves its queue in the same step that gives it an owner, so no crash loses it. An execution is ours while the
+//! hash `<prefix>:taskvisor:held` names it. Each change names its execution; a change by an execution that is over does
+//! nothing. Each call is one run of one script (see `script/`).
 
 mod adapter;
 mod bell;

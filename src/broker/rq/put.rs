@@ -1,5 +1,4 @@
-//! Jobs put by taskvisor, as RQ's own client would have put them: with RQ's default serializer, so that any worker of RQ can
-//! run them.
+//! Puts jobs as RQ's own client would: with RQ's default serializer, so that any worker of RQ can run them.
 
 use std::io::Read;
 
@@ -12,14 +11,14 @@ use crate::broker::Error;
 use crate::kale::pickle::{self, Value};
 use crate::model::{Exists, JobId, NewJob, Payload};
 
-/// A new job in RQ's words.
+/// A new job in the form of RQ.
 pub(super) struct Written {
     pub id: JobId,
     fields: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// The arguments of a function in a job's data: an object with nothing but `args` and `kwargs`, a list of arguments, `null` for
-/// none, or one argument.
+/// The arguments of the function in a job's data. The data is an object with only `args` and `kwargs`, a list of
+/// arguments, `null` for none, or one argument.
 fn arguments(data: &[u8]) -> Result<(Vec<Json>, Map<String, Json>), serde_json::Error> {
     let is_call = |object: &Map<String, Json>| {
         !object.is_empty()
@@ -43,7 +42,7 @@ fn arguments(data: &[u8]) -> Result<(Vec<Json>, Map<String, Json>), serde_json::
     })
 }
 
-/// Refuses what RQ could not run.
+/// Writes a job, and refuses one that RQ could not run.
 pub(super) fn write(job: &NewJob) -> Result<Written, Error> {
     let refused = |why: &str| Err(Error::Refused(format!("a job of RQ {why}")));
     let Payload::Data(data) = &job.payload else {

@@ -1,4 +1,4 @@
-//! A job of RQ as people are shown it.
+//! A job of RQ as it is shown to people.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -19,14 +19,14 @@ use crate::model::{
     Payload, QueueName, WorkerName,
 };
 
-/// The most that is inflated to be shown.
+/// Most bytes to decompress for display.
 const MOST: u64 = 1 << 20;
 
-/// Who holds a job.
+/// The holder of a job.
 #[derive(Deserialize)]
 struct Holder {
     instance: String,
-    /// JSON of the worker's name.
+    /// The worker's name as JSON.
     slot: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Holder {
     }
 }
 
-/// What RQ's status is here.
+/// The job state for a status of RQ.
 pub(super) fn state(status: &str) -> JobState {
     match status {
         "started" => JobState::Running,
@@ -49,12 +49,12 @@ pub(super) fn state(status: &str) -> JobState {
     }
 }
 
-/// The same of a job that somebody may have canceled while it ran.
+/// The same for a job that may have been canceled while it ran.
 fn state_of(status: &str, is_canceled: bool) -> JobState {
     if is_canceled && status == "started" { JobState::Canceling } else { state(status) }
 }
 
-/// Names and values, one behind the other.
+/// Reads a list of names and values in turn.
 fn pairs(value: Value) -> BTreeMap<String, Vec<u8>> {
     let Value::Array(parts) = value else { return BTreeMap::new() };
     let mut parts = parts.into_iter();
@@ -65,7 +65,8 @@ fn pairs(value: Value) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
-/// One as the script gives it: id, fields, latest result, holder, execution, the end of its lease, time at which it is due.
+/// Reads a job as the script gives it: id, fields, latest result, holder, execution, the end of its lease, the time at
+/// which it is due.
 pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
     let Value::Array(parts) = value else { return None };
     let [id, fields, latest, holder, execution, ends, due] = <[Value; 7]>::try_from(parts).ok()?;
@@ -145,7 +146,7 @@ fn run_by(
     }
 }
 
-/// Why it is not complete: what the last attempt says, else what RQ keeps of a job that has ended.
+/// Why the job did not complete: from the last attempt, else from what RQ keeps of an ended job.
 fn why(latest: &BTreeMap<String, Vec<u8>>, state: JobState, last: Option<&Attempt>) -> Option<Failure> {
     if state == JobState::Complete {
         return None;
@@ -154,8 +155,8 @@ fn why(latest: &BTreeMap<String, Vec<u8>>, state: JobState, last: Option<&Attemp
     last.and_then(|last| last.failure.clone()).or_else(|| told().map(|said| failure(&said)))
 }
 
-/// A job's history if it is asked for, and the attempt that ended last, if nothing is known to have happened since: a worker of
-/// RQ keeps no history. The attempt that completed the job is made from the fields of the job itself.
+/// A job's history, if wanted, and its last ended attempt. A worker of RQ keeps no history: the attempt that completed
+/// the job is made from the job's own fields.
 fn history(
     lines: &str,
     state: JobState,
@@ -178,7 +179,7 @@ fn history(
     (if is_whole { history } else { Vec::new() }, last)
 }
 
-/// The call of the function, as far as it can be told without executing anything.
+/// The call of the function, as far as it can be read without executing anything.
 fn payload(taken: &Taken, description: Option<&str>) -> Payload {
     let data = taken.fields.get("data").map(Vec::as_slice).unwrap_or_default();
     let mut bytes = Vec::new();
@@ -200,14 +201,14 @@ fn inflated(packed: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A value as JSON text: RQ's pickle of it, or what its JSON serializer wrote.
+/// A value as JSON text: from RQ's pickle, or from what its JSON serializer wrote.
 fn shown(packed: &[u8]) -> Option<String> {
     let bytes = STANDARD.decode(packed).ok()?;
     let read = pickle::read(&bytes, Limits::default()).map(|value| value.to_json());
     Some(read.ok().or_else(|| serde_json::from_slice(&bytes).ok())?.to_string())
 }
 
-/// What an exception's text says: the last line has its class.
+/// Reads the text of an exception: its last line has the class.
 fn failure(said: &str) -> Failure {
     let begins = |words| said.starts_with(words);
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

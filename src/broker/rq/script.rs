@@ -4,7 +4,7 @@ use redis::Cmd;
 
 use crate::broker::redis::Needs;
 
-/// Its sources in their order, each of which may use what those before it made.
+/// Joins the sources in order. Each one may use what those before it define.
 macro_rules! script {
     ($($name:literal),*) => { concat!($(include_str!(concat!("script/", $name, ".lua")), "\n",)*) };
 }
@@ -15,7 +15,7 @@ pub(super) static NEEDS: Needs = Needs {
     news: None,
 };
 
-/// Writes a list of arguments as the script reads it: their number, then they.
+/// Writes a list of arguments as the script reads it: their number, then the arguments.
 pub(super) fn write_list<'a>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = &'a str>) {
     cmd.arg(words.len());
     words.for_each(|word| _ = cmd.arg(word));

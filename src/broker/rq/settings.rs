@@ -1,34 +1,34 @@
-//! What the URL of a broker of RQ says besides where the Redis is.
+//! Settings in the URL of a broker of RQ, besides the address of its Redis.
 
 use std::time::Duration;
 
 use crate::broker::{Error, redis};
 
-/// What a URL such as `rq+redis://HOST:PORT/DB?prefix=rq` says.
+/// The settings of a URL such as `rq+redis://HOST:PORT/DB?prefix=rq`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The URL of the Redis alone. It may hold a password.
     pub url: String,
-    /// What all keys begin with: RQ_KEY_PREFIX.
+    /// The prefix of all keys: RQ_KEY_PREFIX.
     pub prefix: String,
-    /// What workers are called in RQ; else by the host, the supervisor and the slot.
+    /// The name of the workers in RQ; None = made of host, supervisor and slot.
     pub name: Option<String>,
-    /// How long results are kept of jobs that do not say so themselves, in seconds; -1 = for ever.
+    /// How long to keep results of jobs that do not set it themselves, in seconds; -1 = for ever.
     pub result_ttl: i64,
-    /// Whether scheduled jobs are put when they are due.
+    /// Whether to put scheduled jobs when they are due.
     pub schedules: bool,
-    /// From one cleaning of registries to the next.
+    /// Time from one cleaning of registries to the next.
     pub maintenance: Duration,
-    /// How long a worker is known after its last sign, in seconds.
+    /// How long RQ remembers a worker after its last sign of life, in seconds.
     pub worker_ttl: u64,
-    /// How many jobs are taken in all.
+    /// How many jobs to take in all.
     pub max_jobs: Option<u64>,
 }
 
-/// What may stand after a URL's `?`.
+/// The known names in a URL's query.
 const OURS: [&str; 7] =
     ["prefix", "name", "results_ttl", "scheduler", "maintenance_interval", "max_jobs", "worker_ttl"];
-/// What RQ adds to a worker's time to live, in seconds.
+/// Seconds that RQ adds to a worker's time to live.
 const BEYOND: u64 = 60;
 
 impl Settings {
@@ -65,7 +65,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// The error says what the value must be.
+    /// Sets a value by its name. The error says what the value must be.
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         let number = || value.parse::<u64>().map_err(|_| "a number");
         match name {
@@ -92,7 +92,7 @@ impl Settings {
     }
 }
 
-/// The URL as people may see it, without what is not needed to tell one from another.
+/// The URL as people may see it, with only the parts that identify the broker.
 pub(super) fn shown(url: &str) -> String {
     let shown = crate::broker::registry::without_secrets(url);
     match Settings::read(url) {
@@ -104,7 +104,7 @@ pub(super) fn shown(url: &str) -> String {
     }
 }
 
-/// What tells one broker of RQ from another: the Redis, and the prefix.
+/// Identifies a broker of RQ: the Redis, and the prefix.
 pub(super) fn identity(shown: &str) -> String {
     match Settings::read(shown) {
         Ok(Settings { url, prefix, .. }) => format!("rq {prefix} {}", redis::identity(&url)),
@@ -112,7 +112,7 @@ pub(super) fn identity(shown: &str) -> String {
     }
 }
 
-/// A text with what is written like %20.
+/// Decodes percent-encoded text.
 fn decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();

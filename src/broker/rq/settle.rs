@@ -1,4 +1,4 @@
-//! Ends of jobs as the script writes them.
+//! Ends of jobs in the form that the script takes.
 
 use redis::Cmd;
 use serde::Deserialize;
@@ -13,26 +13,26 @@ use super::shared::{Asked, Held};
 use crate::broker::{Error, Settling, stored};
 use crate::model::{ExitStatus, Failure, Forensics, JobState, Settlement, Verdict};
 
-/// RQ's words for a job that was stopped.
+/// RQ's text for a job that was stopped.
 pub(super) const STOPPED: &str = "Job stopped by user, work-horse terminated.";
-/// Why a job does not go on elsewhere.
+/// Why a job cannot go on in another queue.
 const ONE_QUEUE: &str = "a job of RQ is in one queue; let it put another one";
 
-/// What is written about one end.
+/// The fields that the script writes for one end.
 #[derive(Debug, PartialEq)]
 pub(super) struct End {
     how: &'static str,
     said: Json,
-    /// The rest of the line that the job's history gets; none of what goes back uncounted.
+    /// The rest of the line for the job's history; empty for a job that is released without a count.
     noted: String,
     fields: Vec<(String, Vec<u8>)>,
 }
 
-/// What a worker of Python says of a job that it has run. Any other answer is the value that the function gave back.
+/// A Python worker's answer about a job that it has run. Any other answer is the value that the function returned.
 #[derive(Deserialize)]
 #[serde(tag = "mode", rename_all = "lowercase")]
 enum Said {
-    /// RQ's own code has written the end, or has died before.
+    /// RQ's own code has written the end, or died before it could.
     Native {},
     Fast {
         #[serde(default)]
@@ -45,7 +45,7 @@ enum Said {
     },
 }
 
-/// A `Retry` that the function gave back.
+/// A `Retry` that the function returned.
 #[derive(Deserialize)]
 struct Wish {
     max: u64,
@@ -56,7 +56,7 @@ struct Wish {
 }
 
 impl End {
-    /// That of a settlement; `held` is what is known of the job, `ttl` how long results are kept.
+    /// The end for a settlement; `held` is what is known of the job, `ttl` how long to keep results.
     pub(super) fn of(settlement: &Settlement, held: Option<&Held>, ttl: i64) -> End {
         let mut end = End::unnoted(settlement, held, ttl);
         end.said["crashed"] = settlement.crashed.into();
@@ -134,12 +134,12 @@ impl End {
         }
     }
 
-    /// Whether a worker may have to call something.
+    /// Whether a worker may have to run a callback.
     pub(super) fn has_callback(&self) -> bool {
         self.how == "fail" || self.said.get("callback").is_some()
     }
 
-    /// As the script reads it, for an execution of a job.
+    /// Writes the end of an execution as the script reads it.
     pub(super) fn write(&self, cmd: &mut Cmd, job: &str, execution: &str) {
         cmd.arg(job).arg(execution).arg(self.how).arg(self.said.to_string()).arg(&self.noted);
         cmd.arg(2 * self.fields.len());

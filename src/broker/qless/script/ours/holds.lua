@@ -267,8 +267,8 @@ if command == 'taskvisor.renew' then
   return answers
 end
 
--- Which holds are not in force any more, and why. With `heard` somebody said that they are lost: then a lease in its
--- grace is lost too. The holder ends the job in that grace, and hears nothing more at its end.
+-- Which leases are lost, and why. With `heard`, after a message that they are lost, a lease in its grace counts as lost
+-- too. The holder ends the job in that grace, and gets no other message.
 if command == 'taskvisor.verify' then
   local instance, heard, answers = take(), take() == '1', {}
   for i = 1, tonumber(take()) do
@@ -292,7 +292,7 @@ if command == 'taskvisor.progress' then
   return 0
 end
 
--- What a supervisor holds.
+-- The jobs that a supervisor holds.
 if command == 'taskvisor.held' then
   local instance, found = take(), {}
   for _, jid in ipairs(call('SMEMBERS', 'ql:taskvisor:held:' .. instance)) do
@@ -308,7 +308,8 @@ if command == 'taskvisor.held' then
   return found
 end
 
--- A supervisor that comes back, and nothing of it runs, gives back what it held: all but those it is to settle itself.
+-- A supervisor that comes back, after the proof that none of its jobs runs, releases what it held, apart from the jobs
+-- that it settles itself.
 if command == 'taskvisor.recover' then
   local instance, kept, released = take(), {}, {}
   for _ = 1, tonumber(take()) do kept[take()] = take() end

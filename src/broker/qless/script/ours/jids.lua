@@ -1,7 +1,7 @@
--- Ids that are no text. Other clients take any bytes for one; a supervisor speaks of jobs in UTF-8, and would run a job
+-- Ids that are not UTF-8. Other clients allow any bytes in an id; a supervisor takes only UTF-8, and would run a job
 -- that it can neither renew nor settle.
 
--- The sequences of UTF-8 that are longer than a byte, without those for what has a shorter one and for surrogates.
+-- The sequences of UTF-8 with more than one byte, without overlong ones and surrogates.
 local SEQUENCES = {
   '^[\194-\223][\128-\191]()', '^\224[\160-\191][\128-\191]()', '^[\225-\236\238\239][\128-\191][\128-\191]()',
   '^\237[\128-\159][\128-\191]()', '^\240[\144-\191][\128-\191][\128-\191]()',
@@ -19,7 +19,7 @@ local function is_text(jid)
   return true
 end
 
--- Fails a job that waits in a queue, because of its id.
+-- Fails a waiting job because of its id.
 local function refuse_jid(jid, queue)
   local shown = jid:gsub('[^\32-\126]', function(byte) return format('\\x%02x', byte:byte()) end)
   local group, message = 'taskvisor-jid', 'the id of the job is not UTF-8, so it cannot be run: ' .. shown

@@ -1,6 +1,6 @@
--- Lists of jobs by their places, the order in which they were put: some hundred looked at in a call.
+-- Lists of jobs in the order in which they were put: one call looks at some hundred.
 
--- What is asked for: each part is empty if anything will do, and a group has a sign before it, for it may have no name.
+-- Takes a filter: each part is empty if any value will do. A group has a sign before it, as its name may be empty.
 local function take_asked()
   local asked = {states = {}}
   for _, state in ipairs(take_list()) do asked.states[state] = true end
@@ -31,7 +31,7 @@ if command == 'taskvisor.list' or command == 'taskvisor.count_tasks' or command 
     canceled = true,
   }
 
-  -- Adds the keys that have the jobs of a state, each key once.
+  -- Adds the keys of the indices for jobs of a state, each key once.
   local function add_indices(state, queues, keys, known)
     local function add(key)
       if not known[key] then keys[#keys + 1] = key end
@@ -48,7 +48,7 @@ if command == 'taskvisor.list' or command == 'taskvisor.count_tasks' or command 
     end
   end
 
-  -- The indices that have all that is asked for, and whether they have less than all jobs.
+  -- The indices that have all jobs that the filter can match, and whether they have fewer than all jobs.
   function indices(asked)
     if asked.tag ~= '' then return {'ql:t:' .. asked.tag}, true end
     if asked.group then return {'ql:f:' .. asked.group, 'ql:f:held'}, true end
@@ -60,12 +60,12 @@ if command == 'taskvisor.list' or command == 'taskvisor.count_tasks' or command 
     return keys, has_states
   end
 
-  -- How many jobs an index has.
+  -- Number of jobs in an index.
   function size_of(key)
     return call(key:sub(1, 5) == 'ql:f:' and 'LLEN' or 'ZCARD', key)
   end
 
-  -- Some of the jobs of an index, those first that are in it for longest.
+  -- Some jobs of an index, those that are longest in it first.
   function members(key, from, most)
     if key:sub(1, 5) == 'ql:f:' then
       local jids, oldest_first = call('LRANGE', key, -from - most, -1 - from), {}
@@ -105,7 +105,7 @@ if command == 'taskvisor.list' or command == 'taskvisor.count_tasks' or command 
     return found
   end
 
-  -- The next jobs behind a place that may be asked for, and whether there may be more.
+  -- The next jobs behind a place that the filter may match, and whether there may be more.
   function stretch(asked, from, rows, is_up)
     local keys, are_some = indices(asked)
     local all, found, behind = are_some and gather(keys), {}, tonumber(from)
@@ -129,13 +129,13 @@ if command == 'taskvisor.list' or command == 'taskvisor.count_tasks' or command 
     return job.group or tostring((json_table(job.failure or '') or {}).group or '')
   end
 
-  -- What recurs and has put a job, ours or of qless.
+  -- The recurring job that has put a job, ours or of qless.
   local function maker(jid)
     local recurring, parent = fields(jid, 'recurring', 'spawned_from_jid')
     return recurring or parent
   end
 
-  -- When a job ended, or was put if it has not ended; 0 if that is not known.
+  -- When a job ended, or when it was put if it has not ended; 0 if that is not known.
   local function when(jid, job)
     return number(job.ended or fields(jid, 'put_at') or 0) or 0
   end
@@ -157,9 +157,9 @@ if command == 'taskvisor.list' or command == 'taskvisor.count_tasks' or command 
   end
 end
 
--- Gives a place to the jobs of other programs among those that indices have, some ids at a time; gives where to go on.
--- With `is_quick`, only if there are more jobs than places: whether that is so is seen at a glance, unless
--- places are left of jobs that other programs have removed.
+-- Adds jobs of other programs to the index of all jobs, from other indices and some ids at a time; gives where to go
+-- on. With `is_quick`, only if there are more jobs than entries: that is quick to see, unless there are still entries
+-- of jobs that other programs have removed.
 if command == 'taskvisor.adopt' then
   write_though_full()
   local last, from, most, is_quick, asked = take(), tonumber(take()), tonumber(take()), take() == '1', take_asked()
@@ -183,7 +183,7 @@ if command == 'taskvisor.adopt' then
   return {false, 0}
 end
 
--- Those that match of the next jobs below a place, newest first, as the values of fields.
+-- The jobs that match among the next ones below a place, newest first, as the values of fields.
 if command == 'taskvisor.list' then
   local from, rows, most, names, asked = take(), tonumber(take()), tonumber(take()), take_list(), take_asked()
   local recurring = asked.recurring
@@ -202,7 +202,7 @@ if command == 'taskvisor.list' then
     elseif matches(asked, jid, job) then
       local values = call('HMGET', 'ql:j:' .. jid, unpack(names))
       for _, value in ipairs(values) do bytes = bytes + (value and #value or 0) end
-      -- When another program's job was put is told by its history.
+      -- The history of another program's job says when it was put.
       local first = not fields(jid, 'put_at') and call('LINDEX', 'ql:j:' .. jid .. '-history', 0)
       local key, data, exec = 'ql:j:' .. jid, false, false
       if call('HSTRLEN', key, 'data') <= 4096 then data, exec = fields(jid, 'data', 'exec') end

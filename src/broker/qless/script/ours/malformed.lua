@@ -1,14 +1,15 @@
--- Keys of a wrong kind, left by another program: lists pass over them, and a question for a job whose key is of a wrong
--- kind is answered with what is there.
+-- Keys of a wrong type, left by another program. Lists skip them; a request about a job whose key has a wrong type is
+-- answered with that type.
 
--- The refusal of a job in whose place is something else; nil if there is a job, or nothing.
+-- The refusal if something other than a job is stored under its key; nil if there is a job, or nothing.
 local function odd_job(jid)
   local kind = call('TYPE', 'ql:j:' .. jid).ok
   if kind ~= 'hash' and kind ~= 'none' then return {'no', 'kind', 'ql:j:' .. jid, kind} end
 end
 
 do
-  -- Where the ids of jobs begin among the arguments, of which there is one, or as many as the argument before says.
+  -- For each command, where the ids of jobs begin among its arguments: there is one, or as many as the argument before
+  -- says.
   local ONE = {
     before = 3, depend_off = 3, depend_on = 3, discard = 3, get = 3, place = 3, prioritize = 3, retry = 3,
     set_data = 3, state = 3, tag = 3, tags = 3, track = 3, untrack = 3,
@@ -25,7 +26,7 @@ do
     adopt = true, classes = true, failed = true, fleet = true, get = true, list = true, options = true, queues = true,
     stats = true, sweep = true, ['recur.list'] = true, ['recur.show'] = true,
   }
-  -- What is read of a key that is not there.
+  -- The replies of Redis for keys that do not exist.
   local ZERO, LIST = 0, {}
   local NOTHING = {
     HLEN = ZERO, LLEN = ZERO, SCARD = ZERO, SISMEMBER = ZERO, ZCARD = ZERO, ZCOUNT = ZERO,
@@ -44,7 +45,7 @@ do
       if type(answer) ~= 'table' or not answer.err then return answer end
       local instead = nil
       if answer.err:find('WRONGTYPE', 1, true) then instead = nothing(what, ...) end
-      -- Once more, for the error.
+      -- Called again, to get the error.
       if instead == nil then return redis.call(what, key, ...) end
       return instead
     end

@@ -1,4 +1,4 @@
--- What is to be known of jobs that other scripts tell of, beside what they say: their queues, states and tags.
+-- Facts about jobs in messages of other scripts: their queues, states and tags.
 
 if command == 'taskvisor.about' then
   local answers = {}

@@ -1,17 +1,17 @@
--- Jobs come in, all or none.
+-- Puts jobs, all or none.
 
--- Why a request is refused, for the broker to say: a word for the kind, and what it needs.
+-- A refusal for the broker to word: the kind, and what its text needs.
 local function no(...)
   return {'no', ...}
 end
 
--- So many jobs are looked at for a circle: no call takes long.
+-- Most jobs to look at for a circle: no call may take long.
 local MOST_ON_THE_WAY = 20000
 local TOO_ENTANGLED = 'more than 20000 jobs come before it and others wait for it: nobody looks whether they wait for '
   .. 'each other in a circle; have it depend on fewer'
 
--- The names on the way from a job to itself, by what each needs, if it were to need `needs`; nil if there is none, and
--- false if there are too many to tell.
+-- The jobs on the way from a job back to itself, if it were to need `needs`; nil if there is no such circle, and false
+-- if there are too many jobs to tell.
 local function circle(jid, needs)
   local came_from, open = {}, {}
   local function look_at(others, by)
@@ -23,7 +23,7 @@ local function circle(jid, needs)
     end
   end
   look_at(needs, jid)
-  -- A job without dependents is part of no circle.
+  -- A job without dependents is in no circle.
   local at, is_needed = 1, call('EXISTS', 'ql:j:' .. jid .. '-dependents') == 1
   while is_needed and open[at] and not came_from[jid] do
     if at > MOST_ON_THE_WAY then return false end
@@ -48,8 +48,8 @@ local function missing(needs)
   end
 end
 
--- The place of a new job among others of its priority: each has a time of its own, also those that come in one call,
--- and times are so far apart that scores can tell them (53 bits for a priority and ten thousand years).
+-- The place of a new job among others of its priority, as a time. Each job has a time of its own, even within one call,
+-- and times differ by enough for scores to tell them apart (53 bits for a priority and ten thousand years).
 local orders = {}
 local function next_order(priority)
   local order = orders[priority]
@@ -62,7 +62,7 @@ local function next_order(priority)
   return order.last
 end
 
--- A priority that is new makes others go that have not been in use for a minute: no clock is behind their times.
+-- When a new priority comes, removes those not used for a minute: by then no clock is behind their times.
 local function keep_orders()
   local key = 'ql:taskvisor:order'
   for priority, order in pairs(orders) do
@@ -75,7 +75,7 @@ local function keep_orders()
   end
 end
 
--- Has a job wait, be due, or wait for others, and sets more fields of its hash; gives its state.
+-- Makes a job wait, or delays it, or makes it wait for others, and sets more fields of its hash; gives its state.
 local function place(jid, queue, priority, order, delay, waits, ...)
   local due = delay > 0 and format('%.6f', clock + delay)
   local key = 'ql:j:' .. jid
@@ -94,10 +94,10 @@ local function place(jid, queue, priority, order, delay, waits, ...)
   return 'waiting'
 end
 
--- Writes a job that was looked at.
+-- Writes a job that was checked.
 local function insert(job)
   local key, order = 'ql:j:' .. job.jid, next_order(job.priority)
-  -- Entries of an earlier job with this id in the lists of ended jobs.
+  -- An earlier job with this id may still be in the lists of ended jobs.
   call('ZREM', 'ql:completed', job.jid)
   call('DEL', key .. '-history')
   tell_put(job.jid, job.queue)
@@ -112,7 +112,7 @@ local function insert(job)
   return state
 end
 
--- A job among the arguments.
+-- Takes a job from the arguments.
 local function take_job()
   return {
     jid = take(), exists = take(), queue = take(), klass = take(), data = take(), priority = take(),
@@ -120,7 +120,7 @@ local function take_job()
   }
 end
 
--- Whether a job that exists was made by this very put, whose answer was lost: it has brought the same token.
+-- Whether an existing job was made by this same put, whose reply was lost: it has the same token.
 local function is_own(job)
   local token
   for i = 1, #job.more, 2 do
@@ -167,7 +167,7 @@ if command == 'taskvisor.put' then
     end
   end
   call_many('ZADD', 'ql:taskvisor:jobs', places)
-  -- A job may need one that comes after it in the batch.
+  -- A job may need another one that comes later in the batch.
   for _, job in ipairs(jobs) do
     if job.waits and not job.is_there then depend(job.jid, job.needs) end
   end

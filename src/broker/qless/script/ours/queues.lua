@@ -1,6 +1,6 @@
--- Options, statistics, and queues that go.
+-- Options, statistics, and the removal of queues.
 
--- Reads options; sets and unsets them, which is published: a raised limit may let more jobs run.
+-- Reads, sets and unsets options. A change is published: a raised limit may let more jobs run.
 if command == 'taskvisor.options' then return call('HGETALL', 'ql:config') end
 if command == 'taskvisor.configure' then
   local set, unset = take_list(), take_list()
@@ -16,7 +16,7 @@ if command == 'taskvisor.configure' then
   return 1
 end
 
--- The figures of a queue on a day, today if none is named.
+-- The statistics of a queue on a day, today if none is named.
 if command == 'taskvisor.stats' then
   local queue, day = take(), number(take())
   if not call('ZSCORE', 'ql:queues', queue) then return no('queue', queue) end

@@ -1,7 +1,7 @@
--- What recurs by taskvisor: a hash for each, which outlives its removal for the number of its last job, and an index of
--- those in force by the moment to look at them (milliseconds; never, if it is paused or never due again). The broker
--- reckons the times, for cron needs time zones; the first supervisor to write them wins: each change of a schedule
--- makes another version, and times that were reckoned from an earlier one change nothing.
+-- Recurring jobs of taskvisor. Each has a hash, which outlives its removal to keep the number of its last job. An index
+-- has those in force by the time at which to look at them (milliseconds; never, if it is paused or never due again).
+-- The broker computes the occurrences, as cron needs time zones, and the first supervisor to write them wins. Each
+-- change of a schedule makes a new version; occurrences computed from an older version change nothing.
 
 if command:sub(1, 16) == 'taskvisor.recur.' then
   local RECUR = 'ql:taskvisor:recur'
@@ -11,7 +11,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return RECUR .. ':' .. name
   end
 
-  -- Fields of it; none if another program has put something else in its place, which hides no other.
+  -- Fields of its hash; none if another program has stored something else there, which must not hide the others.
   local function kept(name, ...)
     local fine, values = pcall(call, 'HMGET', recur_key(name), ...)
     return fine and values or {}
@@ -21,12 +21,12 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return call('ZSCORE', RECUR, name)
   end
 
-  -- Why one that is not in force can be asked for nothing: there is none, or it is one of qless.
+  -- The refusal for a recurring job that is not in force: there is none, or it belongs to qless.
   local function no_such(name)
     return no(call('EXISTS', 'ql:r:' .. name) == 1 and 'of_qless' or 'recurring', name)
   end
 
-  -- Makes another version of it, and has it looked at when it is due then.
+  -- Changes it, which makes a new version, and sets the time to look at it.
   local function change(name, set, unset)
     local key = recur_key(name)
     call('HINCRBY', key, 'version', 1)
@@ -36,12 +36,12 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     call('ZADD', RECUR, not paused and due or '+inf', name)
   end
 
-  -- Whoever puts its jobs looks when it is due.
+  -- Wakes the supervisors, which look when it is due.
   local function tell_change()
     call('PUBLISH', 'ql:taskvisor', '')
   end
 
-  -- The latest job, if it is still known: its id, its state, and when it was due.
+  -- Its latest job, if that still exists: its id, its state, and when it was due.
   local function latest_of(name, jid)
     if not jid then return false end
     local job = read(jid, LOOKED_AT)
@@ -49,14 +49,14 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return job.state and recurring == name and {jid, state_of(job), put_at} or false
   end
 
-  -- One as it is shown.
+  -- A recurring job as it is shown.
   local function shown(name)
     local values = kept(name, unpack(SHOWN))
     values[10] = latest_of(name, values[10])
     return {name, values}
   end
 
-  -- One of qless, which has it due in a list of its queue.
+  -- A recurring job of qless; a list of its queue has its next time.
   local function shown_of_qless(name)
     local values = call('HMGET', 'ql:r:' .. name, 'queue', 'klass', 'data', 'priority', 'tags', 'retries', 'interval',
       'backlog', 'count')
@@ -68,7 +68,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return {name, values}
   end
 
-  -- Puts a job as of a moment. Ids that somebody else has taken are passed over.
+  -- Puts a job for an occurrence. Skips ids that are taken.
   local function put_one(name, job, at, by)
     local key = recur_key(name)
     repeat
@@ -84,8 +84,8 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return {job.jid, state}
   end
 
-  -- Moves one that is due on, and puts its jobs. Where only one of them is to be there at a time, no second one. It is
-  -- moved first: what then fails is not had again and again.
+  -- Moves a recurring job to its next occurrence, and puts its jobs. With `skips`, it puts none while the last one has
+  -- not ended. The move comes first: if a put fails then, it is not repeated for ever.
   local function have(due)
     local name, put, skipped, set, unset = due.name, {}, 0, {}, {}
     if due.missed ~= '' then set = {'missed', due.missed} end
@@ -113,7 +113,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     local key = recur_key(name)
     local set = {'spec', spec, 'schedule', schedule, 'queue', queue, 'put_at', millis, 'put_by', by}
     local unset = is_in_force(name) and {} or {'skipped', 'missed', 'paused'}
-    -- With the schedule that it had it stays due when it was.
+    -- If the schedule is the same as before, it stays due when it was.
     if #unset > 0 or call('HGET', key, 'schedule') ~= schedule then
       if due ~= '' then
         set[#set + 1], set[#set + 2] = 'next', due
@@ -162,7 +162,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return 1
   end
 
-  -- One of qless goes as its `unrecur` has it, also where a client whose script is its own has made one of the same
+  -- Removes it. One of qless goes as by `unrecur`, even if a client with a script of its own has made one of the same
   -- name.
   if command == 'taskvisor.recur.remove' then
     local name = take()
@@ -179,7 +179,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return 1
   end
 
-  -- Puts a job now, because somebody asks for it; nothing if it was reckoned from an earlier version.
+  -- Puts a job now, because a person asks for it; nothing if the request is based on an older version.
   if command == 'taskvisor.recur.run' then
     local name, version, by, job = take(), take(), take(), take_job()
     if not is_in_force(name) then return no_such(name) end
@@ -189,7 +189,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return {put[1], put[2], millis}
   end
 
-  -- What is due, and when to look for the next.
+  -- The recurring jobs that are due, and when to look for the next.
   if command == 'taskvisor.recur.due' then
     local at, most, found = take(), take(), {}
     for i, name in ipairs(call('ZRANGEBYSCORE', RECUR, '-inf', at, 'LIMIT', 0, most)) do
@@ -200,8 +200,8 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return {later or false, found}
   end
 
-  -- Puts the jobs that are due. Returns for each the ids put, nothing if another supervisor has put them, or an error,
-  -- which stops none of the others.
+  -- Puts the jobs that are due. For each recurring job gives the ids put, nothing if another supervisor has put them,
+  -- or an error, which does not stop the others.
   if command == 'taskvisor.recur.have' then
     local answers = {}
     for i = 1, tonumber(take()) do
@@ -221,7 +221,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return answers
   end
 
-  -- Puts a schedule right that a clock far ahead had moved on too far.
+  -- Corrects a schedule that a clock far ahead had moved too far.
   if command == 'taskvisor.recur.mend' then
     local name, version, due = take(), take(), take()
     if not is_in_force(name) or call('HGET', recur_key(name), 'version') ~= version then return 0 end

@@ -1,6 +1,6 @@
--- Jobs that have ended, and how they leave: to wait again, or for good.
+-- Ended jobs, and how they leave: back to waiting, or for good.
 
--- Where a job is in its life, as taskvisor says.
+-- The state of a job in the words of taskvisor.
 local function state_of(job)
   if job.state == 'running' then return job.canceling and 'canceling' or 'running' end
   if job.state == 'failed' then return job.held == '1' and 'held' or 'failed' end
@@ -17,10 +17,10 @@ local function queue_of(job)
   return job.queue ~= '' and job.queue or job.from or ''
 end
 
--- No answer names more jobs than this, and no call ends more.
+-- Most jobs that an answer names, and that one call cancels.
 local MOST_NAMES = 10001
 
--- The jobs that wait for one, in the order in which they were put.
+-- The jobs that wait for a job, in the order in which they were put.
 local function dependents(jid)
   local found = {}
   for _, other in ipairs(call('SRANDMEMBER', 'ql:j:' .. jid .. '-dependents', MOST_NAMES)) do
@@ -32,7 +32,7 @@ local function dependents(jid)
   return found
 end
 
--- A job leaves the state that it ended in, with the index, the counter and the group of that.
+-- Takes a job out of the state in which it ended, with the index, the counter and the group of that state.
 local function leave_end(jid, job, state)
   local queue = queue_of(job)
   if state == 'complete' then
@@ -42,18 +42,18 @@ local function leave_end(jid, job, state)
   else
     local failure = json_table(job.failure or '') or {}
     local group = tostring(failure.group or '')
-    -- The oldest are at the end of the list, and are those that go first.
+    -- The oldest are at the end of the list, and are usually those to remove.
     if call('LREM', 'ql:f:' .. group, -1, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
       call('SREM', 'ql:failures', group)
     end
     call('ZREM', 'ql:taskvisor:failed', jid)
     if state == 'failed' then count(queue, number(failure.when) or clock, 'failed', -1) end
   end
-  -- What another program ended was not counted.
+  -- Jobs that another program ended were not counted.
   if job.ended then count_ended(queue, state, -1) end
 end
 
--- Removes a job that has ended, with all that is kept of it.
+-- Removes an ended job with all its keys.
 local function remove(jid, job)
   local key, state = 'ql:j:' .. jid, state_of(job)
   news('removed', jid, queue_of(job), state)

@@ -1,12 +1,12 @@
--- Verdicts: jobs end, go on, or go back.
+-- Verdicts: jobs end, go on in another queue, or go back.
 
--- Fields of what an ended attempt has left.
+-- Stores what an ended attempt has left.
 local function leave_behind(jid, left)
   if left.forensics then call('HSET', 'ql:j:' .. jid, 'forensics', left.forensics) end
   call('HDEL', 'ql:j:' .. jid, 'grace', 'canceling')
 end
 
--- How long jobs have run, by queue, and those that are complete: written down once in a call.
+-- How long jobs have run, by queue, and those that are complete: written once in a call.
 local runs, completed = {}, {}
 
 local function finish(jid, job, left)
@@ -40,7 +40,7 @@ local function complete(jid, job, left)
   return 'complete'
 end
 
--- Jobs are complete: nobody holds them or waits for them any more. Of many it costs little more than of one.
+-- Removes complete jobs from locks and indices, and releases their dependents. Many jobs cost little more than one.
 local function write_down(jobs)
   local locks, held, indexed, waited_for = {}, {}, {}, {}
   for i, job in ipairs(jobs) do
@@ -63,7 +63,7 @@ local function write_down(jobs)
   for _, job in ipairs(jobs) do release_dependents(job.jid, clock) end
 end
 
--- Complete here, the job goes on in another queue as if it had been put there.
+-- Moves a job that is complete here into another queue, as if it had been put there.
 local function advance(jid, job, left)
   local wrong
   local lost = missing(left.needs)
@@ -109,7 +109,7 @@ local function advance(jid, job, left)
   return 'advanced'
 end
 
--- The attempt is over, and the job waits to be tried again.
+-- Ends the attempt, and puts the job back for another one.
 local function again(jid, job, left)
   local due = left.after > 0 and format('%.0f', math.ceil((clock + left.after) * 1000 - 0.001)) or nil
   local state = due and 'delayed' or 'waiting'
@@ -129,7 +129,7 @@ local function again(jid, job, left)
   else
     call('HSET', key, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   end
-  -- What was stopped is in the history only.
+  -- A stopped attempt is in the history only.
   if left.counts and left.counts ~= '"stopped"' then
     local counter = left.counts == '"interrupted"' and 'interrupted' or 'unknown'
     call('HSET', key, counter, (number(fields(jid, counter)) or 0) + 1)
@@ -144,7 +144,7 @@ local function settle(jid, job, verdict, left)
   if left.crashed then call('HSET', 'ql:j:' .. jid, 'crashes', (number(job.crashes) or 0) + 1) end
   if verdict == 'complete' then return complete(jid, job, left) end
   let_go(jid, job)
-  -- What is being canceled and had more to do ends canceled: the cancel came in time.
+  -- A job that is being canceled and was not done ends canceled: the cancel came in time.
   if job.canceling or verdict == 'canceled' then
     note_attempt(jid, job, 'canceled', {
       crashed = left.crashed, counts = left.counts, failure = left.short_why, forensics = left.short_forensics,
@@ -167,13 +167,13 @@ local function settle(jid, job, verdict, left)
   return state
 end
 
--- Settles a job for who has that hold on it; nothing if that is over.
+-- Settles a job for the holder of that lease; nothing if the lease is over.
 local function settle_ours(jid, hold, verdict, left)
   local job = read(jid, HELD)
   return is_held(job) and job.hold == hold and settle(jid, job, verdict, left)
 end
 
--- An argument that may be left empty.
+-- Takes an argument that may be empty.
 local function take_any()
   local text = take()
   return text ~= '' and text or nil
@@ -198,7 +198,7 @@ if command == 'taskvisor.settle' then
       left.why, left.short_why, left.group, left.message = take(), take(), take(), take()
     end
     local is_fine, answer = pcall(safely, nil, jid, settle_ours, jid, hold, verdict, left)
-    -- Whatever went wrong with one: the others are settled whole.
+    -- An error in one settlement does not affect the others.
     if not is_fine then answer = 'wrong: ' .. (type(answer) == 'table' and answer.err or tostring(answer)) end
     answers[i] = answer or 'not_ours'
   end

@@ -1,7 +1,7 @@
--- Fetches whose answers were never heard: the connection broke, or the asker's patience did.
+-- Fetches whose replies were lost: the connection broke, or the caller gave up.
 
--- A job goes back if one of them gave it. Nobody has begun it, so nothing is spent and nothing counts as an
--- interruption.
+-- Puts a job back if one of these fetches gave it. It was not begun, so nothing is spent and no interruption is
+-- counted.
 local function give_back_of(jid, instance, unheard)
   local job = read(jid, HELD)
   if not is_held(job) or job.instance ~= instance or not unheard[fields(jid, 'fetch')] then return end
@@ -16,8 +16,8 @@ local function give_back_of(jid, instance, unheard)
   end
 end
 
--- Gives back what they gave. Says whether `fetch` is one of those: one that arrives only now, by the connection of
--- then, is to give nothing.
+-- Puts back the jobs of these fetches. Says whether `fetch` is one of them: a fetch that arrives only now, by an old
+-- connection, must give nothing.
 local function is_unheard(instance, fetch, fetches)
   local key, unheard = 'ql:taskvisor:unheard:' .. instance, {}
   if #fetches > 0 then
