@@ -147,7 +147,7 @@ impl End {
     }
 }
 
-/// What history.lua writes behind what it knows of the attempt.
+/// The part of the history line after what history.lua knows of the attempt.
 fn noted(settlement: &Settlement) -> String {
     let (failure, counts) = match &settlement.verdict {
         Verdict::Release { counts: None, .. } => return String::new(),
@@ -170,13 +170,14 @@ fn noted(settlement: &Settlement) -> String {
     )
 }
 
-/// What RQ's own parent process writes of a work horse that died.
+/// The text of RQ's parent process about a work horse that died.
 fn died(waitpid: i32, signal: Option<i32>) -> String {
     let signal = signal.map(|signal| format!(" (signal {signal})")).unwrap_or_default();
     format!("Work-horse terminated unexpectedly; waitpid returned {waitpid}{signal}; ")
 }
 
-/// The arguments of `handle_work_horse_killed`, if the process died under the job: waitpid's status, and what it used.
+/// The arguments of `handle_work_horse_killed`, if the process died under the job: waitpid's status, and the resources
+/// it used.
 fn killed(settlement: &Settlement, failure: &Failure) -> Option<Json> {
     let exit = settlement.forensics.as_ref()?.exit.as_ref()?;
     let status = match exit.status {
@@ -191,7 +192,7 @@ fn killed(settlement: &Settlement, failure: &Failure) -> Option<Json> {
     })
 }
 
-/// What RQ would have written, and then the true cause.
+/// The text that RQ would have written, followed by the true cause.
 fn exception(settlement: &Settlement, failure: &Failure, timeout: Option<u64>) -> String {
     let exit = settlement.forensics.as_ref().and_then(|forensics| forensics.exit.as_ref());
     if failure.group == "time limit" {
@@ -210,7 +211,7 @@ fn exception(settlement: &Settlement, failure: &Failure, timeout: Option<u64>) -
     }
 }
 
-/// What the script says became of a job.
+/// What became of a job, by the script's answer.
 pub(super) fn settled(job: &str, answer: Option<&str>) -> Settling {
     Settling::Settled(match answer {
         Some("complete") => JobState::Complete,

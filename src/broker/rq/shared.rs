@@ -1,4 +1,4 @@
-//! What the calls and the tasks of a broker of RQ share.
+//! State that the calls and the tasks of a broker of RQ share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,25 +21,25 @@ use crate::broker::{Complaints, Error, Notice};
 use crate::clock;
 use crate::model::{Class, Fence, Instance, JobId, QueueName, Revocation};
 
-/// The pause before jobs are asked for again that wait and yet cannot be had now.
+/// The pause before the next fetch when jobs wait that cannot be taken now.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Shared {
     pub link: Link,
     pub settings: Settings,
-    /// Whose leases are taken here; known from the first call that says it.
+    /// The supervisor that holds the leases; known from the first call that names it.
     pub instance: OnceLock<Instance>,
     fence: AtomicU64,
     pub notices: Notices,
     held: Mutex<HashMap<(JobId, Fence), Held>>,
-    /// Executions whose fetch was never answered, each with its worker: the next fetch gives them back.
+    /// Executions whose fetch had no reply, each with its worker: the next fetch puts their jobs back.
     pub unheard: Mutex<Vec<(String, String)>>,
-    /// What was held before this process has not been given back yet: the server was away.
+    /// Whether jobs of an earlier process are still to be released, because the server was away.
     pub owes: AtomicBool,
     pub workers: Workers,
     bells: Mutex<BTreeMap<QueueName, Arc<Bell>>>,
     pub tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// The chores are to look at once.
+    /// Makes the periodic work run at once.
     pub hurry: Notify,
     is_asked_again: AtomicBool,
     taken: AtomicU64,
@@ -47,24 +47,24 @@ pub(super) struct Shared {
     pub complaints: Complaints,
 }
 
-/// What is known here of a job that runs.
+/// What is known here of a running job.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub queue: QueueName,
     pub class: Class,
-    /// What RQ calls the worker.
+    /// The name of the worker in RQ.
     pub worker: String,
     /// The job's time limit in seconds, if it has one.
     pub timeout: Option<u64>,
     pub asked: Option<Asked>,
 }
 
-/// What somebody has asked for while a job runs.
+/// What somebody has asked for about a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// RQ's `stop-job`, or a cancel: it is not tried again.
+    /// RQ's `stop-job`, or a cancel: the job is not tried again.
     Stop,
-    /// RQ's `kill-horse`: it has failed.
+    /// RQ's `kill-horse`: the job has failed.
     Kill,
 }
 
@@ -76,7 +76,7 @@ impl Shared {
             workers: Workers::new(settings.name.clone()),
             settings,
             instance: OnceLock::new(),
-            // Greater than those of every supervisor before.
+            // Greater than the fences of every earlier supervisor.
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             notices: Notices::default(),
             held: Mutex::default(),
@@ -92,7 +92,7 @@ impl Shared {
         }))
     }
 
-    /// Has the script do `command`, which gets the prefix of all keys before its own arguments.
+    /// Sends `command` to the script, which gets the prefix of all keys before the command's own arguments.
     pub(super) async fn call(
         &self,
         verb: &str,
@@ -135,7 +135,7 @@ impl Shared {
         lock(&self.held).remove(&(job.clone(), fence))
     }
 
-    /// Has the jobs that match be ended here.
+    /// Has the matching jobs that run here ended. Gives their number.
     pub(super) fn end(&self, what: Asked, matches: impl Fn(&JobId, Fence, &Held) -> bool) -> usize {
         let (mut found, mut count) = (Vec::new(), 0);
         for ((job, fence), held) in &mut *lock(&self.held) {
@@ -153,12 +153,12 @@ impl Shared {
         count
     }
 
-    /// All queues that jobs were asked from.
+    /// All queues from which jobs were fetched.
     pub(super) fn queues(&self) -> Vec<QueueName> {
         lock(&self.bells).keys().cloned().collect()
     }
 
-    /// The bell of a queue; `begin` is called when it is asked for the first time.
+    /// The bell of a queue; calls `begin` if it is new.
     pub(super) fn bell(&self, queue: &QueueName, begin: impl FnOnce(Arc<Bell>)) -> Arc<Bell> {
         let mut bells = lock(&self.bells);
         if let Some(bell) = bells.get(queue) {
@@ -170,7 +170,7 @@ impl Shared {
         bell
     }
 
-    /// How many jobs may yet be taken.
+    /// How many more jobs may be taken.
     pub(super) fn room(&self) -> usize {
         let taken = self.taken.load(Ordering::Relaxed);
         let left = self.settings.max_jobs.map(|most| most.saturating_sub(taken));
@@ -181,7 +181,7 @@ impl Shared {
         self.taken.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// Keys of another kind than those of jobs and queues, each told of once.
+    /// Logs keys of another type than those of jobs and queues, each once.
     pub(super) fn tell_spoiled(&self, keys: &Value) {
         const MANY: usize = 1000;
         let Value::Array(keys) = keys else { return };
@@ -196,7 +196,7 @@ impl Shared {
         }
     }
 
-    /// Jobs wait that could not be had just now.
+    /// Jobs wait that could not be taken now: fetches again after a pause.
     pub(super) fn ask_again(self: &Arc<Self>) {
         if self.is_asked_again.swap(true, Ordering::Relaxed) {
             return;

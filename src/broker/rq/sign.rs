@@ -1,4 +1,4 @@
-//! How workers are signed in Redis, and taken out.
+//! Registers workers in Redis, and removes them.
 
 use redis::Cmd;
 
@@ -8,11 +8,11 @@ use super::workers::{Known, Workers};
 use crate::broker::Error;
 use crate::model::QueueName;
 
-/// The generation of RQ whose keys are written.
+/// The version of RQ whose keys are written.
 const VERSION: &str = "3.0.0";
 
 impl Workers {
-    /// Tells Redis that they live.
+    /// Registers the workers, which keeps them alive for RQ.
     pub(super) async fn sign(&self, shared: &Shared) -> Result<(), Error> {
         let all: Vec<(String, Known)> =
             lock(&self.all).iter().map(|(name, known)| (name.clone(), known.clone())).collect();
@@ -45,7 +45,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Workers that are none any more, and the scheduler of these queues.
+    /// Removes workers that are gone, and the scheduler of these queues.
     pub(super) async fn leave(
         &self,
         shared: &Shared,
@@ -62,7 +62,7 @@ impl Workers {
 }
 
 impl Shared {
-    /// What owns RQ's lock of the scheduler.
+    /// The owner of RQ's lock of the scheduler.
     pub(super) fn scheduler(&self) -> String {
         let base = self.instance.get().map_or("", |instance| self.workers.base(instance));
         format!("{base}-scheduler-{}", std::process::id())

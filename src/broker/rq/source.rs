@@ -25,7 +25,7 @@ pub struct Rq {
     pub(super) shared: Arc<Shared>,
 }
 
-/// Who may get a job: the worker of RQ, the life of taskvisor, and the execution it would be.
+/// A worker to which a job may go: its name in RQ, its life, and the execution that the job would be.
 struct Asking {
     name: String,
     worker: WorkerId,
@@ -34,12 +34,12 @@ struct Asking {
 }
 
 impl Rq {
-    /// Those at the Redis of `settings`, shown as `name`. Nothing is asked of it yet.
+    /// RQ's jobs at the Redis of `settings`, shown as `name`. Sends no request yet.
     pub(super) fn open(settings: Settings, name: &str) -> Result<Rq, Error> {
         Ok(Rq { shared: Shared::new(settings, name)? })
     }
 
-    /// Whose leases these are, from now on. What goes by the clock begins.
+    /// Sets the supervisor that holds the leases, and starts the periodic work.
     fn serve(&self, instance: &Instance) {
         if self.shared.instance.set(instance.clone()).is_ok() {
             let chores = tokio::spawn(chores::attend(Arc::downgrade(&self.shared)));
@@ -48,7 +48,7 @@ impl Rq {
         }
     }
 
-    /// What is done before jobs are taken.
+    /// Prepares for a fetch.
     async fn prepare(&self, request: &Fetch, asking: &[Asking]) -> Result<(), Error> {
         if self.shared.owes.load(Ordering::Relaxed) {
             self.give_back(&request.instance, &[]).await?;
@@ -72,7 +72,7 @@ impl Rq {
         asking.filter(|one| !shared.workers.is_shut_down(&one.name)).collect()
     }
 
-    /// Which of the first jobs of its queues a request may have; `None` = all.
+    /// Which of the first jobs of its queues a request may take; `None` = all.
     async fn wanted(&self, request: &Fetch) -> Result<Option<Vec<JobId>>, Error> {
         let filter = &request.filter;
         if filter.only.is_empty() && filter.except.is_empty() {
@@ -90,7 +90,7 @@ impl Rq {
         Ok(Some(wanted.collect()))
     }
 
-    /// Gives back what an instance held before this process, but for what is kept.
+    /// Releases what an earlier process of this instance held, apart from `keep`.
     async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
         let kept: Vec<String> =
             keep.iter().map(|(job, fence)| format!("{job}:{}", self.shared.execution(*fence))).collect();
@@ -101,7 +101,7 @@ impl Rq {
         Ok(text(&answer.await?).and_then(|count| count.parse().ok()).unwrap_or(0))
     }
 
-    /// What was taken, each with its worker.
+    /// The jobs that were taken, each with its worker.
     fn given(
         &self,
         jobs: Vec<Value>,
@@ -125,7 +125,7 @@ impl Rq {
         given.collect()
     }
 
-    /// Hears of the next jobs in the queues that have none.
+    /// Waits for the next jobs in the queues that have none.
     fn listen(&self, queues: &[QueueName], left: &Value, is_full: bool) {
         let Value::Array(left) = left else { return self.shared.ask_again() };
         let mut waits = false;
@@ -266,7 +266,7 @@ impl Recovery for Rq {
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
         self.serve(&instance);
         match self.give_back(&instance, &keep).await {
-            // Nothing is fetched before that is done.
+            // No fetch happens before this has succeeded.
             Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
                 tracing::warn!(%error, "what was held before is given back once the server is there");
                 self.shared.owes.store(true, Ordering::Relaxed);
@@ -309,7 +309,7 @@ impl Peers for Rq {
     }
 }
 
-/// Whole seconds, as keys live.
+/// Whole seconds, rounded up, as keys expire by them.
 fn seconds(time: Duration) -> u64 {
     time.as_secs().max(1)
 }

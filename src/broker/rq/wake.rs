@@ -1,5 +1,6 @@
-//! Hears of new jobs without asking for them. A connection for each queue waits by BLMOVE from the head of the list to the head
-//! of the same list: the server answers as soon as there is a job, and leaves it where it is. Nothing is ever taken out by it.
+//! Notices new jobs without asking for them. For each queue, a connection blocks in a BLMOVE from the head of the list
+//! to the head of the same list: the server answers as soon as there is a job, and leaves the job where it is. Nothing
+//! is ever removed by it.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -14,12 +15,12 @@ use crate::broker::redis::backoff;
 use crate::broker::{Error, Notice};
 use crate::model::QueueName;
 
-/// So long the server waits at a time, in seconds: a connection that broke without a word is found after that.
+/// How long one BLMOVE blocks, in seconds: a connection that broke silently is noticed after that.
 const WAIT: u64 = 20;
 const VERB: &str = "wait for jobs in";
 const DEAF: &str = "new jobs in Redis are not heard at once";
 
-/// Waits for jobs whenever the bell is set, for as long as the broker is there.
+/// Waits for jobs whenever the bell is set, as long as the broker exists.
 pub(super) async fn listen(shared: Weak<Shared>, queue: QueueName, bell: std::sync::Arc<Bell>) {
     let (mut conn, mut failed) = (None, 0);
     loop {
@@ -45,7 +46,7 @@ pub(super) async fn listen(shared: Weak<Shared>, queue: QueueName, bell: std::sy
     }
 }
 
-/// Whether there is a job.
+/// Whether a job came.
 async fn hear(
     shared: &Weak<Shared>,
     queue: &QueueName,

@@ -1,4 +1,5 @@
-//! The workers of this supervisor as RQ knows them: one for each slot, as RQ's tools believe that a worker runs one job.
+//! The workers of this supervisor as RQ sees them: one for each slot, because RQ's tools believe that a worker runs one
+//! job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock};
@@ -6,9 +7,9 @@ use std::sync::{Mutex, OnceLock};
 use crate::broker::lock::lock;
 use crate::model::{Instance, PoolSign, QueueName};
 
-/// Those that are known, by name.
+/// The registered workers, by name.
 pub(super) struct Workers {
-    /// What the first one is called, if that was given.
+    /// The name of the first worker, if one was configured.
     name: Option<String>,
     host: String,
     pub(super) all: Mutex<BTreeMap<String, Known>>,
@@ -34,7 +35,7 @@ impl Workers {
         }
     }
 
-    /// What the names of all workers begin with.
+    /// The prefix of the names of all workers.
     pub(super) fn base(&self, instance: &Instance) -> &str {
         self.base.get_or_init(|| match &self.name {
             Some(name) => name.clone(),
@@ -46,7 +47,7 @@ impl Workers {
         })
     }
 
-    /// The worker of a slot. A name that was given is that of the first slot.
+    /// The name of a slot's worker. A configured name is that of the first slot.
     pub(super) fn name(&self, instance: &Instance, pool: &str, index: u16) -> String {
         let base = self.base(instance);
         match (&self.name, index) {
@@ -56,7 +57,8 @@ impl Workers {
         }
     }
 
-    /// Those of the pools as they are now; gives those that are none any more. Whoever was told to shut down stays so.
+    /// Sets the workers to those of the pools; gives the names of those that are gone. A worker that was shut down
+    /// stays so.
     pub(super) fn set(&self, instance: &Instance, pools: &[PoolSign]) -> Vec<String> {
         let mut now = BTreeMap::new();
         for pool in pools {
@@ -75,7 +77,7 @@ impl Workers {
         gone
     }
 
-    /// These take jobs from these queues. Gives whether some of them are to be signed first.
+    /// Notes that these workers take jobs from these queues. Gives whether some must be registered first.
     pub(super) fn take(&self, names: &[String], queues: &[QueueName]) -> bool {
         let mut all = lock(&self.all);
         let mut signed = true;
@@ -92,7 +94,7 @@ impl Workers {
         lock(&self.all).keys().cloned().collect()
     }
 
-    /// A worker is to take no more jobs. Gives whether all were told so.
+    /// Shuts a worker down: it takes no more jobs. Gives whether all workers are shut down.
     pub(super) fn shut_down(&self, name: &str) -> bool {
         let all = lock(&self.all);
         let mut told = lock(&self.told);
@@ -106,7 +108,7 @@ impl Workers {
         lock(&self.told).contains(name)
     }
 
-    /// Nothing of them is in Redis any more: they are to be signed anew.
+    /// Redis has lost the workers: they must be registered again.
     pub(super) fn forget_signs(&self) {
         lock(&self.all).values_mut().for_each(|known| known.is_signed = false);
     }

@@ -9,7 +9,7 @@ use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place};
 /// The store in a file: `sqlite:PATH`.
 pub struct InFile;
 
-/// The store in memory, which is gone with the supervisor: `memory:`.
+/// The store in memory, which is lost when the supervisor ends: `memory:`.
 pub struct InMemory;
 
 impl Adapter for InFile {

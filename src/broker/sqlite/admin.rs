@@ -1,4 +1,4 @@
-//! What people and a starting supervisor ask for.
+//! Requests of people, and of a supervisor that starts.
 
 use rusqlite::params;
 
@@ -19,7 +19,7 @@ pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Re
     put_back(store, id, row, queue, from, by, store.millis(now))
 }
 
-/// An ended job waits again.
+/// Puts an ended job back to waiting.
 pub(super) fn put_back(
     store: &mut Store,
     id: &JobId,
@@ -37,7 +37,7 @@ pub(super) fn put_back(
     if from == JobState::Failed {
         figures::mended(store, row, queue)?;
     }
-    // It may have been canceled before all it needs was complete.
+    // It may have been canceled before all jobs that it needs were complete.
     let to = if needs::any(store, row)? { JobState::Depends } else { JobState::Waiting };
     store
         .conn
@@ -117,7 +117,8 @@ pub(super) fn held_by(store: &Store, instance: &Instance) -> Result<Vec<(JobId, 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// `waiter` is told how the job ends. If it has ended that may not be on disk yet, so that is waited for all the same.
+/// Notifies `waiter` of how the job ends. If it has ended already, that may not be on disk yet: the answer still waits
+/// for the disk.
 pub(super) fn ended(store: &mut Store, id: &JobId, waiter: &mut Option<Waiter>) -> Result<(), Trouble> {
     let (_, _, state) = store.place(id)?;
     if state.has_ended() {

@@ -1,5 +1,5 @@
-//! The store as the memory of a broker that keeps none: it takes in jobs that another broker has given already, and grants
-//! nothing by itself. Its writes wait for no disk.
+//! The store as the ledger of a broker that keeps no history: it records jobs that another broker has already handed
+//! out, and grants no lease by itself. Its writes do not wait for the disk.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::broker::ledger::{Adopted, Delivery, Handle};
 use crate::broker::{Error, Fetch, Settling};
 use crate::model::{Fence, Fetched, Instance, Instant, Job, JobId, JobState, Settlement, What, WorkerId};
 
-/// What names a delivery to the broker it came from.
+/// A broker's handles for deliveries.
 const HANDLES: &str = "CREATE TABLE IF NOT EXISTS handle (
     job INTEGER PRIMARY KEY, fence INTEGER NOT NULL, handle TEXT NOT NULL) STRICT;
     DELETE FROM handle WHERE job NOT IN (SELECT id FROM job WHERE expires_at IS NOT NULL)";
 
 impl Sqlite {
-    /// Makes the store a ledger: a table more.
+    /// Makes the store a ledger, by one more table.
     pub(in crate::broker) async fn keep_handles(&self) -> Result<(), Error> {
         self.run(Kind::Lease, |store| {
             store.is_ledger = true;
@@ -33,7 +33,7 @@ impl Sqlite {
         .await
     }
 
-    /// Takes in what was given, each for the worker beside it, and answers each.
+    /// Records deliveries, each with its worker, and answers each.
     pub(in crate::broker) async fn adopt(
         &self,
         request: Fetch,
@@ -46,7 +46,7 @@ impl Sqlite {
         .await
     }
 
-    /// Writes down how jobs ended.
+    /// Records how jobs ended.
     pub(in crate::broker) async fn note_ends(&self, ends: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let now = self.now();
         self.run(Kind::Note, move |store| {
@@ -58,7 +58,7 @@ impl Sqlite {
         .await
     }
 
-    /// Which of these leases are of jobs that are being canceled.
+    /// Which of these leases belong to jobs that are being canceled.
     pub(in crate::broker) async fn canceling(&self, asked: Vec<(JobId, Fence)>) -> Result<Vec<bool>, Error> {
         self.run(Kind::Read, move |store| {
             let canceling = JobState::Canceling as usize;
@@ -74,7 +74,7 @@ impl Sqlite {
         .await
     }
 
-    /// What an instance held when it died, with what names it to the broker.
+    /// The jobs that an instance held when it died, with the broker's handles.
     pub(in crate::broker) async fn handles(&self, instance: Instance) -> Result<Vec<Handle>, Error> {
         self.run(Kind::Read, move |store| {
             let mut statement = store.conn.prepare_cached(
@@ -154,13 +154,13 @@ fn adopt(
     Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease }))
 }
 
-/// The job, if it was here before.
+/// The job, if it was recorded before.
 fn known(store: &Store, id: &JobId) -> Result<Option<(i64, JobState)>, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT id, state FROM job WHERE jid = ?1")?;
     Ok(statement.query_row([id.as_str()], |row| Ok((row.get(0)?, state(row.get(1)?)))).optional()?)
 }
 
-/// Whatever the ledger thinks of the job: its broker has given it, so it waited.
+/// Whatever the state recorded here: the broker has delivered the job, so it was waiting.
 fn wait_again(
     store: &mut Store,
     id: &JobId,
@@ -186,7 +186,7 @@ fn wait_again(
             lease::take_back(store, &HeldLease { state: JobState::Running, ..held }, false, time)?;
             match known(store, id)? {
                 Some((_, JobState::Waiting)) | None => Ok(()),
-                // Held by the ledger's own rule: its broker has it run all the same.
+                // The ledger's own rule holds the job, but its broker has delivered it all the same.
                 Some((_, to)) => admin::put_back(store, id, row, queue, to, "its broker", time),
             }
         }

@@ -1,4 +1,4 @@
-//! A job that is complete in its queue goes on in another: the same job, as if it had been put there.
+//! Moves a job that is complete in its queue to another: the same job, as if it had been put there.
 
 use rusqlite::params;
 
@@ -12,7 +12,7 @@ use crate::model::{Failure, Happened, JobState, Next, QueueName, Settlement, Wha
 /// The row and the queue of a job.
 pub(super) type Place = (i64, i64);
 
-/// Why the job cannot go on there: it is then held for a person.
+/// Why the job cannot go on there: then it is held for a person.
 pub(super) fn fault(
     store: &Store,
     row: i64,
@@ -36,7 +36,7 @@ pub(super) fn fault(
     }
 }
 
-/// Sends it there. What it has left here is in its history.
+/// Moves the job. What it leaves here goes into its history.
 pub(super) fn go_on(
     store: &mut Store,
     (row, queue): Place,

@@ -21,7 +21,7 @@ use crate::model::{
     Verdict, WorkerId, size,
 };
 
-/// What the embedded store can do.
+/// The card of the embedded store.
 pub(super) static CARD: Card = Card {
     name: "sqlite",
     shared: false,
@@ -48,7 +48,7 @@ impl From<Sqlite> for Broker {
 }
 
 impl Sqlite {
-    /// Its trouble with a log that nobody can cut.
+    /// The concern about a write-ahead log that cannot be cut.
     fn concern(&self, wal_bytes: Option<u64>) -> Option<String> {
         let wal = self.wal.as_ref()?.display();
         wal_bytes.filter(|bytes| *bytes >= LONG).map(|bytes| {
@@ -176,7 +176,7 @@ impl Browse for Sqlite {
 }
 
 #[async_trait]
-// It tells what this process does, in this process.
+// Publishes events of this process only.
 impl Feed for Sqlite {
     fn publish(&self, room: EventBus) {
         self.notices.publish(room);

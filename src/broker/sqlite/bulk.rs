@@ -1,5 +1,5 @@
-//! Many jobs at a time: a call does the next stretch of them and tells where to go on, so that a million of them neither hold
-//! the store's thread up nor need one answer.
+//! Changes many jobs: each call handles the next part and says where to go on, so that a million jobs neither block the
+//! store's thread nor need one answer.
 
 use rusqlite::{Row, params};
 
@@ -11,12 +11,12 @@ use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, Swept};
 use crate::model::{Class, Instant, JobId, JobState, QueueName};
 
-/// Jobs looked at in one call.
+/// Number of jobs to look at in one call.
 pub(super) const STRETCH: u64 = 500;
-/// Ids in an answer.
+/// Most ids in an answer.
 pub(super) const SHOWN: usize = 10;
 
-/// A job that matches.
+/// A matching job.
 struct Match {
     row: i64,
     queue: i64,
@@ -56,7 +56,7 @@ pub(super) fn sweep(store: &mut Store, asked: &Bulk, by: &str, now: Instant) -> 
     Ok(swept)
 }
 
-/// The matching jobs among the next ones, and the last of those if there may be more.
+/// The matching jobs among the next ones, and the last row looked at if there may be more.
 fn next(store: &Store, asked: &Bulk) -> Result<(Option<i64>, Vec<Match>), Trouble> {
     let (index, condition) = way_to(asked);
     let mut statement = store.conn.prepare_cached(&format!(
@@ -85,14 +85,14 @@ fn a_match(row: &Row<'_>) -> Result<Match, rusqlite::Error> {
     Ok(Match { row: row.get(0)?, queue: row.get(1)?, id, is_needed: row.get(3)? })
 }
 
-/// The index that leads to the jobs, and its condition.
+/// The index to use for the jobs, and its condition.
 fn way_to(asked: &Bulk) -> (&'static str, &'static str) {
     match asked.state {
         _ if asked.group.is_some() => ("INDEXED BY job_group", "?1 IS NOT NULL AND failure_group = ?2"),
         JobState::Failed | JobState::Held | JobState::Canceled => {
             ("INDEXED BY job_odd", "?2 IS NULL AND state = ?1 AND state >= 5")
         }
-        // Complete jobs have none: they are met on the way through them all.
+        // Complete jobs have no index: the walk over all jobs finds them.
         JobState::Complete
         | JobState::Waiting
         | JobState::Delayed

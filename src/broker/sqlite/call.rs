@@ -1,4 +1,4 @@
-//! A request on its way through the store: applied by the store's thread, answered when that is right.
+//! A request to the store: the store's thread applies it, and it is answered when its kind allows.
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -6,18 +6,18 @@ use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
 
-/// What a call needs.
+/// What must happen before a call is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing but to look.
+    /// Nothing: it only reads.
     Read,
-    /// A transaction, but no disk: leases.
+    /// A commit, without the disk: leases.
     Lease,
-    /// As [`Kind::Lease`], and may wait some milliseconds for company.
+    /// As [`Kind::Lease`], and it may wait some milliseconds for others.
     Note,
-    /// As [`Kind::Lease`], and refused while the disk fails: no new work.
+    /// As [`Kind::Lease`], and refused while the disk fails: no new work then.
     Fetch,
-    /// Answered once on disk; may wait some milliseconds for company.
+    /// Answered once on disk; it may wait some milliseconds for others.
     Settle,
     /// Answered once on disk.
     Durable,
@@ -33,19 +33,19 @@ impl Kind {
     }
 }
 
-/// Something that waits for the disk, or for the transaction.
+/// Called when the disk, or the transaction, is done.
 pub(super) type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// A request, whatever it answers.
+/// A request with any type of answer.
 pub(super) trait Call: Send {
     fn kind(&self) -> Kind;
     /// Runs it inside a transaction. May run again after a rollback.
     fn apply(&mut self, store: &mut Store) -> Result<(), rusqlite::Error>;
-    /// Answers what `apply` gave, or the failure of what came after it.
+    /// Sends the answer of `apply`, or the error that came after it.
     fn answer(self: Box<Self>, after: Result<(), Error>);
 }
 
-/// A request that answers a `T`. `work` checks all it has to check before it writes, so that a mistake needs no rollback.
+/// A request with the answer `T`. `work` makes all its checks before it writes, so that a refusal needs no rollback.
 pub(super) struct Ask<T, W> {
     pub(super) kind: Kind,
     pub(super) work: W,
@@ -79,7 +79,7 @@ where
             }
             Err(error) => Err(error),
         };
-        // The caller may have gone: what it asked for is done all the same.
+        // The caller may have gone; the request was carried out all the same.
         let _ = self.reply.send(result);
     }
 }

@@ -1,4 +1,4 @@
-//! People end jobs, several at a time.
+//! Cancels jobs, several at a time.
 
 use std::collections::HashSet;
 
@@ -29,10 +29,10 @@ pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -
     Ok(all)
 }
 
-/// Where a job is kept.
+/// Row, queue and state of a job.
 type Place = (i64, i64, JobState);
 
-/// Those that were named, each once; with `dependents` also those that wait for them, and so on.
+/// The jobs that were named, each once; with `dependents` also those that wait for them, and so on.
 fn named(store: &Store, verb: &Cancel) -> Result<(Vec<Named>, Vec<Option<Place>>), Trouble> {
     let mut seen = HashSet::new();
     let (mut found, mut places) = (Vec::new(), Vec::new());

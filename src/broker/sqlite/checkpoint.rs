@@ -1,7 +1,7 @@
-//! Keeping the WAL small. The connection never checkpoints by itself; this does, between two turns, and never waits for a
-//! reader. A reader in another process that keeps one transaction open pins the WAL: no writer can cut it then, SQLite has
-//! no way to. Tries are spaced by the WAL's own growth, and then by time, so that they cost little, and it is said in the log,
-//! in `concern` and in `wal_bytes`. Our own lists read in short pages, so they never do that.
+//! Keeps the WAL small. The connection never checkpoints by itself; this does, between two turns, and never waits for a
+//! reader. A reader in another process that keeps one transaction open pins the WAL: then SQLite has no way to cut it.
+//! Tries are spaced by the growth of the WAL, and then by time, so that they cost little. The log, `concern` and
+//! `wal_bytes` report a long WAL. Our own lists read in short pages, so they never pin it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use super::store::Store;
 
 /// Pages (4 KiB) in the WAL before it is brought into the main file.
 const PAGES: i32 = 1_000;
-/// From here on the WAL is also started afresh by force, if nobody reads at that moment.
+/// From this size on the WAL is also restarted by force, if there is no reader at that moment.
 const PAGES_MANY: i32 = 4 * PAGES;
-/// A WAL to warn of.
+/// Size of a WAL for which to warn.
 const PAGES_PINNED: i32 = 16 * PAGES;
 /// The same in bytes.
 pub(super) const LONG: u64 = PAGES_PINNED as u64 * 4096;
-/// From one try to cut such a WAL to the next if it does not grow, in milliseconds.
+/// Time between two tries to cut such a WAL if it does not grow, in milliseconds.
 const AGAIN: i64 = 2_000;
 
 pub(super) struct Checkpoints {
     pub(super) busy_timeout: Duration,
     next: i32,
     latest: i32,
-    /// From how many pages on the next warning is worth it; 0 = from the first that is too many.
+    /// Size in pages for the next warning; 0 = warn at [`PAGES_PINNED`].
     warn_at: i32,
-    /// When to try again a WAL that does not grow, in store time.
+    /// When to try again if the WAL does not grow, in store time.
     again: i64,
 }
 
@@ -34,7 +34,7 @@ impl Checkpoints {
         Checkpoints { busy_timeout, next: PAGES, latest: 0, warn_at: 0, again: i64::MAX }
     }
 
-    /// A checkpoint, if one is due.
+    /// Makes a checkpoint, if one is due.
     pub(super) fn run(&mut self, store: &Store, file: &str) {
         let pages = store.wal_pages();
         if pages < self.latest {
@@ -54,7 +54,7 @@ impl Checkpoints {
         if whole {
             self.warn_at = 0;
         }
-        // Also where it grew in small steps, between tries that came by themselves.
+        // This also catches a WAL that grew in small steps.
         if is_pinned && pages >= PAGES_PINNED.max(self.warn_at) {
             self.warn_at = pages + pages / 4;
             tracing::warn!(
@@ -65,7 +65,7 @@ impl Checkpoints {
         }
     }
 
-    /// Brings everything into the main file and makes it durable. Says whether that worked.
+    /// Copies everything into the main file and makes it durable. Gives whether that worked.
     pub(super) fn whole(&mut self, store: &Store) -> bool {
         self.checkpoint(store, "TRUNCATE")
     }

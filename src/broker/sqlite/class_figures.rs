@@ -1,4 +1,4 @@
-//! The statistics of classes, gathered and written as those of queues are (see `figures.rs`).
+//! The statistics of classes, collected and written as those of queues are (see `figures.rs`).
 
 use rusqlite::params;
 
@@ -8,7 +8,7 @@ use super::trouble::Trouble;
 use crate::model::verb::{ClassDay, ClassStats, ClassSums};
 use crate::model::{Day, Instant, Millis};
 
-/// Adds what is gathered to the file.
+/// Adds the collected statistics to the file.
 pub(super) fn write(store: &Store, gathered: &ClassFigures) -> Result<(), rusqlite::Error> {
     for (day, class, sums) in gathered.rows() {
         let mut look = store.conn.prepare_cached(
@@ -35,7 +35,7 @@ pub(super) fn write(store: &Store, gathered: &ClassFigures) -> Result<(), rusqli
     Ok(())
 }
 
-/// What is on file and what is gathered, as people are told.
+/// The statistics on file plus those collected, as they are shown.
 pub(super) fn of(
     store: &Store,
     gathered: &ClassFigures,

@@ -1,4 +1,4 @@
-//! What the columns of a row say.
+//! Reads the columns of a row.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::broker::Error;
 use crate::broker::stored::Stored;
 use crate::model::{Instance, JobState, Millis, Retry, WorkerId, WorkerName};
 
-/// The state behind a number on file.
+/// The state for a number on file.
 pub(super) fn state(number: usize) -> JobState {
     JobState::ALL.into_iter().find(|state| *state as usize == number).unwrap_or(JobState::Held)
 }
@@ -24,7 +24,7 @@ pub(super) fn instance(row: &Row<'_>, column: usize) -> Result<Option<Instance>,
     Ok(row.get::<_, Option<String>>(column)?.map(Into::into))
 }
 
-/// The life that runs a job or last ran it. A row of an earlier schema has the number of its pool alone.
+/// The life that runs a job or last ran it. A row of an earlier schema has only the number of its pool.
 pub(super) fn worker(row: &Row<'_>, life: usize, pool: usize) -> Result<Option<WorkerName>, rusqlite::Error> {
     let Some(word) = row.get::<_, Option<i64>>(life)? else { return Ok(None) };
     let worker = WorkerId::from_u64(word as u64);
@@ -43,7 +43,7 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<
     }
 }
 
-/// The same of a value that has a form of its own in stores.
+/// The same for a value that is stored in a form of its own.
 pub(super) fn kept<T>(row: &Row<'_>, column: usize) -> Result<Option<T>, Trouble>
 where
     Stored<T>: DeserializeOwned,
@@ -51,7 +51,7 @@ where
     Ok(json::<Stored<T>>(row, column)?.map(Stored::value))
 }
 
-/// The three columns of a retry policy.
+/// Reads the three columns of a retry policy.
 pub(super) fn retry(row: &Row<'_>, column: usize) -> Result<Option<Retry>, Trouble> {
     let Some(retries) = row.get(column)? else { return Ok(None) };
     let delay = duration(row, column + 1)?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! People have a job wait for others, or let go of them.
+//! Makes jobs wait for others, or not wait any more, at a person's request.
 
 use rusqlite::params;
 

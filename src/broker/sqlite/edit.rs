@@ -1,4 +1,4 @@
-//! What people change about a job: its priority, its tags, whether it is followed, whether it is there at all.
+//! Changes that people make to a job: its priority, its tags, whether it is tracked, its removal.
 
 use rusqlite::params;
 
@@ -9,13 +9,13 @@ use crate::broker::Error;
 use crate::model::verb::{Prioritize, SetData, Tag};
 use crate::model::{Fence, Happened, Instant, JobId, JobState, NewJob, PublishedEvent, What, tags_fault};
 
-/// Has the history of a job tell of a change, and those who listen.
+/// Adds a change to a job's history, and publishes it.
 pub(super) fn note(store: &mut Store, id: &JobId, by: &str, now: i64, what: String) -> Result<(), Trouble> {
     let row = tell(store, id, &what)?;
     history::note(store, row, now, Happened::Edited { by: by.into(), what })
 }
 
-/// Gives the row.
+/// Publishes a change. Gives the row of the job.
 fn tell(store: &mut Store, id: &JobId, what: &str) -> Result<i64, Trouble> {
     let (row, queue, state) = store.place(id)?;
     let news = store.news_of(id, queue, What::Edited, state)?;
@@ -23,10 +23,10 @@ fn tell(store: &mut Store, id: &JobId, what: &str) -> Result<i64, Trouble> {
     Ok(row)
 }
 
-/// What a job that has ended is refused: it may come back by `retry`, and have its priority then.
+/// The verb that is refused for an ended job: it may come back by `retry`, and get a priority then.
 const PRIORITIZED: &str = "given another priority";
 
-/// Its place among equals is that of its insertion.
+/// Changes the priority. Among jobs of the same priority, the job's place is that of its insertion.
 pub(super) fn prioritize(
     store: &mut Store,
     verb: &Prioritize,
@@ -47,7 +47,7 @@ pub(super) fn prioritize(
     note(store, &verb.job, by, store.millis(now), what)
 }
 
-/// Only who runs it may: its data is what its next attempt begins with.
+/// Changes the data of a job, with which its next attempt begins. Only the holder of its lease may do this.
 pub(super) fn set_data(store: &Store, verb: &SetData) -> Result<(), Trouble> {
     let (row, _, state) = store.place(&verb.job)?;
     if state != JobState::Running {
@@ -69,7 +69,7 @@ pub(super) fn set_data(store: &Store, verb: &SetData) -> Result<(), Trouble> {
     }
 }
 
-/// Gives all the tags that the job then has.
+/// Changes the tags of a job, and gives all tags that it has then.
 pub(super) fn tag(store: &mut Store, verb: &Tag, by: &str, now: Instant) -> Result<Vec<String>, Trouble> {
     let (row, ..) = store.place(&verb.job)?;
     let text: Option<String> =
@@ -119,7 +119,7 @@ pub(super) fn untrack(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
     tell(store, id, "not tracked any more").map(drop)
 }
 
-/// Forgets a job that has ended and that nobody waits for.
+/// Removes a job that has ended and for which no job waits.
 pub(super) fn discard(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
     let (row, _, from) = store.place(id)?;
     if !from.has_ended() {

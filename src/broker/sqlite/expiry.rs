@@ -1,9 +1,10 @@
-//! Ended jobs are kept for a while, then they go, a few at a time and between other requests: complete and canceled ones
-//! when they are old or too many, failed ones when they are old. What is held waits for a person.
+//! Removes ended jobs after a while, a few at a time and between other requests: complete and canceled ones when they
+//! are old or too many, failed ones when they are old. Held jobs wait for a person.
 //!
-//! No index tells which they are, for it would cost every job a page to write. But rows ascend with the time of the put, and
-//! what was put of late cannot have ended long ago: so a walk from the oldest row on stops early, and the next one goes on
-//! from there. What it has passed by, because it had not ended or others needed it, is looked at again once a day.
+//! No index lists these jobs, as it would cost each job one more page to write. But rows ascend with the time of the
+//! put, and a job put recently cannot have ended long ago. So a walk from the oldest row on can stop early, and the
+//! next walk goes on from there. Jobs that it had to leave, because they had not ended or others needed them, are
+//! looked at again once a day.
 
 use rusqlite::Row;
 
@@ -17,20 +18,20 @@ use crate::broker::Error;
 use crate::model::verb::ClassStats;
 use crate::model::{Day, JobState, Millis, OptionName};
 
-/// Between two stretches of a look.
+/// Pause between two parts of a walk, in milliseconds.
 const BREATH: i64 = 10;
-/// Between two looks at everything.
+/// Time between two walks from the start.
 const ALL: i64 = 24 * 3_600 * SECOND;
-/// The same when there are too many, but not where the walk was.
+/// The same when there are too many jobs, but none where the walk was.
 const ALL_SOON: i64 = 600 * SECOND;
-/// Statistics of earlier days are forgotten.
+/// Number of days for which statistics are kept.
 const DAYS: i64 = ClassStats::DAYS_KEPT;
 
-/// Rows looked at in one stretch, and removed.
+/// Number of rows to look at in one part of a walk, and to remove.
 const LOOKED_AT: usize = 500;
 const REMOVED: usize = 50;
 
-/// The next stretch of a look, as a request that nobody waits for.
+/// The next part of a walk, as a request without a receiver.
 pub(super) struct Look;
 
 impl Call for Look {
@@ -73,14 +74,14 @@ fn forget_days(store: &Store, now: i64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Before this they must have ended; never, if they are kept for ever.
+/// Jobs that ended before this are removed; none, if they are kept for ever.
 fn limit(store: &mut Store, option: OptionName, now: i64) -> Result<i64, Trouble> {
     let kept = i64::try_from(store.options()?.length(None, option).as_millis()).unwrap_or(i64::MAX);
     Ok(if kept == 0 { i64::MIN } else { now.saturating_sub(kept) })
 }
 
-/// Through all jobs, for those that are complete or canceled. Of jobs that wait a ledger does not hear what became of them
-/// elsewhere: it keeps them for as long. Says whether this look is over.
+/// Walks over all jobs, for those that are complete or canceled. A ledger does not learn what becomes of its waiting
+/// jobs elsewhere: it removes them after the same time. Gives whether this walk is over.
 fn walk_all(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Trouble> {
     let limit = limit(store, OptionName::KeepComplete, now)?;
     let states = [JobState::Complete, JobState::Canceled, JobState::Waiting, JobState::Delayed];
@@ -93,28 +94,28 @@ fn walk_all(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Tr
     Ok(is_over)
 }
 
-/// Through the failed jobs. Says whether this look is over.
+/// Walks over the failed jobs. Gives whether this walk is over.
 fn walk_failed(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Trouble> {
     let limit = limit(store, OptionName::KeepFailed, now)?;
-    // SQLite takes the index if the condition says what that of the index says.
+    // SQLite uses the index only if the condition repeats that of the index.
     let way = "INDEXED BY job_odd WHERE state = 5 AND state >= 5 AND";
     let mut failed = Walk { way, states: &[JobState::Failed], limit, surplus: 0 };
     failed.go_on(store, &mut expiry.places[1])
 }
 
-/// A way through the jobs, and which of them go.
+/// A walk over jobs, and which of them to remove.
 struct Walk<'a> {
-    /// Index and condition, in SQL.
+    /// The index and the condition, in SQL.
     way: &'static str,
     states: &'a [JobState],
-    /// Those that had ended by then.
+    /// Remove those that had ended by then.
     limit: i64,
-    /// And so many that had not.
+    /// And this many of the others.
     surplus: u64,
 }
 
 impl Walk<'_> {
-    /// Removes some of those behind `place`, and brings it forward. Says whether there are no more.
+    /// Removes some of those behind `place`, and moves it forward. Gives whether there are no more.
     fn go_on(&mut self, store: &mut Store, place: &mut i64) -> Result<bool, Trouble> {
         let passed = self.next(store, *place)?;
         let mut removed = 0;
@@ -137,7 +138,7 @@ impl Walk<'_> {
         Ok(passed.len() < LOOKED_AT)
     }
 
-    /// The next jobs on the way.
+    /// The next jobs of the walk.
     fn next(&self, store: &Store, after: i64) -> Result<Vec<Passed>, Trouble> {
         let passed = |row: &Row<'_>| {
             let state = state(row.get(1)?);
@@ -153,7 +154,7 @@ impl Walk<'_> {
     }
 }
 
-/// How many more complete and canceled jobs there are than are kept. Those that somebody follows do not count.
+/// How many complete and canceled jobs there are beyond the number to keep. Tracked jobs do not count.
 fn surplus(store: &mut Store) -> Result<u64, Trouble> {
     let kept = store.options()?.count(None, OptionName::KeepCompleteCount);
     if kept == 0 {
@@ -167,7 +168,7 @@ fn surplus(store: &mut Store) -> Result<u64, Trouble> {
     Ok(u64::try_from(there).unwrap_or(0).saturating_sub(kept))
 }
 
-/// A job on the way.
+/// A job that the walk passes.
 struct Passed {
     row: i64,
     state: JobState,
@@ -176,7 +177,8 @@ struct Passed {
     at: i64,
 }
 
-/// Whether nobody needs the job or follows it, and it is not what a recurring job made last.
+/// Whether the job may be removed: no other job needs it, it is not tracked, and it is not the latest of a recurring
+/// job.
 fn is_free(store: &Store, row: i64) -> Result<bool, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT NOT {IS_NEEDED} AND NOT EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)

@@ -1,19 +1,19 @@
-//! When ended jobs are looked through for those that have been kept for long enough, and how far that has come.
+//! When to walk over ended jobs for those that were kept long enough, and how far the walk is.
 
 pub(super) const SECOND: i64 = 1_000;
-/// From the open to the first look, which commands that only put or show something do not live to see.
+/// Time from the open to the first walk. Commands that only put or show something end before it.
 const FIRST: i64 = 5 * SECOND;
-/// From the end of a look to the next one, if anything happens in the store.
+/// Time from the end of a walk to the next one, if anything happens in the store.
 const BETWEEN: i64 = 60 * SECOND;
 
-/// How far the walks have come.
+/// How far the walks are.
 #[derive(Clone, Copy)]
 pub(super) struct Expiry {
-    /// When to look, in store time; none until something happens.
+    /// When to go on, in store time; None until something happens.
     pub(super) due: Option<i64>,
     pub(super) looked: i64,
     pub(super) all_again: i64,
-    /// The last row passed on the way through all jobs, and through the failed ones.
+    /// The last row passed by the walk over all jobs, and by that over the failed ones.
     pub(super) places: [i64; 2],
 }
 
@@ -23,7 +23,7 @@ impl Expiry {
         Expiry { due, looked: now, all_again: i64::MIN, places: [i64::MIN; 2] }
     }
 
-    /// Whether to look now. Should that fail, the next look is later.
+    /// Whether to go on now. If that fails, the next try is later.
     pub(super) fn begin(&mut self, now: i64) -> bool {
         let is_due = self.due.is_some_and(|due| due <= now);
         if is_due {
@@ -32,7 +32,7 @@ impl Expiry {
         is_due
     }
 
-    /// Something is written.
+    /// Something was written: starts the wait for the next walk.
     pub(super) fn stir(&mut self, now: i64) {
         self.due.get_or_insert(now.max(self.looked.saturating_add(BETWEEN)));
     }

@@ -1,4 +1,4 @@
-//! What went wrong, by the names of the failures. Counted page by page, with other requests in between, as lists are.
+//! Failed jobs by the group of their failure. Counted page by page, with other requests in between, as lists are.
 
 use rusqlite::params;
 
@@ -11,9 +11,9 @@ use crate::broker::Error;
 use crate::model::verb::FailureGroup;
 use crate::model::{Failure, JobState, Millis};
 
-/// Jobs counted in one page.
+/// Number of jobs to count in one page.
 const PAGE: usize = 2_000;
-/// More groups are not told: those with the fewest jobs are left out.
+/// Most groups to return: those with the fewest jobs are left out.
 const MOST: usize = 1_000;
 
 /// One group, counted so far.
@@ -22,14 +22,14 @@ struct Count {
     group: String,
     failed: u64,
     held: u64,
-    /// When the newest of them ended, and its row.
+    /// When the newest job of the group ended, and its row.
     newest: (i64, i64),
     /// The last row that was counted.
     last: i64,
 }
 
 impl Sqlite {
-    /// All groups, the largest first.
+    /// All groups of failed jobs, the largest first.
     pub(super) async fn groups_by_pages(&self) -> Result<Vec<FailureGroup>, Error> {
         let mut groups: Vec<FailureGroup> = Vec::new();
         let mut before = None;
@@ -45,7 +45,7 @@ impl Sqlite {
         Ok(groups)
     }
 
-    /// Counts one group; it may be empty by now.
+    /// Counts one group, which may be empty by now.
     async fn count_by_pages(&self, group: String) -> Result<Option<FailureGroup>, Error> {
         let mut count = Count { group, last: i64::MIN, ..Count::default() };
         loop {
@@ -65,7 +65,7 @@ fn order(groups: &mut Vec<FailureGroup>) {
     groups.truncate(MOST);
 }
 
-/// The next name: a step in the index. The first may be empty.
+/// The name of the next group: a step in the index. The first name may be empty.
 fn next_group(store: &Store, before: Option<&str>) -> Result<Option<String>, Trouble> {
     let later = if before.is_some() { ">" } else { ">=" };
     let mut statement = store.conn.prepare_cached(&format!(
@@ -74,7 +74,7 @@ fn next_group(store: &Store, before: Option<&str>) -> Result<Option<String>, Tro
     Ok(statement.query_row([before.unwrap_or_default()], |row| row.get(0))?)
 }
 
-/// Counts the next page; gives how many jobs that had.
+/// Counts the next page; gives how many jobs it had.
 fn count_page(store: &Store, mut count: Count) -> Result<(usize, Count), Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT id, state, coalesce(ended_at, 0) FROM job INDEXED BY job_group
@@ -92,7 +92,7 @@ fn count_page(store: &Store, mut count: Count) -> Result<(usize, Count), Trouble
     Ok((seen, count))
 }
 
-/// The group with the words of its newest job, unless that has left it meanwhile.
+/// The group with the text of its newest job, unless that job has left it meanwhile.
 fn told(store: &Store, count: &Count) -> Result<Option<FailureGroup>, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT jid, failure FROM job WHERE id = ?1")?;
     let mut rows = statement.query([count.newest.1])?;

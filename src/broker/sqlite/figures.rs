@@ -1,5 +1,5 @@
-//! The statistics of queues. They are gathered in memory and written with a later commit, at most once a second, so that they
-//! cost a job no page: what a process that is killed has not written yet is lost.
+//! The statistics of queues. They are collected in memory and written with a later commit, at most once a second, so
+//! that they cost a job no page. If the process is killed, the part not yet written is lost.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -11,7 +11,7 @@ use super::trouble::Trouble;
 use crate::model::verb::{ClassDay, ClassStats, QueueDay, Stats};
 use crate::model::{Day, Instant, Millis};
 
-/// A job that is failed leaves that state.
+/// A failed job leaves that state: its failure is not counted any more.
 pub(super) fn mended(store: &mut Store, row: i64, queue: i64) -> Result<(), Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT coalesce(ended_at, 0) FROM job WHERE id = ?1")?;
     let failed_at = statement.query_row([row], |row| row.get(0))?;
@@ -20,7 +20,7 @@ pub(super) fn mended(store: &mut Store, row: i64, queue: i64) -> Result<(), Trou
     Ok(())
 }
 
-/// Adds what is gathered to the file. It stays gathered until the commit has come about.
+/// Adds the collected statistics to the file. They stay in memory until the commit has succeeded.
 pub(super) fn write(store: &Store) -> Result<(), rusqlite::Error> {
     for ((queue, day), figures) in &store.figures.queues {
         // Another process may have removed the queue.
@@ -54,7 +54,7 @@ fn spread_on_file(store: &Store, queue: i64, day: Day, kind: i64) -> Result<Spre
         "SELECT count, mean, m2, histogram FROM statistic WHERE queue = ?1 AND day = ?2 AND kind = ?3",
     )?;
     let found = statement.query_row([queue, day.0, kind], |row| {
-        // A histogram that cannot be read is replaced by an empty one: it is no reason to stop the jobs.
+        // A histogram that cannot be read is replaced by an empty one: it must not stop the jobs.
         let histogram = serde_json::from_str(row.get_ref(3)?.as_str()?).unwrap_or_default();
         Ok(Spread { count: row.get(0)?, mean: row.get(1)?, m2: row.get(2)?, histogram })
     });
@@ -73,7 +73,7 @@ fn write_spread(store: &Store, queue: i64, day: Day, kind: i64, sum: &Spread) ->
     Ok(())
 }
 
-/// What is on file and what is gathered, of a queue on a day.
+/// The statistics of a queue on a day: those on file plus those collected.
 pub(super) fn on_day(store: &Store, queue: i64, day: Day) -> Result<Figures, Trouble> {
     let (wait, run) = (spread_on_file(store, queue, day, WAIT)?, spread_on_file(store, queue, day, RUN)?);
     let mut statement = store
@@ -88,7 +88,7 @@ pub(super) fn on_day(store: &Store, queue: i64, day: Day) -> Result<Figures, Tro
     Ok(sum)
 }
 
-/// The same as people are told.
+/// The same in the form that is shown.
 pub(super) fn of(store: &mut Store, asked: &Stats, now: Instant) -> Result<QueueDay, Trouble> {
     let found = store.queue_there(&asked.queue)?;
     let day = asked.day.unwrap_or(Day::of(Millis(store.millis(now))));

@@ -1,4 +1,4 @@
-//! A queue goes, when nothing is left of it.
+//! Removes a queue when it is empty.
 
 use rusqlite::params;
 
@@ -10,7 +10,8 @@ use crate::broker::Error;
 use crate::model::JobState;
 use crate::model::verb::{Forget, Swept};
 
-/// Removes the queue, or the next of its ended jobs, if those are to go first. What keeps it is told before any job goes.
+/// Removes the queue. With `discard` it first removes its ended jobs, one part for each call. If anything keeps the
+/// queue, it fails before it removes a job.
 pub(super) fn queue(store: &mut Store, asked: &Forget) -> Result<Swept, Trouble> {
     let queue = store.queue_there(&asked.queue)?;
     refuse_unless_free(store, asked, queue, asked.discard)?;
@@ -34,7 +35,7 @@ fn remove(store: &mut Store, asked: &Forget, queue: Queue) -> Result<(), Trouble
     Ok(())
 }
 
-/// Removes those of the next jobs that are the queue's and have ended. What others need stays, and keeps the queue.
+/// Removes the queue's ended jobs among the next ones. Jobs that others need stay, and keep the queue.
 fn sweep(store: &mut Store, queue: Queue, after: Option<i64>) -> Result<Swept, Trouble> {
     let after = after.unwrap_or(i64::MIN);
     let (seen, last): (u64, i64) = store
@@ -68,7 +69,7 @@ fn sweep(store: &mut Store, queue: Queue, after: Option<i64>) -> Result<Swept, T
     Ok(swept)
 }
 
-/// An error if the queue is still good for something.
+/// Fails if the queue is still in use.
 fn refuse_unless_free(
     store: &mut Store,
     asked: &Forget,
@@ -82,7 +83,7 @@ fn refuse_unless_free(
     hindrance.map_or(Ok(()), |why| Err(Error::InUse(asked.queue.clone(), why).into()))
 }
 
-/// The jobs that keep the queue.
+/// Names the jobs that keep the queue.
 fn of_jobs(store: &mut Store, queue: Queue, ended_go: bool) -> Result<Option<String>, Trouble> {
     store.write_counts()?;
     let mut statement = store.conn.prepare_cached(
@@ -104,7 +105,7 @@ fn of_jobs(store: &mut Store, queue: Queue, ended_go: bool) -> Result<Option<Str
     }))
 }
 
-/// What else keeps it.
+/// Names what else keeps the queue.
 fn of_itself(store: &Store, queue: Queue) -> Result<Option<String>, Trouble> {
     if queue.paused {
         return Ok(Some(

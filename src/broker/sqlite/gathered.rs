@@ -1,4 +1,4 @@
-//! Statistics in memory that are on no file yet: of queues, and of classes.
+//! Statistics in memory that are not on file yet: of queues, and of classes.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use super::spread::Spread;
 use crate::model::verb::ClassSums;
 use crate::model::{Day, Millis, Sum, Today};
 
-/// How long figures wait to be written, in milliseconds.
+/// How long statistics wait to be written, in milliseconds.
 const DELAY: i64 = 1_000;
 
-/// What a queue has seen on a day.
+/// The statistics of a queue on a day.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) wait: Spread,
@@ -18,7 +18,7 @@ pub(super) struct Figures {
     pub(super) retries: i64,
     /// Jobs that failed.
     pub(super) failures: i64,
-    /// The same without those that do so no more: fewer than none, when they failed earlier.
+    /// The same without jobs that have left that state: less than zero, if they had failed on an earlier day.
     pub(super) failed: i64,
 }
 
@@ -31,7 +31,7 @@ impl Figures {
         self.failed += other.failed;
     }
 
-    /// Without what cannot be added up.
+    /// The figures that can be added up.
     pub(super) fn in_sums(&self) -> Today {
         let sum = |spread: &Spread| Sum { count: spread.count, seconds: spread.mean * spread.count as f64 };
         Today {
@@ -44,21 +44,21 @@ impl Figures {
     }
 }
 
-/// Figures that are on no file yet.
+/// Statistics that are not on file yet.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// By queue and day.
+    /// By the row of the queue and the day.
     pub(super) queues: BTreeMap<(i64, Day), Figures>,
     pub(super) classes: ClassFigures,
 }
 
 impl Gathered {
-    /// Those of a queue on the day of a moment.
+    /// The statistics of a queue on the day of a moment.
     pub(super) fn on(&mut self, queue: i64, at: i64) -> &mut Figures {
         self.queues.entry((queue, Day::of(Millis(at)))).or_default()
     }
 
-    /// Adds the end of an attempt to those of its class.
+    /// Adds the end of an attempt to the sums of its class.
     pub(super) fn add_to_class(&mut self, class: &str, sums: &ClassSums, at: i64) {
         self.classes.add(Day::of(Millis(at)), class, sums);
     }
@@ -67,7 +67,7 @@ impl Gathered {
         self.queues.is_empty() && self.classes.is_empty()
     }
 
-    /// Takes over what another has gathered; gives when it is to be written, if there is anything.
+    /// Adds what another has collected; gives when to write it, if there is anything.
     pub(super) fn merge(&mut self, other: Gathered, now: i64) -> Option<i64> {
         for (key, figures) in other.queues {
             self.queues.entry(key).or_default().merge(&figures);
@@ -76,13 +76,13 @@ impl Gathered {
         (!self.is_empty()).then(|| now.saturating_add(DELAY))
     }
 
-    /// A queue is no more.
+    /// Drops the statistics of a removed queue.
     pub(super) fn forget(&mut self, queue: i64) {
         self.queues.retain(|(of, _), _| *of != queue);
     }
 }
 
-/// By day and class. A day has so many classes, and one without a name for the rest.
+/// Sums by day and class. The number of classes in a day is limited; the rest are under an empty name.
 #[derive(Default)]
 pub(super) struct ClassFigures(BTreeMap<Day, BTreeMap<String, ClassSums>>);
 

@@ -1,4 +1,4 @@
-//! The store as its users hold it: it starts the threads, asks them, and ends them.
+//! The handle of the store for its users: it starts the threads, sends them requests, and ends them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::broker::Error;
 use crate::broker::notices::Notices;
 use crate::model::Instant;
 
-/// Requests under way at most; the others wait for a place.
+/// Most requests under way; others wait for a place.
 const CALLS_MAX: usize = 1024;
 
 /// A store of jobs in a SQLite file, or in memory.
@@ -62,13 +62,13 @@ impl Sqlite {
         Ok(Sqlite::new(inbox, notices, options.world, wal, ear, thread))
     }
 
-    /// What [`Sqlite::open`] would refuse of the file `path`, found out without a trace.
+    /// Finds the errors of [`Sqlite::open`] for the file `path` without changing anything.
     pub fn look(path: impl AsRef<Path>) -> Result<(), Error> {
         open::look(path.as_ref(), &World::default())
     }
 
-    /// Sets aside what is left of the lost store in the file `path`, so that the next opening makes a new one. Refused where
-    /// there is a store. Nobody may use it meanwhile.
+    /// Sets aside what is left of the lost store in the file `path`, so that the next opening makes a new one. Refused
+    /// if there is a store. No process may use it meanwhile.
     pub fn replace_with_new(path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let file = path.display();
@@ -85,12 +85,12 @@ impl Sqlite {
         }
     }
 
-    /// A store in memory, which is gone with its last user.
+    /// A store in memory, which is lost with its last user.
     pub fn memory() -> Result<Sqlite, Error> {
         Sqlite::memory_in(World::default())
     }
 
-    /// A store in memory, in a world of its own.
+    /// A store in memory, with its own clocks and disk.
     pub fn memory_in(world: World) -> Result<Sqlite, Error> {
         let (inbox, messages) = channel();
         let (store, notices) = new_store(open::connect_memory()?, &world, "in memory", true)?;
@@ -111,17 +111,17 @@ impl Sqlite {
         Sqlite { inbox, room, notices, world, wal, ear, thread: Mutex::new(Some(thread)) }
     }
 
-    /// What the store says on its own; others may say something beside it.
+    /// The store's notices; others may add notices too.
     pub(in crate::broker) fn notices(&self) -> &Notices {
         &self.notices
     }
 
-    /// The moment a call begins, which its times count from.
+    /// The moment at which a call begins: its times count from here.
     pub(super) fn now(&self) -> Instant {
         (self.world.now)()
     }
 
-    /// Has the store's thread do `work`.
+    /// Sends `work` to the store's thread.
     pub(super) async fn run<T, W>(&self, kind: Kind, work: W) -> Result<T, Error>
     where
         T: Send + 'static,

@@ -1,4 +1,4 @@
-//! After the bell: what other processes did that concerns this one.
+//! After a ring of the bell: handles what other processes did that concerns this one.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -7,7 +7,7 @@ use super::store::Store;
 use crate::broker::Error;
 use crate::model::{Fence, JobId, Revocation};
 
-/// Has it take effect here.
+/// Makes the changes of other processes take effect here.
 pub(super) fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
     store.effects.wake = true;
     let mut statement = store.conn.prepare_cached(
@@ -29,7 +29,7 @@ pub(super) fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
             None => gone.push(id.clone()),
         }
     }
-    // It ended and was removed since we looked: how it ended is not known any more.
+    // It ended and was removed since the last look: how it ended is not known any more.
     for id in gone {
         for waiter in store.waiters.remove(&id).unwrap_or_default() {
             let _ = waiter.send(Err(Error::NoJob(id.clone())));

@@ -1,5 +1,5 @@
-//! What happened to a job, beside its row: written when an attempt ends other than well and when a person acts, so a job
-//! that completes at its first try writes nothing here.
+//! A job's history, beside its row. It is written when an attempt ends other than complete and when a person acts, so a
+//! job that completes at its first try writes nothing here.
 
 use rusqlite::params;
 
@@ -10,10 +10,10 @@ use super::trouble::Trouble;
 use crate::broker::stored;
 use crate::model::{Attempt, Count, Entry, Failure, Fence, Forensics, Happened, JobState, Millis};
 
-/// The latest entries of a job that are kept.
+/// Number of the latest entries of a job that are kept.
 const KEPT: i64 = 100;
 
-/// How an attempt ended, as its row does not tell yet.
+/// How an attempt ended, as far as its row does not say it yet.
 pub(super) struct End<'a> {
     pub(super) state: JobState,
     pub(super) due: Option<i64>,
@@ -29,7 +29,7 @@ impl End<'_> {
     }
 }
 
-/// Notes the end of the attempt that the row still tells of.
+/// Adds the end of the attempt that the row still describes.
 pub(super) fn attempt(store: &Store, row: i64, now: i64, end: End<'_>) -> Result<(), Trouble> {
     let attempt = Attempt {
         state: end.state,
@@ -43,7 +43,7 @@ pub(super) fn attempt(store: &Store, row: i64, now: i64, end: End<'_>) -> Result
     note(store, row, now, Happened::Attempt(Box::new(attempt.shortened())))
 }
 
-/// Notes the attempt that completed the job, before the row forgets it.
+/// Adds the attempt that completed the job, before the row loses it.
 pub(super) fn complete(store: &Store, row: i64) -> Result<(), Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT forensics, ended_at FROM job WHERE id = ?1")?;
     let mut rows = statement.query([row])?;
@@ -61,7 +61,7 @@ fn begun(store: &Store, row: i64) -> Result<Attempt, Trouble> {
     )?;
     let mut rows = statement.query([row])?;
     let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-    // An end has to be told also of a job whose row cannot be read in all its fields.
+    // An end must be recorded even if some fields of the row cannot be read.
     Ok(Attempt {
         attempt: row.get(0).unwrap_or_default(),
         fence: Fence(row.get(1).unwrap_or_default()),
@@ -79,7 +79,7 @@ fn begun(store: &Store, row: i64) -> Result<Attempt, Trouble> {
     })
 }
 
-/// Writes an entry, and drops the oldest if there are too many.
+/// Writes an entry, and removes the oldest if there are too many.
 pub(super) fn note(store: &Store, row: i64, now: i64, what: Happened) -> Result<(), Trouble> {
     let entry = stored::to_json(&Entry { at: Millis(now), what })?;
     store
@@ -96,13 +96,13 @@ pub(super) fn note(store: &Store, row: i64, now: i64, what: Happened) -> Result<
     Ok(())
 }
 
-/// All that is kept of a job, oldest first.
+/// The whole history of a job, oldest first.
 pub(super) fn of(store: &Store, row: i64) -> Result<Vec<Entry>, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT entry FROM history WHERE job = ?1 ORDER BY id")?;
     let mut rows = statement.query([row])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        // The rest is worth showing without one that cannot be read.
+        // An entry that cannot be read must not hide the others.
         entries.extend(kept(row, 0).ok().flatten());
     }
     Ok(entries)

@@ -1,4 +1,4 @@
-//! Options: kept in a table of their own, remembered until somebody changes them.
+//! Options: stored in a table, and cached until somebody changes them.
 
 use rusqlite::params;
 
@@ -9,7 +9,7 @@ use crate::model::verb::{LoadOptions, OptionShown, SetOption, UnsetOption};
 use crate::model::{JobState, OptionName, OptionsInForce, QueueName, name_fault};
 
 impl Store {
-    /// What is set, as far as this program knows it: another of a later version may have set more.
+    /// The options that are set, as far as this version knows them: a later one may have set others.
     pub(super) fn options(&mut self) -> Result<&OptionsInForce, rusqlite::Error> {
         if self.options.is_none() {
             self.options = Some(on_file(self)?);
@@ -84,7 +84,7 @@ pub(super) fn load(store: &mut Store, it: &LoadOptions) -> Result<(), Trouble> {
     write(store, options, &gone)
 }
 
-/// Writes what is set but for some, which are forgotten.
+/// Stores the options that are set, without some that are unset.
 fn write(
     store: &mut Store,
     options: OptionsInForce,
@@ -100,7 +100,7 @@ fn write(
         statement.execute(params![word(queue.as_ref()), name.as_str()])?;
     }
     store.options = None;
-    // There may be room for more, here and elsewhere.
+    // There may be room for more jobs, here and in other processes.
     store.effects.wake = true;
     store.effects.ring = true;
     Ok(())

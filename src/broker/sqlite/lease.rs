@@ -23,7 +23,7 @@ use crate::select::Turns;
 pub(super) fn fetch(store: &mut Store, request: &Fetch, now: Instant) -> Result<Vec<Fetched>, Trouble> {
     let mut round = Round { request, now, workers: request.workers.iter(), fetched: Vec::new() };
     let mut turns = Turns::new(request.take, open_queues(store, &request.queues)?);
-    // In order, one look takes all that a queue has for us.
+    // In order, one read takes all that a queue has for us.
     let at_once = match request.take {
         Take::InOrder => usize::MAX,
         Take::InTurn => 1,
@@ -39,7 +39,7 @@ pub(super) fn fetch(store: &mut Store, request: &Fetch, now: Instant) -> Result<
     Ok(round.fetched)
 }
 
-/// Those that exist and are not paused.
+/// The queues that exist and are not paused.
 fn open_queues(store: &mut Store, names: &[QueueName]) -> Result<Vec<(i64, QueueName)>, Trouble> {
     let mut queues = Vec::with_capacity(names.len());
     for name in names {
@@ -50,11 +50,11 @@ fn open_queues(store: &mut Store, names: &[QueueName]) -> Result<Vec<(i64, Queue
     Ok(queues)
 }
 
-/// A fetch under way.
+/// The state of a fetch.
 struct Round<'a> {
     request: &'a Fetch,
     now: Instant,
-    /// Those without a job so far.
+    /// Workers that have no job so far.
     workers: std::slice::Iter<'a, WorkerId>,
     fetched: Vec<Fetched>,
 }
@@ -123,7 +123,7 @@ pub(super) fn grant(
     Ok(granted(store, request, (queue, found.ready), (&found.job.id, fence), now))
 }
 
-/// Notes a lease that is written, of a job of this queue that has waited since then.
+/// Notes a lease that was written, of a job of this queue that has waited since `since`.
 pub(super) fn granted(
     store: &mut Store,
     request: &Fetch,
@@ -157,7 +157,7 @@ pub(super) fn renew(
                 Ok(state(row.get(0)?))
             })
             .optional()?;
-        // One whose loss was told already is followed again.
+        // A job whose loss was reported before is followed again.
         if state.is_some() && !store.leases.contains_key(&lease.job) {
             store.effects.granted.push((lease.job.clone(), lease.fence));
         }
@@ -170,7 +170,7 @@ pub(super) fn renew(
     leases.iter().map(renew).collect()
 }
 
-/// How far running jobs have come.
+/// Stores the progress of running jobs.
 pub(super) fn progress(store: &mut Store, notes: &[(JobId, Fence, Progress)]) -> Result<(), Trouble> {
     for (job, fence, progress) in notes {
         let text = stored::to_json(progress)?;
@@ -184,13 +184,13 @@ pub(super) fn progress(store: &mut Store, notes: &[(JobId, Fence, Progress)]) ->
     Ok(())
 }
 
-/// Moves on what time has moved on: delayed jobs that are due, leases that ran out, and what recurs.
+/// Handles what has become due: delayed jobs, expired leases, and recurring jobs.
 pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     if store.next_due.is_none_or(|due| due > now) {
         return Ok(());
     }
     promote(store, now)?;
-    // Who only passes by has not seen to it that the processes of a dead supervisor are dead: the next one has.
+    // A short-lived client has not made sure that the processes of a dead supervisor are dead; the next supervisor has.
     if store.serves {
         expire(store, now)?;
     }
@@ -199,8 +199,8 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// What is due: delayed jobs wait, and complete ones have more of those that need them go on. A stretch at a time; what is
-/// left is due still.
+/// Handles due jobs: delayed ones wait, and complete ones release more of their dependents. One part at a time; the
+/// rest stays due.
 fn promote(store: &mut Store, now: i64) -> Result<(), Trouble> {
     let mut statement = store
         .conn
@@ -211,7 +211,7 @@ fn promote(store: &mut Store, now: i64) -> Result<(), Trouble> {
     drop(statement);
     for (row, queue, from) in due {
         if from == JobState::Complete {
-            // A stretch of its own.
+            // These come in parts of their own.
             return needs::release_more(store, row, now);
         }
         store
@@ -223,7 +223,7 @@ fn promote(store: &mut Store, now: i64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// A lease held by a process.
+/// A lease that a process holds.
 pub(super) struct HeldLease {
     pub(super) row: i64,
     pub(super) queue: i64,
@@ -247,7 +247,7 @@ pub(super) fn held_lease(row: &Row<'_>) -> Result<HeldLease, rusqlite::Error> {
     })
 }
 
-/// A lease that ran out is lost, and its holder is told. For a little time nobody else gets the job: the holder may be
+/// An expired lease is lost, and its holder is notified. For a short time no one else gets the job: the holder may be
 /// ending it, and may yet renew or settle.
 fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     let mut statement = store
@@ -260,7 +260,7 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     for (lease, at, in_grace) in expired {
         let end = if in_grace { at } else { at.saturating_add(millis_up(grace(store, lease.queue)?)) };
         if end <= now {
-            // Its holder may have had other jobs; nobody can say any more.
+            // Its holder may have had other jobs; that is not known any more.
             take_back(store, &lease, false, now)?;
         } else {
             store

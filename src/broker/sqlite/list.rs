@@ -8,13 +8,13 @@ use super::trouble::Trouble;
 use super::{history, recurring};
 use crate::model::{Cursor, Filter, JobId, JobRecord, JobState, Page, Payload, QueueName};
 
-/// Rows looked at in one page: what a list holds the store's thread up for.
+/// Number of rows to look at in one page: a limit on how long it blocks the store's thread.
 const ROWS: u32 = 500;
 
-/// Bytes that a page has at most, but for its last job: results may be large.
+/// Most bytes of a page, without its last job: results may be large.
 const BYTES: usize = 1 << 20;
 
-/// A longer payload is not looked into.
+/// Longest payload that is looked into.
 const SHOWN: i64 = Payload::SHOWN as i64;
 
 /// The matching jobs among the next rows.
@@ -58,7 +58,7 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         if begins.is_some() {
             last_id = Some(row.get::<_, String>(1)?.into());
         }
-        // Of an empty column it is neither true nor false.
+        // For an empty column the condition is neither true nor false.
         if row.get::<_, Option<bool>>(matches)? == Some(true) {
             let mut job = record(row)?;
             job.title = title(row, matches - 2, &job.class);
@@ -87,8 +87,8 @@ fn complete(store: &Store, job: &mut JobRecord, row: &Row<'_>, column: usize) ->
     Ok(bytes)
 }
 
-/// The place a list begins at: behind the job it is to follow. A queue or a recurring job that is named has to be there: a
-/// name that was mistyped would be an empty list.
+/// The place where a list begins: behind the job that it is to follow. A queue or a recurring job in the filter must
+/// exist: otherwise a misspelled name would give an empty list.
 fn start(store: &mut Store, filter: &Filter) -> Result<Cursor, Trouble> {
     if let Some(queue) = &filter.queue {
         store.queue_there(queue)?;
@@ -110,8 +110,8 @@ fn is_in(states: &[JobState]) -> String {
     if numbers.is_empty() { "TRUE".into() } else { format!("state IN ({})", numbers.join(", ")) }
 }
 
-/// The ids of the rows to be looked at that are older than a place, on the shortest way: by their own ids, or, older than a
-/// place, among those with a tag, of a failure group or followed by somebody, or by the indices of the states, if each has one.
+/// The rows to look at that are older than a place, by the best index: by id; else by tag, by failure group or among
+/// tracked jobs; else by the indices of the states, if each has one.
 fn rows(filter: &Filter) -> String {
     const ALL: &str = "SELECT id FROM job NOT INDEXED WHERE id < ?1";
     if filter.id_prefix.is_some() {
@@ -131,7 +131,7 @@ fn rows(filter: &Filter) -> String {
     ways.filter(|ways| !ways.is_empty()).map_or_else(|| ALL.into(), |ways| ways.join(" UNION "))
 }
 
-/// The next rows in a state that has an index. Jobs in the common states are met on the way through them all.
+/// The next rows in a state that has an index. Jobs in the common states have none: the walk over all jobs finds them.
 fn way_to(state: JobState) -> Option<String> {
     let (index, condition) = match state {
         JobState::Waiting | JobState::Delayed | JobState::Complete => return None,

@@ -1,4 +1,4 @@
-//! A store whose jobs are gone: its file is missing or empty, and what lies beside it tells that there was one.
+//! Detects a store whose jobs are gone: its file is missing or empty, and files beside it show that there was one.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use crate::broker::Error;
 
-/// Refuses a file without content beside the traces of a store. To be called before SQLite opens the file: it would delete
-/// the WAL of an empty one, and with it the latest jobs.
+/// Refuses a file without content beside the traces of a store. Must be called before SQLite opens the file: it would
+/// delete the WAL of an empty file, and with it the latest jobs.
 pub(super) fn refuse_missing(path: &Path) -> Result<(), Error> {
-    // Looked for first: another process that makes the store just now writes the file before it leaves a trace.
+    // Look for traces first: another process that makes the store at this moment writes the file before any trace.
     let trace = trace(path);
     let how = match fs::metadata(path) {
         Ok(found) if found.len() > 0 => return Ok(()),
         Ok(_) => "it is empty",
         Err(error) if error.kind() == ErrorKind::NotFound => "it is missing",
-        // Whoever opens it says why it cannot.
+        // Opening the file will report this error.
         Err(_) => return Ok(()),
     };
     match trace {
@@ -24,20 +24,21 @@ pub(super) fn refuse_missing(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Whether a process has had the store open. Its bell comes after the schema, durably: who sees it here sees tables later.
+/// Whether a process has had the store open. The bell is written after the schema, durably: a process that sees the
+/// bell here sees tables later.
 pub(super) fn was_open(path: &Path) -> bool {
     beside(path, BELL).exists()
 }
 
-/// What is said of a store that was open, and in which there is nothing.
+/// The error for a store that was open and is now empty.
 pub(super) fn blank(path: &Path) -> Error {
     lost(path, "it holds no tables", BELL)
 }
 
-/// Every process that has opened the store has left it there, and none removes it.
+/// Every process that has opened the store has left this file, and none removes it.
 const BELL: &str = "-bell";
 
-/// The file beside it that only a store has.
+/// A file beside the store that only a store has.
 fn trace(path: &Path) -> Option<&'static str> {
     let has_wal = fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
     if has_wal { Some("-wal") } else { beside(path, BELL).exists().then_some(BELL) }
@@ -52,7 +53,7 @@ fn lost(path: &Path, how: &str, trace: &str) -> Error {
 }
 
 /// Sets aside what is left of a lost store, as FILE.lost, so that the next opening makes a new one. The caller has made
-/// sure that nobody uses it.
+/// sure that no process uses it.
 pub(super) fn set_aside(path: &Path) -> io::Result<()> {
     for suffix in ["", "-wal"] {
         let file = beside(path, suffix);

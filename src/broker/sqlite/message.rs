@@ -5,9 +5,9 @@ use super::call::Call;
 pub(super) enum Message {
     /// A request to apply and answer.
     Call(Box<dyn Call>),
-    /// Another process may have changed the store, or what its files are called.
+    /// Another process may have changed the store, or moved or removed its files.
     Bell,
-    /// The disk failed: nothing is durable until further notice.
+    /// The disk failed: nothing is durable for now.
     Broken(String),
     /// The thread is to end.
     Stop,

@@ -1,5 +1,5 @@
-//! What jobs need: rows of `dependency`, each gone when the job that is needed is complete. A job that needs something is
-//! in the state `depends`, with its delay kept aside.
+//! Dependencies: rows of `dependency`, each removed when the needed job is complete. A job that needs others is in the
+//! state `depends`; its delay is stored separately.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use super::trouble::Trouble;
 use crate::broker::{Error, circle};
 use crate::model::{JobId, JobState, Need, What};
 
-/// Has the job in `row` wait for those of `needed` that are not complete, and says whether there are any.
+/// Makes the job in `row` wait for those of `needed` that are not complete. Gives whether there are any.
 pub(super) fn write(store: &Store, row: i64, needed: &[JobId]) -> Result<bool, Trouble> {
     let mut statement = store.conn.prepare_cached(
         "INSERT OR IGNORE INTO dependency (job, needs) SELECT ?1, id FROM job WHERE jid = ?2 AND state <> 4",
@@ -28,7 +28,7 @@ pub(super) fn any(store: &Store, row: i64) -> Result<bool, Trouble> {
     Ok(statement.exists([row])?)
 }
 
-/// An error unless the job is there that another is to need; else whether it has to be waited for.
+/// Fails unless the needed job exists. Gives whether the other job has to wait for it.
 pub(super) fn must_be_waited_for(store: &Store, id: &JobId) -> Result<bool, Trouble> {
     match store.place(id) {
         Ok((_, _, state)) => Ok(state != JobState::Complete),
@@ -37,8 +37,8 @@ pub(super) fn must_be_waited_for(store: &Store, id: &JobId) -> Result<bool, Trou
     }
 }
 
-/// A job is complete: those that needed nothing else go on. Where they are many the first do, and the job is due until the
-/// last of them has: whoever holds the store then goes on.
+/// A job is complete: releases the jobs that needed no other. If they are many, it releases the first ones, and the job
+/// stays due until the last of them is released: the process that holds the store goes on.
 pub(super) fn release(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
     if release_some(store, row, now)? {
         store.conn.prepare_cached("UPDATE job SET due_at = ?2 WHERE id = ?1")?.execute([row, now])?;
@@ -47,20 +47,21 @@ pub(super) fn release(store: &mut Store, row: i64, now: i64) -> Result<(), Troub
     Ok(())
 }
 
-/// Goes on with those that need a job which was complete before. What else is due by now comes before the rest of them.
+/// Goes on releasing dependents of a job that was complete before. Other jobs that are due come before the rest of
+/// them.
 pub(super) fn release_more(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
     let due = release_some(store, row, now)?.then_some(now);
     store.conn.prepare_cached("UPDATE job SET due_at = ?2 WHERE id = ?1")?.execute(params![row, due])?;
     Ok(())
 }
 
-/// All of them, before it is not complete any more.
+/// Releases all remaining dependents, before the job leaves the state `complete`.
 pub(super) fn release_rest(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
     while release_some(store, row, now)? {}
     Ok(())
 }
 
-/// The next of those that need it, in the order of insertion. Says whether there may be more.
+/// Releases the next dependents, in the order of insertion. Gives whether there may be more.
 fn release_some(store: &mut Store, row: i64, now: i64) -> Result<bool, Trouble> {
     let mut statement =
         store.conn.prepare_cached("SELECT job FROM dependency WHERE needs = ?1 ORDER BY job LIMIT ?2")?;
@@ -77,7 +78,7 @@ fn release_some(store: &mut Store, row: i64, now: i64) -> Result<bool, Trouble> 
     Ok(may_be_more)
 }
 
-/// Lets a job go on that waits and needs nothing any more; gives its state if it does.
+/// Releases a job in `depends` if it needs no job any more; gives its new state.
 pub(super) fn set_free(store: &mut Store, row: i64, now: i64) -> Result<Option<JobState>, Trouble> {
     let found = store
         .conn
@@ -104,7 +105,7 @@ pub(super) fn set_free(store: &mut Store, row: i64, now: i64) -> Result<Option<J
     Ok(Some(to))
 }
 
-/// What a job waits for, in the order of insertion.
+/// The jobs for which a job waits, in the order of insertion.
 pub(super) fn of(store: &Store, row: i64) -> Result<Vec<Need>, Trouble> {
     let mut statement = store.conn.prepare_cached(
         "SELECT jid, state FROM dependency JOIN job ON job.id = dependency.needs
@@ -116,7 +117,7 @@ pub(super) fn of(store: &Store, row: i64) -> Result<Vec<Need>, Trouble> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The jobs that wait for one, in the order of insertion: the first of them.
+/// The first jobs that wait for a job, in the order of insertion.
 pub(super) fn dependents(store: &Store, row: i64, most: u32) -> Result<Vec<JobId>, Trouble> {
     let mut statement = store.conn.prepare_cached(
         "SELECT jid FROM dependency JOIN job ON job.id = dependency.job
@@ -126,7 +127,7 @@ pub(super) fn dependents(store: &Store, row: i64, most: u32) -> Result<Vec<JobId
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// An error if `row`, called `id`, would wait for itself by way of those it is to need.
+/// Fails if `row`, called `id`, would wait for itself through the jobs it is to need.
 pub(super) fn refuse_cycle(store: &Store, row: i64, id: &JobId, needed: &[JobId]) -> Result<(), Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT needs FROM dependency WHERE job = ?1")?;
     let mut from: HashMap<i64, i64> = HashMap::new();
@@ -149,7 +150,7 @@ pub(super) fn refuse_cycle(store: &Store, row: i64, id: &JobId, needed: &[JobId]
     Ok(())
 }
 
-/// The names on the way from a job to itself.
+/// The jobs on the way from a job back to itself.
 fn way_back(store: &Store, row: i64, from: &HashMap<i64, i64>, id: &JobId) -> Result<Vec<JobId>, Trouble> {
     let mut names = vec![id.clone()];
     let mut at = row;

@@ -1,5 +1,6 @@
-//! The doorbell between processes on one store: a file `<store>-bell`. Who stays in the house holds a lock on it and watches
-//! it by inotify; who has changed something that others wait for writes a byte to it, if the lock says that anyone is in.
+//! Notifies other processes on the same store, by a file `<store>-bell`. A process that listens holds a lock on the
+//! file and watches it by inotify. A process that has changed something for others writes a byte to it, if the lock
+//! shows that one listens.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter};
@@ -23,18 +24,19 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Opens the bell; `listen` announces that this process hears it.
+    /// Opens the bell; `listen` says whether this process listens.
     pub(super) fn open(path: &Path, listen: bool) -> io::Result<Bell> {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         if listen {
-            // Owned by this opening of the file, not by the process, so two stores in one process see each other.
+            // The lock belongs to this opening of the file, not to the process, so two stores in one process see each
+            // other.
             fcntl(&file, FcntlArg::F_OFD_SETLK(&whole(libc::F_RDLCK)))?;
         }
         Ok(Bell { file })
     }
 
-    /// Wakes the others, if there are any.
+    /// Wakes the other processes, if there are any.
     pub(super) fn ring(&self) {
         let mut lock = whole(libc::F_WRLCK);
         let alone = fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut lock)).is_ok()
@@ -52,7 +54,7 @@ fn whole(kind: libc::c_int) -> libc::flock {
     libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 0, l_pid: 0 }
 }
 
-/// The thread that hears the bell, and when somebody moves or removes a file of the store.
+/// The thread that waits for the bell, and notices when a file of the store is moved or removed.
 pub(super) struct Ear {
     thread: Option<JoinHandle<()>>,
     /// Closed to end the thread.
@@ -64,7 +66,8 @@ impl Ear {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         inotify.add_watch(path, AddWatchFlags::IN_MODIFY)?;
         for file in place.files() {
-            // The number of a file's names is an attribute of it: an open file is not deleted when it loses its last.
+            // The number of a file's names is one of its attributes: an open file that loses its last name is not
+            // deleted yet.
             inotify.add_watch(file, AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ATTRIB)?;
         }
         let (end, stop) = io::pipe()?;

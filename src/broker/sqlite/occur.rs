@@ -1,5 +1,5 @@
-//! Recurring jobs, when they are due. The process that holds the store puts the jobs and moves the schedule on in the same
-//! transaction: each occurrence fires once, whichever process looks and whichever dies.
+//! Fires recurring jobs. The process that holds the store puts the jobs and moves the schedule on in the same
+//! transaction. So each occurrence fires once, whichever process looks, and even if one dies.
 //!
 //! Intervals go by the store's clock, cron by the wall clock. That can be set, so there is a look at least once a minute,
 //! and what is a minute late is not missed. A schedule only moves on: a clock that is set back runs nothing twice, except
@@ -16,18 +16,18 @@ use crate::broker::Error;
 use crate::broker::recurring::{NET, WRONG, mended, occurrences, put_by};
 use crate::model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedule, millis_up};
 
-/// Two clocks are read at the same moment if no more milliseconds have gone by.
+/// Two clocks count as read at the same moment if no more milliseconds lie between.
 const AT_ONCE: i64 = 1000;
-/// Recurring jobs in one transaction at most.
+/// Most recurring jobs in one transaction.
 const BATCH: i64 = 256;
 
-/// Whether it goes by the wall clock.
+/// Whether a schedule goes by the wall clock.
 pub(super) fn is_by_wall(schedule: &Schedule) -> bool {
     matches!(schedule, Schedule::Cron { .. })
 }
 
 impl Store {
-    /// What the wall clock says at a moment of store time, in milliseconds since 1970.
+    /// The wall clock at a moment of store time, in milliseconds since 1970.
     pub(super) fn wall_at(&self, moment: i64) -> i64 {
         loop {
             let before = self.time();
@@ -40,7 +40,7 @@ impl Store {
     }
 }
 
-/// When to look next, in store time; never while nothing recurs. The first look is at once.
+/// When to look next, in store time; None without recurring jobs. The first look is at once.
 pub(super) fn next_look(store: &Store) -> Result<Option<i64>, rusqlite::Error> {
     if !store.serves {
         return Ok(None);
@@ -66,7 +66,7 @@ pub(super) fn expect(store: &mut Store) -> Result<(), rusqlite::Error> {
     Ok(())
 }
 
-/// Puts what is due.
+/// Fires what is due.
 pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     if !store.serves {
         return Ok(());
@@ -88,11 +88,11 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The clock of a schedule.
+/// The clock by which a schedule goes.
 #[derive(Clone, Copy)]
 struct Clock {
     now: i64,
-    /// How far it is behind the store's.
+    /// How far it is behind the store's clock, in milliseconds.
     behind: i64,
 }
 
@@ -107,7 +107,7 @@ fn due(store: &Store, by_wall: bool, now: i64) -> Result<Vec<Due>, rusqlite::Err
     rows.collect()
 }
 
-/// Puts the jobs of what is due of one recurring job, and moves it on.
+/// Puts the jobs of a recurring job that is due, and moves it to its next occurrence.
 fn have(store: &mut Store, mut due: InForce, clock: Clock) -> Result<(), Trouble> {
     let Some(first) = due.next_at else { return Ok(()) };
     let times = occurrences(&due.recurring, first, clock.now)?;
@@ -128,7 +128,7 @@ fn have(store: &mut Store, mut due: InForce, clock: Clock) -> Result<(), Trouble
     Ok(())
 }
 
-/// Whether its latest job has not ended.
+/// Whether its latest job has not ended yet.
 fn is_busy(store: &Store, due: &InForce) -> Result<bool, rusqlite::Error> {
     let latest = store
         .conn
@@ -138,7 +138,7 @@ fn is_busy(store: &Store, due: &InForce) -> Result<bool, rusqlite::Error> {
     Ok(latest.is_some_and(|state| !state.has_ended()))
 }
 
-/// Puts its next job, as of a moment in store time. Ids that somebody else has taken are passed over.
+/// Puts its next job, for a moment in store time. Skips ids that are taken.
 fn put_one(store: &mut Store, due: &mut InForce, at: i64, by: Option<&str>) -> Result<(), Trouble> {
     let name = &due.recurring.name;
     let id = loop {
@@ -160,7 +160,7 @@ fn put_one(store: &mut Store, due: &mut InForce, at: i64, by: Option<&str>) -> R
     Ok(())
 }
 
-/// Puts one now, because somebody asks for it.
+/// Puts one of its jobs now, because a person asks for it.
 pub(super) fn run(store: &mut Store, name: &str, by: &str, now: Instant) -> Result<LatestJob, Trouble> {
     let mut due = recurring_row::find(store, name)?.ok_or_else(|| Error::NoRecurring(name.into()))?;
     let at = store.millis(now);
@@ -170,7 +170,8 @@ pub(super) fn run(store: &mut Store, name: &str, by: &str, now: Instant) -> Resu
     Ok(LatestJob { id, state, at: Millis(at) })
 }
 
-/// What cannot be had now, because its zone is gone or its row is of another version, is tried again and holds up nothing.
+/// Defers a recurring job that cannot fire now, because its time zone is gone or its row comes from another version. It
+/// is tried again, and does not block the others.
 fn put_off(store: &Store, row: i64, now: i64, error: &Error) -> Result<(), Trouble> {
     let name: String = store
         .conn
@@ -180,7 +181,7 @@ fn put_off(store: &Store, row: i64, now: i64, error: &Error) -> Result<(), Troub
     Ok(())
 }
 
-/// After a wall clock that was far ahead has been put right: what was moved on by it comes back.
+/// After a wall clock that was far ahead is right again, corrects the next occurrences that it had moved.
 fn mend(store: &mut Store, now: i64, wall: i64) -> Result<(), Trouble> {
     let ahead = wall - now;
     let before = store.wall_ahead.replace(ahead);
@@ -191,7 +192,7 @@ fn mend(store: &mut Store, now: i64, wall: i64) -> Result<(), Trouble> {
         .conn
         .prepare_cached(&format!("SELECT {IN_FORCE} FROM recurring WHERE by_wall = 1 AND next_at > ?1"))?;
     let rows = statement.query_map([wall], |row| Ok(in_force(row)))?;
-    // One that cannot be read is no worse off than before.
+    // A row that cannot be read stays as it is.
     let later: Vec<InForce> =
         rows.filter_map(|row| row.map(Result::ok).transpose()).collect::<Result<_, _>>()?;
     drop(statement);

@@ -1,4 +1,4 @@
-//! Opening a store: what is not ours is refused and left as it is.
+//! Opens a store. A file that is not ours is refused and stays as it is.
 
 use std::fmt::{Display, Write};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,12 +19,12 @@ use crate::broker::Error;
 
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 0x7461_736b;
-/// Its second half, which came with schema 4.
+/// The second half of the schema, which came with version 4.
 const MODEL: &str = include_str!("model.sql");
 /// What came with schema 7.
 const SCOPE: &str = include_str!("scope.sql");
 const VERSION: i64 = 7;
-/// The way from one schema to the next, from 1 on.
+/// The steps from one schema to the next, from 1 on.
 const STEPS: [&str; 6] = [
     "ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE job ADD COLUMN progress TEXT;
@@ -59,12 +59,12 @@ const STEPS: [&str; 6] = [
     concat!("ALTER TABLE job ADD COLUMN scope TEXT; PRAGMA user_version = 7;", include_str!("scope.sql")),
 ];
 const NFS: i64 = 0x6969;
-/// Larger files are not read through at each start.
+/// Larger files are not checked as a whole at each start.
 const CHECKED_MAX: u64 = 16 << 20;
-/// What the WAL file is cut to when it starts over.
+/// Size to which the WAL file is cut when it starts over, in bytes.
 const WAL_KEPT: i64 = 16 << 20;
 
-/// The file's connection, ready for use.
+/// Opens the file's connection, ready for use.
 pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Error> {
     let file = path.display().to_string();
     lost::refuse_missing(path)?;
@@ -75,7 +75,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Erro
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let conn = Connection::open_with_flags(path, flags).map_err(opening)?;
     conn.busy_timeout(options.busy_timeout).map_err(opening)?;
-    // Until it is known to be ours, nothing is written: not even the WAL of a killed writer into the file.
+    // Nothing is written until the file is known to be ours, not even the WAL of a killed writer into the file.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(opening)?;
     recognise(&conn, path)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(opening)?;
@@ -84,7 +84,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Erro
     Ok(conn)
 }
 
-/// What [`connect`] would refuse, found out without a trace: nothing is made, written or locked.
+/// Finds the errors of [`connect`] without a trace: makes, writes and locks nothing.
 pub(super) fn look(path: &Path, world: &World) -> Result<(), Error> {
     lost::refuse_missing(path)?;
     if !is_there(path, world)? {
@@ -96,19 +96,19 @@ pub(super) fn look(path: &Path, world: &World) -> Result<(), Error> {
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
-    // As long as it is empty, nobody is copying from it.
+    // While the WAL is empty, no process is copying from it.
     let has_wal = || fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
     let had_wal = has_wal();
     let seen = Connection::open_with_flags(still(path), flags).map_err(opening);
     match seen.and_then(|conn| judge(&conn, path)) {
-        // What was read lacks the WAL, which may hold all the tables of a new store, and may be half of what others write.
-        // Opening the store finds out the whole.
+        // This read ignored the WAL, which may hold all tables of a new store; and the file may be half written by
+        // others. Opening the store shows the whole.
         Err(Error::Failed(_) | Error::Lost(_)) if had_wal || has_wal() => Ok(()),
         seen => seen,
     }
 }
 
-/// The address of a file that SQLite is to take for one that nobody changes: it makes no other beside it then.
+/// A URI by which SQLite opens the file as one that never changes: then it makes no other file beside it.
 fn still(path: &Path) -> String {
     let mut address = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
@@ -130,8 +130,8 @@ pub(super) fn connect_memory() -> Result<Connection, Error> {
     Ok(conn)
 }
 
-/// Makes the directory and the file, for this user alone. Never opens a file that exists: closing it would take away
-/// the locks that SQLite holds on it in this process.
+/// Makes the directory and the file, for this user alone. Never opens an existing file: closing it would release the
+/// locks that SQLite holds on it in this process.
 fn prepare_place(path: &Path, world: &World) -> Result<(), Error> {
     let directory = directory(path);
     if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(&directory) {
@@ -147,7 +147,7 @@ fn prepare_place(path: &Path, world: &World) -> Result<(), Error> {
     }
 }
 
-/// Whether there is a file already. An error when it or its place is none for a store.
+/// Whether there is a file already. Fails if the file or its place cannot be a store.
 fn is_there(path: &Path, world: &World) -> Result<bool, Error> {
     let refuse = |why: &str| Err(refused(path, why));
     if (world.fs_type)(&directory(path)).is_ok_and(|kind| kind == NFS) {
@@ -174,7 +174,7 @@ fn directory(path: &Path) -> PathBuf {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
 }
 
-/// An error when the file is neither empty nor a store this program can use.
+/// Fails if the file is neither empty nor a store that this program can use.
 fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
     let reading = |error: rusqlite::Error| explain("open", &path.display().to_string(), &error);
     match conn.is_readonly("main").map_err(reading)? {
@@ -183,7 +183,7 @@ fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// The same by what is in it.
+/// The same check by the content of the file.
 fn judge(conn: &Connection, path: &Path) -> Result<(), Error> {
     let reading = |error: rusqlite::Error| explain("open", &path.display().to_string(), &error);
     let was_open = lost::was_open(path);
@@ -203,17 +203,19 @@ fn judge(conn: &Connection, path: &Path) -> Result<(), Error> {
     check(conn, fs::metadata(path).map_or(0, |found| found.len())).map_err(reading)
 }
 
-/// The file's application, its schema, and how many tables it has: all of one moment, for another process may be making
-/// the store just now.
+/// The file's application id, its schema version, and its number of tables, all read at one moment: another process may
+/// be making the store right now.
 fn marks(conn: &Connection) -> Result<(i64, i64, i64), rusqlite::Error> {
     let moment = conn.unchecked_transaction()?;
-    // Reading the first page, SQLite compares the size it tells with the file's: a file cut short is noticed.
+    // When SQLite reads the first page, it compares the size noted there with the file's: so a file cut short is
+    // noticed.
     let tables = moment.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     let id = moment.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     Ok((id, version(&moment)?, tables))
 }
 
-/// A whole check of a small file, of the small tables in a large one; the rest is found out when it is read.
+/// Checks a small file completely, and only the small tables of a large one; other errors are found when the rows are
+/// read.
 fn check(conn: &Connection, size: u64) -> Result<(), rusqlite::Error> {
     let checks: &[&str] = if size <= CHECKED_MAX {
         &["PRAGMA quick_check(1)"]
@@ -224,7 +226,7 @@ fn check(conn: &Connection, size: u64) -> Result<(), rusqlite::Error> {
         let verdict: String = conn.query_row(check, [], |row| row.get(0))?;
         if verdict != "ok" {
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-            // Before what is wrong there is a line that says in which of its databases.
+            // The first line only names the database; the error is in the next.
             let wrong = verdict.lines().find(|line| !line.starts_with("***")).unwrap_or(&verdict);
             return Err(rusqlite::Error::SqliteFailure(code, Some(wrong.to_owned())));
         }
@@ -232,7 +234,7 @@ fn check(conn: &Connection, size: u64) -> Result<(), rusqlite::Error> {
     Ok(())
 }
 
-/// The switch needs the file alone for a moment, and SQLite does not wait for it.
+/// The switch needs the file alone for a moment, and SQLite does not wait for that.
 fn use_wal(conn: &Connection, busy_timeout: Duration) -> Result<(), rusqlite::Error> {
     const STEP: Duration = Duration::from_millis(10);
     let mut tries = busy_timeout.as_millis() / STEP.as_millis();
@@ -254,11 +256,11 @@ fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
          PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048; PRAGMA trusted_schema = OFF;"
     ))?;
     conn.set_prepared_statement_cache_capacity(64);
-    // Else a statement is planned again whenever the bound of its LIMIT differs from the last one.
+    // Otherwise SQLite plans a statement again whenever the value of its LIMIT changes.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if version(conn)? < VERSION {
         conn.execute_batch("BEGIN IMMEDIATE")?;
-        // Asked again: another process may have been quicker.
+        // Read again: another process may have been quicker.
         let version = usize::try_from(version(conn)?).unwrap_or(0);
         match version.checked_sub(1) {
             None => [SCHEMA, MODEL, SCOPE].iter().try_for_each(|half| conn.execute_batch(half))?,
@@ -266,17 +268,19 @@ fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
         }
         conn.execute_batch("COMMIT")?;
     }
-    // Durable until here: a store without its tables is taken for a lost one. From here on our own thread syncs.
+    // Everything until here is synced: a store without its tables would count as lost. From here on our own thread
+    // syncs.
     conn.execute_batch("PRAGMA synchronous = NORMAL")
 }
 
-/// Which schema; 0 while there is none.
+/// The version of the schema; 0 while there is none.
 fn version(conn: &Connection) -> Result<i64, rusqlite::Error> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Turns time since boot into store time: (what to add, a store time known as reached). Within one boot the sum is fixed,
-/// whatever happens to the wall clock; a new boot starts at the wall clock, but never behind a time that was reached.
+/// The numbers that turn time since boot into store time: the difference, and a store time known as reached. Within one
+/// boot the difference is fixed, whatever happens to the wall clock; a new boot starts at the wall clock, but never
+/// behind a time that was reached.
 pub(super) fn start_clock(conn: &Connection, world: &World) -> Result<(i64, i64), rusqlite::Error> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     let boot = (world.boot_id)();
@@ -300,7 +304,8 @@ pub(super) fn start_clock(conn: &Connection, world: &World) -> Result<(i64, i64)
     Ok((ahead, seen))
 }
 
-/// Makes the names of the store's files durable: SQLite does it for the WAL at its own first sync, which is ours here.
+/// Makes the names of the store's files durable. SQLite does this for the WAL at its own first sync, which here is
+/// ours.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory(path))?.sync_all()
 }

@@ -1,4 +1,4 @@
-//! How a store is opened, and the outside world as functions, so that tests can bend it.
+//! How to open a store. Clocks and disk are functions that tests can replace.
 
 use std::fs::File;
 use std::io;
@@ -12,15 +12,15 @@ use crate::model::Instant;
 /// How to open a store.
 #[derive(Clone)]
 pub struct Options {
-    /// Whether this process stays: it watches the doorbell for what other processes put, cancel and settle. Without it,
-    /// `next_notice` and `ended` know of this process only.
+    /// Whether this process stays and listens: it watches the bell for what other processes put, cancel and settle.
+    /// Otherwise `next_notice` and `ended` know of this process only.
     pub listen: bool,
-    /// Whether it puts the jobs that recur when their time comes, and takes back the leases that run out. Who only passes by
-    /// leaves that to those who stay.
+    /// Whether this process fires recurring jobs and takes back expired leases. A short-lived client leaves that to the
+    /// supervisors.
     pub serves: bool,
     /// How long to wait for another program that has locked the file.
     pub busy_timeout: Duration,
-    /// Where time, the disk and the kind of file system come from.
+    /// The clocks, the disk and the file system to use.
     pub world: World,
 }
 
@@ -30,19 +30,19 @@ impl Default for Options {
     }
 }
 
-/// Asks something of the world that can fail.
+/// A question to the system that can fail.
 pub type Probe<A, T> = Arc<dyn Fn(&A) -> io::Result<T> + Send + Sync>;
 
-/// The outside world of a store. Tests replace parts of it.
+/// The clocks, disk and file system of a store. Tests replace parts of it.
 #[derive(Clone)]
 pub struct World {
     /// The boot-time clock.
     pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// Milliseconds since 1970; asked once per boot, and for what is due by the wall clock.
+    /// Milliseconds since 1970; read once per boot, and for schedules that go by the wall clock.
     pub wall_millis: Arc<dyn Fn() -> i64 + Send + Sync>,
-    /// Which boot this is.
+    /// The id of this boot.
     pub boot_id: Arc<dyn Fn() -> String + Send + Sync>,
-    /// The file system's magic number, as `statfs` tells it.
+    /// The file system's magic number, as `statfs` gives it.
     pub fs_type: Probe<Path, i64>,
     /// Makes what was written to a file durable.
     pub sync: Probe<File, ()>,

@@ -1,4 +1,4 @@
-//! The store as an outbox: jobs wait in it, in the order they were put, until they can be put somewhere else.
+//! The store as an outbox: jobs wait in it, in the order in which they were put, until another broker takes them.
 
 use rusqlite::params;
 
@@ -10,7 +10,7 @@ use super::{read, remove};
 use crate::broker::Error;
 use crate::model::{JobId, JobState, NewJob, Payload};
 
-/// Data of the jobs that are read at a time, in bytes, but for the last one.
+/// Most bytes of job data to read at a time, without the last job's.
 const BYTES: usize = 1 << 20;
 
 impl Sqlite {
@@ -23,12 +23,12 @@ impl Sqlite {
         .await
     }
 
-    /// The first of those that wait, as they were put: `most` at most.
+    /// The first waiting jobs, in the order in which they were put: `most` at most.
     pub(in crate::broker) async fn first(&self, most: usize) -> Result<Vec<NewJob>, Error> {
         self.run(Kind::Read, move |store| first(store, most)).await
     }
 
-    /// Removes jobs. Waits for no disk: after a loss of power some may be there again.
+    /// Removes jobs. Does not wait for the disk: after a loss of power some may be back.
     pub(in crate::broker) async fn remove(&self, jobs: Vec<JobId>) -> Result<(), Error> {
         self.run(Kind::Lease, move |store| {
             for job in &jobs {

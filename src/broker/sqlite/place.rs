@@ -1,5 +1,5 @@
-//! The store's files by their names: who moves or removes one while it is open has all that follows written to a file that
-//! nobody finds any more.
+//! Checks that the store's files keep their names. If one is moved or removed while it is open, everything written
+//! later goes to a file that no one can find.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use super::lost;
 
-/// The files of an open store, as they were then.
+/// Identities of an open store's files, as they were at the open.
 pub(super) struct Place {
     files: [(PathBuf, Identity); 2],
 }
 
-/// Device and inode.
+/// Device and inode numbers.
 type Identity = (u64, u64);
 
 impl Place {
-    /// Of the store in `path`, which has just been opened.
+    /// The files of the store in `path`, which has just been opened.
     pub(super) fn of(path: &Path) -> io::Result<Place> {
         let wal = lost::beside(path, "-wal");
         Ok(Place { files: [(path.into(), identity(path)?), (wal.clone(), identity(&wal)?)] })
@@ -27,7 +27,7 @@ impl Place {
         self.files.iter().map(|(path, _)| path.as_path())
     }
 
-    /// What has become of them, if they are not where they were.
+    /// What happened to the files, if they are not where they were.
     pub(super) fn lost(&self) -> Option<String> {
         self.files.iter().find_map(|(path, known)| {
             let happened = match identity(path) {

@@ -1,4 +1,4 @@
-//! Jobs come in.
+//! Puts new jobs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -15,7 +15,7 @@ use crate::model::{
     Exists, Fence, Instant, JobId, JobState, NewJob, Payload, What, WorkerId, batch_fault, millis_up,
 };
 
-/// A larger payload has a row of its own.
+/// Longest payload in the job's own row, in bytes; a longer one has a row of its own.
 const INLINE_MAX: usize = 1024;
 
 pub(super) fn enqueue(store: &mut Store, jobs: &[NewJob], now: Instant) -> Result<Vec<JobId>, Trouble> {
@@ -30,24 +30,24 @@ pub(super) fn enqueue(store: &mut Store, jobs: &[NewJob], now: Instant) -> Resul
         }
         ids.push(id);
     }
-    // A job may need one that comes after it in the batch.
+    // A job may need another one that comes later in the batch.
     for (row, needed) in dependents {
         needs::write(store, row, needed)?;
     }
     Ok(ids)
 }
 
-/// What is to be done with a job.
+/// What to do with a new job.
 struct Plan<'a> {
     job: &'a NewJob,
     id: JobId,
-    /// It is there already, and that is as it should be.
+    /// Whether the job exists already, and that is allowed.
     exists: bool,
-    /// It needs others that are not complete.
+    /// Whether it needs others that are not complete.
     waits: bool,
 }
 
-/// All or none: every job is checked before the first one is written.
+/// Checks every job before the first one is written: all are put, or none.
 fn plans<'a>(store: &Store, jobs: &'a [NewJob]) -> Result<Vec<Plan<'a>>, Trouble> {
     if let Some(fault) = batch_fault(jobs) {
         return Err(Error::Refused(fault).into());
@@ -71,8 +71,8 @@ fn plans<'a>(store: &Store, jobs: &'a [NewJob]) -> Result<Vec<Plan<'a>>, Trouble
     Ok(plans)
 }
 
-/// Whether the id exists already, in the store or in the batch; refused if it should not. What this very put has made, before
-/// its answer was lost, should.
+/// Whether the id exists already, in the store or in the batch; refused if it must not. It may if this same put has
+/// made it, and its reply was lost.
 fn exists(store: &Store, job: &NewJob, id: &JobId, in_batch: bool) -> Result<bool, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT token FROM job WHERE jid = ?1")?;
     let found = statement.query_row([id.as_str()], |row| row.get::<_, Option<String>>(0)).optional()?;
@@ -83,7 +83,7 @@ fn exists(store: &Store, job: &NewJob, id: &JobId, in_batch: bool) -> Result<boo
     }
 }
 
-/// Who has to wait for whom. A job may need those of its batch that come with an id of their own.
+/// Finds which jobs must wait for which. A job may need jobs of its batch that come with an id of their own.
 fn plan_needs(store: &Store, plans: &mut [Plan<'_>]) -> Result<(), Trouble> {
     let fresh = || plans.iter().filter(|plan| !plan.exists);
     let mut batch: BTreeMap<&JobId, Vec<&JobId>> =
@@ -106,7 +106,7 @@ fn plan_needs(store: &Store, plans: &mut [Plan<'_>]) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The lease of a job that comes in running.
+/// The lease of a job that is already running when it is put.
 pub(super) struct Granted<'a> {
     pub(super) request: &'a Fetch,
     pub(super) worker: WorkerId,
@@ -183,7 +183,7 @@ fn write_body(store: &Store, row: i64, data: &[u8]) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Other data for a job that is there.
+/// Replaces the data of an existing job.
 pub(super) fn replace_data(store: &Store, row: i64, data: &[u8]) -> Result<(), Trouble> {
     let inline = (data.len() <= INLINE_MAX).then_some(data);
     store.conn.prepare_cached("UPDATE job SET payload = ?2 WHERE id = ?1")?.execute(params![row, inline])?;
@@ -194,7 +194,7 @@ pub(super) fn replace_data(store: &Store, row: i64, data: &[u8]) -> Result<(), T
     Ok(())
 }
 
-/// A payload as it is kept: whether it is a program, and its bytes.
+/// A payload as stored: whether it is a program, and its bytes.
 fn encoded(payload: &Payload) -> Result<(bool, Cow<'_, [u8]>), Trouble> {
     match payload {
         Payload::Exec(exec) => Ok((true, stored::to_json(exec)?.into_bytes().into())),
@@ -206,7 +206,7 @@ fn nanos(wait: Duration) -> i64 {
     i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The tags once more, to find jobs by them.
+/// Writes the tags a second time, as an index of jobs by tag.
 pub(super) fn write_tags(store: &Store, row: i64, tags: &[String]) -> Result<(), Trouble> {
     for tag in tags {
         store

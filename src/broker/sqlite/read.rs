@@ -1,4 +1,4 @@
-//! Looking: one job, pages of jobs, counts.
+//! Reads: one job, pages of jobs, counts.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::model::{
     QueueCounts, QueueName,
 };
 
-/// Jobs that wait for another are shown with it up to this number.
+/// Most dependents to show with a job.
 const DEPENDENTS: u32 = 1000;
 
 /// The columns [`record`] reads.
@@ -25,7 +25,7 @@ pub(super) const RECORD: &str = "job.id, jid, queue.name, class, state, priority
     EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id),
     (SELECT name FROM recurring WHERE recurring.id = job.recurring), pool";
 
-/// The ids that begin so, in their order: a few steps in the index.
+/// The ids that begin this way, in their order: a few steps in the index.
 pub(super) fn find(store: &Store, prefix: &str) -> Result<Vec<JobId>, Trouble> {
     let mut statement = store
         .conn
@@ -54,7 +54,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     })
 }
 
-/// How many come before it in its queue, by the order of the index.
+/// How many jobs come before it in its queue, by the order of the index.
 pub(super) fn before(store: &Store, id: &JobId) -> Result<u64, Trouble> {
     let (row, queue, _) = store.place(id)?;
     let mut statement = store.conn.prepare_cached(
@@ -99,7 +99,7 @@ pub(super) fn counts(store: &mut Store, now: Instant) -> Result<BTreeMap<QueueNa
     Ok(counts)
 }
 
-/// The oldest waiting job is the first of one of the priorities: a step in the index for each of them.
+/// The oldest waiting job is the first of its priority: one step in the index for each priority.
 fn oldest_waiting(store: &Store, queue: i64) -> Result<Option<Millis>, Trouble> {
     const PRIORITIES_MAX: usize = 64;
     let mut statement = store.conn.prepare_cached(
@@ -117,7 +117,7 @@ fn oldest_waiting(store: &Store, queue: i64) -> Result<Option<Millis>, Trouble> 
     Ok(oldest.map(Millis))
 }
 
-/// A job, or what is left of it if it cannot be read: it must not be in the way of others in a list.
+/// A job, or what can be read of it: it must not hide the others of a list.
 pub(super) fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
     whole_record(row).or_else(|trouble| remains_if_unreadable(row, trouble))
 }
@@ -169,7 +169,7 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
     })
 }
 
-/// What lists show of the two columns `kind` and `payload`, the latter only if it is short.
+/// The title that lists show, from the two columns `kind` and `payload`, the latter only if it is short.
 pub(super) fn title(row: &Row<'_>, column: usize, class: &Class) -> Option<String> {
     let data = row.get_ref(column + 1).ok()?.as_blob_or_null().ok().flatten()?;
     let payload = match row.get(column).ok()? {
@@ -179,7 +179,7 @@ pub(super) fn title(row: &Row<'_>, column: usize, class: &Class) -> Option<Strin
     Some(payload.title(class))
 }
 
-/// The two columns `kind` and `payload`, or the body kept apart.
+/// The payload, from the two columns `kind` and `payload`, or from the row of its own.
 pub(super) fn payload(store: &Store, id: i64, row: &Row<'_>, column: usize) -> Result<Payload, Trouble> {
     let data = match row.get_ref(column + 1)?.as_blob_or_null().ok().flatten() {
         Some(data) => data.to_vec(),

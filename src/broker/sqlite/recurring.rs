@@ -1,4 +1,4 @@
-//! Recurring jobs as people see and change them. What they do by themselves is in `occur.rs`.
+//! Recurring jobs as people see and change them. `occur.rs` fires them.
 
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -36,7 +36,7 @@ pub(super) fn put(
         )?
         .execute(params![name, queue, spec, now, by, by_wall, next])?;
     occur::expect(store)?;
-    // Others may be the ones who put its jobs.
+    // Another process may be the one that fires it.
     store.effects.ring = true;
     get(store, name)
 }
@@ -50,7 +50,7 @@ pub(super) fn remove(store: &mut Store, name: &str) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// It is not had until it is resumed, and stays due when it is.
+/// Pauses it: it does not fire until it is resumed, and stays due meanwhile.
 pub(super) fn pause(store: &mut Store, name: &str, by: &str, now: Instant) -> Result<(), Trouble> {
     let found = find_row(store, name)?;
     store.conn.execute(
@@ -61,17 +61,17 @@ pub(super) fn pause(store: &mut Store, name: &str, by: &str, now: Instant) -> Re
     Ok(())
 }
 
-/// What was due meanwhile is late, as if nobody had served the store.
+/// Resumes it. Occurrences of the time between count as late, as if no supervisor had run.
 pub(super) fn resume(store: &mut Store, name: &str) -> Result<(), Trouble> {
     let found = find_row(store, name)?;
     store.conn.execute("UPDATE recurring SET paused_at = NULL, paused_by = NULL WHERE id = ?1", [found])?;
     occur::expect(store)?;
-    // Others may be the ones who put its jobs.
+    // Another process may be the one that fires it.
     store.effects.ring = true;
     Ok(())
 }
 
-/// Also of one whose schedule cannot be read any more.
+/// The row by its name, even if its schedule cannot be read any more.
 fn find_row(store: &Store, name: &str) -> Result<i64, Trouble> {
     let mut statement =
         store.conn.prepare_cached("SELECT id FROM recurring WHERE name = ?1 AND NOT removed")?;
@@ -79,7 +79,7 @@ fn find_row(store: &Store, name: &str) -> Result<i64, Trouble> {
     row.ok_or_else(|| Error::NoRecurring(name.into()).into())
 }
 
-/// An error unless there is one of this name, or has been: its jobs stay.
+/// Fails unless a recurring job of this name exists or existed: its jobs stay.
 pub(super) fn must_have_been(store: &Store, name: &str) -> Result<(), Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT 1 FROM recurring WHERE name = ?1")?;
     if statement.exists([name])? { Ok(()) } else { Err(Error::NoRecurring(name.into()).into()) }

@@ -1,4 +1,4 @@
-//! The rows of recurring jobs, as far as what they do by themselves needs them.
+//! The rows of recurring jobs, with the columns that firing needs.
 
 use rusqlite::Row;
 
@@ -7,7 +7,7 @@ use super::trouble::Trouble;
 use crate::broker::stored;
 use crate::model::Recurring;
 
-/// A row that is in force.
+/// A recurring job in force.
 pub(super) struct InForce {
     pub(super) row: i64,
     pub(super) recurring: Recurring,
@@ -30,7 +30,7 @@ pub(super) fn in_force(row: &Row<'_>) -> Result<InForce, Trouble> {
     })
 }
 
-/// The one of this name.
+/// The recurring job of this name.
 pub(super) fn find(store: &Store, name: &str) -> Result<Option<InForce>, Trouble> {
     let mut statement = store
         .conn

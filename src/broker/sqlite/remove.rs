@@ -1,4 +1,4 @@
-//! A job goes, with all that is kept of it. What it has printed goes by the quota of the logs.
+//! Removes a job with everything stored for it. Its output is removed by the quota of the logs.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -7,12 +7,12 @@ use super::store::Store;
 use super::trouble::Trouble;
 use crate::model::{JobState, PublishedEvent, What};
 
-/// Whether others wait for the `job` of a statement.
+/// A condition: whether other jobs wait for the `job` of a statement.
 pub(super) const IS_NEEDED: &str =
     "EXISTS (SELECT 1 FROM dependency JOIN job AS other ON other.id = dependency.job
     WHERE needs = job.id AND other.state = 8)";
 
-/// Removes one job wholly. The caller has made sure that no other job needs it and that nobody runs it.
+/// Removes one job completely. The caller has made sure that no other job needs it and that it does not run.
 pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
     let found = store
         .conn
@@ -21,7 +21,7 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
              jid",
         )?
         .query_row([row], |found| {
-            // Tags that cannot be read have never been found by.
+            // Tags that cannot be read have no index rows.
             let tags: Option<Vec<String>> = columns::json(found, 2).ok().flatten();
             let recurring: Option<i64> = found.get(3)?;
             Ok((

@@ -1,4 +1,4 @@
-//! Jobs end, or go back.
+//! Applies verdicts: jobs end, or go back.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -32,7 +32,7 @@ pub(super) fn settle(
     settlements.iter().map(settle).collect()
 }
 
-/// What a verdict makes of a job.
+/// What a verdict changes about a job.
 #[derive(Default)]
 struct Change<'a> {
     state: Option<JobState>,
@@ -44,8 +44,8 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Whether the job's history is to have the attempt. What completes its job is told by the job's own row, and one that
-    /// goes back as if it had never been here is none.
+    /// Whether the job's history gets the attempt. For a complete job, the job's own row describes the attempt; one
+    /// released without a count is not kept.
     fn is_kept(&self, to: JobState) -> bool {
         match to {
             JobState::Complete => false,
@@ -110,7 +110,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     Ok(Settling::Settled(to))
 }
 
-/// How long a job has run, in milliseconds: without its wait to run alone, or for its worker, if the supervisor says so.
+/// How long a job has run, in milliseconds: if the supervisor says so, without its wait to run alone or for its worker.
 fn ran(settlement: &Settlement, started: Option<i64>, now: i64) -> i64 {
     let told = settlement.forensics.as_ref().map(|left| left.ran.as_millis()).filter(|ran| *ran > 0);
     told.and_then(|ran| i64::try_from(ran).ok()).unwrap_or(now - started.unwrap_or(now))
@@ -138,7 +138,7 @@ fn count(day: &mut Figures, verdict: &Verdict, to: JobState, ran: i64) {
     }
 }
 
-/// A job being canceled ends canceled, except when it was done before its kill came: what happened counts.
+/// The change for a verdict. A job being canceled ends canceled, unless it completed before its kill.
 fn change(verdict: &Verdict, from: JobState, now: i64) -> Change<'_> {
     let later = |after| {
         let due = Some(now.saturating_add(millis_up(after))).filter(|due| *due > now);
@@ -149,7 +149,7 @@ fn change(verdict: &Verdict, from: JobState, now: i64) -> Change<'_> {
             let result = result.as_deref();
             return Change { state: Some(JobState::Complete), result, ..Change::default() };
         }
-        // It had more to do: its cancel came in time.
+        // It was not done, so the cancel came in time.
         Verdict::Complete { next: Some(_), .. } => {
             Change { state: Some(JobState::Canceled), ..Change::default() }
         }
@@ -213,7 +213,7 @@ fn write(
     Ok(())
 }
 
-/// What a job that went wrong is found by.
+/// The failure group by which a failed or held job is found.
 pub(super) fn group(to: JobState, failure: Option<&Failure>) -> Option<&str> {
     failure.filter(|_| matches!(to, JobState::Failed | JobState::Held)).map(|failure| failure.group.as_str())
 }

@@ -1,4 +1,4 @@
-//! How long something took, of many times: what a line of statistics is made of.
+//! Statistics of many durations.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Adds one; what would have taken less than nothing took nothing.
+    /// Adds one duration; a negative one counts as zero.
     pub(super) fn add(&mut self, millis: i64) {
         let millis = millis.max(0);
         let seconds = millis as f64 / 1000.0;
@@ -41,14 +41,14 @@ impl Spread {
         }
     }
 
-    /// As people are told.
+    /// The form that is shown.
     pub(super) fn times(self) -> Times {
         let std = if self.count > 1 { (self.m2 / (self.count - 1) as f64).max(0.0).sqrt() } else { 0.0 };
         Times { count: self.count, mean: self.mean, std, histogram: self.histogram }
     }
 }
 
-/// Where a bucket begins: one for each second up to a minute, then for each minute, hour and day; 148 in all.
+/// The lower bound of a bucket: one for each second up to a minute, then for each minute, hour and day; 148 in all.
 fn bucket(seconds: i64) -> u32 {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;

@@ -1,4 +1,4 @@
-//! The state of the store's thread: the connection, what it remembers of it, and what a transaction leaves to be done.
+//! The state of the store's thread: the connection, caches, and what to do after a transaction.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::model::{
     Fence, Instant, JobId, JobState, Millis, OptionsInForce, PublishedEvent, QueueName, Revocation, What,
 };
 
-/// Jobs that are moved on in one transaction because of a time or of another job.
+/// Most jobs that one transaction handles because they are due, or because of another job.
 pub(super) const STRETCH: usize = 500;
 
-/// Who waits for a job's end.
+/// A caller that waits for a job's end.
 pub(super) type Waiter = oneshot::Sender<Result<JobState, Error>>;
 
 pub(super) struct Store {
@@ -31,34 +31,34 @@ pub(super) struct Store {
     pub(super) notices: Arc<Notices>,
     /// Store time minus time since boot, in milliseconds.
     pub(super) ahead: i64,
-    /// A store time that is on file as reached.
+    /// A store time that is stored as reached.
     pub(super) seen: i64,
-    /// Leases handed out here, for revocations.
+    /// Leases that this process was given, to report their revocation.
     pub(super) leases: HashMap<JobId, Fence>,
     pub(super) waiters: HashMap<JobId, Vec<Waiter>>,
     pub(super) effects: Effects,
     /// How far the wall clock was ahead of store time when recurring jobs were last looked at.
     pub(super) wall_ahead: Option<i64>,
-    /// Whether to look at all.
+    /// Whether this process fires recurring jobs and takes back expired leases.
     pub(super) serves: bool,
-    /// It has the jobs of another broker, which does not tell it how those end that run elsewhere.
+    /// Whether this is a ledger: it records another broker's jobs, and does not learn of ends elsewhere.
     pub(super) is_ledger: bool,
-    /// When a delayed job becomes due, a lease ends or a job recurs, in store time. May be early, never late.
+    /// When a delayed job becomes due, a lease ends or a recurring job fires, in store time. May be early, never late.
     pub(super) next_due: Option<i64>,
     pub(super) queues: HashMap<QueueName, Queue>,
-    /// What is set, once somebody has asked.
+    /// Options that are set; None until they are first needed.
     pub(super) options: Option<OptionsInForce>,
-    /// Queues of which only so many jobs may run at a time.
+    /// Queues with a limit of running jobs.
     pub(super) limited: HashSet<i64>,
     pub(super) barren: Barren,
     pub(super) data_version: i64,
-    /// Another process has written since the bell was last looked after.
+    /// Whether another process has written since the bell was last handled.
     pub(super) foreign: bool,
-    /// Statistics that are not on file yet, and when they are to be.
+    /// Statistics that are not on file yet, and when to write them.
     pub(super) figures: Gathered,
     pub(super) figures_due: Option<i64>,
     pub(super) expiry: Expiry,
-    /// Pages in the WAL, as the latest commit told.
+    /// Pages in the WAL at the latest commit.
     pub(super) wal_pages: Arc<AtomicI32>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Queue {
     pub(super) paused: bool,
 }
 
-/// What is done after the commit, and forgotten after a rollback.
+/// What to do after the commit; dropped after a rollback.
 #[derive(Default)]
 pub(super) struct Effects {
     counts: BTreeMap<i64, [i64; 9]>,
@@ -76,11 +76,11 @@ pub(super) struct Effects {
     pub(super) granted: Vec<(JobId, Fence)>,
     pub(super) given_up: Vec<JobId>,
     pub(super) revoked: Vec<(JobId, Fence, Revocation)>,
-    /// For those who listen.
+    /// Events to publish.
     pub(super) news: Vec<PublishedEvent>,
     /// Jobs may be waiting.
     pub(super) wake: bool,
-    /// Other processes should look.
+    /// Whether to ring the bell for other processes.
     pub(super) ring: bool,
     pub(super) due: Option<i64>,
     pub(super) figures: Gathered,
@@ -89,7 +89,7 @@ pub(super) struct Effects {
 }
 
 impl Effects {
-    /// By how many the jobs of a queue in a state have grown, or shrunk.
+    /// By how much the number of a queue's jobs in a state has changed.
     pub(super) fn moves(&self, queue: i64, state: JobState) -> i64 {
         self.counts.get(&queue).map_or(0, |counts| counts[state as usize])
     }
@@ -106,18 +106,18 @@ impl Store {
         self.millis((self.world.now)())
     }
 
-    /// A job went from one state to another; `None` is where it is before its put.
+    /// Notes that a job changed its state; `None` means that it was put.
     pub(super) fn moved(&mut self, queue: i64, from: Option<JobState>, to: JobState) {
         let counts = self.effects.counts.entry(queue).or_default();
         if let Some(from) = from {
             counts[from as usize] -= 1;
         }
         counts[to as usize] += 1;
-        // A put knows better: it tells its class.
+        // A put clears this by class itself.
         if to == JobState::Waiting && from.is_some() {
             self.barren.forget(queue);
         }
-        // An end in a queue with a limit makes room for the next.
+        // An end in a queue with a limit leaves room for the next job.
         let makes_room =
             !to.is_leased() && from.is_some_and(JobState::is_leased) && self.limited.contains(&queue);
         self.effects.wake |= to == JobState::Waiting || makes_room;
@@ -125,7 +125,7 @@ impl Store {
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
     }
 
-    /// A job that ran in one queue goes on in another.
+    /// Notes that a job that ran in one queue goes on in another.
     pub(super) fn advanced(&mut self, from: i64, queue: i64, to: JobState) {
         self.moved(from, Some(JobState::Running), to);
         self.gone(from, to);
@@ -133,18 +133,18 @@ impl Store {
         self.barren.forget(queue);
     }
 
-    /// A job in this state was removed.
+    /// Notes that a job in this state was removed.
     pub(super) fn gone(&mut self, queue: i64, from: JobState) {
         self.effects.counts.entry(queue).or_default()[from as usize] -= 1;
     }
 
-    /// A job has ended: those who wait for it are told once that is on disk.
+    /// Notes that a job has ended: callers that wait for it are notified once that is on disk.
     pub(super) fn ended(&mut self, id: JobId, state: JobState) {
         self.effects.ring = true;
         self.effects.ended.push((id, state));
     }
 
-    /// Something happened to a job: whoever listens is told once that is on disk.
+    /// Notes an event of a job: it is published once it is on disk.
     pub(super) fn happened(
         &mut self,
         id: &JobId,
@@ -157,7 +157,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is told of a job, if anybody listens.
+    /// The event of a job, if there are subscribers.
     pub(super) fn news_of(
         &self,
         id: &JobId,
@@ -185,7 +185,7 @@ impl Store {
         }))
     }
 
-    /// Something happens by itself at `at`.
+    /// Notes that something becomes due at `at`.
     pub(super) fn expect(&mut self, at: i64) {
         self.effects.due = Some(self.effects.due.map_or(at, |due| due.min(at)));
     }
@@ -206,12 +206,12 @@ impl Store {
         Ok(found)
     }
 
-    /// The queue, or that there is none.
+    /// The queue, or an error if it does not exist.
     pub(super) fn queue_there(&mut self, name: &QueueName) -> Result<Queue, Trouble> {
         self.queue(name)?.ok_or_else(|| Error::NoQueue(name.clone()).into())
     }
 
-    /// The queue's number; the queue is made if need be.
+    /// The row of the queue, which is made if it does not exist.
     pub(super) fn queue_made(&mut self, name: &QueueName) -> Result<i64, rusqlite::Error> {
         if let Some(queue) = self.queue(name)? {
             return Ok(queue.id);
@@ -220,7 +220,7 @@ impl Store {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Brings the counters on file up to date: at the commit, and before they are read.
+    /// Writes the counters to the file: at the commit, and before they are read.
     pub(super) fn write_counts(&mut self) -> Result<(), rusqlite::Error> {
         for (queue, c) in std::mem::take(&mut self.effects.counts) {
             self.conn
@@ -234,17 +234,17 @@ impl Store {
         Ok(())
     }
 
-    /// When something happens by itself, in store time.
+    /// When something becomes due by itself, in store time.
     pub(super) fn next_timer(&self) -> Option<i64> {
         [self.next_due, self.figures_due, self.expiry.due].into_iter().flatten().min()
     }
 
-    /// Whether that is something for a transaction like those of calls.
+    /// Whether the due work needs a transaction like those of calls.
     pub(super) fn is_due(&self, time: i64) -> bool {
         [self.next_due, self.figures_due].into_iter().flatten().any(|due| due <= time)
     }
 
-    /// After the commit: remembers leases, says what is to be said, and gives who waited for an end.
+    /// After the commit: updates leases, sends notices, and gives the callers that waited for an end.
     pub(super) fn take_effect(&mut self) -> (bool, Vec<(Waiter, JobState)>) {
         let effects = std::mem::take(&mut self.effects);
         for id in effects.given_up {
@@ -283,7 +283,7 @@ impl Store {
         self.wal_pages.load(Ordering::Relaxed)
     }
 
-    /// The state of a job, its row and its queue.
+    /// The row, the queue and the state of a job.
     pub(super) fn place(&self, id: &JobId) -> Result<(i64, i64, JobState), Trouble> {
         let place = self
             .conn

@@ -14,7 +14,7 @@ use crate::model::JobState;
 pub(super) enum Order {
     /// Make this durable.
     Sync(Load),
-    /// All that was ever committed is on disk, and this is the file from here on.
+    /// Everything committed is on disk; this is the WAL file from here on.
     Mended(File),
 }
 
@@ -28,12 +28,12 @@ pub(super) struct Syncer {
     pub(super) load: Load,
 }
 
-/// Who waits for the disk to have what is committed.
+/// Callers that wait until what is committed is on disk.
 #[derive(Default)]
 pub(super) struct Load {
-    /// Those who asked for something hear of it, and at once if the disk fails.
+    /// Callers of requests: they also get an error if the disk fails.
     pub(super) asked: Vec<Done>,
-    /// Those who wait for the end of a job: they hear of it when the disk has it, however long that takes.
+    /// Callers that wait for the end of a job: they are notified when it is on disk, however long that takes.
     pub(super) ended: Vec<(Waiter, JobState)>,
     pub(super) urgent: bool,
 }
@@ -49,7 +49,7 @@ impl Load {
         self.urgent |= other.urgent;
     }
 
-    /// The disk has it all, or has failed.
+    /// Notifies the callers that the sync succeeded or failed.
     pub(super) fn finish(&mut self, outcome: &Result<(), Error>) {
         self.urgent = false;
         self.asked.drain(..).for_each(|done| done(outcome.clone()));
@@ -61,7 +61,7 @@ impl Load {
 }
 
 impl Syncer {
-    /// Until the store's thread ends.
+    /// Runs until the store's thread ends.
     pub(super) fn run(mut self) {
         while let Ok(order) = self.orders.recv() {
             self.take(order);
@@ -76,7 +76,7 @@ impl Syncer {
         match order {
             Order::Sync(load) => self.load.append(load),
             Order::Mended(wal) => {
-                // Those before it were committed before the checkpoint; the next sync is a good one for them too.
+                // Earlier requests were committed before the checkpoint; the next sync covers them too.
                 self.wal = wal;
                 self.broken = None;
             }
@@ -94,8 +94,8 @@ impl Syncer {
         self.load.finish(&outcome);
     }
 
-    /// After a failed sync the kernel takes the lost pages for clean and the next sync would lie: so there is none
-    /// until the store is mended.
+    /// After a failed sync the kernel counts the lost pages as clean, and the next sync would wrongly succeed: so there
+    /// is no sync until the store is repaired.
     fn sync(&mut self) -> Result<(), Error> {
         if self.broken.is_none()
             && let Err(error) = (self.world.sync)(&self.wal)
@@ -106,7 +106,7 @@ impl Syncer {
                 self.name
             );
             self.broken = Some(reason.clone());
-            // It may have ended; then nobody needs to know.
+            // It fails if the store's thread has ended, which needs no report.
             let _ = self.store.send(Message::Broken(reason));
         }
         self.broken.clone().map_or(Ok(()), |reason| Err(Error::Failed(reason)))

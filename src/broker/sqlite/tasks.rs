@@ -8,7 +8,8 @@ use super::trouble::Trouble;
 use crate::model::JobState;
 use crate::wq;
 
-/// What a job is counted under: how its id begins, up to the service path; `None` of a job that is no task.
+/// The scope under which a job is counted: the beginning of its id, up to the service path; `None` for a job that is no
+/// task.
 pub(super) fn scope(id: &str) -> Option<String> {
     let task = wq::TaskId::parse(id)?;
     Some(wq::Scope { tenant: task.tenant, within: Some((task.service_path, None)) }.prefix())
@@ -50,10 +51,10 @@ pub(super) fn count(store: &Store, begins: &str, states: &[JobState]) -> Result<
     Ok(Some(sum))
 }
 
-/// Jobs that are looked at in one go.
+/// Number of jobs to look at in one call.
 const ROWS: usize = 10_000;
 
-/// How many of the next jobs whose ids begin so are in any of these states, and where the rest begins.
+/// How many of the next jobs whose ids begin this way are in any of these states, and where the rest begins.
 pub(super) fn count_next(
     store: &Store,
     begins: &str,

@@ -1,4 +1,5 @@
-//! The store's thread: takes what waits, applies it in one transaction, hands on what must be on disk first.
+//! The store's thread: takes the waiting requests, applies them in one transaction, and passes on those that must be on
+//! disk first.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -24,21 +25,21 @@ use crate::clock;
 use crate::failpoint::failpoint;
 use crate::model::Instant;
 
-/// Calls in one transaction at most.
+/// Most calls in one transaction.
 const BATCH_MAX: usize = 256;
-/// What nobody waits for urgently shares a sync, or a transaction, with what comes within this time.
+/// Requests that are not urgent share a sync, or a transaction, with those that come within this time.
 const COMPANY: Duration = Duration::from_millis(5);
-/// After a timer's work has failed.
+/// Pause after a timer's work has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Room {
     pub(super) store: Store,
     pub(super) inbox: Receiver<Message>,
     pub(super) file: String,
-    /// What only a store on disk has.
+    /// The state that only a store on disk has.
     pub(super) disk: Option<Disk>,
     pub(super) broken: Option<Broken>,
-    /// No timer fires before.
+    /// No timer fires before this moment.
     pub(super) quiet_until: Instant,
 }
 
@@ -49,9 +50,9 @@ pub(super) struct Disk {
     pub(super) orders: Sender<Order>,
     pub(super) syncer: JoinHandle<()>,
     pub(super) checkpoints: Checkpoints,
-    /// Committed, and handed to the syncer together with what comes soon: it is woken once for them all.
+    /// Committed work that waits, to go to the syncer together with what comes soon: one wake-up for all.
     pub(super) held: Load,
-    /// When it was last handed anything.
+    /// When the syncer last got any work.
     pub(super) handed: Instant,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Broken {
 #[derive(Default)]
 struct Turn {
     calls: Vec<Box<dyn Call>>,
-    /// Somebody waits for one of the calls.
+    /// Whether a caller waits urgently for one of the calls.
     urgent: bool,
     timer: bool,
     bell: bool,
@@ -93,7 +94,7 @@ impl Room {
         self.close();
     }
 
-    /// Waits for a message or the next thing due, then takes all that waits.
+    /// Waits for a message or for the next due work, then takes all waiting messages.
     fn collect(&mut self) -> Turn {
         let mut turn = Turn::default();
         let first = match self.wait() {
@@ -115,8 +116,8 @@ impl Room {
         turn
     }
 
-    /// How long nothing happens by itself; `None` = for ever. While the disk fails that is the next try to mend it, whatever
-    /// else is due: it would be refused, and due again at once.
+    /// The time until something is due by itself; `None` = nothing is. While the disk fails that is the next try to
+    /// repair it, whatever else is due: that would be refused, and due again at once.
     fn wait(&self) -> Option<Duration> {
         let next = match &self.broken {
             Some(broken) => Some(broken.retry_at.since(clock::now())),
@@ -131,12 +132,12 @@ impl Room {
         [next, sync].into_iter().flatten().min()
     }
 
-    /// Whether nothing is done that nobody has asked for.
+    /// Whether timers do not run at the moment.
     fn is_quiet(&self) -> bool {
         self.broken.is_some() || clock::now() < self.quiet_until
     }
 
-    /// Whether time has moved on something in the store.
+    /// Whether something in the store is due.
     fn is_due(&self) -> bool {
         !self.is_quiet() && self.store.is_due(self.store.time())
     }
@@ -159,7 +160,7 @@ impl Room {
         }
     }
 
-    /// While the disk fails nothing is promised and no new work is given out.
+    /// The error for a call while the disk fails: nothing is durable then, and no new job is handed out.
     fn refusal(&self, kind: Kind) -> Option<Error> {
         let broken = self.broken.as_ref()?;
         (kind.is_durable() || kind == Kind::Fetch).then(|| Error::Failed(broken.reason.clone()))
@@ -175,8 +176,8 @@ impl Room {
         }
         match self.transact(&mut calls, turn.timer, turn.bell) {
             Ok(()) => self.deliver(calls),
-            // Each on its own, so that the one that does not fit does not undo the others. A lock is in the way of all, and
-            // has been waited for long enough.
+            // Each call alone, so that one that does not fit does not undo the others. A locked file blocks all of
+            // them, and has been waited for long enough.
             Err(error) if calls.len() > 1 && !is_locked(&error) => {
                 calls.into_iter().for_each(|call| self.take_alone(call))
             }
@@ -184,8 +185,8 @@ impl Room {
         }
     }
 
-    /// Removes some of the jobs that have been kept for long enough: apart from what people ask, who are not to hear of a row
-    /// that cannot be removed.
+    /// Removes some of the jobs that were kept long enough. This is apart from calls, so that no caller gets an error
+    /// about a row that cannot be removed.
     fn expire(&mut self) {
         let time = self.store.time();
         if !self.is_quiet() && self.store.expiry.begin(time) {
@@ -204,7 +205,7 @@ impl Room {
 
     fn failed(&mut self, calls: Vec<Box<dyn Call>>, error: &rusqlite::Error) {
         self.quiet_until = clock::now() + PAUSE;
-        // That one call was too large says nothing about the store.
+        // One call was too large: that says nothing about the store.
         if error.sqlite_error_code() != Some(ErrorCode::TooBig) {
             let verb = if calls.iter().all(|call| !call.kind().writes()) { "read" } else { "write to" };
             self.store.notices.set_trouble(Some(explain(verb, &self.file, error).to_string()));
@@ -258,10 +259,10 @@ impl Room {
     /// After the commit: answers now, or through the syncer.
     fn deliver(&mut self, calls: Vec<Box<dyn Call>>) {
         let news = std::mem::take(&mut self.store.effects.news);
-        // Before anybody else can do anything with what was committed.
+        // Reserve the place of these events first, before another process can act on what was committed.
         let turn = self.store.notices.heard().filter(|_| !news.is_empty()).map(EventBus::keep_place);
         let (ring, ended) = self.store.take_effect();
-        // Whoever waits for the end of a job waits for this sync.
+        // Callers that wait for the end of a job wait for this sync.
         let mut load = Load { urgent: !ended.is_empty(), ended, ..Load::default() };
         if let Some(turn) = turn {
             load.asked.push(Box::new(move |after| {
@@ -287,19 +288,19 @@ impl Room {
         }
     }
 
-    /// Gives the syncer what it is to make durable, if that is urgent, has waited long enough or is the last.
+    /// Gives the syncer its work, if that is urgent, has waited long enough or is the last.
     fn hand_over(&mut self, last: bool) {
         let now = clock::now();
         let Some(disk) = self.disk.as_mut().filter(|disk| !disk.held.is_empty()) else { return };
         disk.held.urgent |= last;
         if disk.held.urgent || now >= disk.handed + COMPANY {
             disk.handed = now;
-            // A syncer that is gone drops the replies, which their callers see.
+            // If the syncer is gone it drops the replies, and the callers notice.
             let _ = disk.orders.send(Order::Sync(std::mem::take(&mut disk.held)));
         }
     }
 
-    /// What is written to files that are gone from their place is as little durable as what the disk does not take.
+    /// Checks the places of the files: what is written to moved or removed files is not durable either.
     fn look_for_files(&mut self) {
         let disk = self.disk.as_ref().filter(|_| self.broken.is_none());
         if let Some(lost) = disk.and_then(|disk| disk.place.lost()) {
@@ -314,7 +315,8 @@ impl Room {
         self.broken.get_or_insert(Broken { reason, retry_at: clock::now() + wait, wait });
     }
 
-    /// Tries to bring all that was committed into the main file by a whole checkpoint, which ends in an fsync of it.
+    /// Tries to copy everything committed into the main file by a complete checkpoint, which ends in an fsync of that
+    /// file.
     fn mend(&mut self) {
         const LONGEST: Duration = Duration::from_secs(30);
         let (Some(broken), Some(disk)) = (&mut self.broken, &mut self.disk) else { return };
@@ -335,7 +337,7 @@ impl Room {
         self.store.notices.push(Notice::Wake);
     }
 
-    /// What is gathered is written, and the syncer answers what it has, before the file is closed.
+    /// Writes the collected statistics, and lets the syncer answer, before the file is closed.
     fn close(mut self) {
         if self.store.figures_due.is_some() {
             self.store.figures_due = Some(i64::MIN);
@@ -363,7 +365,7 @@ fn only_store(outcome: Result<(), Trouble>) -> Result<(), rusqlite::Error> {
     }
 }
 
-/// Deaths around a settlement are the ones that could lose it or do it twice.
+/// Failpoints around a settlement: a death there could lose it or apply it twice.
 fn failpoint_if_settling(calls: &[Box<dyn Call>], name: &str) {
     if calls.iter().any(|call| call.kind() == Kind::Settle) {
         failpoint(name);

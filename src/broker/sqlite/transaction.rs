@@ -1,11 +1,11 @@
-//! The transactions of the store's thread: what is read at the beginning, and written at the end.
+//! The transactions of the store's thread: what they read at the beginning and write at the end.
 
 use super::empty_filter_cache::Barren;
 use super::store::{Effects, Store};
 use super::{figures, occur};
 
 impl Store {
-    /// Opens a transaction and drops what another process has made stale.
+    /// Opens a transaction and drops caches that another process has made stale.
     pub(super) fn begin(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
         let begin = if writes { "BEGIN IMMEDIATE" } else { "BEGIN" };
         self.conn.prepare_cached(begin)?.execute([])?;
@@ -43,14 +43,14 @@ impl Store {
         self.queues.clear();
         self.options = None;
         self.barren = Barren::default();
-        // Whether it was seen to is not known.
+        // It is not known whether that was handled.
         self.foreign = true;
         // What was due is due again.
         self.next_due = self.next_due_on_file().unwrap_or_else(|_| Some(self.time()));
         self.wall_ahead = None;
     }
 
-    /// Notes now and then how far time has come, so that a boot with a wrong wall clock does not start behind it.
+    /// Now and then stores the time reached, so that a boot with a wrong wall clock does not start behind it.
     fn write_seen(&mut self) -> Result<(), rusqlite::Error> {
         const EVERY: i64 = 10_000;
         let time = self.time();
@@ -61,7 +61,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the statistics, if they have waited for long enough.
+    /// Writes the statistics, if they have waited long enough.
     fn write_figures(&mut self) -> Result<(), rusqlite::Error> {
         if self.figures_due.is_some_and(|due| due <= self.time()) {
             figures::write(self)?;

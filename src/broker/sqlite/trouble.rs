@@ -1,12 +1,12 @@
-//! SQLite's errors in words that say who must act.
+//! Explains SQLite's errors in words that say who must act.
 
 use rusqlite::ErrorCode;
 
 use crate::broker::Error;
 
-/// Why a call was not applied: the caller's mistake, or the store's trouble.
+/// Why a call was not applied: an error of the caller, or trouble of the store.
 pub(super) enum Trouble {
-    /// Nothing was changed by the call; the others of its batch are not concerned.
+    /// The call has changed nothing, and the others of its batch go on.
     Mine(Error),
     /// The transaction has to be rolled back.
     Store(rusqlite::Error),
@@ -30,7 +30,7 @@ impl From<serde_json::Error> for Trouble {
     }
 }
 
-/// What `verb` (e.g. `write to`) met at the store in `file`.
+/// Explains an error of `verb` (e.g. `write to`) on the store in `file`.
 pub(super) fn explain(verb: &str, file: &str, error: &rusqlite::Error) -> Error {
     let hint = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -1,5 +1,5 @@
-//! Jobs whose rows cannot be read (a bad disk, another program's hand): each is held with its reason, so that the rest of its
-//! queue goes on, and lists show what is left of it.
+//! Jobs whose rows cannot be read, because of a bad disk or a change by another program. Each is held with a reason, so
+//! that the rest of its queue goes on; lists show what can be read.
 
 use rusqlite::{ErrorCode, OptionalExtension, Row, params};
 
@@ -15,7 +15,7 @@ const GROUP: &str = "unreadable";
 /// A job that cannot be read: its row, and why.
 pub(super) type Unreadable = (i64, String);
 
-/// Why the row that was being read cannot be: what is wrong with it alone, and not with the store.
+/// Why the current row cannot be read; None if the store itself has trouble.
 pub(super) fn fault(trouble: &Trouble) -> Option<String> {
     use rusqlite::Error as Sql;
     match trouble {
@@ -34,7 +34,7 @@ pub(super) fn fault(trouble: &Trouble) -> Option<String> {
     }
 }
 
-/// Holds a job of the queue that is about to be fetched.
+/// Holds such a job of a queue that is about to be fetched from.
 pub(super) fn hold(store: &mut Store, queue: i64, (row, why): Unreadable, now: i64) -> Result<(), Trouble> {
     let failure = failure(why);
     let id: Option<JobId> = store
@@ -59,7 +59,8 @@ fn failure(message: String) -> Failure {
     Failure { group: GROUP.into(), message, trace: None }
 }
 
-/// What can be shown of a job whose record cannot be read. The columns are those of [`super::read::RECORD`].
+/// The part of a job that can be shown though its record cannot be read. The columns are those of
+/// [`super::read::RECORD`].
 pub(super) fn remains(row: &Row<'_>, why: String) -> Result<JobRecord, Trouble> {
     let text = |column: usize| -> Result<String, Trouble> {
         let bytes = row.get_ref(column)?.as_bytes_or_null().ok().flatten().unwrap_or_default();

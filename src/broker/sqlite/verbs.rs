@@ -1,4 +1,4 @@
-//! The verbs, one line each.
+//! Carries out the verbs, one line each.
 
 use super::store::Store;
 use super::trouble::Trouble;
@@ -7,8 +7,8 @@ use crate::broker::Error;
 use crate::model::Instant;
 use crate::model::verb::{Answer, Done, Number, State, Tags, Verb};
 
-/// Why there is no fleet to show.
-/// Does it. Lists are made page by page, in `list.rs` and `failed.rs`; the card refuses what needs several supervisors.
+/// Carries out a verb. Lists are made page by page, in `list.rs` and `failed.rs`; the card refuses verbs that need
+/// several supervisors.
 pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> Result<Answer, Trouble> {
     Ok(match verb {
         Verb::List(_) | Verb::Failed(_) | Verb::ShowFleet(_) => {

@@ -1,4 +1,4 @@
-//! The jobs of a queue that a fetch can take.
+//! Finds the jobs of a queue that a fetch can take.
 
 use rusqlite::Row;
 
@@ -9,17 +9,17 @@ use super::trouble::Trouble;
 use super::unreadable::{self, Unreadable};
 use crate::model::{Class, ClassFilter, Instant, Job};
 
-/// A job that waits, with what a lease on it needs.
+/// A waiting job, with the columns that a lease on it needs.
 pub(super) struct Found {
     pub(super) row: i64,
     pub(super) fence: u64,
-    /// Since when it waits, in store time.
+    /// Since when the job has waited, in store time.
     pub(super) ready: i64,
     pub(super) job: Job,
 }
 
-/// The first jobs of a queue that the filter lets through. Those that cannot be read are held on the way; `None` when there are
-/// so many of these that others would wait: the next fetch goes on.
+/// The first jobs of a queue that the filter allows. Jobs that cannot be read are held on the way. `None` when these
+/// are so many that other requests would wait: the next fetch goes on.
 pub(super) fn first(
     store: &mut Store,
     queue: i64,
@@ -73,8 +73,8 @@ fn look(
     Ok((found, unreadable))
 }
 
-/// What [`ClassFilter::matches`] says, in SQL, with the names as parameters from 3 on. Nothing for a filter that lets all
-/// through. It is no index's business: the index gives the order, and jobs of other classes are passed over.
+/// The condition of [`ClassFilter::matches`] in SQL, with the names as parameters from 3 on; empty for a filter that
+/// allows all. No index covers it: the index gives the order, and other classes are skipped.
 fn condition(filter: &ClassFilter) -> String {
     let mut parameters = 3..;
     let mut any_of = |names: &[Class]| -> String {

@@ -1,4 +1,4 @@
-//! Amazon SQS as a kind of broker.
+//! The kind of broker for Amazon SQS.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +19,7 @@ use crate::kale::{Codec, Compression, Key};
 use crate::model::verb::Ability;
 use crate::model::{JobState, QueueCounts};
 
-/// What SQS can do, with its ledger.
+/// The card of SQS with its ledger.
 static CARD: Card = Card {
     name: "sqs",
     shared: true,
@@ -47,7 +47,7 @@ static CARD: Card = Card {
     ],
 };
 
-/// Amazon SQS, or what speaks like it: `sqs://REGION`.
+/// Amazon SQS, or a service with the same protocol: `sqs://REGION`.
 pub struct AmazonSqs;
 
 #[async_trait]
@@ -118,7 +118,7 @@ impl Adapter for AmazonSqs {
     }
 }
 
-/// The key of kale's tasks, from its file.
+/// Reads the key of kale's tasks from its file.
 fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
     let wrong = |why: &dyn std::fmt::Display| {
         Error::Url(format!("the broker 'sqs:' cannot use the key in {}: {why}", file.display()))

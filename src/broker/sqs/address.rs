@@ -1,32 +1,32 @@
-//! What the URL of an SQS broker says: `sqs://REGION?endpoint=…&create=yes`.
+//! Settings in the URL of an SQS broker: `sqs://REGION?endpoint=…&create=yes`.
 
 use std::path::PathBuf;
 
-/// How its URLs are written.
+/// The form of its URLs.
 pub(super) const FORM: &str = "sqs://REGION[?endpoint=http://HOST:PORT]";
 
-/// A URL, read.
+/// The parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The region of AWS, e.g. `eu-west-1`.
     pub region: String,
-    /// Where the service is, if it is not AWS's own.
+    /// The address of the service, if it is not AWS's own.
     pub endpoint: Option<String>,
-    /// What stands before each queue's name in SQS, e.g. `r42-` for the queues of a release.
+    /// A prefix of each queue's name in SQS, e.g. `r42-` for the queues of a release.
     pub prefix: String,
-    /// What the dead-letter queue of a queue is called, with `{name}` for the queue's name; None = there are none.
+    /// The name of a queue's dead-letter queue, with `{name}` for the queue's name; None = there are none.
     pub dead: Option<String>,
-    /// Whether queues that are missing are made.
+    /// Whether to make missing queues.
     pub create: bool,
-    /// Whether messages may name programs to be run.
+    /// Whether messages may name programs to run.
     pub exec: bool,
     /// The class of messages that are neither JSON nor tasks of kale.
     pub text_class: Option<String>,
     /// The file with the key of kale's tasks.
     pub key_file: Option<PathBuf>,
-    /// Whether the key that everybody knows is taken.
+    /// Whether to accept kale's well-known default key.
     pub default_key: bool,
-    /// Whether what is put becomes a task of kale.
+    /// Whether new jobs are written as tasks of kale.
     pub puts_tasks: bool,
 }
 
@@ -99,7 +99,7 @@ impl Place {
         format!("{}{queue}", self.prefix)
     }
 
-    /// The name of its dead-letter queue in SQS. That of a FIFO queue is one, too.
+    /// The name of its dead-letter queue in SQS. That of a FIFO queue is a FIFO queue, too.
     pub(super) fn dead_letters(&self, queue: &str) -> Option<String> {
         let name = self.name(queue);
         let template = self.dead.as_deref()?;
@@ -109,7 +109,7 @@ impl Place {
         })
     }
 
-    /// What tells one place from another.
+    /// Identifies a broker of this kind.
     pub(super) fn identity(&self) -> String {
         format!("sqs {} {} {}", self.region, self.endpoint.as_deref().unwrap_or("aws"), self.prefix)
     }

@@ -13,7 +13,7 @@ use crate::model::{NewJob, Payload, QueueName};
 pub(super) struct Bodies {
     reading: Reading,
     object: JobObject,
-    /// Whether what is put becomes a task of kale.
+    /// Whether new jobs are written as tasks of kale.
     puts_tasks: bool,
 }
 
@@ -22,7 +22,7 @@ impl Bodies {
         Bodies { reading: Reading { codec, text_class }, object: JobObject { exec }, puts_tasks: false }
     }
 
-    /// The same, by which what is put becomes a task of kale if `puts` says so.
+    /// The same, with this choice for new jobs.
     pub(super) fn putting_tasks(self, puts: bool) -> Bodies {
         Bodies { puts_tasks: puts, ..self }
     }
@@ -45,7 +45,7 @@ impl Bodies {
         job.fault().map_or(Ok(job), Err)
     }
 
-    /// The body of a new job. The message of a task of kale is sent as it is.
+    /// The body for a new job. A message of a task of kale is sent as it is.
     pub(super) fn write(&self, job: &NewJob) -> Result<String, Error> {
         let Some(codec) = &self.reading.codec else { return self.object.write(job) };
         match &job.payload {
@@ -62,7 +62,7 @@ impl Bodies {
     }
 }
 
-/// The message of a call, as kale's own publisher sends it.
+/// The message for a call, as kale's own publisher sends it.
 fn task(codec: &Codec, job: &NewJob, data: &[u8]) -> Result<String, String> {
     if job.retry.is_some() || job.time_limit.is_some() || !job.tags.is_empty() {
         return Err(

@@ -1,7 +1,8 @@
-//! What polls have brought and no worker has taken yet. Pure: who calls says the time.
+//! Messages that polls have brought and no worker has taken yet. Pure: the caller gives the time.
 //!
-//! A poll brings up to ten messages and there may be fewer ready workers. The rest waits here, invisible in SQS; what nobody
-//! takes within [`HOLD`] goes back. Of a message group of a FIFO queue one message runs at a time, and none overtakes.
+//! A poll brings up to ten messages, but there may be fewer ready workers. The other messages wait here, invisible in
+//! SQS; those not taken within [`HOLD`] go back. Of a message group of a FIFO queue one message runs at a time, and
+//! none overtakes another.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -9,19 +10,19 @@ use std::time::Duration;
 use super::client::Message;
 use crate::model::{ClassFilter, Instant, JobId, NewJob};
 
-/// What no worker takes within this time is made visible for others.
+/// A message not taken within this time is made visible for others.
 pub(super) const HOLD: Duration = Duration::from_secs(5);
 
-/// A message that waits here.
+/// A message in the buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Buffered {
     pub message: Message,
     pub job: NewJob,
     /// When it came.
     pub since: Instant,
-    /// For how long from then it is invisible for others.
+    /// For how long from then on it is invisible for others.
     pub lease: Duration,
-    /// Whether a pool has passed it by for its class.
+    /// Whether a pool has skipped it because of its class.
     pub is_unwanted: bool,
 }
 
@@ -46,7 +47,7 @@ impl Buffer {
         self.waiting.iter().filter(|one| !one.is_unwanted).count()
     }
 
-    /// Adds a message. One that waits here already was given a second time: the newest handle is the one that counts.
+    /// Adds a message. If it is here already, SQS has delivered it a second time: the newest handle counts.
     pub(super) fn add(&mut self, buffered: Buffered) {
         let double = self.waiting.iter_mut().find(|one| one.message.id == buffered.message.id);
         match double {
@@ -55,7 +56,7 @@ impl Buffer {
         }
     }
 
-    /// Takes the first message that the filter lets through, unless it has waited for too long or its group or job runs.
+    /// Takes the first message that the filter allows, unless it has waited for too long, or its group or its job runs.
     pub(super) fn take(
         &mut self,
         filter: &ClassFilter,
@@ -81,7 +82,8 @@ impl Buffer {
         Some(taken)
     }
 
-    /// A message of the group has ended. If it was not deleted, those behind it go back to SQS, which keeps their order.
+    /// A message of the group has ended. If it was not deleted, gives those behind it, which go back to SQS to keep
+    /// their order.
     pub(super) fn ended(&mut self, group: &str, is_deleted: bool) -> Vec<Buffered> {
         self.running.remove(group);
         if is_deleted || !self.is_ordered {
@@ -90,12 +92,12 @@ impl Buffer {
         self.remove(|one| one.message.group.as_deref() == Some(group))
     }
 
-    /// Those that have waited for too long.
+    /// Takes the messages that have waited for too long.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<Buffered> {
         self.remove(|one| now.since(one.since) >= HOLD)
     }
 
-    /// All of them.
+    /// Takes all messages.
     pub(super) fn drain(&mut self) -> Vec<Buffered> {
         self.remove(|_| true)
     }

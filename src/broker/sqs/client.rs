@@ -1,4 +1,4 @@
-//! The requests to SQS, each as the service has it: one queue, one batch.
+//! The requests to SQS in the form of the service: one queue, one batch.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,26 +20,27 @@ use super::address::Place;
 use super::coalesce::Outcome;
 use super::fault::Fault;
 
-/// A receive waits for so long for a message: the longest that the service allows.
+/// How long a receive waits for a message: the longest that the service allows.
 const WAIT: Duration = Duration::from_secs(20);
-/// A request without an answer for so long is tried again. A receive may take [`WAIT`].
+/// A request without an answer for this long is tried again. A receive may take [`WAIT`] longer.
 const SILENT: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The attribute of a message that says which job it is of.
+/// The attribute of a message that names its job.
 pub(super) const JOB: &str = "taskvisor-job";
 
-/// A message as SQS gives it.
+/// A message as SQS delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub id: String,
-    /// The job it is of: what it says itself, else its own id. A job that goes on as another message keeps its id so.
+    /// The id of its job: from the attribute, else the message's own id. So a job that goes on in another message keeps
+    /// its id.
     pub job: String,
     pub handle: String,
     pub body: String,
-    /// How often it was given, this time included.
+    /// How often it was delivered, including this time.
     pub received: u32,
-    /// Of a FIFO or fair queue.
+    /// The message group in a FIFO or fair queue.
     pub group: Option<String>,
 }
 
@@ -49,13 +50,13 @@ pub(super) struct Outgoing {
     pub body: String,
     pub delay: Duration,
     pub group: Option<String>,
-    /// Of a FIFO queue: a second message with the same is none.
+    /// Deduplication id in a FIFO queue: a second message with the same id is dropped.
     pub once: Option<String>,
-    /// Text beside the body.
+    /// Attributes to send beside the body.
     pub notes: Vec<(&'static str, String)>,
 }
 
-/// The way to the service.
+/// The connection to the service.
 pub(super) struct Client {
     pub place: Place,
     aws: OnceCell<Aws>,
@@ -67,7 +68,7 @@ impl Client {
         Client { place, aws: OnceCell::new(), urls: Mutex::default() }
     }
 
-    /// Made at the first request, with the credentials that AWS's usual chain finds.
+    /// The SDK's client, made at the first request with the credentials of AWS's usual chain.
     async fn aws(&self) -> &Aws {
         let make = async || {
             let http = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
@@ -77,7 +78,7 @@ impl Client {
                 .region(Region::new(self.place.region.clone()))
                 .http_client(http)
                 .timeout_config(timeouts.build())
-                // A long poll is silent for as long as it waits.
+                // A long poll sends nothing while it waits.
                 .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
             let loader = match &self.place.endpoint {
                 Some(endpoint) => loader.endpoint_url(endpoint),
@@ -92,7 +93,7 @@ impl Client {
         self.urls.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// The URL of a queue, which is made if that is wished.
+    /// The URL of a queue, which is made if the settings say so.
     async fn url(&self, name: &str) -> Result<String, Fault> {
         if let Some(url) = self.known(name) {
             return Ok(url);
@@ -115,7 +116,7 @@ impl Client {
         Ok(request.send().await?.queue_url.unwrap_or_default())
     }
 
-    /// A queue that is gone may come back under another URL.
+    /// Forgets the URL of a queue that is gone: it may come back under another one.
     fn check(&self, name: &str, fault: Fault) -> Fault {
         if fault == Fault::NoQueue {
             self.urls.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
@@ -143,7 +144,7 @@ impl Client {
         Ok(received.messages.unwrap_or_default().into_iter().map(message).collect())
     }
 
-    /// How many messages a queue has, about: those that are visible, delayed, and given to somebody.
+    /// About how many messages a queue has: visible ones, delayed ones, and those delivered but not deleted.
     pub(super) async fn counts(&self, name: &str) -> Result<[u64; 3], Fault> {
         let url = self.url(name).await?;
         let all = [
@@ -158,7 +159,7 @@ impl Client {
         Ok(all.map(|name| counts.get(&name).and_then(|count| count.parse().ok()).unwrap_or(0)))
     }
 
-    /// The names of all queues that begin like this.
+    /// The names of all queues that begin this way.
     pub(super) async fn names(&self, start: &str) -> Result<Vec<String>, Fault> {
         let (mut names, mut next) = (Vec::new(), None);
         loop {
@@ -187,7 +188,7 @@ impl Client {
         self.each(name, handles.len(), sent.await)
     }
 
-    /// Has messages be invisible from now on for so long.
+    /// Makes messages invisible from now on for these times.
     pub(super) async fn hide(&self, name: &str, all: Vec<(String, Duration)>) -> Vec<Outcome> {
         let entry = |(at, (handle, time)): (usize, &(String, Duration))| {
             ChangeMessageVisibilityBatchRequestEntry::builder()
@@ -218,7 +219,7 @@ impl Client {
         self.each(name, all.len(), sent.await)
     }
 
-    /// The answer of a batch, entry by entry.
+    /// The answers of a batch, entry by entry.
     fn each(&self, name: &str, count: usize, answer: Result<Answered, Fault>) -> Vec<Outcome> {
         let (done, failed) = match answer {
             Ok(answer) => answer,
@@ -238,14 +239,14 @@ impl Client {
     }
 }
 
-/// The entries that went well, with what was said, and those that did not.
+/// The entries that succeeded, with their texts, and those that failed.
 type Answered = (Vec<(String, String)>, Vec<BatchResultErrorEntry>);
 
 fn odd(error: impl std::fmt::Display) -> Fault {
     Fault::Other(error.to_string())
 }
 
-/// Whole seconds, as the service counts, and never fewer than asked for.
+/// Whole seconds, as the service counts, rounded up.
 fn seconds(time: Duration) -> i32 {
     i32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(i32::MAX)
 }
@@ -276,7 +277,7 @@ fn outgoing(
         .message_body(&message.body)
         .set_message_group_id(message.group.clone())
         .set_message_deduplication_id(message.once.clone());
-    // A FIFO queue refuses a delay of one message, also one of 0 s.
+    // A FIFO queue refuses a delay of a single message, even one of 0 s.
     if !message.delay.is_zero() {
         entry = entry.delay_seconds(seconds(message.delay));
     }

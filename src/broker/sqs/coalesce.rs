@@ -1,4 +1,4 @@
-//! Gathers single requests into the batches that SQS takes: ten at a time, or what has come within 50 ms.
+//! Collects single requests into the batches of SQS: ten at a time, or those that come within 50 ms.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,20 +9,20 @@ use tokio::sync::oneshot;
 
 use super::fault::Fault;
 
-/// The most entries of a batch in SQS.
+/// Most entries in a batch of SQS.
 pub(super) const BATCH: usize = 10;
-/// The most bytes of a batch, less what its frame takes.
+/// Most bytes of a batch, minus its frame.
 const BYTES: usize = (1 << 20) - (16 << 10);
-/// So long an entry waits for others.
+/// How long an entry waits for others.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// So often an entry is sent at most.
+/// Most tries to send an entry.
 const TRIES: u32 = 3;
 
-/// The wait before an entry is sent again that the service had no room for, doubled each time.
+/// The wait before an entry is sent again that the service refused for lack of capacity, doubled each time.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What became of an entry.
+/// The result of an entry.
 pub(super) type Outcome = Result<String, Fault>;
 type Sent = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
 type Send_<E> = dyn Fn(Vec<E>) -> Sent + Send + Sync;
@@ -37,7 +37,7 @@ pub(super) struct Coalescer<E> {
 struct Waiting<E> {
     entries: Vec<(E, oneshot::Sender<Outcome>)>,
     bytes: usize,
-    /// Counts the batches, so that a timer knows whether its batch is gone.
+    /// Number of batches so far, by which a timer knows whether its batch is gone.
     batch: u64,
 }
 
@@ -47,8 +47,8 @@ impl<E: Clone + Send + 'static> Coalescer<E> {
         Arc::new(Coalescer { send: Arc::new(send), waiting })
     }
 
-    /// Sends an entry of so many bytes with the next batch and says what became of it. An entry can fail alone, and is sent
-    /// again then, unless that would change nothing.
+    /// Sends an entry of this size with the next batch, and gives its result. A failed entry is sent again alone,
+    /// unless that cannot help.
     pub(super) async fn send(self: &Arc<Self>, entry: E, bytes: usize) -> Outcome {
         let mut sent = 0;
         loop {

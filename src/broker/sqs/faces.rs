@@ -1,4 +1,4 @@
-//! What SQS cannot and its ledger can: what this host has seen is shown, and what runs here is canceled.
+//! Verbs and lists for SQS from its ledger: shows what this host has seen, and cancels what runs here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -93,7 +93,7 @@ impl Admin for Sqs {
 }
 
 impl Sqs {
-    /// What waits in SQS, as it tells itself, for the queues that jobs are taken from.
+    /// Adds the number of waiting messages, as SQS reports it, for the queues from which jobs are taken.
     async fn add_waiting(&self, queues: &mut BTreeMap<QueueName, QueueCounts>) {
         for source in self.shared.sources() {
             let counts = queues.entry(source.name.clone()).or_default();
@@ -104,8 +104,8 @@ impl Sqs {
         }
     }
 
-    /// What the message of the next attempt says, which is another one: SQS cannot change a message. None of a program: the
-    /// ledger refuses that.
+    /// The body for the message of the next attempt, which is a new message, as SQS cannot change one. None for a
+    /// program: the ledger refuses that.
     async fn next_body(&self, asked: &SetData) -> Result<Option<String>, Error> {
         let record =
             self.shared.ledger.store().ask(Get { job: asked.job.clone() }.verb(), String::new()).await?;

@@ -1,4 +1,4 @@
-//! What can go wrong with a request to SQS, as far as it matters what is done then.
+//! Failures of requests to SQS, as far as they are handled differently.
 
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 
@@ -10,18 +10,18 @@ pub(super) enum Fault {
     /// There is no such queue.
     #[error("there is no such queue")]
     NoQueue,
-    /// The handle names no delivery of ours any more: the message was given to somebody else, or is gone.
+    /// The handle is not valid any more: the message was delivered to another client, or is gone.
     #[error("the message is not ours any more")]
     NotOurs,
     /// Too many requests.
     #[error("the service asks for fewer requests")]
     Throttled,
-    /// The request came, or may have come, to nothing; why.
+    /// The request failed, or may have; why.
     #[error("{0}")]
     Other(String),
 }
 
-/// The codes of the service that mean that a handle names nothing of ours.
+/// The service's error codes for a handle that is not valid any more.
 const NOT_OURS: [&str; 5] = [
     "ReceiptHandleIsInvalid",
     "InvalidParameterValue",
@@ -31,7 +31,7 @@ const NOT_OURS: [&str; 5] = [
 ];
 
 impl Fault {
-    /// By the code and message that the service gave.
+    /// The fault for an error code and a message of the service.
     pub(super) fn of_code(code: &str, message: &str) -> Fault {
         match code {
             "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" | "QueueDeletedRecently" => {
@@ -46,7 +46,7 @@ impl Fault {
         }
     }
 
-    /// Whether the same request may go well if it is sent again.
+    /// Whether the same request may succeed if it is sent again.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Fault::Throttled | Fault::Other(_) => true,
@@ -54,7 +54,7 @@ impl Fault {
         }
     }
 
-    /// As what was attempted with a queue.
+    /// The error for a request named `what` on a queue.
     pub(super) fn error(&self, what: &str, queue: &str) -> Error {
         match self {
             Fault::NoQueue => Error::Failed(format!(

@@ -1,9 +1,9 @@
-//! Amazon SQS. One long poll per queue, and only while a worker waits for a job; what it brings beyond the ready workers
-//! waits in a buffer for a moment. Deletes, visibility changes and sends go ten at a time. SQS keeps no history: the ledger
-//! in the state directory does.
+//! Amazon SQS. There is one long poll per queue, and only while a worker waits for a job. Messages beyond the ready
+//! workers wait in a buffer for a moment. Deletes, visibility changes and sends go ten at a time. SQS keeps no history:
+//! the ledger in the state directory does.
 //!
-//! It never asks the service for counts to choose a queue, and never ends a poll before its answer while it serves: what SQS
-//! had given to an ended poll would be invisible until its time is over.
+//! It never asks the service for counts to choose a queue. It never ends a poll before its answer while it serves: a
+//! message that SQS has already given to the poll would stay invisible until its time is over.
 
 mod adapter;
 mod address;

@@ -1,5 +1,5 @@
-//! One long poll per queue, which is never ended before its answer: a message that SQS has already given would be invisible
-//! for others until its time is over. No poll begins unless a worker waits for a job.
+//! One long poll per queue, which never ends before its answer: a message that SQS has already given to it would be
+//! invisible for others until its time is over. No poll begins unless a worker waits for a job.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,11 +15,11 @@ use crate::broker::Notice;
 use crate::clock;
 use crate::model::Instant;
 
-/// The most messages that a poll can bring.
+/// Most messages of one poll.
 const MOST: usize = 10;
-/// Jobs taken within a second from which on a poll is sent before the buffer is empty.
+/// From this many jobs in a second on, a poll begins before the buffer is empty.
 const FAST: usize = 50;
-/// The waits after polls that failed, doubled from the first to the last.
+/// The waits after failed polls, doubled from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// Polls a queue for as long as the broker lives.
@@ -46,7 +46,7 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     }
 }
 
-/// Waits until a poll is worth it, and says how many messages it may bring, invisible for how long.
+/// Waits until a poll is worthwhile. Gives how many messages it may bring, and for how long they are invisible.
 async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> (usize, Duration) {
     loop {
         let wanting = source.wants.notified();
@@ -61,7 +61,7 @@ async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> (usize, Durat
 }
 
 impl Wanted {
-    /// Some jobs were taken, and so many workers are left without.
+    /// Notes that some jobs were taken, and how many workers are left without one.
     pub(super) fn took(
         &mut self,
         count: usize,
@@ -81,27 +81,27 @@ impl Wanted {
         self.lease = lease;
     }
 
-    /// How many workers wait, of all pools.
+    /// Number of waiting workers, of all pools.
     fn ready(&self) -> usize {
         self.ready.values().sum()
     }
 
-    /// Whether what a poll brings is taken soon: a worker waits, or jobs are so short that the buffer is empty when the poll
-    /// has its answer.
+    /// Whether the messages of a poll will be taken soon: a worker waits, or jobs are so short that the buffer will be
+    /// empty by the poll's answer.
     fn is_worth_a_poll(&self, waiting: usize, now: Instant) -> bool {
         let is_recent = self.second.is_some_and(|start| now.since(start) < Duration::from_secs(2));
         let is_fast = is_recent && self.taken.0.max(self.taken.1) >= FAST;
         (waiting == 0 && self.ready() > 0) || (waiting < MOST && is_fast)
     }
 
-    /// As many as workers wait, and as were taken within a second: what comes beyond them will not wait for long.
+    /// As many as workers wait, plus as many as were taken within a second: these will not wait for long.
     fn most(&self) -> usize {
         (self.ready() + self.taken.0.max(self.taken.1)).clamp(1, MOST)
     }
 }
 
-/// Reads what came. Poison goes to the dead letters as it came; what this host runs already is no second job. A message with
-/// which a running job goes on may come before that one has ended, and waits.
+/// Reads the messages of a poll. Poison goes unchanged to the dead letters. A message whose job this host already runs
+/// is no second job. A message with which a running job goes on may come before that job has ended, and waits.
 fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, lease: Duration) {
     let since = clock::now();
     *lock(&source.visible) = messages.is_empty().then_some((0, since + EMPTY));
@@ -133,7 +133,7 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
     });
 }
 
-/// Only when the dead letters have it is it deleted. Else it comes again.
+/// Deletes a poison message only once it is in the dead-letter queue. Until then it comes again.
 async fn discard(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, why: String) {
     let dead = Dead {
         id: &message.id,
@@ -157,7 +157,7 @@ async fn discard(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message
     }
 }
 
-/// Not all hosts try again at the same moment.
+/// A random share of the pause, so that hosts do not try again at the same moment.
 fn jittered(pause: Duration) -> Duration {
     let part = u32::try_from(clock::now().as_millis() % 512).unwrap_or(0);
     pause / 2 + pause * part / 1024

@@ -1,4 +1,4 @@
-//! A queue in SQS with its batches: what is sent to it, deleted from it and hidden in it goes ten at a time.
+//! A queue in SQS with its batches: sends, deletes and visibility changes go ten at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,17 +45,17 @@ impl Queue {
         self.deletes.send(handle.to_owned(), handle.len()).await
     }
 
-    /// Has a message be invisible for so long from now; 0 = it is visible at once.
+    /// Makes a message invisible for this time from now; 0 = visible at once.
     pub(super) async fn hide(&self, handle: &str, time: Duration) -> Outcome {
         self.hides.send((handle.to_owned(), time), handle.len()).await
     }
 
-    /// Gives the id of the message.
+    /// Sends a message and gives its id.
     pub(super) async fn send(&self, message: &Outgoing) -> Outcome {
         let notes: usize = message.notes.iter().map(|(name, text)| name.len() + text.len() + 16).sum();
         let bytes = message.body.len() + notes;
         match self.sends.send(message.clone(), bytes).await {
-            // A new message has no handle that could be wrong.
+            // A new message has no handle that could be invalid.
             Err(Fault::NotOurs) => Err(Fault::Other("the service refuses the message as invalid".into())),
             outcome => outcome,
         }

@@ -1,4 +1,4 @@
-//! Ends of jobs: what becomes of their messages. What must be elsewhere before a message is deleted is sent first.
+//! Ends of jobs in SQS. Sends the copy (retry, dead letter, next queue) before it deletes the message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::broker::Settling;
 use crate::clock;
 use crate::model::{Failure, JobState, Next, Settlement, Verdict};
 
-/// Whether a job that is in this state now has no message any more.
+/// Whether the message of a job in this state is deleted.
 fn is_deleted(state: JobState) -> bool {
     match state {
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
@@ -23,7 +23,7 @@ fn is_deleted(state: JobState) -> bool {
     }
 }
 
-/// The ledger has the end before the message can be taken for another delivery.
+/// Records the end in the ledger before the message can be taken for another delivery.
 pub(super) async fn settle_and_note(shared: &Arc<Shared>, settlement: Settlement) -> Settling {
     let in_force = shared.ledger.in_force(vec![settlement.clone()]).await;
     let answer = settle(shared, in_force.first().unwrap_or(&settlement)).await;
@@ -76,7 +76,7 @@ async fn settle(shared: &Arc<Shared>, settlement: &Settlement) -> Settling {
     }
 }
 
-/// Sends the job as a new message, and then deletes the old one: between the two it is there twice, and never not at all.
+/// Sends the job as a new message, and then deletes the old one: in between it exists twice, and it is never lost.
 async fn replace(
     shared: &Shared,
     queue: &Queue,
@@ -112,7 +112,7 @@ async fn send(
     Ok(())
 }
 
-/// The dead letters have it before the queue loses it: nothing is lost in between.
+/// Sends the message to the dead-letter queue before it deletes it, so that it cannot be lost in between.
 async fn bury(
     shared: &Arc<Shared>,
     settlement: &Settlement,

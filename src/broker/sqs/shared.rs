@@ -1,4 +1,4 @@
-//! What the tasks of an SQS broker share: the queues, what waits in buffers, what runs.
+//! State that the tasks of an SQS broker share: the queues, the buffers, the running jobs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,20 +18,20 @@ pub(super) use crate::broker::lock::lock;
 use crate::clock;
 use crate::model::{Fence, Instant, JobId, QueueName};
 
-/// The longest that SQS keeps a message from others since it was received: 12 hours, less the way of a request.
+/// The longest time for which SQS keeps a received message invisible: 12 hours, minus the time of a request.
 pub(super) const LONGEST: Duration = Duration::from_secs(12 * 3600 - 10);
 
-/// The longest that SQS delays a new message.
+/// The longest delay of a new message in SQS.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
 
-/// So long a count of SQS is taken for true.
+/// How long a count from SQS is trusted.
 const COUNTED: Duration = Duration::from_secs(10);
-/// So long the empty answer of a poll is, while the next one waits.
+/// How long the empty answer of a poll is trusted, while the next one waits.
 pub(super) const EMPTY: Duration = Duration::from_secs(25);
 
-/// So long a message is hidden whose class no worker here takes: the first time, and the longest.
+/// How long a message is hidden whose class no worker here takes: the first time, and at most.
 const UNWANTED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
-/// A larger body leaves no room for notes beside it.
+/// A larger body leaves no room for attributes beside it.
 const NOTED_MAX: usize = (1 << 20) - (8 << 10);
 
 pub(super) struct Shared {
@@ -39,65 +39,65 @@ pub(super) struct Shared {
     pub bodies: Bodies,
     pub ledger: Ledger,
     pub host: String,
-    /// By the name in SQS.
+    /// Queues by their names in SQS.
     queues: Mutex<HashMap<String, Arc<Queue>>>,
-    /// By the name here.
+    /// Queues from which jobs are taken, by their names here.
     sources: Mutex<BTreeMap<QueueName, Arc<SourceQueue>>>,
     held: Mutex<HashMap<JobId, Held>>,
     fence: AtomicU64,
-    /// The supervisor stops: no poll begins, and what comes goes back.
+    /// Whether the supervisor stops: then no poll begins, and messages go back.
     pub stopping: AtomicBool,
 }
 
-/// A queue that jobs are taken from.
+/// A queue from which jobs are taken.
 pub(super) struct SourceQueue {
     pub name: QueueName,
     pub queue: Arc<Queue>,
     pub buffer: Mutex<Buffer>,
-    /// How many workers want a job of it just now; a poll is worth it then.
+    /// The workers that want a job from it at the moment: only then is a poll worthwhile.
     pub wanted: Mutex<Wanted>,
     pub wants: Notify,
-    /// What keeps it from being read.
+    /// The error that keeps it from being read, if any.
     pub trouble: Mutex<Option<String>>,
-    /// How many messages are visible in SQS, and until when that is taken for true.
+    /// How many messages are visible in SQS, and until when that count is trusted.
     pub visible: Mutex<Option<(u64, Instant)>>,
 }
 
-/// How many jobs a queue could be rid of.
+/// The demand for jobs of a queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
-    /// Workers that got none, by their pool.
+    /// Number of workers without a job, by pool.
     pub ready: BTreeMap<Arc<str>, usize>,
-    /// How many were taken in the second before `second`, and since.
+    /// Number of jobs taken in the second before `second`, and since.
     pub taken: (usize, usize),
     pub second: Option<Instant>,
-    /// How long a message is to be kept from others.
+    /// How long to keep a message invisible for others.
     pub lease: Duration,
 }
 
-/// A message whose job runs.
+/// The message of a running job.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    /// The id of the message; empty of one that an earlier supervisor took.
+    /// The id of the message; empty if an earlier supervisor took it.
     pub message: String,
     pub fence: Fence,
     pub handle: String,
     pub source: QueueName,
     pub group: Option<String>,
-    /// As it came; None of a message that an earlier supervisor took.
+    /// The original body; None if an earlier supervisor took the message.
     pub body: Option<Arc<str>>,
-    /// The body with which the job goes on, if its data was changed while it ran.
+    /// The body for the next attempt, if the job's data was changed while it ran.
     pub next_body: Option<Arc<str>>,
-    /// Its end is on its way: when the message comes again it is another delivery.
+    /// Whether its end is being written: if the message comes again now, that is another delivery.
     pub ending: bool,
-    /// What is sent before it is deleted was sent.
+    /// Whether the copy to send before the delete was sent.
     pub sent: bool,
     pub attempt: u32,
     pub received_at: Instant,
 }
 
 impl Held {
-    /// The longest that it can still be hidden.
+    /// For how long it can still be hidden.
     pub(super) fn room(&self, now: Instant) -> Duration {
         LONGEST.saturating_sub(now.since(self.received_at))
     }
@@ -114,16 +114,16 @@ impl Shared {
             queues: Mutex::default(),
             sources: Mutex::default(),
             held: Mutex::default(),
-            // Greater than those of every supervisor before.
+            // Greater than the fences of every earlier supervisor.
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             stopping: AtomicBool::new(false),
         })
     }
 
-    /// How many messages are visible in a queue, about: as the latest poll told, if it found none, else as SQS counts.
+    /// About how many messages are visible in a queue: none if the latest poll found none, else as SQS counts.
     pub(super) async fn visible(&self, source: &SourceQueue) -> Option<u64> {
         let known = *lock(&source.visible);
-        // What waits in the buffer is not visible in SQS, and waits all the same.
+        // Messages in the buffer are invisible in SQS, but wait all the same.
         let here = lock(&source.buffer).len() as u64;
         if let Some((count, _)) = known.filter(|(_, until)| clock::now() < *until) {
             return Some(count + here);
@@ -174,7 +174,7 @@ impl Shared {
         source
     }
 
-    /// A message was sent to a queue: what is known of its count is old.
+    /// A message was sent to a queue: its last count is out of date.
     pub(super) fn forget_count(&self, name: &QueueName) {
         if let Some(source) = lock(&self.sources).get(name) {
             *lock(&source.visible) = None;
@@ -194,14 +194,14 @@ impl Shared {
         lock(&self.held).get(job).filter(|held| held.fence == fence).cloned()
     }
 
-    /// Gives a running job another body for its next attempt; false if it does not run under this fence.
+    /// Sets the body for a running job's next attempt; false if it does not run under this fence.
     pub(super) fn set_next_body(&self, job: &JobId, fence: Fence, body: String) -> bool {
         let mut all = lock(&self.held);
         let held = all.get_mut(job).filter(|held| held.fence == fence);
         held.map(|held| held.next_body = Some(body.into())).is_some()
     }
 
-    /// The end of a job is on its way to SQS.
+    /// Marks a job whose end is being written, and gives its message.
     pub(super) fn ends(&self, job: &JobId, fence: Fence) -> Option<Held> {
         let mut all = lock(&self.held);
         let held = all.get_mut(job).filter(|held| held.fence == fence)?;
@@ -209,7 +209,7 @@ impl Shared {
         Some(held.clone())
     }
 
-    /// What is sent before its message is deleted was sent: not again, if that has to be tried again.
+    /// Notes that the copy was sent, so that a repeated settlement does not send it again.
     pub(super) fn has_sent(&self, job: &JobId, fence: Fence) {
         if let Some(held) = lock(&self.held).get_mut(job).filter(|held| held.fence == fence) {
             held.sent = true;
@@ -220,7 +220,7 @@ impl Shared {
         lock(&self.held).contains_key(job)
     }
 
-    /// Whether this is the message of a job that runs, given a second time: the newest handle is the one that counts.
+    /// Whether this is a second delivery of a running job's message; if so, the newest handle counts.
     pub(super) fn is_double(&self, message: &Message) -> bool {
         let mut all = lock(&self.held);
         let held = all.get_mut(&message.job.as_str().into());
@@ -229,7 +229,7 @@ impl Shared {
         held.map(|held| held.handle.clone_from(&message.handle)).is_some()
     }
 
-    /// The job runs no more. Those that waited behind it in its message group go back unless it was deleted.
+    /// The job runs no more. Unless its message was deleted, those behind it in its message group go back.
     pub(super) fn let_go(self: &Arc<Self>, job: &JobId, fence: Fence, is_deleted: bool) {
         let held = {
             let mut all = lock(&self.held);
@@ -250,7 +250,7 @@ impl Shared {
         }
     }
 
-    /// Makes messages visible for others at once; those whose class nobody here takes, in a while.
+    /// Makes messages visible for others at once, or later if no worker here takes their class.
     pub(super) fn give_back(self: &Arc<Self>, source: &Arc<SourceQueue>, all: Vec<Buffered>) {
         for one in all {
             let time = if one.is_unwanted { unwanted(one.message.received) } else { Duration::ZERO };
@@ -259,7 +259,7 @@ impl Shared {
         }
     }
 
-    /// Gives back what no worker has taken in time. No poll is worth it until one asks again.
+    /// Gives back messages that no worker has taken in time. No poll is worthwhile until a worker asks again.
     pub(super) fn give_back_late(self: &Arc<Self>, source: &Arc<SourceQueue>) {
         let late = lock(&source.buffer).expired(clock::now());
         if late.iter().any(|one| !one.is_unwanted) {
@@ -268,10 +268,11 @@ impl Shared {
         self.give_back(source, late);
     }
 
-    /// Sends a message to the dead-letter queue as it came, with what is known of its end. Without such a queue: nothing.
+    /// Sends a message unchanged to the dead-letter queue, with what is known of its end. Does nothing without such a
+    /// queue.
     pub(super) async fn bury(&self, source: &QueueName, dead: Dead<'_>) -> Result<(), Fault> {
         let Some(name) = self.client.place.dead_letters(source.as_str()) else { return Ok(()) };
-        // SQS takes the characters of XML only.
+        // SQS allows only the characters of XML.
         let allowed = |c: char| if c < ' ' && !matches!(c, '\t' | '\n' | '\r') { '\u{fffd}' } else { c };
         let clip = |text: &str| text.chars().take(1000).map(allowed).collect::<String>();
         let mut notes = vec![
@@ -295,7 +296,7 @@ impl Shared {
         self.send(&name, &outgoing).await
     }
 
-    /// Sends a message that must be there before another one is deleted: without it, nothing is.
+    /// Sends a message that must exist before another one is deleted; if it fails, nothing is deleted.
     pub(super) async fn send(&self, name: &str, outgoing: &Outgoing) -> Result<(), Fault> {
         match self.queue(name).send(outgoing).await {
             Ok(_) => Ok(()),
@@ -304,13 +305,13 @@ impl Shared {
     }
 }
 
-/// How long a message is hidden that was received so often: twice as long each time.
+/// How long to hide a message that was received this many times: doubled each time.
 fn unwanted(received: u32) -> Duration {
     let doubled = UNWANTED.0.saturating_mul(1 << received.saturating_sub(1).min(10));
     doubled.min(UNWANTED.1)
 }
 
-/// By which a FIFO queue knows a message that is sent a second time: letters, digits and hyphens.
+/// The deduplication id of a message in a FIFO queue: letters, digits and hyphens.
 pub(super) fn once(id: &str, attempt: u32) -> String {
     let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(100).collect();
     format!("{id}-{attempt}")

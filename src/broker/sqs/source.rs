@@ -1,4 +1,4 @@
-//! SQS as a source of jobs. SQS is the truth about who may run; the ledger has the history.
+//! SQS as a source of jobs. SQS alone decides who may run a job; the ledger has the history.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,10 +20,10 @@ use crate::clock;
 use crate::model::{Fence, Fetched, JobId, Lease, NewJob, Progress, Revocation, Settlement, WorkerId};
 use crate::select::Turns;
 
-/// The answer to a renewal is waited for at most this part of a lease: one that is slow keeps the others from nothing.
+/// A renewal waits for its answer for this part of the lease at most, so that a slow one does not delay the others.
 const PATIENCE: u32 = 6;
 
-/// The broker whose jobs wait at Amazon SQS.
+/// A broker whose jobs wait in Amazon SQS.
 pub struct Sqs {
     pub(super) shared: Arc<Shared>,
     polls: std::sync::Mutex<Vec<JoinHandle<()>>>,
@@ -34,14 +34,14 @@ impl Sqs {
         Sqs { shared: Shared::new(client, bodies, ledger), polls: Default::default() }
     }
 
-    /// A queue that is polled from now on.
+    /// A queue, which is polled from now on.
     fn source(&self, name: &crate::model::QueueName) -> Arc<SourceQueue> {
         self.shared.source(name, |source| {
             lock(&self.polls).push(tokio::spawn(poll::poll(self.shared.clone(), source)));
         })
     }
 
-    /// No poll goes on; what waits in buffers goes back.
+    /// Stops polling, and gives the buffered messages back.
     pub(super) async fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         lock(&self.polls).drain(..).for_each(|poll| poll.abort());
@@ -128,7 +128,7 @@ impl Source for Sqs {
                         _ => Renewal::Renewed(lease),
                     }
                 }
-                // Nobody settles what is lost: when the message comes again it is another delivery.
+                // A lost job is not settled: if the message comes again, that is another delivery.
                 Ok(Err(Fault::NotOurs | Fault::NoQueue)) => {
                     self.shared.let_go(&lease.job, lease.fence, false);
                     Renewal::Lost(Revocation::LockLost)
@@ -194,7 +194,7 @@ impl Source for Sqs {
 }
 
 impl Sqs {
-    /// Writes down what was taken, and gives what is to run.
+    /// Records the deliveries in the ledger, and gives the jobs to run.
     async fn adopt(
         &self,
         request: &Fetch,
@@ -230,12 +230,12 @@ impl Sqs {
         for ((adopted, fence), (source, one, _)) in adopted.into_iter().zip(fences).zip(given) {
             match adopted {
                 Adopted::Runs(mut job) => {
-                    // SQS counts from the moment in which it gave the message.
+                    // SQS counts from the moment at which it delivered the message.
                     job.lease.expires_at = one.since + one.lease;
                     fetched.push(job);
                 }
-                // SQS has given it a second time, which it may. The supervisor must fetch again: the poller counts this
-                // worker as busy, and would send no further poll.
+                // SQS may deliver a message twice. The supervisor must fetch again: the poller counts this worker as
+                // busy, and would send no further poll.
                 Adopted::Complete => {
                     self.shared.let_go(&one.message.job.as_str().into(), fence, true);
                     self.shared.ledger.say(Notice::Wake);
@@ -247,7 +247,7 @@ impl Sqs {
     }
 }
 
-/// The answers that come within this time, each in its place. Who is slow goes on without being waited for.
+/// The answers that come within this time, each in its place. Slow requests go on without a waiter.
 async fn in_time<T>(asked: Vec<JoinHandle<T>>, patience: Duration) -> Vec<Option<Result<T, JoinError>>> {
     let end = Moment::now() + patience;
     let mut answers = Vec::with_capacity(asked.len());
@@ -257,7 +257,7 @@ async fn in_time<T>(asked: Vec<JoinHandle<T>>, patience: Duration) -> Vec<Option
     answers
 }
 
-/// Gives for how long it is hidden now.
+/// Hides a message. Gives for how long it is hidden now.
 async fn hide_for(shared: &Shared, held: Option<Held>, time: Duration) -> Result<Duration, Fault> {
     let held = held.ok_or(Fault::NotOurs)?;
     let time = time.min(held.room(clock::now()));
@@ -275,7 +275,7 @@ async fn put(queue: &Queue, job: NewJob, body: String) -> Result<JobId, Error> {
     let outgoing = Outgoing {
         body,
         delay: job.delay,
-        // One group: the order of the puts holds.
+        // One message group, so that SQS keeps the order of the puts.
         group: is_fifo.then(|| "taskvisor".to_owned()),
         once: is_fifo.then(|| job.token.clone().unwrap_or_else(|| uuid::Uuid::now_v7().simple().to_string())),
         notes: job.id.iter().map(|id| (JOB, id.to_string())).collect(),

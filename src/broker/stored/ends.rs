@@ -1,4 +1,4 @@
-//! How jobs ended, as it is kept.
+//! How jobs ended, in stored form.
 
 use std::time::Duration;
 

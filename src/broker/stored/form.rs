@@ -1,9 +1,9 @@
-//! The form in which values are kept.
+//! The form in which values are stored.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value as it is kept.
+/// A value in its stored form.
 pub(in crate::broker) struct Stored<T>(pub(super) T);
 
 impl<T> Stored<T> {
@@ -13,7 +13,7 @@ impl<T> Stored<T> {
     }
 }
 
-/// The JSON text that a store keeps of it.
+/// The JSON text to store for a value.
 pub(in crate::broker) fn to_json<T>(value: &T) -> serde_json::Result<String>
 where
     for<'a> Stored<&'a T>: Serialize,
@@ -21,7 +21,7 @@ where
     serde_json::to_string(&Stored(value))
 }
 
-/// What a store has kept.
+/// Reads a stored value.
 pub(in crate::broker) fn from_json<T>(text: &[u8]) -> serde_json::Result<T>
 where
     Stored<T>: DeserializeOwned,
@@ -29,7 +29,7 @@ where
     serde_json::from_slice(text).map(Stored::value)
 }
 
-/// Declares which row a type is kept as.
+/// Declares in which form a type is stored.
 macro_rules! kept {
     ($($model:ty as $row:ty;)*) => {
         $(impl Serialize for Stored<&$model> {

@@ -1,4 +1,4 @@
-//! What happened to a job, as it is kept.
+//! A job's history in stored form.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -89,12 +89,12 @@ struct AttemptRow {
     forensics: Option<Forensics>,
 }
 
-/// A history that is kept as lines, oldest first.
+/// Reads a history that is stored as lines, oldest first.
 pub(in crate::broker) fn entries(lines: &str) -> Vec<Entry> {
     lines.lines().map(|line| from_json(line.as_bytes()).unwrap_or_else(|_| unreadable(line))).collect()
 }
 
-/// A line that cannot be read is shown as it is, cut, with its time if it says one.
+/// An entry for a line that cannot be read: its text, cut, with its time if the line has one.
 fn unreadable(line: &str) -> Entry {
     const SHOWN: usize = 200;
     let digits = line.split("\"at\":").nth(1).unwrap_or_default();

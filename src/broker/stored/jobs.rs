@@ -1,4 +1,4 @@
-//! What is put, as it is kept.
+//! New jobs in stored form.
 
 use std::time::Duration;
 

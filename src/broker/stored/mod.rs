@@ -1,5 +1,6 @@
-//! How values of the model are kept: the JSON in columns of SQLite and in fields of Redis. It is apart from the public JSON,
-//! so that neither follows the other, nor the names of fields in Rust. Samples in `tests.rs` hold it byte for byte.
+//! How values of the model are stored: the JSON in columns of SQLite and in fields of Redis. It is separate from the
+//! public JSON and from the names of fields in Rust, so that these can change independently. Samples in `tests.rs` pin
+//! it byte for byte.
 //!
 //! Each row describes a type of the model for serde; the compiler asks for a row's field when the type gets one.
 

@@ -1,6 +1,6 @@
--- What all commands share. ARGV: the command, the time in seconds with six decimals, the prefix of all keys, and what
--- the command takes. Keys and fields are those of RQ 2 and 3; our own are the hash <prefix>:taskvisor:held, from a
--- member of a started registry to who holds it, the job's field taskvisor_interrupted, and those of history.lua and
+-- Functions that all commands share. ARGV: the command, the time in seconds with six decimals, the prefix of all keys,
+-- the command's arguments. Keys and fields are those of RQ 2 and 3. Our own are the hash <prefix>:taskvisor:held, from
+-- a member of a started registry to its holder; the job's field taskvisor_interrupted; and those of history.lua and
 -- callbacks.lua.
 local call = redis.call
 local NOW, PREFIX = tonumber(ARGV[2]), ARGV[3]
@@ -25,7 +25,7 @@ end
 local function key(...) return PREFIX .. ':' .. table.concat({...}, ':') end
 local function job_key(id) return key('job', id) end
 
--- A time as RQ writes it.
+-- A time in RQ's format.
 local function stamp(at)
   local days, rest = math.floor(at / 86400), at % 86400
   local z = days + 719468
@@ -43,7 +43,7 @@ local function stamp(at)
     math.floor(seconds % 3600 / 60), seconds % 60, math.floor((rest - seconds) * 1e6))
 end
 
--- The seconds since 1970 of such a time; nil if it is none.
+-- The seconds since 1970 of a time in RQ's format; nil if it has another form.
 local function seconds_of(text)
   local y, m, d, h, min, s = string.match(text or '', '^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)Z$')
   if not y then return nil end
@@ -56,14 +56,14 @@ local function seconds_of(text)
   return (era * 146097 + day_of_era - 719468) * 86400 + tonumber(h) * 3600 + tonumber(min) * 60 + tonumber(s)
 end
 
--- A field of a job; nil if it is not there or empty.
+-- A field of a job; nil if it is missing or empty.
 local function field(id, name)
   local value = call('HGET', job_key(id), name)
   if value and value ~= '' then return value end
   return nil
 end
 
--- What is nil or false for any content that is no JSON.
+-- The value of a JSON text; nil or false if it is none.
 local function decoded(text)
   local fine, value = pcall(cjson.decode, text or '')
   return fine and value or nil
@@ -73,7 +73,7 @@ local function split(member)
   return string.match(member, '^(.*):([^:]*)$')
 end
 
--- Whether an execution of the job runs whose time is not over; one may be left out.
+-- Whether an unexpired execution of the job runs, other than `except`.
 local function runs(queue, id, except)
   for _, execution in ipairs(call('ZRANGE', key('executions', id), 0, -1)) do
     local ends = execution ~= except and call('ZSCORE', key('wip', queue), id .. ':' .. execution)
@@ -87,7 +87,7 @@ local function holder(id, execution)
   return decoded(call('HGET', HELD, id .. ':' .. execution) or nil)
 end
 
--- A worker that runs nothing is idle. One whose hash is gone does not come back by this.
+-- Marks a worker that runs nothing as idle. A worker whose hash is gone is not made again by this.
 local function rest(worker)
   local name = key('worker', worker)
   if call('EXISTS', name) == 1 and call('SCARD', name .. ':executions') == 0 then
@@ -96,13 +96,13 @@ local function rest(worker)
   end
 end
 
--- An execution is over, whatever became of its job.
+-- Removes an execution, whatever becomes of its job.
 local function forget(queue, id, execution, worker)
   local member = id .. ':' .. execution
   worker = worker or call('HGET', key('execution', member), 'worker_name')
   call('DEL', key('execution', member))
   call('ZREM', key('executions', id), execution)
-  -- RQ 1 enters the job alone.
+  -- RQ 1 enters only the id of the job.
   call('ZREM', key('wip', queue), member, id)
   call('HDEL', HELD, member)
   if worker and worker ~= '' then
@@ -111,11 +111,11 @@ local function forget(queue, id, execution, worker)
   end
 end
 
--- An order to call a callback stands for a job in all that concerns its execution; see callbacks.lua.
+-- An order to run a callback is handled like a job in all that concerns its execution; see callbacks.lua.
 local function order_list(queue) return key('taskvisor', 'callbacks', queue) end
 local function is_order(id) return call('HEXISTS', job_key(id), 'taskvisor_callback') == 1 end
 
--- Jobs that wait have the time to live they were put with.
+-- A waiting job gets the time to live with which it was put.
 local function expire_waiting(id)
   local ttl = tonumber(field(id, 'ttl'))
   if ttl and ttl > 0 then call('EXPIRE', job_key(id), ttl) end
@@ -139,7 +139,7 @@ local function schedule(queue, id, after)
   call('ZADD', key('scheduled', queue), math.floor(NOW + after), id)
 end
 
--- Gives a job back that was not begun, or whose run counts for nothing, to the front of its queue.
+-- Puts a job back to the front of its queue, if it was not begun or its run does not count.
 local function give_back(queue, id, execution, worker)
   forget(queue, id, execution, worker)
   call('HSET', job_key(id), 'started_at', '', 'worker_name', '')

@@ -1,12 +1,12 @@
--- Callbacks of jobs that ended outside of a worker: one is asked to call them. Such an order is taken as a job is,
--- before all others of its queue, and held, given back and forgotten as a job. It has the hash of a job with little in
--- it, so that no worker of RQ runs it; the job as it was is in a hash of its own.
+-- Callbacks of jobs that ended outside of a worker: a worker gets an order to run them. Such an order is taken, held,
+-- released and removed like a job, before all other jobs of its queue. It has the hash of a job with few fields, so
+-- that no worker of RQ runs it; a separate hash keeps the job as it was.
 local ORDER_TTL = 86400
 
 local function subject(order) return key('taskvisor', 'callback', order) end
 
--- Orders the callback of a job's end, before that end is written. `said` is for the worker: the kind of callback and
--- its arguments.
+-- Writes an order for the callback of a job's end, before that end is written. `said` is for the worker: the kind of
+-- callback and its arguments.
 local function order_callback(queue, id, said)
   if said.kind == 'stopped' and not field(id, 'stopped_callback_name') then return end
   local order = id .. '-callback'
@@ -30,7 +30,7 @@ local function next_order(queue)
   end
 end
 
--- It was obeyed, or cannot be.
+-- Removes an order that was carried out, or cannot be.
 local function end_order(queue, order, execution, worker)
   forget(queue, order, execution, worker)
   call('DEL', job_key(order), subject(order))

@@ -1,7 +1,7 @@
--- Done on a timer: workers say that they live, due jobs are put, left-overs of dead workers are mended.
+-- Periodic work: registers workers, enqueues due jobs, repairs what dead workers have left.
 
--- Has workers be known, each for `ttl` seconds: RQ shows one job for each. A first word clears what an earlier worker
--- of that name left behind.
+-- Registers workers, each for `ttl` seconds: RQ shows one job for each. The first call removes what an earlier worker
+-- of that name has left.
 local function sign()
   local ttl, now, common = number(), stamp(NOW), list()
   for _ = 1, number() do
@@ -25,7 +25,7 @@ local function sign()
   end
 end
 
--- Workers end in order.
+-- Removes workers that stop cleanly.
 local function leave()
   for _, worker in ipairs(list()) do
     local name = key('worker', worker)
@@ -45,7 +45,7 @@ local function leave()
   call('DEL', key('scheduler', scheduler))
 end
 
--- Puts the due jobs of a queue, if no other scheduler does.
+-- Enqueues the due jobs of a queue, unless another scheduler does.
 local function put_due(queue, owner)
   local lock = key('scheduler-lock', queue)
   local has = call('GET', lock)
@@ -63,7 +63,7 @@ local function is_queued(queue, id)
   return call('LPOS', key('queue', queue), id) or call('LPOS', key('queue', queue, 'intermediate'), id)
 end
 
--- Gives back what its supervisor lost, and counts that: a job that takes its host down with it fails in the end.
+-- Puts a job back that its supervisor lost, and counts that: a job that takes its host down with it fails in the end.
 local function interrupt(id, execution, held, most, exception)
   local attempt, canceled = attempt_of(id, execution, held), field(id, 'taskvisor_canceled')
   if canceled then
@@ -81,7 +81,7 @@ local function interrupt(id, execution, held, most, exception)
   end
 end
 
--- Executions whose time is over. Those of RQ's own workers are given to the caller, who has the words of RQ for them.
+-- Handles expired executions. Those of RQ's own workers go to the caller, who has RQ's texts for them.
 local function rescue(queue, most, exception, abandoned)
   for _, member in ipairs(call('ZRANGEBYSCORE', key('wip', queue), 0, NOW, 'LIMIT', 0, 100)) do
     local id, execution = split(member)
@@ -120,7 +120,7 @@ local function tick()
   return abandoned
 end
 
--- An execution of a worker of RQ whose time is over ends as RQ ends it, unless that has changed meanwhile.
+-- Ends an expired execution of a worker of RQ as RQ does, unless it has changed meanwhile.
 local function abandon()
   local member, queue, said = arg(), arg(), { exception = arg(), callback = { kind = 'abandoned' } }
   local id, execution = split(member)
@@ -131,7 +131,7 @@ local function abandon()
   end
 end
 
--- What a worker of RQ took out of the queue and never began goes back after a minute.
+-- Puts a job back after a minute that a worker of RQ took out of the queue and never began.
 local function heal(queue)
   local name = key('queue', queue, 'intermediate')
   for _, id in ipairs(call('LRANGE', name, 0, 999)) do
@@ -163,7 +163,7 @@ local function tidy_groups()
   end
 end
 
--- RQ's own cleaning, once for all who do it, and what it forgets.
+-- RQ's own cleaning, once for all supervisors and workers that do it, and what RQ itself leaves behind.
 local function tidy()
   local is_full = arg() == 'full'
   for _, queue in ipairs(list()) do
@@ -184,7 +184,7 @@ local function tidy()
   if is_full then tidy_groups() end
 end
 
--- What an instance holds, as {job, execution, life}.
+-- The jobs that an instance holds, as {job, execution, life}.
 local function held()
   local instance, all = arg(), {}
   local entries = call('HGETALL', HELD)
@@ -201,7 +201,7 @@ local function held_by()
   return all
 end
 
--- Gives back the jobs that an instance held when it died, except those that it still runs.
+-- Releases the jobs that an instance held when it died, except those that it still runs.
 local function recover()
   local all, released, few, most, exception = held(), 0, number(), number(), arg()
   local kept = {}

@@ -1,6 +1,6 @@
--- What is written when a job ends, in the order in which RQ writes it.
+-- Writes the ends of jobs, in the order in which RQ writes them.
 
--- Whether all that a job waits for is done, now that one of them, `parent`, has this status.
+-- Whether everything for which a job waits is done, now that `parent` has this status.
 local function is_free(id, parent, status)
   local allows = field(id, 'allow_dependency_failures') == '1'
   if status ~= 'finished' and not (status == 'failed' and allows) then return false end
@@ -11,7 +11,7 @@ local function is_free(id, parent, status)
   return true
 end
 
--- Those that wait for this job and for no other are put into their queues.
+-- Enqueues the jobs that waited for this one and for no other.
 local function free_dependents(id, status)
   local name = key('job', id, 'dependents')
   for _, other in ipairs(call('SMEMBERS', name)) do
@@ -26,7 +26,7 @@ local function free_dependents(id, status)
   end
 end
 
--- All that there is of a job, but for the jobs that wait for it.
+-- Removes a job with all its keys, but not the jobs that wait for it.
 local function delete(id)
   local origin, status, group = unpack(call('HMGET', job_key(id), 'origin', 'status', 'group_id'))
   if origin then
@@ -66,7 +66,7 @@ local function note_result(id, kind, held, execution, ttl, name, value)
   end
 end
 
--- How many seconds an attempt took, by its start.
+-- Duration of an attempt in seconds, by its start.
 local function took(id)
   local began = seconds_of(call('HGET', job_key(id), 'started_at') or nil)
   return began and math.max(0, NOW - began) or 0
@@ -88,7 +88,8 @@ local function live_for(id, ttl)
   end
 end
 
--- The wait before the next run of a job that repeats. RQ 2 counts its intervals from the end, RQ 3 uses them up.
+-- The wait before the next run of a job that repeats. RQ 2 counts its intervals from the end, RQ 3 removes those that
+-- are used.
 local function next_interval(id, left, is_old)
   local intervals = decoded(field(id, 'repeat_intervals')) or {}
   if #intervals == 0 then return 0 end
@@ -136,7 +137,7 @@ local function finish(id, execution, held, said)
   return was_canceled and 'canceled' or state
 end
 
--- The end of a job that failed, or was stopped. `exception` is text as results hold it.
+-- Ends a job that failed or was stopped. `exception` is text in the form of results.
 local function bury(id, execution, held, status, kind, name, value)
   local queue, limit = held.queue, field(id, 'rate_limit_key')
   local ttl = tonumber(field(id, 'failure_ttl')) or FAILURE_TTL
@@ -188,12 +189,12 @@ local function fail(id, execution, held, said)
   return 'failed'
 end
 
--- What is said of a job that was canceled while it ran.
+-- The end of a job that was canceled while it ran.
 local function stopped(exception) return { exception = exception, stopped = true, callback = { kind = 'stopped' } } end
 
--- The job returned a wish to be tried again, or its worker has one.
+-- Retries a job that asked for it, or whose worker did.
 local function retry(id, execution, held, said)
-  -- It failed, and RQ's own tries come first.
+  -- The job failed: RQ's own retries come first.
   if said.exception and (tonumber(field(id, 'retries_left')) or 0) > 0 then return fail(id, execution, held, said) end
   local done, wish = tonumber(field(id, 'number_of_retries')) or 0, said.retry
   count(held.worker, 'failed_job_count', id)
@@ -212,7 +213,7 @@ local function retry(id, execution, held, said)
   return state
 end
 
--- Back to its queue, the attempt not counted.
+-- Puts a job back to its queue without counting the attempt.
 local function release(id, execution, held, said)
   if said.counts == 'interrupted' then call('HINCRBY', job_key(id), 'taskvisor_interrupted', 1) end
   if call('HGET', job_key(id), 'status') ~= 'started' then
@@ -230,7 +231,7 @@ local function release(id, execution, held, said)
   return 'waiting'
 end
 
--- RQ's own code has run the job. What it has not ended has ended as a work horse that died.
+-- RQ's own code has run the job. If it has not written an end, the job ended like one whose work horse died.
 local STATES = { finished = 'complete', failed = 'failed', stopped = 'failed', canceled = 'canceled',
   scheduled = 'delayed', rate_limited = 'delayed', deferred = 'depends' }
 local function native(id, execution, held, said)

@@ -1,6 +1,6 @@
--- What has happened to a job, in fields of its hash: taskvisor_history has lines of JSON, the latest twenty;
--- taskvisor_attempts and taskvisor_crashes count the attempts of a job that is tried again. taskvisor_canceled has the
--- result of a job that is canceled while it runs, for the one that ends it.
+-- A job's history in fields of its hash. taskvisor_history has the latest twenty lines of JSON. taskvisor_attempts and
+-- taskvisor_crashes count the attempts of a job that is tried again. taskvisor_canceled keeps the result of a job that
+-- is canceled while it runs, until its end is written.
 local LINES = 20
 local INTERRUPTED = ',"counts":"interrupted"'
 
@@ -19,7 +19,7 @@ local function note(id, happened)
   call('HSET', name, 'taskvisor_history', text)
 end
 
--- The line of an attempt that is about to end, as far as it is known before.
+-- The line of an attempt that is about to end, as far as it is known by now.
 local function attempt_of(id, execution, held)
   local spent, started = unpack(call('HMGET', job_key(id), 'taskvisor_attempts', 'started_at'))
   local began = seconds_of(started or nil)
@@ -29,7 +29,7 @@ local function attempt_of(id, execution, held)
     .. ',"instance":' .. cjson.encode(held.instance) .. ',"worker":' .. (held.slot or 'null')
 end
 
--- Notes what a job became by an attempt, if the job is still there. `ended` is the rest of the line.
+-- Adds the state that an attempt gave the job, if the job still exists. `ended` is the rest of the line.
 local function note_attempt(id, attempt, state, ended)
   local origin = call('HGET', job_key(id), 'origin')
   if not origin then return end
@@ -38,7 +38,7 @@ local function note_attempt(id, attempt, state, ended)
   note(id, attempt .. ',"state":"' .. state .. '","due_at":' .. due_at .. ended .. '}')
 end
 
--- One attempt more is spent of a job that is tried again.
+-- Counts a spent attempt of a job that is tried again.
 local function spend(id, state, is_crash)
   if state ~= 'waiting' and state ~= 'delayed' then return end
   call('HINCRBY', job_key(id), 'taskvisor_attempts', 1)

@@ -1,6 +1,6 @@
--- Limits of concurrency: a job with one waits in no queue before it has a slot.
+-- Concurrency limits: a job with a limit waits in no queue until it has one of the limit's slots.
 
--- Fills the free slots of a limit with those that wait, oldest first.
+-- Fills the free slots of a limit with waiting jobs, oldest first.
 local function fill(limit, most)
   local name = key('rl', limit)
   while call('ZCARD', name .. ':allowed') < most do
@@ -17,7 +17,7 @@ end
 
 local function most_of(limit) return tonumber(call('HGET', key('rl', limit), 'concurrency') or nil) or 0 end
 
--- The job's outcome is written: its slot is free unless it is in its queue again.
+-- Frees the job's slot once its end is written, unless the job is in its queue again.
 local function free_slot(id, limit)
   if not limit then return end
   local status = call('HGET', job_key(id), 'status')
@@ -26,7 +26,7 @@ local function free_slot(id, limit)
   fill(limit, most_of(limit))
 end
 
--- Puts a job into its queue, or has it wait for a slot of its limit.
+-- Puts a job into its queue, or makes it wait for a slot of its limit.
 local function enqueue(queue, id, at_front)
   local limit = field(id, 'rate_limit_key')
   if not limit then return push(queue, id, at_front) end

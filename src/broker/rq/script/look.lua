@@ -1,9 +1,9 @@
--- What people ask of jobs, and what they have done with them.
+-- Requests of people about jobs.
 local REGISTRIES = { running = 'wip', delayed = 'scheduled', depends = 'deferred', complete = 'finished',
   failed = 'failed', canceled = 'canceled' }
--- So much of a job's data is shown in lists: the name of its function stands first.
+-- Bytes of a job's data that lists show: the name of its function comes first.
 local SHOWN = 4096
--- A longer result is not shown in lists.
+-- Longest result that lists show, in bytes.
 local LARGEST = 65536
 
 local function all_queues()
@@ -19,7 +19,7 @@ local function size(queue, state)
   return is == 'zset' and call('ZCARD', key(REGISTRIES[state], queue)) or 0
 end
 
--- For each queue its name, when its oldest job was put, and how many jobs it has in each of the states asked.
+-- For each queue: its name, when its oldest job was put, and how many jobs it has in each of the given states.
 local function queues()
   local states, all = list(), {}
   for i, queue in ipairs(all_queues()) do
@@ -42,7 +42,7 @@ local function fields_of(id, is_whole)
   return fields
 end
 
--- The latest result; and the holder and the end of its lease, if the job runs.
+-- The latest result; for a running job also its holder and the end of its lease.
 local function more_of(id, fields)
   local results = key('results', id)
   local latest = kind(results) == 'stream' and call('XREVRANGE', results, '+', '-', 'COUNT', 1)[1]
@@ -128,7 +128,7 @@ end
 
 local ENDED = { finished = true, failed = true, stopped = true, canceled = true }
 
--- Ends a job as RQ's cancel does. One that runs is stopped by its worker.
+-- Cancels a job as RQ's cancel does. The worker stops a running one.
 local function cancel()
   local id, canceled, exception = arg(), arg(), arg()
   if kind(job_key(id)) ~= 'hash' then return { 'none' } end
@@ -159,7 +159,7 @@ local function cancel()
   return { 'canceled' }
 end
 
--- The next argument as a job that has ended: its id, its status and its queue; else nil and what it is instead.
+-- Takes an ended job from the arguments: gives its id, its status and its queue; else nil and its actual state.
 local function ended()
   local id = arg()
   if kind(job_key(id)) ~= 'hash' then return nil, { 'none' } end
@@ -168,7 +168,7 @@ local function ended()
   return id, status, origin
 end
 
--- Puts a job that has ended into its queue again, as RQ's requeue does.
+-- Enqueues an ended job again, as RQ's requeue does.
 local function requeue()
   local id, status, origin = ended()
   if not id then return status end
@@ -189,7 +189,7 @@ local function discard()
   return { 'done' }
 end
 
--- Ids that begin so, in order.
+-- Ids that begin with a prefix, in order.
 local function find()
   local prefix, pattern, most = arg(), arg(), number()
   if kind(job_key(prefix)) == 'hash' then return { prefix } end
@@ -208,7 +208,7 @@ local function find()
   return found
 end
 
--- Puts jobs, all or none: none if one of their ids exists and that is refused.
+-- Puts all jobs, or none if one of their ids exists and that is refused.
 local function put()
   local jobs, new = {}, {}
   for i = 1, number() do
@@ -216,7 +216,7 @@ local function put()
   end
   for _, job in ipairs(jobs) do
     job.is_there = new[job.id] or call('EXISTS', job_key(job.id)) == 1
-    -- It was made by this very put, whose answer was lost.
+    -- It was made by this same put, whose reply was lost.
     local is_same = not new[job.id] and job.token ~= '' and field(job.id, 'taskvisor_token') == job.token
     if job.is_there and not job.skips and not is_same then return { job.id } end
     new[job.id] = true

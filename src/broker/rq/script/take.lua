@@ -1,11 +1,11 @@
--- Jobs are given to workers, and held.
+-- Gives jobs to workers, and keeps their leases.
 local DEEPEST = 100
 
 local function kind(name) return call('TYPE', name)['ok'] end
 
--- The next job of a queue that can run, from the place `from` on; then that place. What is no job is left out for good,
--- and so is a second entry of a job that runs. A job that was put again while it runs waits for its end. `wanted` has
--- the ids that may be taken; nil = all.
+-- The next job of a queue that can run, from the place `from` on; then that place. Entries that are no jobs are
+-- removed, and so is a second entry of a running job. A job that was put again while it runs waits for its end.
+-- `wanted` has the ids that may be taken; nil = all.
 local function next_of(queue, from, odd, wanted)
   local name = key('queue', queue)
   while from < DEEPEST do
@@ -29,7 +29,7 @@ local function next_of(queue, from, odd, wanted)
   return nil, from
 end
 
--- The job leaves its list last: whatever fails before, it is still there.
+-- Takes a job. It leaves its list last, so an error before that loses nothing.
 local function claim(queue, list, id, lease, instance, worker)
   local member, now = id .. ':' .. worker.execution, stamp(NOW)
   local seconds = string.format('%.6f', NOW)
@@ -53,7 +53,7 @@ local function claim(queue, list, id, lease, instance, worker)
   call('LREM', list, 1, id)
 end
 
--- The first jobs of the queues as {id, beginning of its data}: the name of its function stands there.
+-- The first jobs of the queues as {id, beginning of its data}: that has the name of its function.
 local function heads()
   local all = {}
   for _, queue in ipairs(list()) do
@@ -67,7 +67,7 @@ local function heads()
 end
 
 -- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields}, the keys that
--- hold something else than a job, and how much is left in each queue; nil instead of that if all are suspended.
+-- hold something other than a job, and how many jobs are left in each queue; nil instead of that if all are suspended.
 local function take()
   local lease, instance, in_turn = number(), arg(), arg() == 'turn'
   for _ = 1, number() do
@@ -116,7 +116,7 @@ local function take()
   return { jobs, odd, left }
 end
 
--- Whether an execution that is held goes on. One whose job was canceled in RQ runs on, as it does there.
+-- Whether an execution that is held may go on. If its job was canceled in RQ it runs on, as it does in RQ.
 local function goes_on(id, execution, held)
   local status = call('HGET', job_key(id), 'status')
   if not held or not status then return false end
