@@ -9,21 +9,21 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Any bytes. In JSON a string when they are UTF-8, so that the common case reads well, else `{"b64": "…"}`; so are
-/// those of which the string would be escapes for the most part, and several times as long as they are.
+/// Any bytes. In JSON a string if they are UTF-8, so that the usual case is readable, else `{"b64": "…"}`. Text that
+/// would consist mostly of escapes, and so become several times as long, is also written as `{"b64": "…"}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bytes(pub Vec<u8>);
 
 impl Bytes {
-    /// The most that a job carries.
+    /// The most bytes that a job carries.
     pub const LONGEST: usize = 40 << 20;
 
-    /// As the operating system takes it.
+    /// The bytes as the operating system takes them.
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
 
-    /// For people: what is not UTF-8 is replaced.
+    /// The bytes as text for people: parts that are not UTF-8 are replaced.
     pub fn to_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
@@ -72,15 +72,15 @@ impl Serialize for Bytes {
     }
 }
 
-/// Whether a string is at most twice as long as the text, or shorter than base64 all the same. JSON that is data always is: all
-/// that must be escaped in it takes two bytes, so how it is said does not hang on how many quotes it has.
+/// Whether the JSON string is at most twice as long as the text, or shorter than base64. JSON data always qualifies, as
+/// each character to escape in it takes two bytes: so its form does not depend on how many quotes it has.
 fn reads_well(text: &str) -> bool {
     let escaped: usize = text.bytes().map(length).sum();
     let base64 = r#"{"b64":""}"#.len() + text.len().div_ceil(3) * 4;
     escaped <= (2 * text.len()).max(base64)
 }
 
-/// How many bytes one becomes in a string of JSON.
+/// Length of a byte in a JSON string.
 fn length(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\t' | b'\r' | 0x08 | 0x0c => 2,

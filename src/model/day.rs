@@ -1,4 +1,4 @@
-//! A day, as statistics are kept by it.
+//! A day, the unit of statistics.
 
 use std::fmt;
 use std::str::FromStr;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Reads a duration. A number needs its unit, but for `0`.
+/// Reads a duration. A number needs a unit, except `0`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no duration like 250ms, 10s, 1m30s, 2h or 1d");
     if text == "0" {

@@ -1,4 +1,4 @@
-//! The supervisors that share a broker, as each tells of itself.
+//! The supervisors that share a broker: the presence that each publishes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::json::{Now, SeenAt, StartedAt};
 use super::{Class, Instance, Instant, JobId, Millis, PoolStatus, QueueName, SlotState, Stop};
 
-/// What a supervisor tells all who share its broker: that it lives, and what it is.
+/// A supervisor's presence, which it publishes to all that share its broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presence {
     /// Whose leases it holds.
@@ -15,12 +15,12 @@ pub struct Presence {
     pub started: Instant,
     /// How far its stop has come.
     pub stopping: Option<Stop>,
-    /// The pools of the supervisor, in numbers.
+    /// The pools of the supervisor, as counts.
     pub pools: Vec<PoolSign>,
 }
 
 impl Presence {
-    /// The same, but for what changes with every job.
+    /// The same without the figures that change with every job.
     pub fn shape(&self) -> Presence {
         let pools = self.pools.iter().map(|pool| PoolSign { ready: 0, busy: 0, ..pool.clone() });
         Presence { pools: pools.collect(), ..self.clone() }
@@ -48,7 +48,7 @@ pub struct PoolSign {
 }
 
 impl PoolSign {
-    /// Of a pool in detail.
+    /// The counts of a pool.
     pub fn of(pool: &PoolStatus) -> PoolSign {
         let count = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
         PoolSign {
@@ -110,7 +110,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether it lives and takes jobs from a queue.
+    /// Whether the supervisor lives and takes jobs from a queue.
     pub fn takes(&self, queue: &QueueName) -> bool {
         !self.silent && self.stopping.is_none() && self.pools.iter().any(|pool| pool.queues.contains(queue))
     }

@@ -1,4 +1,4 @@
-//! What has happened to a job: kept with it for the person who asks at 3 a.m.
+//! A job's history: kept with the job for the person who asks at 3 a.m.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,52 +15,52 @@ pub struct Entry {
     pub what: Happened,
 }
 
-/// What happened. An attempt that completed the job at once is told by the job itself.
+/// An event in a job's history. An attempt that completed the job is not in it: the job itself describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// An attempt came to an end.
     Attempt(Box<Attempt>),
-    /// Somebody ended the job.
+    /// A person canceled the job.
     Canceled {
-        /// Who, e.g. `uid 1000`.
+        /// Who canceled it, e.g. `uid 1000`.
         by: String,
-        /// Why, as they said.
+        /// The reason that they gave.
         reason: Option<String>,
     },
-    /// Somebody put it back to waiting.
+    /// A person put it back to waiting.
     Retried {
         /// Who did it, e.g. `uid 1000`.
         by: String,
         /// Its state before.
         from: JobState,
     },
-    /// Somebody changed something about it.
+    /// A person changed the job.
     Edited {
         /// Who did it, e.g. `uid 1000`.
         by: String,
-        /// What, in words.
+        /// What was changed, in words.
         what: String,
     },
-    /// It was complete and went on in another queue, as its worker said.
+    /// It was complete and went on in another queue, as its worker asked.
     Advanced {
-        /// The queue it was in.
+        /// The queue that it left.
         from: QueueName,
         /// The queue it went on to.
         to: QueueName,
-        /// What the worker gave back, JSON text, if it is no longer than 2048 bytes.
+        /// The worker's result as JSON text, if it is no longer than 2048 bytes.
         result: Option<String>,
-        /// Else how long it was.
+        /// Otherwise the length of the result in bytes.
         result_bytes: Option<usize>,
     },
-    /// What only qless has noted of it, in its words: mostly what another program did. The time is of whole seconds.
+    /// An event that only qless has noted, in its words: mostly what another program did. Its time is in whole seconds.
     Noted {
-        /// What, e.g. `popped by host-1`.
+        /// The event, e.g. `popped by host-1`.
         what: String,
     },
 }
 
 impl Happened {
-    /// The job goes on in another queue. A result that is cut would be no JSON: a long one is left out.
+    /// The job goes on in another queue. A long result is left out, as a cut one would be no JSON.
     pub fn advanced(from: QueueName, to: QueueName, result: Option<&str>) -> Happened {
         let is_long = |result: &&str| result.len() > KEPT;
         Happened::Advanced {
@@ -72,7 +72,7 @@ impl Happened {
     }
 }
 
-/// Of a text of any length so many bytes are kept.
+/// Number of bytes to keep of a long text.
 const KEPT: usize = 2048;
 
 /// One attempt, from the lease to what became of the job.
@@ -117,7 +117,8 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Without what is long: the first words of its failure and the last lines of its output and of its trace stay.
+    /// The attempt without long texts: keeps the first words of its failure, and the last lines of its output and of
+    /// its trace.
     #[must_use]
     pub fn shortened(mut self) -> Attempt {
         self.failure = self.failure.map(Failure::shortened);
@@ -127,7 +128,7 @@ impl Attempt {
 }
 
 impl Failure {
-    /// Its first words, and the last lines of its trace.
+    /// The first words of the failure, and the last lines of its trace.
     #[must_use]
     pub fn shortened(mut self) -> Failure {
         self.message.truncate(self.message.floor_char_boundary(KEPT));
@@ -137,7 +138,7 @@ impl Failure {
 }
 
 impl Forensics {
-    /// With the last lines of its output alone.
+    /// The same with only the last lines of its output.
     #[must_use]
     pub fn shortened(mut self) -> Forensics {
         self.stderr_tail = last_lines(&self.stderr_tail).to_owned();
@@ -145,7 +146,7 @@ impl Forensics {
     }
 }
 
-/// The end of a text, at the start of a line if one starts there.
+/// The end of a text, from the start of a line if possible.
 fn last_lines(text: &str) -> &str {
     let Some(cut) = (text.len().saturating_sub(KEPT)..text.len()).find(|&at| text.is_char_boundary(at))
     else {

@@ -1,4 +1,4 @@
-//! Names of things. A worker is named by its place and its life there, never by a pid.
+//! Names of things. A worker is named by its slot and its life there, never by a pid.
 
 use std::fmt;
 use std::str::FromStr;

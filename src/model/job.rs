@@ -1,4 +1,4 @@
-//! A job on its way to a worker, and the right to run it.
+//! A job on its way to a worker, and the lease on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct Job {
     pub id: JobId,
     /// The queue it was fetched from.
     pub queue: QueueName,
-    /// The class of the job, which says what code runs it.
+    /// The class of the job, which names the code that runs it.
     pub class: Class,
     /// The program to run, or the data for a worker.
     pub payload: Payload,
@@ -28,24 +28,24 @@ pub struct Job {
     pub interrupted: u32,
     /// How often no worker knew its class.
     pub unknown: u32,
-    /// When an attempt fails; None = as the pool says.
+    /// The retry policy; None = that of the pool.
     pub retry: Option<Retry>,
-    /// Longest run of this attempt; None = as the pool says.
+    /// Time limit of this attempt; None = that of the pool.
     pub time_limit: Option<Duration>,
 }
 
-/// Our right to run a job, until `expires_at`.
+/// A lease: our right to run a job, until `expires_at`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The id of the job.
     pub job: JobId,
     /// The number of the lease, which proves it.
     pub fence: Fence,
-    /// End of the right, on our clock, counted from the moment the request was *sent*.
+    /// End of the lease on our clock, counted from the moment at which the request was *sent*.
     pub expires_at: Instant,
 }
 
-/// A job with the right to run it.
+/// A job with its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// The job to run.

@@ -1,4 +1,4 @@
-//! A job as the broker keeps it.
+//! A job as the broker stores it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct JobRecord {
     pub id: JobId,
     /// The queue it is or was in.
     pub queue: QueueName,
-    /// The class of the job, which says what code runs it.
+    /// The class of the job, which names the code that runs it.
     pub class: Class,
     /// The program to run, or the data for a worker. Left out (`None`) in lists.
     pub payload: Option<Payload>,
@@ -32,15 +32,15 @@ pub struct JobRecord {
     pub tags: Vec<String>,
     /// Whether somebody follows it.
     pub tracked: bool,
-    /// What it waits for: the jobs it needs that are not complete. Left out in lists.
+    /// The jobs that it needs and that are not complete. Left out in lists.
     pub needs: Vec<Need>,
     /// The jobs that wait for it, 1000 at most. Left out in lists.
     pub needed_by: Vec<JobId>,
     /// Attempts spent or under way.
     pub attempt: u32,
-    /// When an attempt fails; None = as the pool says.
+    /// The retry policy; None = that of the pool.
     pub retry: Option<Retry>,
-    /// Longest run of one attempt; None = as the pool says.
+    /// Time limit of one attempt; None = that of the pool.
     pub time_limit: Option<Duration>,
     /// How often a worker died under it.
     pub crashes: u32,
@@ -50,33 +50,33 @@ pub struct JobRecord {
     pub unknown: u32,
     /// When it was put.
     pub put_at: Millis,
-    /// By whom, if that is known.
+    /// Who put it, if that is known.
     pub put_by: Option<String>,
-    /// Which recurring job put it.
+    /// The recurring job that put it.
     pub recurring: Option<String>,
-    /// Not before this time, when it is delayed or depends on others.
+    /// It does not run before this time, if it is delayed or depends on others.
     pub due_at: Option<Millis>,
     /// When its latest attempt started.
     pub started_at: Option<Millis>,
     /// When it ended.
     pub ended_at: Option<Millis>,
-    /// The supervisor that has it, by its instance.
+    /// The supervisor that holds it, by its instance.
     pub instance: Option<Instance>,
     /// The worker of another program that has it, by the name that qless keeps.
     pub holder: Option<String>,
-    /// In which life of which slot it runs or last ran.
+    /// The life and the slot in which it runs or last ran.
     pub worker: Option<WorkerName>,
-    /// The proof of the latest lease.
+    /// The fence of the latest lease.
     pub fence: Fence,
     /// How often that lease was extended.
     pub renewals: u32,
     /// When it was extended last.
     pub renewed_at: Option<Millis>,
-    /// When it ends, while it is held.
+    /// When the lease ends, while it is held.
     pub expires_at: Option<Millis>,
     /// How far it has come, as its worker says.
     pub progress: Option<Progress>,
-    /// What the worker gave back, as JSON text.
+    /// The worker's result, as JSON text.
     pub result: Option<String>,
     /// Why it failed, is held or waits for a retry.
     pub failure: Option<Failure>,

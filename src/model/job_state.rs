@@ -41,7 +41,7 @@ impl JobState {
         JobState::Canceled,
     ];
 
-    /// Nothing more will happen to the job by itself.
+    /// Whether the job has ended: it changes only if a person acts.
     pub fn has_ended(self) -> bool {
         match self {
             JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
@@ -53,7 +53,7 @@ impl JobState {
         }
     }
 
-    /// Whether somebody holds a lease on it.
+    /// Whether a lease on the job is held.
     pub fn is_leased(self) -> bool {
         matches!(self, JobState::Running | JobState::Canceling)
     }

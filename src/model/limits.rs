@@ -1,13 +1,13 @@
-//! What an attempt may take, and what is said of one that took more.
+//! Limits of an attempt, and the excess of one that took more.
 
 use std::time::Duration;
 
-/// What an attempt may take; None = as much as there is.
+/// Limits of an attempt; None = unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// How long it may run.
     pub time: Option<Duration>,
-    /// After this long the worker tells the job that its time is nearly over.
+    /// After this time the worker tells the job that its time is nearly over.
     pub soft_time: Option<Duration>,
     /// Memory of its process tree, in bytes.
     pub memory: Option<u64>,
@@ -15,12 +15,12 @@ pub struct Limits {
     pub cpu: Option<Duration>,
     /// Processes of its tree at a time.
     pub processes: Option<u64>,
-    /// Bytes that it may print.
+    /// Bytes that the job may print.
     pub output: Option<u64>,
 }
 
 impl Limits {
-    /// These, and where they say nothing the others.
+    /// These limits, and those of `other` where these have none.
     #[must_use]
     pub fn or(self, other: Limits) -> Limits {
         Limits {
@@ -33,51 +33,51 @@ impl Limits {
         }
     }
 
-    /// As they hold for a job that shares its process with others: what that process takes cannot be told apart, so only
-    /// the `pool` says how much memory all of them may take.
+    /// The limits of a job that shares its process with others. The memory of one job cannot be measured there, so only
+    /// the `pool` limits the memory of all.
     #[must_use]
     pub fn shared(self, pool: Limits) -> Limits {
         Limits { memory: pool.memory, cpu: None, processes: None, ..self }
     }
 
-    /// Whether a process tree has to be looked at for them.
+    /// Whether the process tree must be measured for them.
     pub fn are_of_tree(&self) -> bool {
         self.memory.is_some() || self.cpu.is_some() || self.processes.is_some()
     }
 }
 
-/// What the kernel lets the cgroup of a life take; None = as much as there is.
+/// The kernel's limits for the cgroup of a life; None = unlimited.
 ///
 /// Limits are kept by looking. The kernel holds what comes between two looks, or while nobody looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Memory, in bytes. Who needs more is killed, and all of its cgroup.
+    /// Memory, in bytes. If a process needs more, the kernel kills the whole cgroup.
     pub memory: Option<u64>,
-    /// Processes and threads. Who wants more is refused.
+    /// Processes and threads. Creating more fails.
     pub tasks: Option<u64>,
 }
 
-/// So many threads more than processes a job may have, by far: a bomb makes more of both.
+/// How many threads a job may have beyond its processes, far more than it needs: a fork bomb makes more of both.
 const THREADS: u64 = 1000;
 const THREADS_EACH: u64 = 32;
 
 impl Bounds {
-    /// What backs these limits. Of processes it is a fence well behind the limit, so that the job is ended for what it did,
-    /// and not surprised by a fork that fails; the kernel counts threads, of which the limit says nothing.
+    /// The bounds that back these limits. For processes the bound is well beyond the limit, so that the job ends for
+    /// exceeding the limit, and not by a fork that fails. The kernel counts threads too, which the limit does not.
     pub fn of(limits: &Limits) -> Bounds {
         let tasks = |processes: u64| processes.saturating_mul(THREADS_EACH).saturating_add(THREADS);
         Bounds { memory: limits.memory, tasks: limits.processes.map(tasks) }
     }
 }
 
-/// A limit, and what was found to be more.
+/// An exceeded limit, with the larger value that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
-    /// It ran longer.
+    /// It ran longer than its time limit.
     Time(Duration, Duration),
-    /// Its tree took more memory, in bytes.
+    /// Its tree used more memory, in bytes.
     Memory(u64, u64),
-    /// The kernel ended it at its limit of memory.
+    /// The kernel killed it at its limit of memory.
     OutOfMemory(u64),
     /// Its tree used more CPU time.
     Cpu(Duration, Duration),
@@ -88,7 +88,7 @@ pub enum Excess {
 }
 
 impl Excess {
-    /// The limit's name, to count by.
+    /// The name of the limit, for statistics.
     pub fn name(self) -> &'static str {
         match self {
             Excess::Time(..) => "time limit",
@@ -99,7 +99,8 @@ impl Excess {
         }
     }
 
-    /// What is a danger to others is killed at once. The rest is asked to end, and has the grace for it.
+    /// Whether the excess is a danger to others, so that it is killed at once. For other excesses the job is asked to
+    /// end, and has the grace for it.
     pub fn is_urgent(self) -> bool {
         match self {
             Excess::Memory(..) | Excess::OutOfMemory(_) | Excess::Processes(..) => true,

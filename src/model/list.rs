@@ -1,4 +1,4 @@
-//! Lists of jobs: which, and in pieces, so that a long one is nowhere held whole.
+//! Lists of jobs: filters, and pages, so that a long list is never held as a whole.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// How many jobs a list has unless asked.
+    /// The number of jobs in a list by default.
     pub fn usual_limit() -> u32 {
         100
     }
@@ -80,27 +80,27 @@ impl Default for Filter {
     }
 }
 
-/// A stretch of a list of jobs, as far as a broker has looked in one go.
+/// A page of a list of jobs: the part that a broker reads in one go.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
-    /// Those that match, newest first; perhaps none.
+    /// The matching jobs, newest first; perhaps none.
     pub jobs: Vec<JobRecord>,
-    /// Where the next stretch begins; `None` at the end of the list.
+    /// Where the next page begins; `None` at the end of the list.
     pub next: Option<Cursor>,
 }
 
 /// The place at which a list goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// What it counts is the broker's business.
+    /// A number whose meaning only the broker knows.
     pub place: i64,
-    /// The last id that was looked at, in a list in the order of ids.
+    /// The last id that was looked at, in a list ordered by id.
     pub id: Option<JobId>,
-    /// How many jobs may still come.
+    /// How many jobs may still follow.
     pub left: u64,
 }
 
-/// A list in one word, with commas: how a query says it.
+/// A list as one word with commas, as in a query.
 pub(super) mod words {
     use std::fmt::Display;
     use std::str::FromStr;

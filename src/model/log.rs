@@ -1,20 +1,20 @@
-//! What is kept of logs, how and where.
+//! Settings of logs: which are kept, how and where.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How the supervisor logs, and what is kept of the output of jobs.
+/// How the supervisor logs, and how much output of jobs it keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
-    /// For people or for programs.
+    /// The format of the supervisor's log.
     pub format: LogFormat,
-    /// How much is logged.
+    /// The level of the supervisor's log.
     pub level: LogLevel,
-    /// Where the supervisor's own log and what slots print outside of jobs are kept; None = both go to stderr.
+    /// The directory for the supervisor's own log and for what slots print outside of jobs; None = both go to stderr.
     pub dir: Option<PathBuf>,
-    /// When a new file is begun there, and how many older ones are kept.
+    /// When to begin a new file there, and how many older ones to keep.
     pub rotate: Rotate,
     /// The most output kept of one attempt, in bytes.
     pub job_cap: u64,
@@ -24,10 +24,10 @@ pub struct LogSettings {
     pub keep: Duration,
 }
 
-/// When a new log file is begun, and how many older ones are kept.
+/// When to begin a new log file, and how many older ones to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotate {
-    /// The most bytes of a file: a new one is begun before it has more.
+    /// The most bytes of a file: a new one begins before it has more.
     pub size: u64,
     /// Number of older files that are kept.
     pub keep: u32,
@@ -47,7 +47,7 @@ impl Default for LogSettings {
     }
 }
 
-/// For people or for programs.
+/// The format of the supervisor's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -62,11 +62,11 @@ pub enum LogFormat {
     Journald,
 }
 
-/// How much is logged.
+/// The level of the supervisor's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
-    /// Only what failed.
+    /// Only errors: what failed.
     Error,
     /// Warnings, too: what may fail.
     Warn,

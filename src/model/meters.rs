@@ -1,33 +1,33 @@
-//! What `/metrics` shows: the status, and what is only counted.
+//! Data for `/metrics`: the status, and counters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Millis, Status};
 
-/// All of it, at one moment.
+/// All values at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meters {
-    /// The whole picture, without the trees of processes.
+    /// The status, without the trees of processes.
     pub status: Status,
-    /// What was counted since the supervisor started.
+    /// Counters since the supervisor started.
     pub counters: Counters,
-    /// The wall clock, for ages.
+    /// The wall clock, to compute ages.
     pub now: Millis,
     /// Descriptors that the keeper has open.
     pub keeper_descriptors: Option<u64>,
     /// Descriptors that the supervisor has open.
     pub supervisor_descriptors: Option<u64>,
-    /// The size of the store's WAL, if it has one.
+    /// Size of the store's WAL in bytes, if it has one.
     pub wal_bytes: Option<u64>,
-    /// New jobs that wait until their broker is back, if it is a supervisor that keeps them.
+    /// Number of jobs in the outbox, if the supervisor has one.
     pub outbox: Option<u64>,
 }
 
-/// The same of the pools that have had a name, one after the other.
+/// Counters of a pool name, also over several pools that had it one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCounters {
-    /// Jobs that came with the answers to fetches.
+    /// Jobs that fetches have brought.
     pub fetched: u64,
     /// Lives that have begun.
     pub spawned: u64,
@@ -39,10 +39,10 @@ pub struct PoolCounters {
     pub killed: u64,
 }
 
-/// What the supervisor counts of the pools that have had a name.
+/// What the supervisor counts for a pool name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Lives that ended otherwise than as planned.
+    /// Lives that ended unexpectedly.
     pub restarts: u64,
     /// Jobs settled, by verdict.
     pub settled: BTreeMap<&'static str, u64>,
@@ -55,12 +55,12 @@ impl Tally {
     }
 }
 
-/// Attempts of the jobs of a class that are over, and how long they ran together.
+/// Attempts of the jobs of a class that are over, and their total time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
     /// The number of attempts.
     pub count: u64,
-    /// From the order to a worker to the end of the job.
+    /// Total time from the order to the worker to the end of the job.
     pub time: Duration,
 }
 
@@ -69,15 +69,15 @@ pub struct Ran {
 pub struct Counters {
     /// Answers to fetches.
     pub fetches: u64,
-    /// Fetches without an answer.
+    /// Fetches that failed or had no answer.
     pub fetches_failed: u64,
     /// How long all of them took.
     pub fetch_time: Duration,
-    /// By the name of the pool, also of one that is there no more.
+    /// By the name of the pool, also of pools that are gone.
     pub pools: BTreeMap<String, PoolCounters>,
-    /// The same, as the supervisor counts.
+    /// The supervisor's own counters, by pool.
     pub tallies: BTreeMap<String, Tally>,
-    /// By class: the first hundred classes, and the rest as `other`.
+    /// By class: the first hundred classes, the others as `other`.
     pub classes: BTreeMap<String, Ran>,
     /// Number of leases renewed.
     pub renewed: u64,
@@ -85,7 +85,7 @@ pub struct Counters {
     pub renewals_failed: u64,
     /// Number of leases lost, canceled jobs included.
     pub revoked: u64,
-    /// Answers to settlements.
+    /// Number of settlements that were answered.
     pub settled: u64,
     /// Settlements without an answer, which are sent again.
     pub settles_failed: u64,

@@ -1,4 +1,4 @@
-//! The shared words. This room imports nothing of the others.
+//! The values that all rooms share. This room imports no other.
 
 mod bytes;
 mod day;

@@ -1,4 +1,4 @@
-//! Jobs as they are put.
+//! New jobs, as they are put.
 
 use std::time::Duration;
 
@@ -10,32 +10,33 @@ use super::{Class, JobId, Payload, QueueName, Retry};
 /// A job as it is put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
-    /// Its id; made by the broker when absent.
+    /// The id; the broker makes one if it is absent.
     pub id: Option<JobId>,
-    /// What is done when its id exists.
+    /// What to do if the id exists already.
     pub exists: Exists,
     /// A word that is this put's alone, up to 64 bytes, for a put with an id whose answer may get lost: the same put sent
     /// again, with the same token, is answered as the first time. A put of the same id with another token is another put.
     pub token: Option<String>,
     /// The queue it is put into.
     pub queue: QueueName,
-    /// The class of the job, which says what code runs it.
+    /// The class of the job, which names the code that runs it.
     pub class: Class,
     /// The program to run, or the data for a worker.
     pub payload: Payload,
-    /// Higher runs first; equal in insertion order.
+    /// Higher priorities run first; equal ones in the order of insertion.
     pub priority: i32,
-    /// Not before this long after the put.
+    /// The job does not run before this time has passed since the put.
     pub delay: Duration,
     /// Not before these jobs are complete.
     pub depends: Vec<JobId>,
     /// Free words to find it by.
     pub tags: Vec<String>,
-    /// When an attempt fails; None = as the pool says.
+    /// The retry policy; None = that of the pool.
     pub retry: Option<Retry>,
-    /// Longest run of one attempt; None = as the pool says.
+    /// Time limit of one attempt; None = that of the pool.
     pub time_limit: Option<Duration>,
-    /// Who puts it, e.g. `uid 1000`; set by the supervisor or store that takes it in, never taken from the request.
+    /// Who puts it, e.g. `uid 1000`. The supervisor or store that takes the job sets this; it is never read from the
+    /// request.
     pub by: Option<String>,
 }
 
@@ -69,16 +70,16 @@ impl NewJob {
     pub const NAME_MAX: usize = 256;
     /// The longest token of a put.
     pub const TOKEN_MAX: usize = 64;
-    /// The most data of a job of a class, in bytes: what can be sent to a worker in one frame, however it is written there.
+    /// The most data of a job with a class, in bytes: always fits into one frame to a worker, however it is encoded.
     pub const DATA_MAX: usize = (12 << 20) - (64 << 10);
-    /// The most jobs of one put: a transaction of more would keep others waiting.
+    /// The most jobs of one put: a transaction of more would block others for long.
     pub const BATCH_MAX: usize = 50_000;
     /// The most tags of a job.
     pub const TAGS_MAX: usize = 100;
-    /// The most jobs that one is put to need.
+    /// The most jobs that a new job may need.
     pub const DEPENDS_MAX: usize = 1000;
 
-    /// A job with data, and nothing else said.
+    /// A job with data and defaults for everything else.
     pub fn new(queue: QueueName, class: Class, payload: Payload) -> NewJob {
         NewJob {
             id: None,
@@ -97,7 +98,7 @@ impl NewJob {
         }
     }
 
-    /// What no store could take of the job, in words; `None` when all is well.
+    /// Why no store could take the job, in words; `None` if it is fine.
     pub fn fault(&self) -> Option<String> {
         let id = self.id.as_ref().and_then(|id| name_fault("a job's id", id.as_str()));
         let delay = (self.delay > NewJob::DELAY_MAX)
@@ -124,14 +125,14 @@ impl NewJob {
     }
 }
 
-/// What is wrong with more jobs than one put can take.
+/// Why one put cannot take these jobs.
 pub fn batch_fault(jobs: &[NewJob]) -> Option<String> {
     let (many, most) = (jobs.len(), NewJob::BATCH_MAX);
     (many > most)
         .then(|| format!("{many} jobs are too many for one put: {most} are the most; put them in several"))
 }
 
-/// A program gets its input as a file; data has to fit into what a worker is sent.
+/// The error in the data. A program gets its input as a file; other data must fit into a frame to a worker.
 fn data_fault(payload: &Payload) -> Option<String> {
     let Payload::Data(data) = payload else { return None };
     let (long, most) = (data.0.len(), NewJob::DATA_MAX);
@@ -153,7 +154,7 @@ fn token_fault(token: &str) -> Option<String> {
     }
 }
 
-/// What is wrong with the tags of a job.
+/// The error in a job's tags.
 pub fn tags_fault(tags: &[String]) -> Option<String> {
     if tags.len() > NewJob::TAGS_MAX {
         return Some(format!("a job cannot have {} tags: {} are the most", tags.len(), NewJob::TAGS_MAX));
@@ -161,7 +162,7 @@ pub fn tags_fault(tags: &[String]) -> Option<String> {
     tags.iter().find_map(|tag| name_fault("a tag", tag))
 }
 
-/// Names are printed, one a line, and typed.
+/// The error in a name. Names are printed one a line, and typed.
 pub fn name_fault(what: &str, name: &str) -> Option<String> {
     if name.is_empty() {
         Some(format!("{what} cannot be empty"))

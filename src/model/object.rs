@@ -1,4 +1,4 @@
-//! JSON objects that must be objects.
+//! JSON objects: refuses a list where an object is meant.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A value that is written as an object. Of a plain struct serde takes a list of its fields, too: what is meant by such a list
-/// changes with the order of the fields.
+/// A value that must be written as an object. For a plain struct serde also accepts a list of its fields, whose meaning
+/// would change with the order of the fields.
 #[derive(Debug)]
 pub struct Object<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! Options: what is set in the store itself, for every supervisor on it, while they run.
+//! Options: values set in the store itself, for every supervisor on it, while they run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum OptionName {
 }
 
 impl OptionName {
-    /// All of them, by name.
+    /// All option names.
     pub const ALL: [OptionName; 5] = [
         OptionName::Grace,
         OptionName::KeepComplete,
@@ -36,7 +36,7 @@ impl OptionName {
         OptionName::MaxConcurrency,
     ];
 
-    /// The word people type and read.
+    /// The name that people type and read.
     pub fn as_str(self) -> &'static str {
         match self {
             OptionName::Grace => "grace",
@@ -59,7 +59,7 @@ impl OptionName {
         }
     }
 
-    /// What it does, in a sentence.
+    /// The effect of the option, in a sentence.
     pub fn does(self) -> &'static str {
         match self {
             OptionName::Grace => {
@@ -74,7 +74,7 @@ impl OptionName {
         }
     }
 
-    /// Whether it may be set for one queue.
+    /// Whether the option may be set for a single queue.
     pub fn is_of_queues(self) -> bool {
         match self {
             OptionName::Grace | OptionName::MaxConcurrency => true,
@@ -82,7 +82,7 @@ impl OptionName {
         }
     }
 
-    /// Reads a value for it.
+    /// Reads a value for the option.
     ///
     /// ```
     /// use taskvisor::model::{OptionName, OptionValue};
@@ -151,12 +151,12 @@ pub struct Options {
     pub others: BTreeMap<String, String>,
 }
 
-/// The values that were set, read and checked.
+/// The values that were set, parsed and checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsInForce(BTreeMap<(Option<QueueName>, OptionName), OptionValue>);
 
 impl OptionsInForce {
-    /// Reads all that are known everywhere; the first that cannot be is refused in words.
+    /// Parses all options that every store knows; the first one that is invalid is refused in words.
     pub fn read(options: &Options) -> Result<Self, String> {
         let mut read = OptionsInForce::default();
         if let Some(other) = options.others.keys().next() {
@@ -184,18 +184,18 @@ impl OptionsInForce {
         Ok(())
     }
 
-    /// What is set, in order: first what is for all.
+    /// The values that were set, in order: first those for all queues.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&QueueName>, OptionName, OptionValue)> {
         self.0.iter().map(|((queue, name), value)| (queue.as_ref(), *name, *value))
     }
 
-    /// What holds for a queue, or for all.
+    /// The value in force for a queue, or for all.
     pub fn value(&self, queue: Option<&QueueName>, name: OptionName) -> OptionValue {
         let of_queue = queue.and_then(|queue| self.0.get(&(Some(queue.clone()), name)));
         of_queue.or_else(|| self.0.get(&(None, name))).copied().unwrap_or(name.default_value())
     }
 
-    /// A length of time that holds for a queue, or for all.
+    /// A duration in force for a queue, or for all.
     pub fn length(&self, queue: Option<&QueueName>, name: OptionName) -> Duration {
         match self.value(queue, name) {
             OptionValue::Length(length) => length,
@@ -203,7 +203,7 @@ impl OptionsInForce {
         }
     }
 
-    /// A number that holds for a queue, or for all.
+    /// A number in force for a queue, or for all.
     pub fn count(&self, queue: Option<&QueueName>, name: OptionName) -> u64 {
         match self.value(queue, name) {
             OptionValue::Count(count) => count,

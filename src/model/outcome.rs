@@ -1,4 +1,4 @@
-//! How jobs end: what the worker said, what we tell the broker, what was left to see.
+//! Ends of jobs: the worker's outcome, the verdict for the broker, the forensics.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,14 +22,14 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The longest group, in bytes: it is typed and counted by.
+    /// The longest group, in bytes: people type it, and failures are counted by it.
     pub const GROUP_MAX: usize = 200;
-    /// The longest message, in bytes: it stands in lists and in the log.
+    /// The longest message, in bytes: it appears in lists and in the log.
     pub const MESSAGE_MAX: usize = 4 << 10;
     /// The longest trace, in bytes.
     pub const TRACE_MAX: usize = 64 << 10;
 
-    /// The same with what is too long cut, and how much was.
+    /// The same with long parts cut; a note says how much is missing.
     #[must_use]
     pub fn cut(self) -> Failure {
         Failure {
@@ -40,7 +40,7 @@ impl Failure {
     }
 }
 
-/// The beginning of a text of at most so many bytes, and how many more it had.
+/// The beginning of a text, at most `most` bytes, with a note on how many more it had.
 pub fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = text.floor_char_boundary(most);
@@ -51,23 +51,23 @@ pub fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-/// What the worker said of a job.
+/// What the worker reported about a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The job is done.
     Complete {
         /// The result, as JSON text.
         result: Option<String>,
-        /// The job that follows in another queue, if one does.
+        /// Where the job goes on in another queue, if it does.
         next: Option<Next>,
     },
-    /// Not done; tried again while tries remain.
+    /// Not done; it is tried again while tries remain.
     Failed(Failure),
-    /// Not done, and not to be tried again.
+    /// Not done; it is not tried again.
     FailedForGood(Failure),
-    /// Not done; try again after this long, spending the attempt.
+    /// Not done; try again after this time. The attempt is spent.
     RetryAfter(Duration, Failure),
-    /// Nothing wrong, but not yet: back after this long, unspent.
+    /// Not an error, but not done yet: run again after this time, unspent.
     Snoozed(Duration),
     /// The worker has no code for this class; another version of the application may.
     UnknownClass,
@@ -78,7 +78,7 @@ pub enum Outcome {
 /// Where a job goes on that is complete in its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// The queue it goes on in.
+    /// The queue in which it goes on.
     pub queue: QueueName,
     /// Not before this long from now.
     pub delay: Duration,
@@ -97,24 +97,24 @@ impl Next {
         next.fault()
     }
 
-    /// Why a job that is complete cannot go on there, as it is held.
+    /// The failure with which a complete job is held if it cannot go on there.
     pub fn refused(&self, why: &str) -> Failure {
         let message = format!("it is complete here, but cannot go on in queue '{}': {why}", self.queue);
         Failure { group: "advance".into(), message, trace: None }
     }
 }
 
-/// What we tell the broker about a job we hold a lease on.
+/// Our report to the broker on a job whose lease we hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The job is done.
     Complete {
-        /// What the worker gave back, JSON text.
+        /// The worker's result as JSON text.
         result: Option<String>,
-        /// Where the job goes on, if it does: it is then complete in its queue alone.
+        /// Where the job goes on, if it does: then it is complete in its first queue only.
         next: Option<Next>,
     },
-    /// The attempt is spent; wait, then run again.
+    /// The attempt is spent; the job waits, then runs again.
     Retry {
         /// How long to wait.
         after: Duration,
@@ -126,19 +126,19 @@ pub enum Verdict {
         /// Why the attempt failed.
         failure: Failure,
     },
-    /// Back to its place in the queue, attempt unspent.
+    /// Back to its place in the queue; the attempt is unspent.
     Release {
         /// How long to wait.
         after: Duration,
-        /// What this counts as, if it counts.
+        /// As what this release counts, if it counts.
         counts: Option<Count>,
     },
-    /// Needs a person; kept with its reason until `job retry`.
+    /// A person must decide; the job is kept with the reason until `job retry`.
     Hold {
-        /// Why it needs a person.
+        /// Why a person must decide.
         failure: Failure,
     },
-    /// The cancel that was asked for is proven: its processes are dead.
+    /// The job was canceled, and its processes are proven dead.
     Canceled,
 }
 
@@ -155,7 +155,7 @@ pub enum Count {
 }
 
 impl Count {
-    /// Whether the job was ended through no end of its own.
+    /// Whether the job was interrupted, so that it is not to blame for its end.
     pub fn is_interruption(self) -> bool {
         match self {
             Count::Interrupted | Count::Stopped => true,
@@ -164,16 +164,16 @@ impl Count {
     }
 }
 
-/// One verdict on one lease. Applied by compare-and-set on (job, fence), so exactly once.
+/// One verdict for one lease. The broker applies it by compare-and-set on (job, fence), so exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     /// Id of the job.
     pub job: JobId,
-    /// The proof that it is ours.
+    /// The fence that proves our lease.
     pub fence: Fence,
     /// The verdict on the job.
     pub verdict: Verdict,
-    /// Whether its worker died under it: the broker adds 1 to its crashes.
+    /// Whether its worker died while it ran: the broker adds 1 to its crashes.
     pub crashed: bool,
     /// How it ended, for people.
     pub forensics: Option<Forensics>,
@@ -196,7 +196,7 @@ pub enum Revocation {
 }
 
 impl Revocation {
-    /// Whether somebody else may run the job from now on: what still runs of it here is one run too many.
+    /// Whether another supervisor may run the job from now on: then a process of it that still runs here must end.
     pub fn is_anothers(self) -> bool {
         match self {
             Revocation::LockLost | Revocation::Moved | Revocation::RenewRefused => true,
@@ -216,7 +216,7 @@ impl Revocation {
     }
 }
 
-/// How a process ended, as `waitid` tells it.
+/// How a process ended, as `waitid` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// It returned this code.
@@ -339,17 +339,17 @@ pub struct Forensics {
 }
 
 impl Forensics {
-    /// The end of a process that ran this job alone.
+    /// The exit of a process that ran only this job.
     pub fn exit_alone(&self) -> Option<&Exit> {
         self.exit.as_ref().filter(|_| !self.shared)
     }
 
-    /// CPU time of this job, if it is known: of the process that it had for itself, or what its worker says.
+    /// CPU time of this job, if it is known: that of its own process, or what its worker reports.
     pub fn cpu(&self) -> Option<Duration> {
         self.exit_alone().map(|exit| exit.usage.user + exit.usage.system).or(self.cpu)
     }
 
-    /// Whether a SIGKILL ended it that we did not send, and that did not come for want of memory in its own cgroup.
+    /// Whether a SIGKILL ended it that we did not send, and that was not for lack of memory in its own cgroup.
     pub fn is_killed_by_others(&self) -> bool {
         let killed = |exit: &Exit| matches!(exit.status, ExitStatus::Signal { signal: 9, .. }) && !exit.oom;
         self.signals.is_empty() && self.exit.as_ref().is_some_and(killed)

@@ -1,4 +1,4 @@
-//! What a job carries, and how often it is tried.
+//! The payload of a job, and its retries.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::json::Octal;
 use super::{Bytes, Class};
 
-/// What a job carries to its worker.
+/// The payload of a job for its worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// A program to run.
@@ -33,10 +33,10 @@ pub struct Exec {
 }
 
 impl Payload {
-    /// Bytes of a payload as it is kept that is shown in lists, at most.
+    /// Most bytes of a stored payload that lists look at.
     pub const SHOWN: usize = 4096;
 
-    /// In a short line for people: the command, or the class and the beginning of its data.
+    /// A short line for people: the command, or the class and the beginning of its data.
     pub fn title(&self, class: &Class) -> String {
         const LONGEST: usize = 80;
         let title = match self {
@@ -50,7 +50,7 @@ impl Payload {
         title.chars().take(LONGEST).collect()
     }
 
-    /// What no store could take of it, in words; `None` when all is well.
+    /// Why no store could take it, in words; `None` if it is fine.
     pub fn fault(&self) -> Option<String> {
         const UMASK_MAX: u32 = 0o777;
         let Payload::Exec(Exec { argv, cwd, umask, .. }) = self else { return None };
@@ -70,7 +70,7 @@ fn is_empty(bytes: &Bytes) -> bool {
     bytes.0.is_empty()
 }
 
-/// What happens when an attempt fails.
+/// The retry policy: what happens when an attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// Tries after the first one.

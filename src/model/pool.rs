@@ -1,4 +1,4 @@
-//! What a pool runs, and what is around it.
+//! What a pool runs, and the environment of its processes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bytes, Class, Limits, Retry};
 
-/// What a worker can run: each class with the settings that its code gives it.
+/// The classes that a worker knows, each with the settings in its code.
 pub type Classes = BTreeMap<Class, ClassSettings>;
 
-/// Settings of a class: they count for jobs that bring none, and win over those of the pool.
+/// Settings of a class. A job's own win over them; they win over those of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassSettings {
     /// The limits of one attempt.
@@ -25,7 +25,7 @@ pub struct ClassSettings {
 }
 
 impl ClassSettings {
-    /// The policy of this class in a pool that says `pool`.
+    /// The retry policy of this class in a pool with the policy `pool`.
     pub fn retry(&self, pool: Retry) -> Retry {
         Retry {
             retries: self.retries.unwrap_or(pool.retries),
@@ -38,14 +38,14 @@ impl ClassSettings {
 /// Which classes a pool takes from its queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassFilter {
-    /// These alone; empty = any.
+    /// Only these classes; empty = any.
     pub only: Vec<Class>,
-    /// But none of these.
+    /// Not these classes.
     pub except: Vec<Class>,
 }
 
 impl ClassFilter {
-    /// Whether it lets jobs of this class through. A name that ends in `*` stands for all that begin like it.
+    /// Whether the filter allows jobs of this class. A name that ends in `*` stands for all that begin this way.
     pub fn matches(&self, class: &Class) -> bool {
         let named = |names: &[Class]| names.iter().any(|name| stands_for(name, class));
         (self.only.is_empty() || named(&self.only)) && !named(&self.except)
@@ -59,37 +59,37 @@ fn stands_for(name: &Class, class: &Class) -> bool {
     }
 }
 
-/// From which of its queues a pool takes the next job.
+/// How a pool chooses among its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// From the first that has one.
+    /// The first one that has a job.
     #[default]
     Ordered,
-    /// From each in turn.
+    /// Each queue in turn.
     RoundRobin,
-    /// From each in turn, in a new order for each fetch.
+    /// Each queue in turn, in a new order for each fetch.
     Shuffled,
-    /// From one that is drawn for each fetch, each as likely.
+    /// One drawn for each fetch, each equally likely.
     Random,
-    /// From one that is drawn for each fetch; its priority is the number of its tickets.
+    /// One drawn for each fetch; a queue's priority is the number of its tickets.
     Lottery,
-    /// From the one of highest priority that is not known to be empty; if all are, from the highest.
+    /// The one of highest priority that is not known to be empty; if all are, the one of highest priority.
     HighestPriorityFirst,
-    /// The same; if all are known to be empty, from one that a lottery draws.
+    /// The same; if all are known to be empty, one drawn by lottery.
     HighestPriorityLottery,
-    /// A lottery that is drawn again, up to 10 times, while it draws a queue that is known to be empty.
+    /// A lottery, drawn again up to 10 times while it draws a queue that is known to be empty.
     LotteryLottery,
-    /// A lottery among those that are not known to be empty.
+    /// A lottery among the queues that are not known to be empty.
     ReducedLottery,
-    /// From the one of highest priority that has a job, whatever is known of it.
+    /// The one of highest priority that has a job, whatever is known.
     StrictPriority,
-    /// From the one whose priority, multiplied by the age of its oldest waiting job, is highest.
+    /// The one whose priority, multiplied by the age of its oldest waiting job, is highest.
     PriorityAging,
 }
 
 impl Order {
-    /// Each of them.
+    /// All orders of queues.
     pub const ALL: [Order; 11] = [
         Order::Ordered,
         Order::RoundRobin,
@@ -104,7 +104,7 @@ impl Order {
         Order::PriorityAging,
     ];
 
-    /// As it is written.
+    /// The name in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Order::Ordered => "ordered",
@@ -121,7 +121,7 @@ impl Order {
         }
     }
 
-    /// Whether it looks at the priorities of queues.
+    /// Whether the order uses the priorities of queues.
     pub fn uses_priorities(self) -> bool {
         match self {
             Order::Ordered | Order::RoundRobin | Order::Shuffled | Order::Random => false,
@@ -141,62 +141,62 @@ pub const QUEUE_PRIORITY: u8 = 5;
 /// The highest priority of a queue; the lowest is 1.
 pub const QUEUE_PRIORITY_MAX: u8 = 100;
 
-/// The waiting jobs of a queue, in numbers.
+/// The waiting jobs of a queue: how many, how old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// How many jobs.
     pub jobs: u64,
-    /// How long the oldest of them has; None = there is none, or it is not known.
+    /// How long the oldest of them has waited; None = there is none, or that is not known.
     pub age: Option<Duration>,
 }
 
-/// How one fetch of several jobs goes through its queues.
+/// How one fetch of several jobs takes from its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Take {
-    /// All it can from the first, then from the next.
+    /// All possible jobs from the first queue, then from the next.
     #[default]
     InOrder,
-    /// One from each in turn, until none has any.
+    /// One job from each queue in turn, until none has any.
     InTurn,
 }
 
-/// How the workers of a pool are made, and what is around them.
+/// How to make the workers of a pool, and the environment of its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnSpec {
-    /// The command of its workers, or that a job brings its own.
+    /// The command of its workers, or none if each job brings its own.
     pub work: Work,
-    /// Variables of the supervisor's own environment that its processes see besides the usual ones; a name that ends in
-    /// `*` stands for all that begin like it.
+    /// Variables of the supervisor's own environment that its processes get besides the usual ones; a name that ends in
+    /// `*` stands for all that begin this way.
     pub env_pass: Vec<String>,
     /// Variables set for its processes.
     pub env_set: Vec<(String, String)>,
-    /// Working directory; None = the supervisor's. Jobs that bring one are run there.
+    /// Working directory; None = the supervisor's. A job with its own directory runs there.
     pub cwd: Option<PathBuf>,
-    /// File mode creation mask; None = the supervisor's, or the one a job brings.
+    /// File mode creation mask; None = the supervisor's, or that of the job.
     pub umask: Option<u32>,
-    /// Who its processes are, if not the supervisor's user.
+    /// The user of its processes; None = the supervisor's.
     pub identity: Option<Identity>,
-    /// Whether each job gets an empty directory of its slot to work in.
+    /// Whether each job runs in an empty directory of its slot.
     pub sandbox: bool,
-    /// What becomes of processes that a job leaves behind in a worker that lives on.
+    /// What to do with processes that a job leaves behind in a worker that lives on.
     pub leftovers: Leftovers,
-    /// What each of its processes has to begin with.
+    /// Limits and priorities that each of its processes starts with.
     pub means: ProcessLimits,
 }
 
-/// What a process has to begin with; None = what the supervisor has.
+/// Limits and priorities of a new process; None = the supervisor's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// Descriptors at a time.
+    /// Most open descriptors.
     pub open_files: Option<u64>,
-    /// How willing it is to let others go first.
+    /// Niceness for the CPU scheduler.
     pub nice: Option<i32>,
-    /// How likely it is to be chosen when the machine is out of memory.
+    /// Score for the out-of-memory killer.
     pub oom_score_adj: Option<i32>,
 }
 
 impl SpawnSpec {
-    /// The variable that no worker sees, whatever its pool passes on: it opens the API.
+    /// A variable that no worker gets, whatever its pool passes on: it gives access to the API.
     pub const API_TOKEN: &str = "TASKVISOR_API_TOKEN";
 }
 
@@ -221,7 +221,7 @@ pub struct Identity {
     pub gid: u32,
     /// The other groups.
     pub groups: Vec<u32>,
-    /// For people, and for `USER` and `LOGNAME`.
+    /// The user name, for people and for `USER` and `LOGNAME`.
     pub name: String,
     /// The home directory, for `HOME`.
     pub home: PathBuf,
@@ -231,21 +231,21 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutOff {
-    /// It is dead before its lease ends, so that it never runs twice at a time.
+    /// The job is killed before its lease ends, so that it never runs twice at a time.
     #[default]
     Kill,
-    /// It goes on. Whether it is still ours is the broker's word, once there is one.
+    /// The job goes on. Once the broker answers, it says whether the lease is still ours.
     CarryOn,
 }
 
-/// What becomes of what a job leaves behind in a worker that lives on.
+/// What to do with orphans of a job in a worker that lives on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leftovers {
-    /// It is told with the job.
+    /// Report them with the job.
     #[default]
     Report,
-    /// It is told, and killed.
+    /// Report and kill them.
     Kill,
 }
 

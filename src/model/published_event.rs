@@ -1,4 +1,4 @@
-//! What has just happened, for those who listen.
+//! Events for subscribers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub struct PublishedEvent {
 }
 
 impl PublishedEvent {
-    /// Of nothing in particular, not numbered yet.
+    /// An event without details, not numbered yet.
     pub fn new(what: What, at: Millis) -> PublishedEvent {
         PublishedEvent {
             n: 0,
@@ -147,7 +147,7 @@ pub enum What {
 }
 
 impl What {
-    /// Every kind of event.
+    /// All kinds of events.
     pub const ALL: [What; 30] = [
         What::Put,
         What::Fetched,
@@ -217,7 +217,7 @@ impl What {
         }
     }
 
-    /// A job's attempt is over, and this is what the job is now.
+    /// The event for the state in which an attempt left the job.
     pub fn of_end(state: JobState) -> What {
         match state {
             JobState::Complete => What::Complete,
@@ -268,7 +268,7 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// Whether this is wanted. That something was lost always is, and that there is no more.
+    /// Whether a subscriber wants this event. Lost events and the end of the stream are always wanted.
     pub fn takes(&self, news: &PublishedEvent) -> bool {
         let is = |wanted: bool, same: bool| !wanted || same;
         matches!(news.what, What::Lost | What::Ended)

@@ -1,4 +1,4 @@
-//! What a queue holds, and its pause.
+//! Counts of a queue's jobs, and its pause.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct QueueCounts {
 }
 
 impl QueueCounts {
-    /// Its jobs that could run now or later.
+    /// Number of its jobs that can run now or later.
     pub fn to_run(&self) -> u64 {
         let states = [JobState::Waiting, JobState::Delayed, JobState::Depends];
         states.iter().filter_map(|state| self.jobs.get(state)).sum()

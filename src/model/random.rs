@@ -1,4 +1,4 @@
-//! Chance that can be replayed: the pure rooms are given a seed.
+//! Random numbers that can be replayed: the pure rooms get a seed.
 
 use std::time::Duration;
 
@@ -23,17 +23,17 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `count`; 0 if that is 0.
+    /// A number below `count`; 0 if `count` is 0.
     pub fn below(&mut self, count: usize) -> usize {
         (self.next() % count.max(1) as u64) as usize
     }
 
-    /// A number from 0 up to 1, but not 1.
+    /// A number from 0 (included) to 1 (excluded).
     pub fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// `wait` and up to `percent` more, so that what failed together does not come back together.
+    /// `wait` plus up to `percent` of it, so that calls that failed together are not repeated together.
     pub fn jitter(&mut self, wait: Duration, percent: u32) -> Duration {
         let share = (self.next() % 1001) as u32;
         wait.saturating_add(wait / 100_000 * percent * share)

@@ -68,14 +68,14 @@ impl std::str::FromStr for Overlap {
 }
 
 impl Recurring {
-    /// The longest name: with a number it is an id.
+    /// The longest name: with a number added it must be a valid id.
     pub const NAME_MAX: usize = 100;
-    /// The longest time that is caught up with.
+    /// The longest time to catch up on.
     pub const CATCH_UP_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
     /// Most jobs at a time.
     pub const BACKLOG_MAX: u32 = 1000;
 
-    /// What is wrong with it, other than that its zone may be unknown here.
+    /// What is wrong with it, apart from a time zone that may be unknown here.
     pub fn fault(&self) -> Option<String> {
         let job = &self.job;
         if !(1..=Self::NAME_MAX).contains(&self.name.len())

@@ -1,4 +1,4 @@
-//! What the pure supervisor is told to keep up.
+//! Settings of the pure supervisor.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,99 +9,100 @@ use super::{
     SizeRule, WorkerId,
 };
 
-/// The whole of it.
+/// All settings of a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The pools, in the order of the file.
     pub pools: Vec<PoolSettings>,
-    /// What people have asked of them since, by name: a supervisor goes on where another one ended.
+    /// Changes by people since the settings were read, by pool: a new supervisor goes on with them.
     pub changes: Vec<(String, Change)>,
     /// Length of a lease; renewed at a third of it.
     pub lease: Duration,
     /// From the order to stop to the last KILL.
     pub stop_deadline: Duration,
-    /// First generation to use: above all that this keeper has seen.
+    /// First generation to use: above all that this keeper has used.
     pub first_generation: u32,
-    /// Lives of an earlier supervisor of which something still lives.
+    /// Lives of an earlier supervisor of which a process still lives.
     pub unproven: Vec<Unproven>,
     /// End when the queues are empty.
     pub burst: bool,
-    /// End after so many jobs; those that run then end, too.
+    /// End after this number of jobs; those that run then still end.
     pub end_after: Option<u64>,
-    /// End when there was nothing to do for so long.
+    /// End after this time without any job.
     pub end_when_idle: Option<Duration>,
-    /// Whether jobs that are held for a person make the supervisor degraded.
+    /// Whether held jobs make the supervisor degraded.
     pub held_degrades: bool,
-    /// Seed of the jitter, so that a run can be replayed.
+    /// Seed of all random numbers, so that a run can be replayed.
     pub seed: u64,
 }
 
-/// A set of equal workers. Modes are two numbers: `jobs_at_once` and `jobs_per_life`.
+/// The settings of a pool of equal workers. Its mode is given by two numbers: `jobs_at_once` and `jobs_per_life`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
     /// The pool's name.
     pub name: String,
-    /// How its workers are made: equal numbers, equal outfits.
+    /// Number of its [`SpawnSpec`](super::SpawnSpec); equal specs have equal numbers.
     pub outfit: u32,
     /// How many slots.
     pub workers: u16,
-    /// How many of them at least; None = all. The others come when jobs wait, and go when they are idle.
+    /// The least number of workers; None = all of `workers`. The others start when jobs wait, and end when they are
+    /// idle.
     pub min_workers: Option<u16>,
-    /// Other sizes by the time of day; at a start and a reload `workers` follows the one in force.
+    /// Sizes by the time of day; at a start and a reload `workers` is set to the one in force.
     pub sizes: Vec<SizeRule>,
-    /// Whether its workers are forked by a template, a worker at place 0 that takes no jobs.
+    /// Whether a template forks its workers: a worker in slot 0 that takes no jobs.
     pub template: bool,
     /// Jobs in one worker at a time.
     pub jobs_at_once: u32,
-    /// Jobs in one life; None = no end.
+    /// Jobs in one life; None = unlimited.
     pub jobs_per_life: Option<u64>,
-    /// The queues that its jobs come from, in order.
+    /// The queues from which it takes jobs, in order.
     pub queues: Vec<QueueName>,
-    /// Their priorities, from 1 to 100; those that are left out have [`QUEUE_PRIORITY`].
+    /// Priorities of the queues, from 1 to 100; others have [`QUEUE_PRIORITY`].
     pub queue_priorities: BTreeMap<QueueName, u8>,
-    /// From which of them first.
+    /// How to choose among the queues.
     pub order: Order,
-    /// Which of their jobs.
+    /// Which classes to take.
     pub filter: ClassFilter,
-    /// The classes its workers know, if that is known before they say it; None = any.
+    /// The classes that its workers know, if that is known before they report it; None = any.
     pub knows: Option<Arc<Classes>>,
     /// From TERM to KILL.
     pub grace: Duration,
-    /// The same for a job that somebody else may run already; zero: KILL without TERM.
+    /// The same for a job that another supervisor may already run; zero: KILL without TERM.
     pub lost_grace: Duration,
-    /// From spawn to ready.
+    /// Time from spawn to ready.
     pub boot_timeout: Duration,
-    /// What becomes of its jobs when the broker does not answer until their leases end.
+    /// What to do with its jobs if the broker does not answer until their leases end.
     pub when_cut_off: CutOff,
-    /// What an attempt may take, for jobs and classes that do not say.
+    /// Limits of an attempt, for jobs and classes without their own.
     pub limits: Limits,
-    /// The same for classes; wins over what their code says.
+    /// Limits by class; they win over those in the code of the class.
     pub class_limits: BTreeMap<Class, Limits>,
-    /// When an attempt fails, for jobs that bring no policy.
+    /// The retry policy of jobs without their own.
     pub retry: Retry,
-    /// When a worker that is well is exchanged for a new one.
+    /// When to exchange a healthy worker for a new one.
     pub recycle: Recycle,
 }
 
-/// When a worker has run for long enough. It ends its jobs first, and never more than a quarter of a pool is exchanged at a
-/// time; each life has up to a tenth more, so that what began together does not end together.
+/// When a worker is worn out. It ends its jobs first, and at most a quarter of a pool is exchanged at a time. Each life
+/// gets up to a tenth more, so that workers that began together do not end together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recycle {
-    /// After so many jobs.
+    /// After this number of jobs.
     pub jobs: Option<u64>,
-    /// At this age.
+    /// At this age of the life.
     pub age: Option<Duration>,
-    /// When it has had nothing to do for so long.
+    /// After this time without a job.
     pub idle: Option<Duration>,
     /// With more memory than this after a job, in bytes.
     pub memory: Option<u64>,
 }
 
-/// The keeper gives the supervisor so much longer than its own stop deadline.
+/// How much longer than its own stop deadline the keeper waits for the supervisor.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Settings {
-    /// From an order to stop until the keeper acts by itself, if the supervisor has not even read it.
+    /// Time from an order to stop until the keeper acts by itself, if the supervisor has not even read the order.
     pub fn stop_patience(&self) -> Duration {
         self.stop_deadline.saturating_add(PATIENCE)
     }
@@ -113,7 +114,7 @@ impl Settings {
 }
 
 impl PoolSettings {
-    /// A mode is two numbers; this is their name.
+    /// The name of the mode, which is given by two numbers.
     pub fn mode(&self) -> &'static str {
         match (self.jobs_per_life, self.jobs_at_once) {
             (Some(1), _) => "fork",
@@ -128,14 +129,14 @@ impl PoolSettings {
         made(self) == made(other)
     }
 
-    /// Has it begin with the size that its rules give it at that moment, if one has come.
+    /// Sets the size that its size rules give at that moment, if one has begun.
     pub fn resize_at(&mut self, moment: Millis) {
         if let Some((_, rule)) = SizeRule::in_force(&self.sizes, moment) {
             self.workers = rule.workers;
         }
     }
 
-    /// The most workers that it has at any time of day.
+    /// The largest number of workers at any time of day.
     pub fn most_workers(&self) -> u16 {
         self.sizes.iter().map(|rule| rule.workers).fold(self.workers, u16::max)
     }
@@ -152,7 +153,7 @@ impl PoolSettings {
         self.queues.iter().map(move |queue| (queue.clone(), priority(queue)))
     }
 
-    /// Whether it is as large, at its most and at its least.
+    /// Whether both have the same largest and smallest size.
     pub fn has_size_of(&self, other: &PoolSettings) -> bool {
         (self.workers, self.min_workers) == (other.workers, other.min_workers)
     }
@@ -204,37 +205,38 @@ impl Default for PoolSettings {
     }
 }
 
-/// The lives that the keeper makes without being asked for each.
+/// The lives that the keeper makes without an order for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Follow {
     /// How many lives.
     pub lives: u16,
-    /// Each is killed so long after it was made, unless told otherwise; None = it is not.
+    /// Each is killed at this time after it was made, unless ordered otherwise; None = it is not.
     pub fence: Option<Duration>,
 }
 
-/// A life of an earlier supervisor of which something still lives: nobody else may run its jobs before that is proven dead.
+/// A life of an earlier supervisor of which a process still lives: its jobs may not run elsewhere before that is proven
+/// dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unproven {
     /// The worker's life.
     pub worker: WorkerId,
     /// Why it does not die, for people.
     pub cause: String,
-    /// The jobs it had, under their leases.
+    /// Its jobs, with their leases.
     pub jobs: Vec<Fetched>,
 }
 
-/// What a person may ask of a pool, or of all.
+/// A change that a person may ask for, of a pool or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// New workers in place of the old ones, which end their jobs first.
+    /// Replace the workers by new ones; the old ones end their jobs first.
     Recycle,
-    /// No more jobs; those that run go on.
+    /// Take no more jobs; those that run go on.
     Pause,
     /// Take jobs again.
     Resume,
-    /// More or fewer places, until the settings say another number.
+    /// Change the number of workers, until the settings give another one.
     Scale(Scale),
 }
 
@@ -249,7 +251,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The number that `now` becomes.
+    /// The new number, if it is `now`.
     pub fn of(self, now: u16) -> u16 {
         match self {
             Scale::To(number) => number,

@@ -1,4 +1,4 @@
-//! How many workers a pool has by the time of day.
+//! Sizes of a pool by the time of day.
 
 use std::cmp::Reverse;
 
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::json::NextAt;
 use super::{Cron, Millis, Timetable};
 
-/// How far back an occurrence is looked for: 10 years, in milliseconds.
+/// How far back to look for an occurrence: 10 years, in milliseconds.
 const LONGEST_AGO: i64 = 10 * 366 * 86_400_000;
 
-/// From each of its moments on the pool has another size.
+/// A rule: from each of its moments on the pool has this size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeRule {
     /// The moments at which the size changes.
     pub at: Cron,
-    /// The time zone of their hours.
+    /// The time zone of the moments.
     pub zone: TimeZone,
-    /// The size: places for workers.
+    /// The size: number of workers.
     pub workers: u16,
 }
 
@@ -29,8 +29,8 @@ impl SizeRule {
         Timetable::Cron(self.at.clone(), self.zone.clone())
     }
 
-    /// What the clock on the wall would show at a moment of the rule, as milliseconds since 1970. Where the clock is put
-    /// forward several lines fall together; this tells them apart.
+    /// The time on a wall clock at a moment of the rule, as milliseconds since 1970. When the clock is put forward,
+    /// several lines fall on one moment; this tells them apart.
     fn shown(&self, moment: Millis) -> i64 {
         let Ok(at) = Timestamp::from_millisecond(moment.0) else { return moment.0 };
         let clock = moment.0 + i64::from(self.zone.to_offset(at).seconds()) * 1000;
@@ -38,8 +38,8 @@ impl SizeRule {
         lines.latest(clock.saturating_sub(LONGEST_AGO), clock, 1).pop().unwrap_or(clock)
     }
 
-    /// The rule that counts at a moment, and since when: the one whose moment came last. Of two that came at the same
-    /// moment the one whose line says the later hour, else the later one of the list. None = none has come yet.
+    /// The rule in force at a moment, and since when: the one whose moment came last. Of two with the same moment, the
+    /// one whose line has the later hour, else the later one in the list. None = none has begun yet.
     pub fn in_force(rules: &[SizeRule], moment: Millis) -> Option<(Millis, &SizeRule)> {
         let latest = |rule: &SizeRule| {
             rule.timetable().latest(moment.0.saturating_sub(LONGEST_AGO), moment.0, 1).pop().map(Millis)
@@ -50,7 +50,7 @@ impl SizeRule {
             .max_by_key(|(since, rule)| (*since, rule.shown(*since)))
     }
 
-    /// The rule that comes next after a moment, and when.
+    /// The next rule after a moment, and when it begins.
     pub fn next(rules: &[SizeRule], moment: Millis) -> Option<(Millis, &SizeRule)> {
         let next = |rule: &SizeRule| rule.timetable().after(moment.0).map(Millis);
         rules
@@ -75,7 +75,7 @@ pub struct TimedSize {
 }
 
 impl TimedSize {
-    /// At a moment; None without rules.
+    /// The sizes at a moment; None without rules.
     pub fn of(rules: &[SizeRule], moment: Millis) -> Option<TimedSize> {
         let (next, rule) = SizeRule::next(rules, moment)?;
         let workers = SizeRule::in_force(rules, moment).map(|(_, rule)| rule.workers);

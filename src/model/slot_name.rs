@@ -1,4 +1,5 @@
-//! What people call slots and workers: by the name of the pool, which stays the same when the pool's internal number changes.
+//! Names of slots and workers for people: with the name of the pool, which stays the same when the pool's internal
+//! number changes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,12 +22,12 @@ use super::{SlotId, WorkerId};
 pub struct SlotName {
     /// The name of its pool.
     pub pool: Arc<str>,
-    /// The place within the pool, starting at 1; 0 is that of the template.
+    /// The index within the pool, starting at 1; 0 is the template's.
     pub index: u16,
 }
 
 impl SlotName {
-    /// The slot of that pool at that place.
+    /// The slot with this index in the pool.
     pub fn new(pool: impl Into<Arc<str>>, index: u16) -> SlotName {
         SlotName { pool: pool.into(), index }
     }
@@ -86,8 +87,8 @@ impl Serialize for SlotName {
     }
 }
 
-/// As it is written, and as earlier versions wrote it: by the number of a pool whose name is not known any more. Such a slot
-/// is called `#0.1`.
+/// The current form, and that of earlier versions, which has the number of a pool whose name is not known any more.
+/// Such a slot is called `#0.1`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {

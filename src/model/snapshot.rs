@@ -1,4 +1,4 @@
-//! What the processes of a worker were doing at one moment.
+//! A snapshot of a worker's processes at one moment.
 
 use std::time::Duration;
 

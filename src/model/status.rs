@@ -1,4 +1,4 @@
-//! What `taskvisor status` shows. The supervisor fills in what it decides by, the engine what it can see in /proc.
+//! The data of `taskvisor status`. The supervisor fills in its own state, the engine what /proc shows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub struct LogStatus {
 }
 
 impl LogStatus {
-    /// Whether there is nothing to say.
+    /// Whether all logs work.
     pub fn is_well(&self) -> bool {
         *self == LogStatus::default()
     }
@@ -195,7 +195,7 @@ fn one() -> u32 {
 }
 
 impl SlotStatus {
-    /// Whether this job was ended there, and something of it does not die.
+    /// Whether this job was ended there, and a process of it does not die.
     pub fn has_unkillable(&self, job: &JobId) -> bool {
         self.state == SlotState::Unkillable && self.jobs.iter().any(|running| running.id == *job)
     }

@@ -1,4 +1,4 @@
-//! Time as data. The pure rooms are given instants; only `clock/` reads one.
+//! Time as data. The pure rooms get instants; only `clock/` reads a clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -55,7 +55,7 @@ impl Sub<Duration> for Instant {
 pub struct Millis(pub i64);
 
 impl Millis {
-    /// As RFC 3339 writes it in UTC, to the millisecond; `?` if no calendar has it.
+    /// RFC 3339 in UTC with milliseconds; `?` if the date is outside of the calendar.
     pub fn rfc3339(self) -> String {
         let written = |at: jiff::Timestamp| at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
         jiff::Timestamp::from_millisecond(self.0).map_or_else(|_| "?".into(), written)
@@ -90,7 +90,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// Whole milliseconds, rounded up: nothing is due early.
+/// Whole milliseconds, rounded up, so that nothing is due early.
 pub fn millis_up(wait: Duration) -> i64 {
     i64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }

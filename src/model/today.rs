@@ -1,4 +1,4 @@
-//! How the jobs of a queue have fared so far today.
+//! Statistics of a queue's jobs for today.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Why something is as it is: facts and the latest decisions, from which sentences are made.
+//! Answers to `why`: facts and the latest decisions, from which sentences are made.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::json::{Fits, MaybeSeconds, Seconds};
 use super::{Class, Fit, JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
 
-/// The thing that a question is about.
+/// The subject of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A job, by its id.

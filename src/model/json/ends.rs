@@ -1,4 +1,4 @@
-//! How a process ended, as it is shown.
+//! How a process ended, in public JSON.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What happened to a job, as it is shown.
+//! A job's history in public JSON.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

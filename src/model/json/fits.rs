@@ -1,4 +1,4 @@
-//! Pools beside what each makes of a class.
+//! Pools with whether each takes jobs of a class.
 
 use std::borrow::Cow;
 

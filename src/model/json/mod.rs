@@ -1,5 +1,5 @@
-//! The public JSON: how values of the model are written for programs, by HTTP, by `--json`, by the worker protocol and in the
-//! packages, one shape for all of them. What stores keep is apart from it (`broker/stored`).
+//! The public JSON: values of the model for programs, over HTTP, by `--json`, in the worker protocol and in the
+//! packages, in one form for all. The stored form is separate from it (`broker/stored`).
 //!
 //! Durations are numbers of seconds. A moment has two fields: `NAME` (RFC 3339) and `NAME_ms` (milliseconds since 1970). Data
 //! and results are JSON, and keep every digit. `docs/openapi.json` describes all of it, and a test holds it.
@@ -31,7 +31,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Declares as what a type is written, read and described.
+/// Declares the type by which another is written, read and described.
 macro_rules! written {
     ($($model:ty as $json:ty;)*) => {
         $(impl Serialize for $model {

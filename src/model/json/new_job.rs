@@ -1,4 +1,4 @@
-//! A job as it is put: by HTTP, by a worker's `put`, in a recurring job.
+//! A new job in public JSON: over HTTP, in a worker's `put`, in a recurring job.
 
 use std::time::Duration;
 
@@ -71,15 +71,15 @@ fn is_usual(exists: &Exists) -> bool {
     *exists == Exists::default()
 }
 
-/// A null that is there is data.
+/// A null that is present counts as data.
 pub(super) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)
 }
 
-/// Data that is nested more deeply is shown as `raw`.
+/// Data with deeper nesting is shown as `raw`.
 const DEEPEST: usize = 100;
 
-/// What a job carries, by its form.
+/// The payload of a job, by its form.
 pub(super) struct Carried {
     pub(super) data: Option<Box<RawValue>>,
     pub(super) raw: Option<Bytes>,
@@ -92,7 +92,7 @@ impl Carried {
         match payload {
             None => none,
             Some(Payload::Exec(exec)) => Carried { exec: Some(exec), ..none },
-            // Most readers of JSON would refuse the whole job for data that is nested more deeply.
+            // For data with deeper nesting most JSON parsers would refuse the whole job.
             Some(Payload::Data(bytes)) => match json(&bytes.0).filter(|_| depth(&bytes.0) <= DEEPEST) {
                 Some(data) => Carried { data: Some(data), ..none },
                 None => Carried { raw: Some(bytes), ..none },

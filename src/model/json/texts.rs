@@ -9,17 +9,17 @@ use serde_json::value::RawValue;
 
 use crate::model::Bytes;
 
-/// The JSON that a text is, each token as it was written, on one line: JSON has newlines only between tokens.
+/// A text as JSON on one line, each token as it was written: JSON has newlines only between tokens.
 pub(in crate::model) fn json(text: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(text).ok()?;
     let is_newline = |letter| matches!(letter, '\n' | '\r');
     let line = if text.contains(is_newline) { text.replace(is_newline, " ") } else { text.to_owned() };
-    // A newline within a string would make it another text.
+    // JSON allows no newline inside a string: such a text is refused.
     serde_json::from_str::<&RawValue>(text).ok()?;
     RawValue::from_string(line).ok()
 }
 
-/// How deeply lists and objects are nested in a text that is JSON.
+/// The nesting depth of lists and objects in a JSON text.
 pub(in crate::model) fn depth(text: &[u8]) -> usize {
     let (mut deepest, mut depth, mut in_string, mut is_escaped) = (0, 0_usize, false, false);
     for byte in text {
@@ -36,7 +36,7 @@ pub(in crate::model) fn depth(text: &[u8]) -> usize {
     deepest
 }
 
-/// What a worker gave back, as JSON on one line with every digit; a text that is no JSON, which another program may have
+/// A worker's result as JSON on one line with every digit. Text that is no JSON, which another program may have
 /// written, becomes a string. `None` only if it cannot be written at all.
 ///
 /// ```
@@ -61,7 +61,7 @@ impl JsonText {
     }
 }
 
-/// As they are kept.
+/// The bytes as they are stored.
 pub(in crate::model) fn bytes(json: Box<RawValue>) -> Bytes {
     Bytes(String::from(Box::<str>::from(json)).into_bytes())
 }

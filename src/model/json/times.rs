@@ -1,4 +1,4 @@
-//! Moments: each is told twice, as RFC 3339 for people and in milliseconds since 1970 for programs.
+//! Moments in public JSON: each is written twice, as RFC 3339 for people and in milliseconds since 1970 for programs.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::model::Millis;
 
-/// A moment that is there, or may be.
+/// A moment, or an optional one.
 pub(in crate::model) trait Moment: Sized {
     const IS_REQUIRED: bool;
     fn get(&self) -> Option<Millis>;
@@ -165,7 +165,7 @@ impl JsonSchema for ThenAt {
     }
 }
 
-/// For `with`: a moment that somebody asks by, as RFC 3339 or in milliseconds since 1970. The field needs a default.
+/// For `with`: a moment in a request, as RFC 3339 or in milliseconds since 1970. The field needs a default.
 pub(in crate::model) struct MaybeTime;
 
 impl MaybeTime {

@@ -1,4 +1,4 @@
-//! A cron line: which minutes of a calendar it means, without a time zone.
+//! A cron line: the minutes of a calendar that it stands for, without a time zone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,12 +27,12 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Whether it goes by time as it passes and not by the hours a clock shows: its hour begins with a star.
+    /// Whether the line goes by elapsed time and not by the hours that a clock shows: its hour begins with a star.
     pub(super) fn goes_by_elapsed_time(&self) -> bool {
         self.fields.any_hour
     }
 
-    /// The first minute it means that does not begin before `from`.
+    /// The first matching minute that does not begin before `from`.
     pub(super) fn from(&self, from: DateTime) -> Option<DateTime> {
         self.fields.from(from)
     }

@@ -1,18 +1,18 @@
-//! The fields of a cron line as bits, and the moments that they mean.
+//! The fields of a cron line as bits, and the moments that match them.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
 
-/// A bit for each value.
+/// Bit sets, with a bit for each value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields {
     pub(super) minutes: u64,
     pub(super) hours: u64,
     pub(super) days: u64,
     pub(super) months: u64,
-    /// Sunday is 0.
+    /// Weekdays; Sunday is 0.
     pub(super) weekdays: u64,
-    /// The hour begins with a star.
+    /// Whether the hour begins with a star.
     pub(super) any_hour: bool,
     /// A day field that begins with a star restricts the other one; without a star it is an alternative to it.
     pub(super) any_day: bool,
@@ -54,7 +54,7 @@ impl Fields {
         is_meant && has(self.months, date.month())
     }
 
-    /// The first time of a day from `from` on.
+    /// The first matching time of a day from `from` on.
     fn time_from(&self, from: Time) -> Option<Time> {
         let minute = |hour, least: i8| {
             let minute = (least..60).find(|minute| has(self.minutes, *minute))?;
@@ -64,7 +64,7 @@ impl Fields {
         hours.filter_map(|hour| minute(hour, if hour == from.hour() { from.minute() } else { 0 })).next()
     }
 
-    /// Whether there is any such day.
+    /// Whether there is any matching day.
     pub(super) fn comes(&self) -> bool {
         self.from(DateTime::constant(2000, 1, 1, 0, 0, 0, 0)).is_some()
     }

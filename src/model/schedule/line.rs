@@ -1,4 +1,4 @@
-//! Reading a cron line, and pointing at what is wrong with it.
+//! Reads a cron line, and points at the error in it.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::fields::Fields;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct WrongLine {
     line: String,
-    /// The bytes that are wrong.
+    /// The range of the wrong bytes.
     place: Range<usize>,
     why: String,
 }
@@ -21,7 +21,7 @@ impl fmt::Display for WrongLine {
 }
 
 impl WrongLine {
-    /// Why, with the line below and marks under the place.
+    /// The reason, with the line below it and marks under the wrong place.
     pub fn picture(&self) -> String {
         let line: String = self.line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         let width = self.line[self.place.clone()].chars().count().max(1);
@@ -33,12 +33,12 @@ impl WrongLine {
     }
 }
 
-/// One of the five.
+/// One of the five fields.
 struct Field {
     name: &'static str,
     low: u8,
     high: u8,
-    /// For the values from `low` on.
+    /// Names for the values from `low` on.
     names: &'static [&'static str],
     allowed: &'static str,
 }
@@ -61,7 +61,7 @@ const FIELDS: [Field; 5] = [
     },
 ];
 
-/// What stands for a whole line.
+/// Words that stand for a whole line.
 const SHORT: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),
@@ -72,7 +72,7 @@ const SHORT: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// Longer lines would only be shown back.
+/// Longest line, in bytes: longer ones would only be shown back.
 const LONGEST: usize = 1000;
 
 /// Reads a whole line.
@@ -102,7 +102,7 @@ impl Reader<'_> {
         WrongLine { line: self.line.into(), place: place.clone(), why: why.into() }
     }
 
-    /// Where the words are.
+    /// The ranges of the words.
     fn words(&self) -> Vec<Range<usize>> {
         let mut words = Vec::new();
         let mut at = 0;
@@ -115,7 +115,7 @@ impl Reader<'_> {
         words
     }
 
-    /// From the day of the month to the month.
+    /// The range from the day of the month to the month.
     fn days(&self, words: &[Range<usize>]) -> Range<usize> {
         match words {
             [_, _, day, month, ..] => day.start..month.end,
@@ -180,7 +180,7 @@ impl Reader<'_> {
         Ok(bits)
     }
 
-    /// One of a list: a value, a range or a star, the latter two with a step.
+    /// Reads one item of a list: a value, a range or a star, the latter two perhaps with a step.
     fn item(&self, field: &Field, place: &Range<usize>) -> Result<u64, WrongLine> {
         let item = &self.line[place.clone()];
         let (what, step) = match item.find('/') {
@@ -209,7 +209,7 @@ impl Reader<'_> {
         let middle = place.start + dash;
         let low = self.value(field, &(place.start..middle))?;
         let mut high = self.value(field, &(middle + 1..place.end))?;
-        // A week that ends with sun.
+        // A range of weekdays that ends with Sunday.
         if field.names.len() == WEEKDAYS.len() && high == 0 && low > 0 {
             high = 7;
         }

@@ -51,7 +51,7 @@ impl Schedule {
     /// The longest interval and offset.
     pub const LONGEST: Duration = Duration::from_secs(3660 * 24 * 3600);
 
-    /// What is wrong with it, other than that its zone may be unknown here.
+    /// What is wrong with it, apart from a time zone that may be unknown here.
     pub fn fault(&self) -> Option<String> {
         match self {
             Schedule::Every { interval, .. } if *interval < Self::SHORTEST => Some(format!(
@@ -66,17 +66,17 @@ impl Schedule {
     }
 }
 
-/// A schedule with all that is needed to reckon by it.
+/// A schedule with everything needed to compute its occurrences.
 #[derive(Clone, Debug)]
 pub enum Timetable {
     /// One occurrence, and the milliseconds to the next.
     Every {
         /// Any moment at which it is due.
         anchor: i64,
-        /// To the next one.
+        /// Milliseconds to the next occurrence.
         interval: i64,
     },
-    /// A line and where it is read.
+    /// A cron line and its time zone.
     Cron(Cron, TimeZone),
 }
 
@@ -98,8 +98,8 @@ impl Timetable {
         }
     }
 
-    /// The latest `most` occurrences from `first` on, up to and including `last`, in order. Looks back from `last` in
-    /// growing steps, so that what was missed in years costs no more than what is wanted of it.
+    /// The latest `most` occurrences from `first` to `last`, both included, in order. Looks back from `last` in growing
+    /// steps, so that the cost depends on `most`, not on how many were missed.
     pub fn latest(&self, first: i64, last: i64, most: usize) -> Vec<i64> {
         const STEP: i64 = 60_000;
         let mut width = STEP;

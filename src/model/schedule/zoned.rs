@@ -1,9 +1,9 @@
 //! A cron line in a time zone.
 //!
-//! A line with hours of its own means what the clock on the wall shows, once a day: what falls into the gap of a clock that
-//! is put forward is due once, at the end of the gap; what is shown twice when it is put back is due the first time.
-//! A line for each hour, or each second one, goes on by time as it passes: an hour that does not exist is left out, one
-//! that is shown twice counts twice.
+//! A line with hours of its own follows the wall clock, once a day. A time in the gap of a clock that is put forward is
+//! due once, at the end of the gap; a time that is shown twice when the clock is put back is due the first time. A line
+//! for each hour, or every second one, follows elapsed time: an hour that does not exist is left out, one that is shown
+//! twice counts twice.
 
 use jiff::Timestamp;
 use jiff::ToSpan;
@@ -25,7 +25,7 @@ pub(super) fn after(line: &Cron, zone: &TimeZone, moment: i64) -> Option<i64> {
 fn by_the_clock(line: &Cron, zone: &TimeZone, moment: Timestamp) -> Option<Timestamp> {
     let mut candidate = line.from(zone.to_datetime(moment))?;
     loop {
-        // What a clock shows for the second time has had its first; what is in a gap has its end.
+        // A time shown twice is due the first time; a time in a gap is due at its end.
         match first_time(zone, candidate)? {
             at if at > moment => return Some(at),
             _ => candidate = line.from(candidate.checked_add(1.minute()).ok()?)?,
@@ -33,7 +33,7 @@ fn by_the_clock(line: &Cron, zone: &TimeZone, moment: Timestamp) -> Option<Times
     }
 }
 
-/// When a clock shows `what` first, or if it never does, when it jumps over it.
+/// When a clock first shows `what`, or if it never does, when it jumps over it.
 fn first_time(zone: &TimeZone, what: DateTime) -> Option<Timestamp> {
     match zone.to_ambiguous_timestamp(what).offset() {
         AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(what).ok(),
@@ -51,7 +51,7 @@ fn by_elapsed_time(line: &Cron, zone: &TimeZone, moment: Timestamp) -> Option<Ti
         let offset = zone.to_offset(from);
         let found = offset.to_timestamp(line.from(offset.to_datetime(from))?).ok()?;
         match zone.following(from).next().map(|jump| jump.timestamp()) {
-            // The clock jumps before.
+            // The clock jumps before that.
             Some(jump) if jump <= found => from = jump,
             Some(_) | None => return Some(found),
         }

@@ -1,6 +1,6 @@
-//! What a broker may or may not be able to do. Each verb needs one of these; a put may need some.
+//! Abilities: what a broker may or may not be able to do. Each verb needs one of these; a put may need some.
 
-/// Something that not every broker can do.
+/// An ability that not every broker has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ability {
     /// Shows a job by its id.
@@ -9,9 +9,9 @@ pub enum Ability {
     List,
     /// Shows, lists and cancels a job that no supervisor here has taken yet.
     ShowWaiting,
-    /// Counts what comes before a waiting job.
+    /// Counts the jobs before a waiting one.
     Position,
-    /// Ends a job before its time.
+    /// Cancels a job.
     Cancel,
     /// Puts an ended job back to waiting.
     Retry,
@@ -23,11 +23,11 @@ pub enum Ability {
     SetData,
     /// Keeps the tags of jobs.
     Tag,
-    /// Marks jobs that somebody follows.
+    /// Tracks jobs for people.
     Track,
-    /// Forgets ended jobs.
+    /// Removes ended jobs.
     Discard,
-    /// Counts failures by their groups.
+    /// Counts failures by group.
     Failures,
     /// Counts the jobs of queues.
     Count,
@@ -35,28 +35,28 @@ pub enum Ability {
     Pause,
     /// Puts jobs by schedules.
     Recur,
-    /// Keeps statistics by day.
+    /// Keeps daily statistics.
     Statistics,
     /// Removes a queue.
     Forget,
     /// Keeps options that hold for every supervisor.
     Options,
-    /// Shows the supervisors that share it.
+    /// Shows the supervisors that share the broker.
     Fleet,
     /// Refuses a new job whose id exists already.
     UniqueId,
-    /// Keeps a new job from running for a while.
+    /// Delays a new job.
     Delay,
     /// Puts several jobs, all or none.
     PutTogether,
-    /// Tells what other programs do with its jobs, and not only what this supervisor does.
+    /// Publishes events about what other programs do with its jobs, too.
     AllEvents,
-    /// Gives a job back as if it had not been taken.
+    /// Releases a job as if it had not been fetched.
     Unspent,
 }
 
 impl Ability {
-    /// All, in the order of the documentation.
+    /// All abilities, in the order of the documentation.
     pub const ALL: [Ability; 25] = [
         Ability::Show,
         Ability::List,
@@ -85,7 +85,7 @@ impl Ability {
         Ability::Unspent,
     ];
 
-    /// What a broker without it cannot do, as the end of "the broker … cannot …".
+    /// What a broker without the ability cannot do, as the end of "the broker … cannot …".
     pub fn does(self) -> &'static str {
         match self {
             Ability::Show => "show a job",

@@ -1,4 +1,4 @@
-//! The verb that tells how the jobs of each class fared.
+//! The verb for statistics of classes.
 
 use std::time::Duration;
 
@@ -23,17 +23,18 @@ pub struct ClassStats {
 }
 
 impl ClassStats {
-    /// Days that are kept before today.
+    /// Number of days that are kept before today.
     pub const DAYS_KEPT: i64 = 90;
 
-    /// The first and the last of the days.
+    /// The first and the last day of the answer.
     pub fn span(&self, today: Day) -> (Day, Day) {
         let last = self.day.unwrap_or(today);
         let days = i64::from(self.days.unwrap_or(1)).clamp(1, ClassStats::DAYS_KEPT);
         (Day((last.0 - days + 1).max(today.0 - ClassStats::DAYS_KEPT)), last)
     }
 
-    /// What people are told of these sums: the last day first, then by class, the rest of the classes at the end of its day.
+    /// The answer for these sums: the last day first, then by class, with the classes that share a count at the end of
+    /// a day.
     pub fn told(&self, mut sums: Vec<(Day, String, ClassSums)>) -> Vec<ClassDay> {
         sums.retain(|(_, class, _)| self.class.as_ref().is_none_or(|asked| asked.as_str() == class));
         sums.sort_by(|a, b| (b.0, a.1.is_empty(), &a.1).cmp(&(a.0, b.1.is_empty(), &b.1)));
@@ -69,7 +70,7 @@ pub struct ClassDay {
     pub peak_rss: u64,
 }
 
-/// The same as brokers keep it: times in milliseconds.
+/// The same as brokers store it: times in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSums {
     /// Attempts that completed their jobs.
@@ -80,23 +81,23 @@ pub struct ClassSums {
     pub failed: i64,
     /// Jobs that were held.
     pub held: i64,
-    /// How long all of them ran.
+    /// Total time that they ran.
     pub ran: i64,
     /// How long the longest ran.
     pub longest: i64,
-    /// How many have `cpu`.
+    /// Number of jobs with `cpu`.
     pub measured: i64,
-    /// CPU time of those, in milliseconds.
+    /// Their CPU time, in milliseconds.
     pub cpu: i64,
-    /// The most memory that one process had that ran one job alone, in bytes.
+    /// The largest memory of a process that ran only one job, in bytes.
     pub peak_rss: i64,
 }
 
 impl ClassSums {
-    /// Classes that are counted by themselves on a day: names are what users choose.
+    /// Most classes that are counted by themselves on a day, as users choose the names.
     pub const CLASSES_MAX: usize = 100;
 
-    /// One attempt that has run for so many milliseconds; None if it did not end by itself.
+    /// The sums of one attempt that ran for this time; None if the attempt was released or canceled.
     pub fn of(settlement: &Settlement, became: JobState, ran: i64) -> Option<ClassSums> {
         let mut sums = ClassSums { ran, longest: ran, ..ClassSums::default() };
         match became {
@@ -115,8 +116,8 @@ impl ClassSums {
         Some(sums)
     }
 
-    /// The CPU time of an attempt, in milliseconds, and its peak memory, in bytes, if they are known to be its own: a memory
-    /// of 0 is not known.
+    /// CPU time of an attempt, in milliseconds, and peak memory, in bytes, if they are known to be its own; 0 = memory
+    /// is not known.
     pub fn used(settlement: &Settlement) -> Option<(i64, i64)> {
         let left = settlement.forensics.as_ref()?;
         let cpu = i64::try_from(left.cpu()?.as_millis()).unwrap_or(i64::MAX);
@@ -124,7 +125,7 @@ impl ClassSums {
         Some((cpu, i64::try_from(peak_rss).unwrap_or(i64::MAX)))
     }
 
-    /// Adds the sums of other attempts.
+    /// Adds other sums.
     pub fn merge(&mut self, other: &ClassSums) {
         self.complete += other.complete;
         self.retries += other.retries;

@@ -1,4 +1,4 @@
-//! Verbs that change something about a job.
+//! Verbs that change a job.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Verbs about what went wrong, and about many jobs at a time.
+//! Verbs about failures, and about many jobs at a time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Why it cannot be done, if it cannot.
+    /// Why the request cannot be carried out; None if it can.
     pub fn fault(&self) -> Option<String> {
         let state = self.state;
         let why =

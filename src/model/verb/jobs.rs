@@ -23,7 +23,7 @@ pub struct FindJobs {
 }
 
 impl FindJobs {
-    /// Ids in an answer, at most.
+    /// Most ids in an answer.
     pub const MOST: usize = 10;
 }
 
@@ -50,7 +50,7 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Why no broker could take it.
+    /// Why no broker could carry it out.
     pub fn fault(&self) -> Option<String> {
         reason_fault(self.reason.as_deref())
     }

@@ -1,5 +1,5 @@
-//! What people ask of the jobs. Each verb is a type with an answer of its own and a line in the table: the table is the
-//! API's routes, what its client sends, and what a broker is asked.
+//! Verbs: requests of people about jobs. Each verb is a type with its own answer and a line in the table. The table
+//! defines the API's routes, the client's requests and the requests to a broker.
 
 mod ability;
 mod answers;

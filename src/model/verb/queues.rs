@@ -27,13 +27,13 @@ impl Pause {
     /// The longest reason, in bytes.
     pub const REASON_MAX: usize = 1000;
 
-    /// Why no broker could take it.
+    /// Why no broker could carry it out.
     pub fn fault(&self) -> Option<String> {
         name_fault("a queue's name", self.queue.as_str()).or_else(|| reason_fault(self.reason.as_deref()))
     }
 }
 
-/// Why no broker could take such a reason.
+/// Why a reason cannot be accepted.
 pub(super) fn reason_fault(reason: Option<&str>) -> Option<String> {
     let long = reason.map_or(0, str::len);
     (long > Pause::REASON_MAX)

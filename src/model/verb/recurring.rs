@@ -1,4 +1,4 @@
-//! Verbs about recurring jobs. To put one is the recurring job itself.
+//! Verbs about recurring jobs. The verb to put one is the recurring job itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -17,20 +17,20 @@ use crate::model::{
     Filter, Fleet, JobId, JobRecord, LatestJob, NewJob, QueueCounts, QueueName, Recurring, RecurringRecord,
 };
 
-/// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
+/// The HTTP route of a verb. Parameters named in the path are sent in it, the others in the query of a GET or in the
 /// JSON body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// `GET` for those that only look, else `POST`.
+    /// `GET` for verbs that only read, else `POST`.
     pub method: &'static str,
-    /// With parameters in braces, named like the verb's fields.
+    /// The path, with parameters in braces, named like the verb's fields.
     pub path: &'static str,
-    /// What the verb does, in a sentence.
+    /// The effect of the verb, in a sentence.
     pub does: &'static str,
 }
 
 impl Route {
-    /// Whether it changes nothing.
+    /// Whether the verb changes nothing.
     pub fn only_looks(&self) -> bool {
         self.method == "GET"
     }
@@ -44,25 +44,25 @@ impl Route {
 /// assert!(!Retry::ROUTE.only_looks());
 /// ```
 pub trait VerbRequest: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
-    /// What comes back.
+    /// The answer to the verb.
     type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
-    /// Where it is found.
+    /// The HTTP route of the verb.
     const ROUTE: Route;
-    /// What a broker must be able to do for it.
+    /// The ability that a broker needs for it.
     const NEEDS: Ability;
-    /// As one of all.
+    /// Wraps the request in the [`Verb`] enum.
     fn verb(self) -> Verb;
-    /// Its own answer, if this is one.
+    /// Extracts this verb's answer; `None` if it is another verb's.
     fn answer(answer: Answer) -> Option<Self::Answer>;
 }
 
-/// Something that is done once for each verb.
+/// Code that runs once for each verb.
 pub trait Visitor {
-    /// Does it for the verb `V`.
+    /// Runs for the verb `V`.
     fn visit<V: VerbRequest>(&mut self);
 }
 
-/// Declares [`Verb`], [`Answer`] and what each verb is.
+/// Declares [`Verb`], [`Answer`] and the properties of each verb.
 macro_rules! verbs {
     ($($name:ident($type:ty) => $answer:ty, $needs:ident $method:literal $path:literal, $does:literal;)*) => {
         /// Any verb, with its arguments.
@@ -78,14 +78,14 @@ macro_rules! verbs {
         }
 
         impl Verb {
-            /// Where it is found.
+            /// The HTTP route of the verb.
             pub fn route(&self) -> Route {
                 match self {
                     $(Verb::$name(_) => <$type>::ROUTE,)*
                 }
             }
 
-            /// What a broker must be able to do for it.
+            /// The ability that a broker needs for it.
             pub fn needs(&self) -> Ability {
                 match self {
                     $(Verb::$name(_) => <$type>::NEEDS,)*
@@ -107,7 +107,7 @@ macro_rules! verbs {
             }
         })*
 
-        /// Has each verb visited, in the order of the table.
+        /// Calls the visitor for each verb, in the order of the table.
         pub fn visit(visitor: &mut impl Visitor) {
             $(visitor.visit::<$type>();)*
         }
@@ -152,7 +152,7 @@ verbs! {
 }
 
 impl Verb {
-    /// The job that it brings along, if it does: a client that may not put programs may not bring one.
+    /// The job that the request brings, if any: a client that may not put programs may not bring one.
     pub fn brings(&self) -> Option<&NewJob> {
         if let Verb::PutRecurring(recurring) = self { Some(&recurring.job) } else { None }
     }
