@@ -4,8 +4,7 @@ use std::process::ExitCode;
 
 use taskvisor::{cli, keeper};
 
-/// The words that this program says only to itself, `keeper` and `supervisor`, come before any parsing: the keeper stays
-/// small and has one thread.
+/// The internal commands `keeper` and `supervisor` come before any parsing: the keeper stays small and has one thread.
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next().as_deref().and_then(|word| word.to_str()) {

@@ -1,5 +1,5 @@
-//! What is in force: the settings as the file said when it was last read, and what people have asked of pools since. A
-//! supervisor that is started again goes on by both, whatever became of the file; only a start and a reload read that.
+//! The settings in force: those of the file when it was last read, and people's changes of pools since. A supervisor
+//! that is started again goes on with both, whatever became of the file; only a start and a reload read the file.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use crate::failure::Failure;
 use crate::log::write_private;
 use crate::model::{Change, Millis, PoolSettings, SizeRule};
 
-/// Set by `start`: where the settings are.
+/// Environment variable set by `start`: the path of the stored settings.
 pub const VARIABLE: &str = "TASKVISOR_SETTINGS_IN_FORCE";
 
-/// Begins with those that were read, if there is a file of them, and no changes: where they are.
+/// Stores the settings just read, if they came from a file, and removes earlier changes. Gives the path.
 pub fn begin(config: &Config) -> Result<Option<PathBuf>, Failure> {
     let changes = changes_path(config);
     match fs::remove_file(&changes) {
@@ -34,24 +34,24 @@ pub fn begin(config: &Config) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(path))
 }
 
-/// Where the settings are kept.
+/// The path of the stored settings.
 pub fn path(config: &Config) -> PathBuf {
     config.run_dir.join("settings.yaml")
 }
 
-/// Where the changes are.
+/// The path of the stored changes.
 fn changes_path(config: &Config) -> PathBuf {
     config.run_dir.join("changes.json")
 }
 
-/// Keeps either, whole or not at all, and for us alone: settings may hold secrets.
+/// Stores settings or changes atomically, readable for us alone: settings may hold secrets.
 pub fn keep(path: &Path, text: &str) -> io::Result<()> {
     let fresh = path.with_extension("new");
     write_private(&fresh, text)?;
     fs::rename(&fresh, path)
 }
 
-/// The changes that an earlier supervisor of the same keeper has kept, and who paused what.
+/// The changes that an earlier supervisor of the same keeper has stored, and who paused which pool.
 pub fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
     let read = match fs::read(changes_path(config)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Default::default(),
@@ -68,7 +68,7 @@ pub fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
     (changes, pauses)
 }
 
-/// Whether a size by the time of day has come since a pool was scaled, while no supervisor ran: the size counts then.
+/// Whether a size rule has begun since a pool was scaled, while no supervisor ran: then the rule counts.
 fn is_over(pools: &[PoolSettings], pool: &str, change: Change, (kept, now): (Millis, Millis)) -> bool {
     let rules = pools.iter().find(|settings| settings.name == pool).map(|settings| &settings.sizes[..]);
     let come = rules.and_then(|rules| SizeRule::in_force(rules, now));

@@ -1,4 +1,4 @@
-//! From `start` to the keeper: the same process, with nothing left of the command line's memory.
+//! From `start` to the keeper: the process execs itself, so that no memory of the command line is left.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
@@ -14,10 +14,10 @@ use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::keeper;
 
-/// This program, also when its file was replaced or removed meanwhile.
+/// This program, even if its file was replaced or removed meanwhile.
 const SELF: &str = "/proc/self/exe";
 
-/// Descriptors from here on are nobody's by convention.
+/// Descriptors from this number on have no conventional use.
 const LOCKS_FROM: i32 = 10;
 
 /// Becomes the keeper. Returns only if that fails.
@@ -28,13 +28,13 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
     let mut command = Command::new(SELF);
     command.arg0("taskvisor").arg("keeper");
     for lock in [locks.run.as_fd(), locks.state.as_fd()] {
-        // A duplicate shares the lock, survives exec, and is out of the way of the descriptors the supervisor expects.
+        // A duplicate shares the lock, survives exec, and does not take a number that the supervisor expects.
         match fcntl(lock, FcntlArg::F_DUPFD(LOCKS_FROM)) {
             Ok(number) => drop(command.arg("--lock-fd").arg(number.to_string())),
             Err(error) => return failed(error.into()),
         }
     }
-    // Copied with its memory by every child it forks, so that one which has no program yet is found by it too.
+    // Every child that the keeper forks has a copy of it, so that even a child without a program is found by it.
     match keeper::tag(std::process::id() as i32) {
         Ok(tag) => drop(command.env(keeper::TAG_VARIABLE, tag)),
         Err(error) => return failed(error),
@@ -60,8 +60,8 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
     }
 }
 
-/// The arguments of `start` without `--broker`, and its value, which may hold a password: what stands in a command line all
-/// users of the machine can read, what is in the environment only ours.
+/// The arguments of `start` without `--broker`, and its value, which may hold a password: all users of the machine can
+/// read a command line, only we can read the environment.
 fn without_broker(arguments: impl Iterator<Item = OsString>) -> (Vec<OsString>, Option<OsString>) {
     let (mut others, mut broker) = (Vec::new(), None);
     let mut arguments = arguments.peekable();

@@ -1,4 +1,4 @@
-//! The locks of the run directory and the state directory, and what their holder writes into them.
+//! The locks of the run directory and the state directory, and the text that their holder writes into them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -23,8 +23,8 @@ pub struct Locks {
     pub state: Flock<File>,
 }
 
-/// How long the locks of a predecessor are waited for: one that was just killed holds them until it is gone to the last
-/// process, and looks like a living one until then.
+/// How long to wait for the locks of a predecessor: one that was just killed holds them until its last process is gone,
+/// and looks alive until then.
 const LAST_BREATH: Duration = Duration::from_secs(2);
 
 /// The lock of the run directory, which `stop` waits for.
@@ -36,7 +36,8 @@ pub(super) fn state_lock(config: &Config) -> PathBuf {
     config.state_dir.join("lock")
 }
 
-/// One that is there may be in use, and is tried before the other is made: what is refused for it leaves nothing behind.
+/// Takes both locks. A directory that exists may be in use, so its lock is taken before the other directory is made: a
+/// refusal leaves nothing behind.
 pub(super) fn lock_both(config: &Config) -> Result<Locks, Failure> {
     let (at_run, at_state) = (run_lock(config), state_lock(config));
     let end = clock::now() + LAST_BREATH;
@@ -73,7 +74,8 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
     }
 }
 
-/// Who holds the lock is the kernel's word; the pid helps who asks, and the traces the next start.
+/// Writes into a lock file. Only the kernel says who holds the lock; the pid is for people, and the traces for the next
+/// start.
 pub(super) fn sign(file: &mut Flock<File>, path: &Path, traces: &str) -> Result<(), Failure> {
     let text = format!("{}\n{traces}", std::process::id());
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));

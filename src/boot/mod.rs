@@ -1,6 +1,5 @@
-//! How a process becomes keeper or supervisor: `start` refuses what can be refused, takes the locks and becomes the keeper
-//! by `exec`; the keeper starts the supervisor, which opens its broker and its API and runs the loop until it is told to
-//! stop.
+//! How a process becomes keeper or supervisor. `start` makes all checks, takes the locks and becomes the keeper by
+//! `exec`. The keeper starts the supervisor, which opens its broker and its API and runs the loop until it is stopped.
 
 mod in_force;
 mod launch;

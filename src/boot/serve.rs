@@ -1,4 +1,4 @@
-//! The supervisor's process: what the keeper starts as `taskvisor supervisor …`.
+//! The supervisor's process, which the keeper starts as `taskvisor supervisor …`.
 
 use std::fs;
 use std::fs::Permissions;
@@ -28,13 +28,13 @@ use crate::log::{self, OwnLog, Places, write_private};
 use crate::model::{Instance, Settings};
 use crate::process::on_top;
 
-/// How long to look for what outlived the keeper.
+/// How long to look for processes that outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// A log whose reader has fallen asleep does not hold up the end for longer.
+/// How long the end waits for a reader of the log that has stopped reading.
 pub const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Serves until it is told to stop or the keeper is gone.
+/// Serves until a stop is done or the keeper is gone.
 pub fn serve(
     config: Config,
     read_again: impl Fn() -> Result<Config, Failure> + Send + Sync + 'static,
@@ -61,13 +61,13 @@ pub fn serve(
     match ended {
         Ok(Ended::Stopped) => Ok(ExitCode::from(exit::OK)),
         Ok(Ended::KeeperGone) => Ok(ExitCode::from(exit::SOFTWARE)),
-        // Whoever reads stderr has just read it.
+        // The log on stderr has just shown this failure.
         Err(failure) if log::is_on_stderr(&config.log) => Ok(ExitCode::from(failure.code)),
         Err(failure) => Err(failure),
     }
 }
 
-/// Stop orders come from the keeper only: signals to this process are left unanswered, but for KILL and STOP.
+/// Only the keeper gives stop orders: this process ignores signals, except KILL and STOP.
 fn be_the_supervisor() -> io::Result<()> {
     keeper::Without::from_env().close_to_others();
     nix::sys::prctl::set_name(c"tv-supervisor")?;
@@ -75,7 +75,7 @@ fn be_the_supervisor() -> io::Result<()> {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGPIPE] {
         ignored.add(signal);
     }
-    // Sent to all of a service's processes at once, they are meant for the keeper.
+    // When sent to all processes of a service at once, these are meant for the keeper.
     ignored.add(Signal::SIGUSR1);
     ignored.add(Signal::SIGUSR2);
     ignored.thread_block()?;
@@ -90,7 +90,7 @@ fn sweeper() -> Option<Sweeper> {
     Sweeper::new(nix::unistd::getppid().as_raw(), &tag)
 }
 
-/// What was read again, unless it changes what this process has opened already.
+/// The settings read again; refuses changes of what this process has already opened.
 fn fresh(
     known: &Config,
     read: Config,
@@ -132,7 +132,7 @@ fn fresh(
     }
 }
 
-/// All settings with their values, also the secret ones: to be compared, not to be shown.
+/// All settings with their values, including secret ones: to compare, not to show.
 fn shown(config: &Config) -> Shown {
     config::show(config, &Origins::of_source(config.file.as_ref()), true)
 }
@@ -193,14 +193,14 @@ fn run(
     let ended = runtime
         .block_on(supervise(setup))
         .map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()));
-    // Whatever it ended of: nobody else ends what a dead keeper has left.
+    // Whatever the end: no one else ends the processes that a dead keeper has left.
     if matches!(ended, Ok(Ended::KeeperGone)) || nix::unistd::getppid() != parent {
         error!("the keeper has died: ending the processes that it left");
         sweeper.into_iter().for_each(|sweeper| tell(&sweeper.sweep(SWEEP)));
     }
-    // Until here, so that its last words to the disk have not kept a process alive.
+    // The broker is kept until here, so that its last writes to the disk do not keep a process alive.
     drop(broker);
-    // Clients that wait for an answer must not hold up the end.
+    // Clients that wait for an answer must not delay the end.
     runtime.shutdown_background();
     fs::remove_file(config.socket()).ok();
     ended
@@ -213,14 +213,14 @@ fn tell(swept: &Swept) {
     warn!(kills = swept.kills, left = swept.left.len(), "ended the processes that the keeper left");
 }
 
-/// The supervisor that left a socket here is dead: we hold the lock of its directory.
+/// Opens the API's socket. The supervisor that left a socket here is dead, as we hold the lock of its directory.
 fn listen(config: &Config) -> Result<UnixListener, Failure> {
     let path = &config.socket();
     fs::remove_file(path).ok();
     let failed =
         |error: io::Error| Failure::from(error).of(format!("failed to listen on {}", path.display()));
     let listener = UnixListener::bind(path).map_err(failed)?;
-    // Its directory is closed to others as a rule. Whoever comes in is asked for his name besides.
+    // The directory is usually closed to others. The API also checks the user of each client.
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
     if let Some(group) = &config.socket_group {
         open_to(group, config).map_err(|error| {
@@ -233,7 +233,7 @@ fn listen(config: &Config) -> Result<UnixListener, Failure> {
     Ok(listener)
 }
 
-/// Members of the group may pass through the directory of the socket, see nothing there, and use the socket.
+/// Opens the socket to members of the group: they may pass through its directory, but see nothing there.
 fn open_to(group: &SocketGroup, config: &Config) -> io::Result<()> {
     let (path, dir) = (&config.socket(), &config.run_dir);
     chown(dir, None, Some(group.gid))?;
@@ -246,7 +246,7 @@ fn members(group: &SocketGroup) -> Members {
     Members { group: group.gid, groups_of: keeper::peer_groups }
 }
 
-/// The door for those who know the token.
+/// Opens the TCP port for clients that know the token.
 fn port(api: &Api, gate: Gate) -> Result<(TcpListener, bool, Gate), Failure> {
     let Api { listen, allow_exec, .. } = *api;
     let listener = TcpListener::bind(listen).map_err(|error| {
@@ -258,13 +258,13 @@ fn port(api: &Api, gate: Gate) -> Result<(TcpListener, bool, Gate), Failure> {
     Ok((listener, allow_exec, gate))
 }
 
-/// What those have to show who come in by that door.
+/// The conditions for clients of the TCP port.
 fn terms(api: &Api) -> Terms {
     let Api { token, hosts, origins, .. } = api.clone();
     Terms { token: token.0, hosts, origins }
 }
 
-/// Where the state directory is: a copy of it is elsewhere, on this machine or another.
+/// Identifies the place of the state directory: a copy of it is elsewhere, on this machine or another.
 fn place(state_dir: &Path) -> Result<String, Failure> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let dir = fs::metadata(state_dir)
@@ -272,7 +272,7 @@ fn place(state_dir: &Path) -> Result<String, Failure> {
     Ok(format!("{}:{}:{}", boot.trim(), dir.dev(), dir.ino()))
 }
 
-/// Nobody else goes by this name. What a broker that is away would say of it is asked before it is used.
+/// Checks that no other supervisor uses this name. If the broker is away, the check happens before the name is used.
 async fn admit(broker: &Arc<Broker>, instance: &Instance, state_dir: &Path) -> Result<(), Failure> {
     let Err(error @ Error::Refused(_)) = broker.admit(instance).await else { return Ok(()) };
     let path = state_dir.join("instance");

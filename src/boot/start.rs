@@ -1,4 +1,4 @@
-//! `start`: everything that can be refused is refused here, before anything runs.
+//! `start`: makes all checks before anything runs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,15 +30,15 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
         begin_new_store(&config)?;
     }
     end_what_is_left(&mut state, &config.state_dir)?;
-    // The keeper will be this very process.
+    // This same process will be the keeper.
     let own = Traces::of_this_process()?.to_string();
-    // Whoever comes by the socket may ask whose it is.
+    // A client of the socket may ask for its state directory.
     sign(&mut run, &run_lock(&config), &format!("{}\n", config.state_dir.display()))?;
     sign(&mut state, &state_lock(&config), &own)?;
     Err(launch(&config, &Locks { run, state }))
 }
 
-/// Only this process does it: a supervisor that the keeper starts again finds the new store.
+/// Makes a new store. Only this process does so: a supervisor that the keeper starts again finds the new store.
 fn begin_new_store(config: &Config) -> Result<(), Failure> {
     match config.broker.file() {
         Some(path) => Sqlite::replace_with_new(path).map_err(Failure::unopened),
@@ -49,7 +49,7 @@ fn begin_new_store(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// With fewer descriptors than one worker takes a supervisor could say nothing of what it lacks.
+/// With fewer descriptors than one worker needs, a supervisor could not even report what is missing.
 fn enough(descriptors: u64) -> Result<(), Failure> {
     let (first, each) = crate::config::DESCRIPTORS;
     if descriptors >= first {
@@ -67,8 +67,8 @@ fn unwritable(path: &Path, error: io::Error) -> Failure {
         .hint("log.dir and log.format in the file say where the log goes; without them it goes to stderr")
 }
 
-/// If keeper and supervisor died at once, nobody has ended what their jobs had started: it must not meet them again.
-/// Nothing is killed while that keeper lives.
+/// If keeper and supervisor died together, the processes of their jobs may live: kills them before these jobs run
+/// again. Kills nothing while that keeper lives.
 fn end_what_is_left(state: &mut Flock<File>, dir: &Path) -> Result<(), Failure> {
     let mut signed = String::new();
     state.read_to_string(&mut signed)?;
@@ -93,7 +93,7 @@ fn is_a_copy(dir: &Path, keeper: i32) -> Failure {
     ))
 }
 
-/// So many are named.
+/// Most processes to name.
 const NAMED: usize = 8;
 
 fn lives_on(left: &[Left], dir: &Path) -> Failure {
@@ -111,5 +111,5 @@ fn lives_on(left: &[Left], dir: &Path) -> Failure {
     ))
 }
 
-/// How long to look for them.
+/// How long to look for those processes.
 const SWEEP: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! The one place that reads a clock. The pure rooms are handed what it says.
+//! The only place that reads a clock. The pure rooms get the time as a value.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ pub fn now() -> Instant {
     Instant(spec.tv_sec() as u64 * 1_000_000_000 + spec.tv_nsec() as u64)
 }
 
-/// CLOCK_MONOTONIC, by which systemd wants to be told when a reload began.
+/// CLOCK_MONOTONIC, which systemd expects for the start of a reload.
 pub fn monotonic() -> Duration {
     let spec = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC always exists");
     Duration::new(spec.tv_sec() as u64, spec.tv_nsec() as u32)
 }
 
-/// The wall clock, for people and for moments that a broker keeps, never for a timer. The broker reads the same clock.
+/// The wall clock, for people and for moments that a broker stores, never for a timer. The broker reads the same clock.
 pub fn wall() -> Millis {
     Millis(wall_millis())
 }

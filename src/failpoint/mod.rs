@@ -1,6 +1,7 @@
-//! Numbered places where a test may let a process die at once, as by `kill -9` or a power cut, or panic. Not in release builds.
+//! Numbered places where a test may make a process die at once, as by `kill -9` or a power cut, or panic. Not in
+//! release builds.
 
-/// All of them, in the order of a job's life: what has just happened, or is about to.
+/// All failpoints, in the order of a job's life; each names what has just happened, or is about to.
 pub const ALL: [&str; 12] = [
     "keeper-1-forked",
     "keeper-2-started-said",
@@ -16,8 +17,8 @@ pub const ALL: [&str; 12] = [
     "store-12-synced",
 ];
 
-/// Kills this process if a file of that name is in `$TASKVISOR_FAILPOINTS`, or panics if the file says so; the file goes
-/// first, so it happens once.
+/// Kills this process if a file of that name is in `$TASKVISOR_FAILPOINTS`, or panics if the file says so. The file is
+/// removed first, so it happens once.
 #[inline]
 pub fn failpoint(name: &str) {
     if cfg!(debug_assertions) {

@@ -1,9 +1,9 @@
-//! Foreign text on its way to a terminal.
+//! Text from others on its way to a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Text in which nothing can drive a terminal: control characters and changes of direction are written out.
+/// The text with control characters and changes of direction escaped, so that it cannot control a terminal.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return text.into();

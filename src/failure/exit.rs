@@ -1,27 +1,27 @@
 //! The exit codes of every command.
 
-/// It was done.
+/// The command succeeded.
 pub const OK: u8 = 0;
-/// Not done; or a job that was waited for did not complete.
+/// The command failed, or a job that it waited for did not complete.
 pub const FAILED: u8 = 1;
 /// The command line was typed wrongly.
 pub const USAGE: u8 = 2;
 /// No supervisor runs.
 pub const NOT_RUNNING: u8 = 3;
-/// `status -q`: some of it does not work.
+/// `status -q`: a part of it does not work.
 pub const DEGRADED: u8 = 5;
 /// `status -q`: nothing works.
 pub const UNHEALTHY: u8 = 6;
 /// No such job, queue or recurring job.
 pub const NOTHING_MATCHED: u8 = 7;
-/// This kind of broker cannot do it; what to do instead is said.
+/// This kind of broker cannot do it; the message says what to do instead.
 pub const UNSUPPORTED: u8 = 8;
 /// The store or the directories are in use or cannot be reached, or the store did not take all before the end
 /// (EX_UNAVAILABLE).
 pub const UNAVAILABLE: u8 = 69;
 /// `start`: an error of the program itself (EX_SOFTWARE).
 pub const SOFTWARE: u8 = 70;
-/// The machine could not do it (EX_IOERR).
+/// An error of the machine (EX_IOERR).
 pub const IO: u8 = 74;
 /// Not permitted (EX_NOPERM).
 pub const PERMISSION: u8 = 77;

@@ -1,4 +1,4 @@
-//! What a command says when it could not do it: what was attempted, why it failed, what to do.
+//! The error message of a command: what was attempted, why it failed, what to do.
 
 pub mod exit;
 
@@ -10,12 +10,12 @@ use std::process::ExitCode;
 pub use self::escaped::escaped;
 use crate::{api, broker, config};
 
-/// What to do about a supervisor that is there and says nothing.
+/// The hint for a supervisor that runs but does not answer.
 pub const HANGS: &str = "\
 it is stopped or hangs, perhaps on its disk: see `ps -C tv-supervisor -o pid,stat,wchan`; `kill -CONT PID` lets it go on, after \
 `kill -KILL PID` the keeper starts another";
 
-/// An error at the edge, with its exit code.
+/// An error for the user, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code, one of [`exit`].
@@ -41,7 +41,7 @@ impl Failure {
         self
     }
 
-    /// The same, as the cause of what was attempted.
+    /// The same error as the cause of a failed attempt.
     #[must_use]
     pub fn of(mut self, attempted: impl Into<String>) -> Self {
         self.causes.insert(0, std::mem::replace(&mut self.message, attempted.into()));
@@ -75,7 +75,7 @@ impl Failure {
     }
 }
 
-/// Nothing is wrong if the reader of stdout has seen enough.
+/// A closed stdout is no error: its reader has seen enough.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let kind = error.kind();
@@ -87,7 +87,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Of what was to be printed.
+/// From writing the output.
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         Failure::new(exit::FAILED, error.to_string())
@@ -166,7 +166,7 @@ impl From<broker::Error> for Failure {
 }
 
 impl Failure {
-    /// A store that could not be opened, whatever the reason.
+    /// A store that could not be opened, for any reason.
     pub fn unopened(error: broker::Error) -> Self {
         Failure::new(exit::UNAVAILABLE, error.to_string())
     }

@@ -1,4 +1,4 @@
-//! What the text of a message is: a job in JSON, a task of kale, or any text.
+//! The kinds of message text: a job in JSON, a task of kale, or any text.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 use super::codec::{Codec, CodecError};
 use super::message::{EnvelopeError, Message};
 
-/// How the messages of a queue are read.
+/// How to read the messages of a queue.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Tasks of kale are opened with this.
+    /// The codec for tasks of kale.
     pub codec: Option<Codec>,
-    /// The class for any other text. Only where no tasks of kale are expected: a broken one would be taken for a text.
+    /// The class for any other text. Only for queues without tasks of kale: a broken task would count as a text.
     pub text_class: Option<String>,
 }
 
@@ -21,7 +21,7 @@ pub struct Reading {
 pub enum Body {
     /// A JSON object with a `class`.
     Native {
-        /// Which code runs it.
+        /// The class, which names the code that runs it.
         class: String,
         /// Its data, as JSON text byte by byte; `null` if it has none.
         data: String,
@@ -30,7 +30,7 @@ pub enum Body {
     Kale(Box<Message>),
     /// A text for the class of its queue.
     Text {
-        /// Which code runs it.
+        /// The class, which names the code that runs it.
         class: String,
         /// The text as it came.
         text: String,
@@ -40,18 +40,18 @@ pub enum Body {
 /// Why a message cannot be read. Each sentence continues "the message is poison: ".
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BodyError {
-    /// Neither JSON with a class nor anything its queue has a reading for.
+    /// Neither JSON with a class nor any form that its queue expects.
     #[error(
         "it is no JSON object with a 'class', and its queue has neither a key for tasks of kale nor a class for text"
     )]
     Unknown,
-    /// JSON that misses something.
+    /// JSON without a class.
     #[error("it is JSON, but its 'class' is not a text")]
     NoClass,
-    /// No body of kale.
+    /// The body is not in kale's form.
     #[error(transparent)]
     Codec(#[from] CodecError),
-    /// No message of kale.
+    /// The pickle is not a message of kale.
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
 }

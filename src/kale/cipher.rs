@@ -5,19 +5,19 @@ use std::fmt;
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256, Block};
 
-/// Bytes of a block.
+/// Size of a block, in bytes.
 const BLOCK: usize = 16;
 
-/// The key that kale uses where its settings name none. It is public, so it protects nothing.
+/// The key that kale uses if its settings name none. It is public, so it protects nothing.
 pub const DEFAULT_KEY: &str = "1234567890123456";
 
-/// Why a text is no key.
+/// Why a text is not a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// AES knows three lengths.
+    /// AES has three key lengths.
     #[error("UTIL_CRYPT_CIPHER has {0} bytes: a key of kale has 16, 24 or 32")]
     Length(usize),
-    /// Everybody knows this key.
+    /// This key is well known.
     #[error(
         "UTIL_CRYPT_CIPHER is kale's own default, which everybody knows: with it, whoever can write to a queue can run \
          code in its Python workers. Set a key of your own, or allow the default by name"
@@ -68,8 +68,8 @@ impl Key {
         bytes
     }
 
-    /// Decrypts and removes the padding. `None` if these bytes were not encrypted with this key, as far as the padding
-    /// shows: ECB proves nothing, so the layers below must be checked too.
+    /// Decrypts and removes the padding. `None` if the padding shows that these bytes were not encrypted with this key.
+    /// ECB proves nothing, so later steps must check too.
     pub(super) fn decrypt(&self, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         if bytes.is_empty() || !bytes.len().is_multiple_of(BLOCK) {
             return None;

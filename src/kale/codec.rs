@@ -14,7 +14,7 @@ pub const INFLATED_MAX: usize = 16 << 20;
 /// How pickles are compressed: kale's COMPRESSOR and DECOMPRESSOR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// zlib, kale's default.
+    /// Compressed by zlib, kale's default.
     #[default]
     Zlib,
     /// Not at all.
@@ -28,16 +28,16 @@ pub struct Codec {
     compression: Compression,
 }
 
-/// Why a text is no body of kale.
+/// Why a text is not a body of kale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// It is not base64.
     #[error("it is not base64 ({0})")]
     Base64(String),
-    /// The padding after decryption is none.
+    /// After decryption there is no valid padding.
     #[error("it cannot be decrypted: it was encrypted with another key, or it is cut off")]
     Decrypt,
-    /// Decrypted, and not zlib.
+    /// The decrypted bytes are not zlib.
     #[error("it does not inflate ({0}): it was encrypted with another key, or its COMPRESSOR is not zlib")]
     Inflate(String),
     /// More than [`INFLATED_MAX`].

@@ -1,11 +1,11 @@
-//! The first message of a task, made of what JSON says of its call.
+//! The first message of a task, made from the JSON of its call.
 
 use serde_json::{Map, Value as Json};
 
 use super::message::Message;
 use super::pickle::Value;
 
-/// Who sends a task, and when.
+/// The sender of a task, and the time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sender {
     /// Who sends it, as `host[pid]`: its `_publisher`.
@@ -15,8 +15,8 @@ pub struct Sender {
 }
 
 impl Message {
-    /// The message by which kale's own publisher sends a call of `task`. `data` is JSON: `{"args": […], "kwargs": {…},
-    /// "app_data": …}`, of which each may be missing. `Err` says what is wrong with it.
+    /// The message that kale's own publisher would send for a call of `task`. `data` is JSON: `{"args": […], "kwargs":
+    /// {…}, "app_data": …}`; each of these may be missing. `Err` says what is wrong with it.
     pub fn first(task: &str, id: String, data: &[u8], sender: Sender) -> Result<Message, String> {
         let wanted = r#"the data of a task of kale is {"args": […], "kwargs": {…}, "app_data": …}"#;
         if task.rsplit_once('.').is_none_or(|(module, class)| module.is_empty() || class.is_empty()) {
@@ -58,7 +58,7 @@ impl Message {
     }
 }
 
-/// What Python's `json` would make of it.
+/// The value as Python's `json` would read it.
 fn value(json: Json) -> Result<Value, String> {
     Ok(match json {
         Json::Null => Value::None,
@@ -71,9 +71,9 @@ fn value(json: Json) -> Result<Value, String> {
         }
         Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (Some(whole), ..) => Value::Int(whole),
-            // Its highest bit is set, and it is no negative number.
+            // Its highest bit is set, but it is not negative.
             (None, Some(large), _) => Value::Big([&large.to_le_bytes()[..], &[0]].concat()),
-            // Where a float has no digit after its point it may stand for an integer with more digits than it holds.
+            // A float without a fraction may stand for an integer with more digits than a float can hold.
             (None, None, Some(float)) if float.abs() < 9.0e15 || float.fract() != 0.0 => Value::Float(float),
             _ => {
                 return Err(format!(

@@ -1,4 +1,4 @@
-//! A kale application's settings as settings of taskvisor.
+//! Converts the settings of a kale application to settings of taskvisor.
 
 use serde_json::{Map, Value};
 use serde_yaml::{Mapping, Value as Yaml};
@@ -8,53 +8,53 @@ use super::queue_name::{NameError, QueueNames};
 use super::queues::Queue;
 use super::settings::endpoint;
 
-/// What an application says of itself.
+/// What is read from an application.
 #[derive(Clone, Copy, Debug)]
 pub struct Application<'a> {
     /// The module of its settings, e.g. `app.kale_settings`.
     pub module: &'a str,
-    /// Its settings over those of kale. What is no JSON is its text, a function or class its path.
+    /// Its settings over kale's defaults. A value that is no JSON is its text; a function or class is its path.
     pub settings: &'a Map<String, Value>,
     /// The queues it defines.
     pub queues: &'a [Queue],
-    /// What stands before each queue's name at SQS, without the dash, if anything.
+    /// The prefix of each queue's name at SQS, without the dash, if there is one.
     pub release: Option<&'a str>,
-    /// The file that will have UTIL_CRYPT_CIPHER.
+    /// The file that will hold UTIL_CRYPT_CIPHER.
     pub key_file: Option<&'a str>,
-    /// The interpreter that has the application.
+    /// The interpreter with which the application runs.
     pub python: &'a str,
-    /// Whole paths of directories in which it looks for modules first.
+    /// Absolute paths of directories in which it looks for modules first.
     pub paths: &'a [String],
 }
 
-/// Settings of taskvisor, and what a person should know of them.
+/// Settings of taskvisor, and notes for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The settings file.
     pub yaml: String,
-    /// Sentences, each of one setting that means something else, or nothing, to taskvisor.
+    /// Sentences, each about a setting that has another meaning, or none, in taskvisor.
     pub notes: Vec<String>,
 }
 
 /// Why an application cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The broker needs one.
+    /// The broker needs a region.
     #[error("AWS_REGION is empty in {0}: name the region there, e.g. eu-west-1")]
     Region(String),
-    /// The older settings of a proxy.
+    /// Older settings for a proxy.
     #[error("{0}")]
     Endpoint(String),
-    /// It cannot be a key.
+    /// The cipher setting cannot be a key.
     #[error(transparent)]
     Key(KeyError),
-    /// SQS would refuse it.
+    /// SQS would refuse a queue's name.
     #[error(transparent)]
     Name(#[from] NameError),
 }
 
 impl Application<'_> {
-    /// The same as settings of taskvisor: one pool that takes from all queues.
+    /// The settings of taskvisor: one pool that takes from all queues.
     pub fn import(&self) -> Result<Imported, ImportError> {
         for queue in self.queues {
             QueueNames::new(&queue.name, self.release)?;
@@ -74,7 +74,7 @@ impl Application<'_> {
 
     fn broker(&self, notes: &mut Vec<String>) -> Result<String, ImportError> {
         let region = self.text("AWS_REGION").ok_or_else(|| ImportError::Region(self.module.to_owned()))?;
-        // kale makes queues that are missing.
+        // kale makes missing queues.
         let mut query = vec!["create=yes".to_owned()];
         if let Some(endpoint) = endpoint(self.settings).map_err(ImportError::Endpoint)? {
             query.push(format!("endpoint={endpoint}"));

@@ -2,7 +2,7 @@
 
 use super::pickle::{self, Limits, PickleError, Value};
 
-/// A task as its message has it.
+/// A task in the form of its message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// `id`: the same for every retry.
@@ -28,17 +28,17 @@ pub struct Message {
 /// Why a pickle is no message of kale.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// The pickle itself.
+    /// The pickle itself is invalid.
     #[error(transparent)]
     Pickle(#[from] PickleError),
-    /// A field that is missing or of another kind.
+    /// A field is missing or of another type.
     #[error("its {field} is {found}: a message of kale has {wanted} there")]
     Field {
         /// The name of the field.
         field: &'static str,
-        /// What is there.
+        /// The type that was found.
         found: String,
-        /// The kind of value that a message of kale has in this field.
+        /// The type that a message of kale has in this field.
         wanted: &'static str,
     },
 }
@@ -128,7 +128,7 @@ fn text(of: &Value, key: &'static str) -> Result<String, EnvelopeError> {
 fn seconds(of: &Value, key: &'static str) -> Result<f64, EnvelopeError> {
     match of.get(key) {
         Some(Value::Float(value)) if value.is_finite() => Ok(*value),
-        // What a TIMESTAMP_FUNC of the user may give: seconds, which a float holds exactly.
+        // A TIMESTAMP_FUNC of the user may give an integer of seconds, which a float holds exactly.
         #[allow(clippy::cast_precision_loss)]
         Some(Value::Int(value)) => Ok(*value as f64),
         other => Err(EnvelopeError::Field { field: key, found: kind(other), wanted: "a time" }),

@@ -1,9 +1,9 @@
 //! The formats of kale (Nextdoor's task worker on Amazon SQS): its message bodies, its pickled envelope, its file of queues.
 //! Pure: bytes in, values out.
 //!
-//! A body is `base64(AES-ECB(pad(zlib(pickle(dict)))))`. Whoever can write to such a queue can run code in a Python worker,
-//! because Python's unpickler executes what a pickle says. Nothing here executes a pickle: [`pickle::read`] understands a
-//! small set of opcodes, names objects without making them, and refuses everything else.
+//! A body is `base64(AES-ECB(pad(zlib(pickle(dict)))))`. Anyone who can write to such a queue can run code in a Python
+//! worker, because Python's unpickler executes what a pickle says. Nothing here executes a pickle: [`pickle::read`]
+//! understands a small set of opcodes, names objects without making them, and refuses everything else.
 
 mod body;
 mod cipher;

@@ -1,10 +1,10 @@
-//! What can be wrong with kale's file of queues, and in which line.
+//! Errors in kale's file of queues, with their lines.
 
 use std::fmt;
 
 use super::queue_name::NameError;
 
-/// A line, from 1; 0 if it was not found, as in the compact style with braces.
+/// A line, counted from 1; 0 if it was not found, as in the compact style with braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(pub usize);
 
@@ -17,28 +17,28 @@ impl fmt::Display for Place {
     }
 }
 
-/// A mistake in the file.
+/// An error in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueuesError {
     /// The file is not YAML.
     #[error("{0}")]
     Yaml(String),
-    /// No queue at all.
+    /// There is no queue at all.
     #[error("there is no queue in it: each queue is a key with its settings below it")]
     None,
-    /// A key twice.
+    /// A key appears twice.
     #[error("line {again}: the {what} '{key}' is given twice, first in line {first}")]
     Twice {
         /// `queue` or `setting`.
         what: &'static str,
         /// The repeated key.
         key: String,
-        /// Where it stands first.
+        /// The line where it appears first.
         first: usize,
-        /// Where it stands again.
+        /// The line where it appears again.
         again: usize,
     },
-    /// Two queues of one name.
+    /// Two queues have the same name.
     #[error("line {again}: two queues have the name '{name}', the other in line {first}")]
     SameName {
         /// The name that both have.
@@ -48,22 +48,22 @@ pub enum QueuesError {
         /// The line of the second.
         again: usize,
     },
-    /// Nothing below a key.
+    /// Nothing is below a key.
     #[error("{place}: the queue '{key}' has no settings{}", next_line(*next))]
     Empty {
         /// The queue's key.
         key: String,
-        /// Where it stands.
+        /// The line of the key.
         place: Place,
         /// The line that follows, which may lack its indentation.
         next: Option<usize>,
     },
-    /// Something else than a map.
+    /// Something other than a map.
     #[error("{place}: '{key}' is no queue: a queue is a map of its settings")]
     NoMap {
         /// The queue's key.
         key: String,
-        /// Where it stands.
+        /// The line of the key.
         place: Place,
     },
     /// A setting that kale requires.
@@ -71,29 +71,29 @@ pub enum QueuesError {
     Missing {
         /// The queue's key.
         key: String,
-        /// Where it stands.
+        /// The line of the key.
         place: Place,
         /// Name of the setting.
         setting: &'static str,
     },
-    /// A value that cannot be.
+    /// A value that is not allowed.
     #[error("{place}: {setting} of the queue '{key}' is {value}: it must be {range}")]
     Value {
         /// The queue's key.
         key: String,
-        /// Where the setting stands.
+        /// The line of the setting.
         place: Place,
         /// Name of the setting.
         setting: &'static str,
-        /// What is given.
+        /// The value in the file.
         value: String,
-        /// What may be given.
+        /// The allowed values.
         range: String,
     },
     /// A name that SQS refuses.
     #[error("{place}: {error}")]
     Name {
-        /// Where it stands.
+        /// The line of the name.
         place: Place,
         /// Why the name is refused.
         error: NameError,

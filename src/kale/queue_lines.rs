@@ -1,4 +1,4 @@
-//! In which lines of kale's file of queues the keys stand: the parser does not say.
+//! The lines of the keys in kale's file of queues, which the parser does not give.
 
 use super::queue_error::{Place, QueuesError};
 
@@ -9,7 +9,7 @@ struct Line<'a> {
     number: usize,
     indent: usize,
     key: &'a str,
-    /// Nothing stands behind the colon.
+    /// Whether nothing follows the colon.
     bare: bool,
 }
 
@@ -27,7 +27,8 @@ impl<'a> Lines<'a> {
         Lines(keys.collect())
     }
 
-    /// Queues and settings that are given twice. A queue among the settings of another is why, where there is one.
+    /// Queues and settings that are given twice. If a queue is among the settings of another, that is given as the
+    /// cause.
     pub(super) fn repeated(&self) -> Vec<QueuesError> {
         let twice = self.twice();
         let inner = self
@@ -65,7 +66,7 @@ impl<'a> Lines<'a> {
         Place(self.0.iter().find(|line| line.indent == 0 && line.key == key).map_or(0, |line| line.number))
     }
 
-    /// The line of a setting of a queue, or else of the queue.
+    /// The line of a setting of a queue, or else that of the queue.
     pub(super) fn setting(&self, queue: &str, setting: &str) -> Place {
         let place = self.queue(queue);
         let below =
@@ -76,7 +77,7 @@ impl<'a> Lines<'a> {
             .map_or(place, |line| Place(line.number))
     }
 
-    /// The line of the key that comes next.
+    /// The line of the next key.
     pub(super) fn next_after(&self, place: Place) -> Option<usize> {
         self.0.iter().map(|line| line.number).find(|number| place.0 > 0 && *number > place.0)
     }

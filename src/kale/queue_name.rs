@@ -1,27 +1,27 @@
-//! The names of a queue and of its dead letters at SQS.
+//! The names of a queue and of its dead-letter queue at SQS.
 
-/// The longest name at SQS, in letters.
+/// The longest name at SQS, in characters.
 const LONGEST: usize = 80;
 
-/// What queues of kale are called at SQS.
+/// The names of a kale queue at SQS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueNames {
     /// `{release}-{name}`, or the name.
     pub queue: String,
-    /// `dlq-` before that.
+    /// `dlq-` before the queue's name.
     pub dead_letters: String,
 }
 
 /// Why SQS would refuse a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// A letter that SQS does not take.
+    /// It has a character that SQS does not allow.
     #[error("the queue name '{0}' must have only letters, digits, '-' and '_'")]
     Letters(String),
-    /// Too long, with `dlq-` before it.
+    /// It is too long with `dlq-` before it.
     #[error("the queue name '{0}' is too long: with 'dlq-' before it, it may have {LONGEST} letters")]
     Long(String),
-    /// kale sends no group of messages.
+    /// It is a FIFO queue, but kale sends no message groups.
     #[error(
         "'{0}' is a FIFO queue, which kale cannot use: its messages have no group and a delay of their own"
     )]
@@ -29,7 +29,7 @@ pub enum NameError {
 }
 
 impl QueueNames {
-    /// The names for a simple name, as tasks have it, in a release if there is one.
+    /// The names for a queue's name in tasks, with the prefix of a release if there is one.
     pub fn new(name: &str, release: Option<&str>) -> Result<QueueNames, NameError> {
         let queue = release.map_or_else(|| name.to_owned(), |release| format!("{release}-{name}"));
         if queue.ends_with(".fifo") {

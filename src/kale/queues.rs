@@ -1,5 +1,5 @@
-//! kale's file of queues (QUEUE_CONFIG): read unchanged, with its mistakes named by line. kale itself checks nothing, and its
-//! workers die of most of these mistakes.
+//! kale's file of queues (QUEUE_CONFIG): read unchanged, with the line of each error. kale itself checks nothing, and
+//! its workers die of most of these errors.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::queue_name::QueueNames;
 /// A queue of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// `name`: what tasks have in `Task.queue`.
+    /// `name`: the value of `Task.queue` in tasks.
     pub name: String,
     /// `priority`: tickets in the lottery, 1 to 100.
     pub priority: u64,
-    /// `num_iterations`: receives in a row after the queue was chosen, from 1 on.
+    /// `num_iterations`: receives in a row once the queue is chosen, from 1 on.
     pub num_iterations: u64,
     /// `long_poll_time_sec`: seconds that a receive waits, 1 to 20. A 0 in the file is 20, as in kale.
     pub long_poll_time_sec: u64,
@@ -24,11 +24,11 @@ pub struct Queue {
     pub batch_size: u64,
     /// `visibility_timeout_sec`: seconds for which received messages are hidden, 1 to 43,200.
     pub visibility_timeout_sec: u64,
-    /// The line of its key in the file, from 1; 0 if it was not found.
+    /// The line of its key in the file, counted from 1; 0 if it was not found.
     pub line: usize,
 }
 
-/// Reads the file: its queues by priority, the highest first, and all mistakes at once.
+/// Reads the file: its queues by priority, the highest first, or all errors at once.
 pub fn read_queues(text: &str) -> Result<Vec<Queue>, Vec<QueuesError>> {
     let lines = Lines::new(text);
     let mut mistakes = lines.repeated();
@@ -90,7 +90,7 @@ impl Reader<'_> {
         QueuesError::Empty { key: self.key.into(), place, next: self.lines.next_after(place) }
     }
 
-    /// A queue, if nothing is wrong with it. What is, is added to the mistakes.
+    /// Reads a queue. Errors are added to `mistakes`.
     fn queue(&self, of: &Value, mistakes: &mut Vec<QueuesError>) -> Option<Queue> {
         let before = mistakes.len();
         if of.as_mapping().is_some_and(serde_yaml::Mapping::is_empty) {
@@ -169,7 +169,7 @@ fn shown(value: &Value) -> String {
 }
 
 impl Queue {
-    /// What the settings that tune kale's loop mean to taskvisor, which has another: setting and sentence.
+    /// The settings that tune kale's loop, each with a sentence on its meaning in taskvisor, which has another loop.
     pub fn explained(&self) -> [(&'static str, String); 3] {
         [
             (

@@ -1,11 +1,11 @@
-//! What the settings of kale mean to taskvisor.
+//! Settings of kale with a meaning in taskvisor.
 
 use serde_json::{Map, Value};
 
-/// Where kale's settings say that SQS is. MESSAGE_QUEUE_ENDPOINT_URL is what kale reads; the settings in its README
-/// (MESSAGE_QUEUE_USE_PROXY with _HOST and _PORT) are those of older ones, and are understood too.
+/// The address of SQS in kale's settings. kale reads MESSAGE_QUEUE_ENDPOINT_URL. The settings in its README
+/// (MESSAGE_QUEUE_USE_PROXY with _HOST and _PORT) belong to older versions, and are understood too.
 ///
-/// `None`: at Amazon.
+/// `None`: Amazon's own service.
 pub fn endpoint(settings: &Map<String, Value>) -> Result<Option<String>, String> {
     let text = |name: &str| settings.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     if let Some(url) = text("MESSAGE_QUEUE_ENDPOINT_URL") {

@@ -1,4 +1,4 @@
-//! Which queue comes first. Six of these are those of kale, and agree with its arithmetic draw by draw.
+//! Chooses a queue. Six of these orders are kale's, and follow its arithmetic draw by draw.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use crate::model::{Order, QUEUE_PRIORITY, QUEUE_PRIORITY_MAX};
 /// How often a lottery is drawn again while it draws a queue without work.
 const DRAWS: usize = 10;
 
-/// What is known of a queue, without asking for it.
+/// What is known of a queue without asking the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// From 1 to 100; higher comes first, and has more tickets in a lottery.
+    /// Priority from 1 to 100; a higher one comes first, and has more tickets in a lottery.
     pub priority: u8,
-    /// How many jobs waited when they were counted last; None = never counted, or not since there may be more.
+    /// How many jobs waited at the last count; None = never counted, or there may be more since.
     pub waiting: Option<u64>,
     /// How long its oldest job has waited; None = not known, or there is none.
     pub age: Option<Duration>,
-    /// Whether the last look at it found nothing to take.
+    /// Whether the last fetch from it found nothing.
     pub empty: bool,
 }
 
 impl Known {
-    /// Of a queue that nobody has looked at.
+    /// A queue of which nothing is known yet.
     pub fn new(priority: u8) -> Self {
         Known { priority, waiting: None, age: None, empty: false }
     }
 
-    /// Whether it may have a job to take. Of a queue of which nothing is known it may.
+    /// Whether it may have a job. True for a queue of which nothing is known.
     pub fn may_have_work(&self) -> bool {
         !self.empty && self.waiting != Some(0)
     }
@@ -39,7 +39,7 @@ impl Known {
         }
     }
 
-    /// What grows while its oldest job waits, the faster the higher its priority.
+    /// The urgency: grows while its oldest job waits, faster with a higher priority.
     fn urgency(&self) -> u128 {
         let age = self.age.filter(|_| self.may_have_work()).unwrap_or_default();
         age.as_nanos() * u128::from(self.priority)
@@ -52,10 +52,10 @@ impl Default for Known {
     }
 }
 
-/// The index of the queue to take from; None without queues. They come in the order of their priority, the highest first.
-/// `has_work` says of one whether to take from it is worth it, and `below` draws a number below another one.
+/// The index of the queue to take from; None without queues. The queues are in the order of their priority, the highest
+/// first. `has_work` says whether it is worth taking from a queue, and `below` draws a number below its argument.
 ///
-/// [`Order::RoundRobin`] and [`Order::Shuffled`] take the first: the turns are somebody else's.
+/// [`Order::RoundRobin`] and [`Order::Shuffled`] take the first: their callers keep the turns.
 /// ```
 /// use taskvisor::model::Order;
 /// use taskvisor::select::{Known, choose};
@@ -101,12 +101,12 @@ pub fn choose(
             }
             lottery(queues, all(), below)
         }
-        // Of equals the first.
+        // Of equal ones the first.
         Order::PriorityAging => all().rev().max_by_key(|at| queues[*at].urgency()),
     }
 }
 
-/// The queues, each once, in the order in which they are chosen while those before are left out.
+/// The queues, each once, in the order in which they would be chosen if the earlier ones were left out.
 pub(super) fn ranked(order: Order, queues: &[Known], mut below: impl FnMut(usize) -> usize) -> Vec<usize> {
     let mut left: Vec<usize> = (0..queues.len()).collect();
     let mut known = queues.to_vec();
@@ -115,12 +115,12 @@ pub(super) fn ranked(order: Order, queues: &[Known], mut below: impl FnMut(usize
         known.remove(at);
         ranked.push(left.remove(at));
     }
-    // Those without a ticket.
+    // Queues without a ticket come last.
     ranked.extend(left);
     ranked
 }
 
-/// Draws one ticket of all those that these queues have; None if they have none.
+/// Draws one ticket of all that these queues have; None if they have none.
 fn lottery(
     queues: &[Known],
     among: impl Iterator<Item = usize> + Clone,

@@ -1,4 +1,4 @@
-//! From which queue the next job comes: pure, shared by the supervisor, the brokers and the simulation.
+//! Chooses the queue of the next job: pure, shared by the supervisor, the brokers and the simulation.
 
 mod choose;
 mod selection;

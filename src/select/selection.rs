@@ -1,20 +1,20 @@
-//! The order of queues from one fetch to the next, and what is learned of them on the way.
+//! The order of queues from one fetch to the next, and what fetches and counts show about them.
 
 use super::choose::{Known, ranked};
 use crate::model::{Instant, Order, QueueName, Take, Waiting};
 
-/// The queues of a pool with what is known of them, and where among them the next fetch begins.
+/// The queues of a pool with what is known of them, and where the next fetch begins.
 #[derive(Clone, Debug)]
 pub struct Selection {
     order: Order,
-    /// As they were given; by their priority, the highest first, if the order looks at that.
+    /// The queues as given, or by priority, the highest first, if the order uses priorities.
     queues: Vec<QueueName>,
     known: Vec<Known>,
-    /// When they were counted last.
+    /// When the queues were counted last.
     counted_at: Instant,
-    /// Whose turn it is, in a round.
+    /// The queue whose turn it is, in a round.
     first: usize,
-    /// How the latest fetch went through them.
+    /// The order in which the latest fetch took from the queues.
     asked: Vec<usize>,
 }
 
@@ -29,7 +29,7 @@ impl Selection {
         Selection { order, queues, known, counted_at: Instant(0), first: 0, asked: Vec::new() }
     }
 
-    /// The queues in the order the next fetch goes through them, and how. `below` draws a number below another one.
+    /// The order in which the next fetch takes from the queues, and how. `below` draws a number below its argument.
     pub fn next(&mut self, now: Instant, mut below: impl FnMut(usize) -> usize) -> (Vec<QueueName>, Take) {
         let count = self.queues.len();
         let mut asked: Vec<usize> = (0..count).collect();
@@ -59,15 +59,15 @@ impl Selection {
         (queues, take)
     }
 
-    /// What is known of the queues at a moment, in the order in which they are gone through here.
+    /// What is known of the queues at a moment, in the order in which they are stored here.
     pub fn known_at(&self, now: Instant) -> Vec<Known> {
         let since = now.since(self.counted_at);
         let older = |known: &Known| Known { age: known.age.map(|age| age + since), ..*known };
         self.known.iter().map(older).collect()
     }
 
-    /// The fetch brought jobs from these queues, job by job; `full` when as many as it was for. In order, each queue before
-    /// the last one that gave a job had no more to give.
+    /// A fetch brought jobs from these queues, in this order; `full` if it brought as many as asked for. When taken in
+    /// order, each queue before the last one in the answer had no more jobs.
     pub fn answered<'a>(&mut self, jobs: impl IntoIterator<Item = &'a QueueName>, full: bool) {
         let mut last = None;
         for queue in jobs {
@@ -100,7 +100,7 @@ impl Selection {
         }
     }
 
-    /// The queues were counted.
+    /// The broker has counted the queues.
     pub fn counted(&mut self, now: Instant, counts: impl Fn(&QueueName) -> Waiting) {
         self.counted_at = now;
         for (queue, known) in self.queues.iter().zip(&mut self.known) {
@@ -109,7 +109,7 @@ impl Selection {
         }
     }
 
-    /// Where a queue is; of one that is given twice the one whose turn comes next.
+    /// The index of a queue; if it is given twice, that of the one whose turn comes next.
     fn place(&self, queue: &QueueName) -> Option<usize> {
         let count = self.queues.len();
         (0..count).map(|step| (self.first + step) % count).find(|at| self.queues[*at] == *queue)

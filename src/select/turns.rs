@@ -1,4 +1,4 @@
-//! One fetch through its queues.
+//! The turns of the queues in one fetch.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ use crate::model::Take;
 #[derive(Clone, Debug)]
 pub struct Turns<Q> {
     take: Take,
-    /// Those that may have a job, the one whose turn it is first.
+    /// Queues that may have a job, the next one first.
     open: VecDeque<Q>,
 }
 
@@ -36,12 +36,12 @@ impl<Q> Turns<Q> {
         Turns { take, open: queues.into_iter().collect() }
     }
 
-    /// Whose turn it is; None when all are empty.
+    /// The queue to try next; None when all are empty.
     pub fn queue(&self) -> Option<&Q> {
         self.open.front()
     }
 
-    /// It gave a job.
+    /// The queue gave a job.
     pub fn gave(&mut self) {
         match self.take {
             Take::InOrder => {}
@@ -53,7 +53,7 @@ impl<Q> Turns<Q> {
         }
     }
 
-    /// It had none.
+    /// The queue had no job.
     pub fn had_none(&mut self) {
         self.open.pop_front();
     }

@@ -1,17 +1,17 @@
-//! What a broker that is billed by the call would be asked.
+//! The calls to a broker that bills by the call.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// How a broker is called, and what it takes for that. The defaults are those of Amazon SQS.
+/// How a broker is called, and its price. The defaults are those of Amazon SQS.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
-    /// The most jobs of one call that receives or deletes.
+    /// The most jobs in one call that receives or deletes.
     pub batch: usize,
-    /// How long a call that receives waits for a job before it comes back empty.
+    /// How long a receiving call waits for a job before it returns empty.
     pub poll: Duration,
-    /// How long the end of a job waits for others, to be told in one call.
+    /// How long the end of a job waits for others, to share one call.
     pub linger: Duration,
     /// The price of a million calls.
     pub per_million: f64,
@@ -31,15 +31,15 @@ impl Default for Prices {
 /// The calls of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Calls {
-    /// Those that brought jobs.
+    /// Receiving calls that brought jobs.
     pub receive: u64,
-    /// Those that waited in vain, one queue each, while a worker was free.
+    /// Receiving calls that returned empty, one queue each, while a worker was free.
     pub empty: u64,
-    /// Those that told of the end of jobs.
+    /// Calls that reported ends of jobs.
     pub delete: u64,
-    /// All of them by the number of jobs.
+    /// All calls divided by the number of jobs.
     pub per_job: f64,
-    /// What they cost.
+    /// The price of all calls.
     pub cost: f64,
 }
 
@@ -48,7 +48,7 @@ pub struct Calls {
 pub(super) struct Meter {
     prices: Prices,
     calls: Calls,
-    /// Ends in the call that is being collected, and when the first of them was.
+    /// Ends that the next call will report, and when the first of them was.
     ends: usize,
     first_end: Duration,
 }
@@ -59,12 +59,12 @@ impl Meter {
         Meter { prices, calls: Calls::default(), ends: 0, first_end: Duration::ZERO }
     }
 
-    /// Jobs came from a queue.
+    /// Counts the calls that brought this number of jobs from a queue.
     pub(super) fn received(&mut self, jobs: usize) {
         self.calls.receive += jobs.div_ceil(self.prices.batch) as u64;
     }
 
-    /// A job has ended.
+    /// Counts the end of a job.
     pub(super) fn ended(&mut self, now: Duration) {
         let is_open = self.ends > 0
             && self.ends < self.prices.batch
@@ -77,7 +77,7 @@ impl Meter {
         }
     }
 
-    /// All of it: for so long a worker was free and waited for so many queues.
+    /// The totals: for the time `free` a worker was free and waited for this number of queues.
     pub(super) fn total(mut self, free: Duration, queues: usize, jobs: usize) -> Calls {
         let polls = free.as_secs_f64() / self.prices.poll.as_secs_f64().max(0.001);
         self.calls.empty = polls as u64 * queues as u64;

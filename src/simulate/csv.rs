@@ -1,4 +1,4 @@
-//! A workload from a table: `queue,arrival,run_time`, or the two columns of kale, `queue,run_time`.
+//! Reads a workload from a table: `queue,arrival,run_time`, or the two columns of kale, `queue,run_time`.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::model::parse_duration;
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 impl Workload {
-    /// From lines of three columns, or of two: then a job comes every `interval`, and the last line comes first, as in
-    /// kale's benchmark. Times are seconds, or a number with a unit. A line that begins with `#` and an empty one are
-    /// skipped, and so is a first line of names.
+    /// Reads lines of three columns, or of two: then a job comes every `interval`, and the last line comes first, as in
+    /// kale's benchmark. Times are seconds, or a number with a unit. Empty lines, lines that begin with `#`, and a
+    /// first line of names are skipped.
     pub fn from_csv(text: &str, interval: Duration) -> Result<Workload, WrongWorkload> {
         let (mut queues, mut jobs, mut columns) = (Queues::default(), Vec::new(), None);
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
@@ -67,7 +67,7 @@ fn job(number: usize, fields: &[&str], queues: &mut Queues) -> Result<SimulatedJ
     Ok(SimulatedJob { arrival, queue: queues.index(name), run_time })
 }
 
-/// `1.5` is a number of seconds, `250ms` a duration.
+/// Reads a time: `1.5` is a number of seconds, `250ms` a duration.
 fn time(number: usize, column: &str, text: &str) -> Result<Duration, WrongWorkload> {
     let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.or_else(|| parse_duration(text).ok()).filter(|time| *time <= LONGEST).ok_or_else(|| {

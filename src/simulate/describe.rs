@@ -1,4 +1,4 @@
-//! A workload from a description: rates and distributions instead of single jobs.
+//! Reads a workload from a description: rates and distributions instead of single jobs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer};
 use super::workload::{JOBS_MAX, Queue, SimulatedJob, Workload, WrongWorkload};
 use crate::model::{QUEUE_PRIORITY, QUEUE_PRIORITY_MAX, Random, parse_duration};
 
-/// 95 % of a normal distribution lie below so many standard deviations above its mean.
+/// 95 % of a normal distribution lie below this many standard deviations above its mean.
 const P95: f64 = 1.644_853_626_951_472_2;
 
 /// The file that describes a workload.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {
-    /// For how long jobs come.
+    /// For how long jobs arrive.
     #[serde(deserialize_with = "duration")]
     duration: Duration,
     queues: Named,
@@ -42,7 +42,7 @@ struct DescribedQueue {
 }
 
 impl Burst {
-    /// One that never ends is a higher rate.
+    /// Whether the burst ends before the next one: otherwise it would be a higher rate.
     fn is_sound(&self) -> bool {
         self.lasts < self.every
     }
@@ -55,14 +55,14 @@ struct Priority(u8);
 #[derive(Clone, Copy, Debug)]
 struct Rate(f64);
 
-/// When the next job comes.
+/// The distribution of the times between jobs.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Arrivals {
-    /// Independently of the others.
+    /// Independent of the others.
     #[default]
     Poisson,
-    /// After the same time as each before.
+    /// Always after the same time.
     Regular,
 }
 
@@ -78,7 +78,7 @@ enum RunTime {
     },
 }
 
-/// From time to time more jobs come.
+/// Regular periods with more jobs.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Burst {
@@ -86,18 +86,18 @@ struct Burst {
     every: Duration,
     #[serde(deserialize_with = "positive")]
     lasts: Duration,
-    /// So many times as many.
+    /// Factor by which the rate grows.
     #[serde(deserialize_with = "times")]
     times: f64,
 }
 
 impl Workload {
-    /// From YAML: `duration`, and for each of `queues` its `rate`, its `run_time`, and what else there is to say. The same
-    /// seed makes the same jobs.
+    /// Reads YAML: `duration`, and for each of `queues` its `rate`, its `run_time`, and optional fields. The same seed
+    /// makes the same jobs.
     pub fn from_yaml(text: &str, seed: u64) -> Result<Workload, WrongWorkload> {
         let described: Described = serde_yaml::from_str(text).map_err(|error| {
             let message = error.to_string();
-            // The place is told before.
+            // The line is given separately.
             let end = message.rfind(" at line ").unwrap_or(message.len());
             let message = message[..end].to_owned();
             let line = error.location().map(|place| line_of(text, place.line(), &message));
@@ -105,7 +105,7 @@ impl Workload {
         })?;
         let (mut queues, mut jobs) = (Vec::new(), Vec::new());
         for (index, (name, queue)) in (0u32..).zip(&described.queues.0) {
-            // One more queue changes nothing of the jobs of the others.
+            // So another queue does not change the jobs of this one.
             let mut random = Random(seed ^ hash(name));
             if !queue.burst.is_none_or(|burst| burst.is_sound()) {
                 let message = format!("the bursts of queue '{name}' last as long as from one to the next");
@@ -121,8 +121,8 @@ impl Workload {
     }
 }
 
-/// Of a wrong value the parser knows where the map begins that holds it: its own line is the first from there on that has
-/// what the message quotes.
+/// The line of a wrong value. The parser gives only the beginning of its map, so this looks for the first line from
+/// there on that contains what the message quotes.
 fn line_of(text: &str, from: usize, message: &str) -> usize {
     let lines = || text.lines().enumerate().skip(from.saturating_sub(1));
     let quoted = message.split('\'').nth(1);
@@ -167,7 +167,7 @@ impl DescribedQueue {
         }
     }
 
-    /// The moment until which so many jobs are to be expected from `at` on.
+    /// The moment until which this number of jobs is expected from `at` on.
     fn after(&self, mut at: f64, mut jobs: f64) -> f64 {
         loop {
             let (rate, end) = self.rate_at(at);
@@ -179,11 +179,11 @@ impl DescribedQueue {
         }
     }
 
-    /// Jobs a second at that moment, and until when.
+    /// Jobs a second at that moment, and until when that rate holds.
     fn rate_at(&self, at: f64) -> (f64, f64) {
         let Some(burst) = &self.burst else { return (self.rate.0, f64::INFINITY) };
         let (every, lasts) = (burst.every.as_secs_f64(), burst.lasts.as_secs_f64());
-        // The whole bursts before, a little beyond: a moment on the border belongs to what follows.
+        // Number of whole bursts before; a little is added so that a moment on the border belongs to what follows.
         let begun = (at / every + 1e-9).floor() * every;
         match at < begun + lasts * (1.0 - 1e-9) {
             true => (self.rate.0 * burst.times, begun + lasts),
@@ -207,12 +207,12 @@ impl RunTime {
     }
 }
 
-/// With a mean of 1.
+/// A number from an exponential distribution with a mean of 1.
 fn exponential(random: &mut Random) -> f64 {
     -(1.0 - random.fraction()).ln()
 }
 
-/// Box and Muller's.
+/// A normally distributed number, by the method of Box and Muller.
 fn normal(random: &mut Random) -> f64 {
     (2.0 * exponential(random)).sqrt() * (std::f64::consts::TAU * random.fraction()).cos()
 }

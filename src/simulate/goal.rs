@@ -1,4 +1,4 @@
-//! What a fleet must reach: `high<5s`.
+//! Goals for a fleet: `high<5s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use serde::{Serialize, Serializer};
 use super::report::{Latency, Report};
 use crate::model::{format_duration, parse_duration};
 
-/// Which latency of a queue.
+/// A figure of a queue's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// The mean latency.
     Mean,
     /// Half of the jobs start sooner.
     P50,
-    /// 95 of 100 do.
+    /// 95 of 100 jobs start sooner.
     P95,
-    /// 99 of 100 do.
+    /// 99 of 100 jobs start sooner.
     P99,
-    /// All of them do.
+    /// The longest latency.
     Max,
 }
 
@@ -44,8 +44,8 @@ impl Figure {
     }
 }
 
-/// A latency that a queue must stay below: `QUEUE<DURATION`, which is the p95, or `QUEUE.FIGURE<DURATION`. The queue `*` is
-/// each of them.
+/// A bound on the latency of a queue: `QUEUE<DURATION`, which is the p95, or `QUEUE.FIGURE<DURATION`. The queue `*`
+/// means each of them.
 /// ```
 /// use taskvisor::simulate::Goal;
 /// assert_eq!("mail<5s".parse::<Goal>().unwrap().to_string(), "mail.p95<5s");
@@ -54,9 +54,9 @@ impl Figure {
 pub struct Goal {
     /// The queue, or `*`.
     pub queue: String,
-    /// Which of its latencies.
+    /// The figure to compare.
     pub figure: Figure,
-    /// What it must be below.
+    /// The bound of the latency.
     pub below: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! What a workload would do to a fleet: a simulation in virtual time, without a clock and without I/O. It chooses queues by
-//! the code that chooses them for real ([`select`](crate::select)).
+//! Simulates a workload on a fleet in virtual time, without a clock and without I/O. It chooses queues with the
+//! production code ([`select`](crate::select)).
 //!
 //! ```
 //! use taskvisor::simulate::{Plan, Workload, simulate};

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The results of a run.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::calls::Calls;
 
-/// How long the jobs of a queue waited, from their arrival to their start. In JSON in seconds.
+/// How long the jobs of a queue waited, from arrival to start. In seconds in JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// The queue, or `all`.
     pub name: String,
-    /// Its priority; None = of all queues.
+    /// Its priority; None = all queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     /// Number of its jobs.
@@ -22,10 +22,10 @@ pub struct Latency {
     /// Half of the jobs waited no longer.
     #[serde(serialize_with = "seconds")]
     pub p50: Duration,
-    /// 95 of 100 did.
+    /// 95 of 100 jobs waited no longer.
     #[serde(serialize_with = "seconds")]
     pub p95: Duration,
-    /// 99 of 100 did.
+    /// 99 of 100 jobs waited no longer.
     #[serde(serialize_with = "seconds")]
     pub p99: Duration,
     /// The longest wait, in seconds.
@@ -34,11 +34,11 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of waits in any order, in nanoseconds.
+    /// From waits in any order, in nanoseconds.
     pub(super) fn of(name: &str, priority: Option<u8>, mut waits: Vec<u64>) -> Self {
         waits.sort_unstable();
         let jobs = waits.len();
-        // The smallest wait that so many of 100 jobs do not exceed.
+        // The smallest wait that this percentage of the jobs does not exceed.
         let at = |percent: usize| {
             let rank = (jobs * percent).div_ceil(100).saturating_sub(1);
             Duration::from_nanos(waits.get(rank).copied().unwrap_or(0))
@@ -61,9 +61,9 @@ impl Latency {
 /// One run: a workload, a number of workers, an order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// How its workers chose among the queues.
+    /// The order by which its workers chose among the queues.
     pub selector: &'static str,
-    /// How many there were.
+    /// Number of workers.
     pub workers: u16,
     /// The latency of each queue.
     pub queues: Vec<Latency>,
@@ -71,12 +71,12 @@ pub struct Report {
     pub all: Latency,
     /// The queue with the longest p95.
     pub worst: String,
-    /// From the beginning to the end of the last job.
+    /// Time from the beginning to the end of the last job.
     #[serde(serialize_with = "seconds")]
     pub length: Duration,
-    /// The share of the time of all workers in which they ran jobs.
+    /// The share of the total worker time in which jobs ran.
     pub utilisation: f64,
-    /// What a broker that is billed by the call was asked.
+    /// The calls to a broker that bills by the call.
     pub calls: Calls,
 }
 

@@ -1,5 +1,5 @@
-//! The run: one supervisor with its workers, as it takes jobs for real. One fetch is under way at a time, for all workers
-//! that are free, through the queues in the order of its selection.
+//! A run: one supervisor with its workers, which takes jobs as in production. One fetch is under way at a time, for all
+//! free workers, through the queues in the order of its selection.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,21 +11,21 @@ use super::workload::Workload;
 use crate::model::{Instant, Order, QueueName, Random, Waiting};
 use crate::select::{Selection, Turns};
 
-/// Between two counts of the queues, while anything happens: as the supervisor has them counted.
+/// Time between two counts of the queues while anything happens, as in the supervisor.
 const COUNTS: Duration = Duration::from_secs(5);
 
-/// What is tried.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How many workers.
     pub workers: u16,
     /// From which queue first.
     pub order: Order,
-    /// From the moment a fetch goes out to the moment its jobs start.
+    /// Time from the start of a fetch to the start of its jobs.
     pub latency: Duration,
-    /// What the broker takes for its calls.
+    /// The broker's prices for calls.
     pub prices: Prices,
-    /// Of the draws.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
@@ -48,7 +48,7 @@ pub fn simulate(workload: &Workload, plan: &Plan) -> Report {
     run.report()
 }
 
-/// A queue with its jobs: those before `taken` have been taken, those before `come` have come.
+/// A queue with its jobs: those before `taken` have been taken, those before `come` have arrived.
 struct Lane {
     jobs: Vec<(u64, u64)>,
     taken: usize,
@@ -62,7 +62,7 @@ impl Lane {
     }
 }
 
-/// Times are in nanoseconds.
+/// State of a run; times are in nanoseconds.
 struct Run<'a> {
     workload: &'a Workload,
     plan: &'a Plan,
@@ -70,10 +70,10 @@ struct Run<'a> {
     lanes: Vec<Lane>,
     waits: Vec<Vec<u64>>,
     now: u64,
-    /// The job that comes next.
+    /// Index of the next job to arrive.
     next: usize,
     free: usize,
-    /// The ends of the jobs that run.
+    /// The ends of the running jobs.
     ends: BinaryHeap<Reverse<u64>>,
     selection: Selection,
     random: Random,
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The next moment at which anything happens; false when nothing does any more.
+    /// Goes to the next moment at which anything happens; false when nothing happens any more.
     fn turn(&mut self) -> bool {
         let arrival = self.workload.jobs().get(self.next).map(|job| nanos(job.arrival));
         let end = self.ends.peek().map(|Reverse(at)| *at);

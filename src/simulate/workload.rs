@@ -1,4 +1,4 @@
-//! The jobs of a simulation: when each comes, and how long it runs.
+//! The jobs of a simulation: when each arrives, and how long it runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +14,14 @@ pub const JOBS_MAX: usize = 10_000_000;
 pub struct Queue {
     /// Name of the queue.
     pub name: QueueName,
-    /// From 1 to 100.
+    /// Priority from 1 to 100.
     pub priority: u8,
 }
 
 /// A job of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimulatedJob {
-    /// When it comes, from the beginning on.
+    /// When it arrives, from the beginning on.
     pub arrival: Duration,
     /// The index of its queue.
     pub queue: u32,
@@ -29,7 +29,7 @@ pub struct SimulatedJob {
     pub run_time: Duration,
 }
 
-/// Queues, and the jobs that come to them, in the order in which they come.
+/// Queues and their jobs, in the order of arrival.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
     queues: Vec<Queue>,
@@ -39,7 +39,7 @@ pub struct Workload {
 /// Why a workload cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct WrongWorkload {
-    /// The line, starting at 1, where it is known.
+    /// The line, counted from 1, if it is known.
     pub line: Option<usize>,
     /// What is wrong with it, and what to do.
     pub message: String,
@@ -65,9 +65,9 @@ impl WrongWorkload {
 }
 
 impl Workload {
-    /// Jobs in any order, of queues by their index.
+    /// Makes a workload of jobs in any order, with queues by index.
     pub(super) fn new(queues: Vec<Queue>, mut jobs: Vec<SimulatedJob>) -> Self {
-        // Stable: of jobs that come at the same time the first that was named comes first.
+        // A stable sort: of jobs that arrive at the same time the first one given comes first.
         jobs.sort_by_key(|job| job.arrival);
         Workload { queues, jobs }
     }
@@ -77,12 +77,12 @@ impl Workload {
         &self.queues
     }
 
-    /// The jobs, in the order in which they come.
+    /// The jobs, in the order of arrival.
     pub fn jobs(&self) -> &[SimulatedJob] {
         &self.jobs
     }
 
-    /// Gives queues other priorities, from 1 to 100; refuses a queue that it has not.
+    /// Sets other priorities of queues, from 1 to 100; fails for an unknown queue.
     pub fn set_priorities(&mut self, priorities: &BTreeMap<QueueName, u8>) -> Result<(), WrongWorkload> {
         for (name, priority) in priorities {
             let found = self.queues.iter_mut().find(|queue| queue.name == *name);
@@ -97,7 +97,7 @@ impl Workload {
     }
 }
 
-/// Finds the index of a queue by its name, and adds it where it is new.
+/// Finds the index of a queue by its name, and adds a new queue.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     found: BTreeMap<String, u32>,

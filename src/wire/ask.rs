@@ -1,6 +1,6 @@
 //! The signals that the keeper passes on.
 
-/// A signal that means something to the supervisor.
+/// A signal with a meaning for the supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// SIGTERM: drain, then stop.
@@ -13,18 +13,18 @@ pub enum Ask {
     Hangup,
     /// SIGUSR1: open the log files again.
     Reopen,
-    /// SIGUSR2: take no more jobs.
+    /// SIGUSR2: fetch no more jobs.
     Pause,
-    /// SIGCONT: take jobs again.
+    /// SIGCONT: fetch jobs again.
     Resume,
-    /// SIGTTIN: one worker more in each pool.
+    /// SIGTTIN: one more worker in each pool.
     Grow,
     /// SIGTTOU: one less.
     Shrink,
 }
 
 impl Ask {
-    /// All of them, at their number.
+    /// All of them, each at its number.
     pub const ALL: [Ask; 9] = [
         Ask::Terminate,
         Ask::Interrupt,
@@ -37,7 +37,7 @@ impl Ask {
         Ask::Shrink,
     ];
 
-    /// Whether it is an order to end.
+    /// Whether it is an order to stop.
     pub fn ends(self) -> bool {
         matches!(self, Ask::Terminate | Ask::Interrupt | Ask::Quit)
     }

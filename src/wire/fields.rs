@@ -1,10 +1,10 @@
-//! The fields of a frame, as both kinds of frames to and from the keeper and its children have them.
+//! Reads the fields of frames between keeper, supervisor and children.
 
 use std::time::Duration;
 
 use crate::model::WorkerId;
 
-/// Reads little-endian fields off a frame; every read that runs over the end gives None.
+/// Reads little-endian fields off a frame; a read beyond the end gives None.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {

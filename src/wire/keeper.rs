@@ -1,7 +1,7 @@
-//! What keeper and supervisor say to each other: small fixed frames over a SOCK_SEQPACKET pair.
+//! The messages between keeper and supervisor: small fixed frames over a SOCK_SEQPACKET pair.
 //!
 //! A packet holds one or more orders (supervisor to keeper), or exactly one report (keeper to supervisor), since
-//! reports may carry descriptors. A frame is one byte of kind and its fields, little-endian, without padding.
+//! reports may carry descriptors. A frame is one byte for its kind and its fields, little-endian, without padding.
 
 use std::time::Duration;
 
@@ -9,45 +9,45 @@ pub use super::ask::Ask;
 use super::fields::Fields;
 use crate::model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
 
-/// Largest packet either side sends.
+/// Largest packet that either side sends, in bytes.
 pub const PACKET_MAX: usize = 4096;
 
-/// Largest text of [`Order::Notify`].
+/// Longest text of [`Order::Notify`], in bytes.
 pub const NOTIFY_MAX: usize = 1024;
 
-/// Supervisor to keeper.
+/// Order from supervisor to keeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Make a parked child for this life. Answered by `Started` or `SpawnFailed`.
     Spawn(WorkerId),
-    /// Make a parked child that can become a template: it gets, as descriptor 4, the socket that `Fork` asks it by.
-    /// Answered as `Spawn` is.
+    /// Make a parked child that can become a template. It gets the socket for `Fork` requests as descriptor 4. Answered
+    /// as `Spawn` is.
     Template(WorkerId),
     /// Have the second life, a template, fork a child for the first. Answered by `Started` or `SpawnFailed`.
     Fork(WorkerId, WorkerId),
-    /// The self-fence: kill this life's tree at that moment unless told otherwise. None disarms.
+    /// The self-fence: kill this life's tree at that moment unless ordered otherwise. None clears it.
     KillAt(WorkerId, Option<Instant>),
-    /// Have the kernel keep these for this life's cgroup, from now on and in place of those before.
+    /// Have the kernel enforce these bounds for this life's cgroup, from now on and in place of earlier ones.
     Bound(WorkerId, Bounds),
-    /// When this life is proven dead, make the slot's next one at once, and in the same way the one after that: so many
-    /// lives in all. Each is reported as after `Spawn`, and is killed so long after it was made, as by `KillAt`. A life that
-    /// the supervisor has ended has no such follower.
+    /// When this life is proven dead, make the slot's next one at once, and in the same way the one after that, up to
+    /// this number of lives. Each is reported as after `Spawn`, and killed at a fixed time after it was made, as by
+    /// `KillAt`. A life that the supervisor has ended has no follower.
     Follow(WorkerId, Follow),
     /// SIGTERM, then SIGCONT, to the leader's process group. A life that has ended is left alone.
     Terminate(WorkerId),
-    /// End the whole tree. Answered, as every end is, by `Exited` after the proof.
+    /// Kill the whole tree. Answered, as every end is, by `Exited` after the proof.
     KillTree(WorkerId),
-    /// The end of this life is settled: drop what was kept for a next supervisor (its `Exited`, its descriptors).
+    /// The end of this life is settled: drop what was kept of it for a next supervisor (its `Exited`, its descriptors).
     Forget(WorkerId),
     /// Text for `$NOTIFY_SOCKET` (sd_notify), e.g. `READY=1`.
     Notify(String),
-    /// So long from the order to stop until a supervisor that has not read it is ended for that.
+    /// How long the keeper waits after an order to stop before it ends a supervisor that has not read it.
     StopDeadline(Duration),
-    /// Both sides are done: the keeper ends all that is left and exits with this code.
+    /// The supervisor is done: the keeper ends everything that is left and exits with this code.
     Shutdown(u8),
 }
 
-/// Keeper to supervisor.
+/// Report from keeper to supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The first report of a connection.
@@ -63,56 +63,57 @@ pub enum Report {
         /// Why it failed.
         errno: i32,
     },
-    /// The leader has ended, is reaped, and nothing of its tree lives. If the keeper makes the next life by itself, its
-    /// `Started` or `SpawnFailed` comes later.
+    /// The leader has ended and is reaped, and no process of its tree lives. If the keeper makes the next life by
+    /// itself, its `Started` or `SpawnFailed` comes later.
     Exited {
-        /// Whose life it was.
+        /// The life that ended.
         worker: WorkerId,
         /// How it ended.
         exit: Exit,
-        /// Whether there is a next one by `Follow`.
+        /// Whether `Follow` makes a next life.
         followed: bool,
     },
-    /// It was told to die and some process of it does not (D state, other uid): its pid. `Exited` may follow one day.
+    /// The life was killed, and some process of it does not die (D state, other uid): its pid. `Exited` may follow one
+    /// day.
     Stuck(WorkerId, i32),
-    /// A life that began before the present supervisor came has ended, and nobody has settled it. Carries the three
-    /// descriptors of `Started`. Those that ended by themselves come after `Hello`, before anything else; those of which
-    /// something still lived then, when that is proven dead.
+    /// A life that began before the present supervisor has ended, and was not settled. Carries the three descriptors of
+    /// `Started`. Lives that ended by themselves come right after `Hello`; those of which a process still lived then
+    /// come when that is proven dead.
     Left(WorkerId, Exit),
-    /// The keeper got a signal that is an order to the supervisor.
+    /// The keeper got a signal with an order for the supervisor.
     Asked(Ask),
-    /// Nothing: that it was read says that the supervisor's loop turns.
+    /// Has no content: reading it shows that the supervisor's loop turns.
     Ping,
 }
 
-/// What the keeper says first.
+/// The keeper's first report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The keeper's pid, for people.
     pub pid: i32,
     /// Supervisors that ended before this one.
     pub restarts: u32,
-    /// How the last of them ended.
+    /// How the last supervisor ended.
     pub ended: Option<ExitStatus>,
     /// The highest generation ever spawned.
     pub generation: u32,
-    /// Whether lives get a cgroup of their own.
+    /// Whether lives get cgroups of their own.
     pub cgroup: bool,
-    /// Whether the kernel keeps any [`Bounds`].
+    /// Whether the kernel enforces any [`Bounds`].
     pub bounds: bool,
-    /// Whether anybody hears `Notify`.
+    /// Whether somebody listens for `Notify`.
     pub notify: bool,
-    /// How many `Left` follow.
+    /// Number of `Left` that follow.
     pub left: u32,
-    /// How many `Stuck` follow after those: lives of an earlier supervisor of which something still lives. The end of each
-    /// is told by `Left`, when it is proven.
+    /// Number of `Stuck` that follow after those: lives of an earlier supervisor of which a process still lives. `Left`
+    /// reports the end of each, when it is proven.
     pub stuck: u32,
 }
 
 /// The steps of making a child, for `SpawnFailed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The socket pair.
+    /// Making the socket pair.
     Socket,
     /// Making the pipes.
     Pipe,
@@ -137,7 +138,7 @@ impl Step {
     }
 }
 
-/// A packet that is no valid sequence of frames.
+/// A packet that is not a valid sequence of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a keeper frame of kind {kind} is torn or unknown")]
 pub struct BadFrame {

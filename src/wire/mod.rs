@@ -4,5 +4,5 @@ mod ask;
 mod fields;
 pub mod keeper;
 pub mod program;
-/// The lines of the worker protocol, which workers in Rust share.
+/// The lines of the worker protocol, shared with workers in Rust.
 pub use taskvisor_worker::protocol as worker;

@@ -1,12 +1,12 @@
-//! What the supervisor says to a parked child, on the child's own socket: the program to become.
+//! The order to a parked child, on the child's own socket: the program to become.
 //!
-//! One message: a length (u32, little-endian, of what follows) and the program. If a stdin is to be had, its
+//! One message: a length (u32, little-endian, of what follows) and the program. If the program gets a stdin, its
 //! descriptor travels with the first byte. The child answers only when it fails: see [`Failed`].
 
 use super::fields::Fields;
 use crate::model::ProcessLimits;
 
-/// Longest order a parked child reads: above the kernel's own limit for arguments and environment.
+/// Longest order that a parked child reads, in bytes: above the kernel's own limit for arguments and environment.
 pub const PROGRAM_MAX: usize = 16 << 20;
 
 /// A program to become.
@@ -20,13 +20,13 @@ pub struct Program {
     pub cwd: Vec<u8>,
     /// File mode creation mask.
     pub umask: u32,
-    /// Whether a descriptor for stdin travels along; else stdin is /dev/null.
+    /// Whether a descriptor for stdin comes with the order; else stdin is /dev/null.
     pub stdin: bool,
-    /// Whether the program speaks the worker protocol: it gets the socket as descriptor 3.
+    /// Whether the program speaks the worker protocol: then it gets the socket as descriptor 3.
     pub speaks: bool,
-    /// Who it runs as; None for the keeper's own user.
+    /// The user of the program; None for the keeper's own.
     pub identity: Option<Identity>,
-    /// What it has to begin with.
+    /// Limits and priorities with which it starts.
     pub means: ProcessLimits,
 }
 
@@ -44,9 +44,9 @@ pub struct Identity {
 /// Why a parked child could not become the program. It then exits with 127 (not found) or 126.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// What it tried.
+    /// The step that failed.
     pub step: Step,
-    /// The system's answer.
+    /// The system's error number.
     pub errno: i32,
 }
 
@@ -155,7 +155,7 @@ fn put_list(message: &mut Vec<u8>, list: &[Vec<u8>]) {
     list.iter().for_each(|bytes| put(message, bytes));
 }
 
-/// A count of numbers, then uid, gid and groups; none for no identity.
+/// Writes the number of the numbers that follow, then uid, gid and groups; 0 for no identity.
 fn put_identity(message: &mut Vec<u8>, identity: Option<&Identity>) {
     let numbers =
         identity.iter().flat_map(|id| [id.uid, id.gid].into_iter().chain(id.groups.iter().copied()));
@@ -175,7 +175,7 @@ fn get_identity(fields: &mut Fields<'_>) -> Option<Option<Identity>> {
     }
 }
 
-/// Numbers that none of them can be stand for what is not said.
+/// Values that stand for "not set": no real value equals them.
 const UNSAID: (u64, i32) = (u64::MAX, i32::MIN);
 
 fn put_means(message: &mut Vec<u8>, means: ProcessLimits) {

@@ -1,9 +1,9 @@
-//! Ids that say whose a task is: tenant, service path and correlation id before a part of its own, so that the tasks of a
-//! tenant are those whose ids begin alike.
+//! Ids of tasks: tenant, service path and correlation id before a unique part, so that the ids of a tenant's tasks
+//! begin alike.
 //!
-//! Each element is base32 in small letters and digits (RFC 4648's alphabet with order kept, `0-9a-v`, unpadded), joined by
-//! `_`; an empty element is nothing between two of them. So an id is legal for every broker, no element can hold the sign
-//! between elements, and ids sort as their elements do.
+//! Each element is base32 in small letters and digits (RFC 4648's alphabet with order kept, `0-9a-v`, unpadded).
+//! Elements are joined by `_`; an empty element is empty text. So an id is legal for every broker, no element can
+//! contain the separator, and ids sort as their elements do.
 
 use std::fmt::Write as _;
 
@@ -25,14 +25,14 @@ pub struct TaskId {
     pub tenant: String,
     /// The service path; may be empty.
     pub service_path: String,
-    /// What the client calls the exchange that the task belongs to; may be empty.
+    /// The client's name for the exchange to which the task belongs; may be empty.
     pub correlator: String,
-    /// Its own part: greater for those made later, if it is a UUID of version 7.
+    /// The unique part; if it is a UUID of version 7, later ones are greater.
     pub unique: u128,
 }
 
 impl TaskId {
-    /// The id of its job; refused in words where the elements are too long for one.
+    /// The id of its job; fails with a reason if the elements are too long for an id.
     pub fn job_id(&self) -> Result<JobId, String> {
         let scope = self.scope().prefix();
         let id = scope + &encode(&self.unique.to_be_bytes());
@@ -59,17 +59,18 @@ impl TaskId {
         elements.next().is_none().then_some(TaskId { tenant, service_path, correlator, unique })
     }
 
-    /// The narrowest scope it is in.
+    /// The narrowest scope that contains it.
     pub fn scope(&self) -> Scope {
         let within = Some((self.service_path.clone(), Some(self.correlator.clone())));
         Scope { tenant: self.tenant.clone(), within }
     }
 }
 
-/// So many bytes of tenant, service path and correlator make an id of [`NewJob::NAME_MAX`] bytes, however they are divided.
+/// Most bytes of tenant, service path and correlator together: any division of them makes an id of at most
+/// [`NewJob::NAME_MAX`] bytes.
 const LONGEST: usize = (NewJob::NAME_MAX - 26 - 3 - 3) * 5 / 8;
 
-/// The tasks of a tenant, or of a service path of it, or of an exchange there.
+/// The tasks of a tenant, of a service path of it, or of an exchange there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     /// The tenant; may be empty.
@@ -79,7 +80,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// How the ids of its tasks begin: ends with the sign between elements, so `/ab` does not begin as `/abc` does.
+    /// The beginning of the ids of its tasks. It ends with the separator, so that `/ab` does not include `/abc`.
     pub fn prefix(&self) -> String {
         let path = self.within.as_ref().map(|(path, _)| path);
         let correlator = self.within.as_ref().and_then(|(_, correlator)| correlator.as_ref());
@@ -91,7 +92,7 @@ impl Scope {
     }
 }
 
-/// In the order of their values, which is that of their bytes.
+/// In the order of their values, which is also that of their bytes.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 fn encode(bytes: &[u8]) -> String {
@@ -110,7 +111,7 @@ fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes that [`encode`] writes so; of other texts `None`, so that no two are read as the same bytes.
+/// The inverse of [`encode`]; `None` for other texts, so that no two texts give the same bytes.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() * 5 / 8);
     let (mut bits, mut word) = (0, 0u32);

@@ -1,5 +1,5 @@
-//! Tasks as QuantumLeap's work queue knows them: ids that say whose a task is, its status, and what is shown of it. Pure:
-//! it reads and writes values, and asks nobody.
+//! Tasks in the form of QuantumLeap's work queue: ids that name their owner, a status, and what is shown of them. Pure:
+//! it only converts values.
 
 mod id;
 mod notification;

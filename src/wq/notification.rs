@@ -1,4 +1,4 @@
-//! A notification of a context broker (FIWARE NGSI) and the data of the job that it becomes.
+//! A notification of a context broker (FIWARE NGSI), and the data of the job made from it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,13 +30,13 @@ pub struct Taken {
     pub kept: bool,
 }
 
-/// The entities of a notification, or what is wrong with it.
+/// The entities of a notification, or the error in it.
 pub fn entities(body: &[u8]) -> Result<Box<RawValue>, String> {
     #[derive(Deserialize)]
     struct Notification {
         data: Option<Box<RawValue>>,
     }
-    // A list would be read as the fields of a notification, one after the other.
+    // serde would read a list as the fields of a notification, in order.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err("the body is no notification: it is no JSON object".into());
     }
@@ -52,7 +52,7 @@ pub fn entities(body: &[u8]) -> Result<Box<RawValue>, String> {
     Ok(data)
 }
 
-/// An entity has an id and a type; its attributes are the worker's business.
+/// Checks that an entity has an id and a type; its attributes are checked by the worker.
 fn check(at: usize, entity: &RawValue) -> Result<(), String> {
     #[derive(Deserialize)]
     struct Entity {

@@ -18,28 +18,28 @@ pub struct Settings {
     pub max_retries: u32,
     /// From the first failure to the first retry; doubled for each later one.
     pub retry_delay: Duration,
-    /// How long tasks that succeeded are kept; None = as the broker's options say. Holds for all jobs of the broker.
+    /// How long to keep tasks that succeeded; None = as the broker's options say. Holds for all jobs of the broker.
     pub success_ttl: Option<Duration>,
-    /// The same of those that failed.
+    /// The same for those that failed.
     pub failure_ttl: Option<Duration>,
-    /// What becomes of a notification while the broker is away.
+    /// What to do with a notification while the broker is away.
     pub when_away: WhenAway,
-    /// Where samples of how long tasks took and how many wait are written.
+    /// The directory for samples of how long tasks took and how many wait.
     pub telemetry_dir: Option<PathBuf>,
 }
 
-/// What becomes of a notification while the broker is away.
+/// What to do with a notification while the broker is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenAway {
-    /// It is refused with 500.
+    /// Refuse it with 500.
     Refuse,
-    /// Its job waits in the state directory, and is put when the broker is back.
+    /// Keep its job in the state directory, and put it when the broker is back.
     Keep,
 }
 
 impl WhenAway {
-    /// The word of the setting.
+    /// The value in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             WhenAway::Refuse => "refuse",
@@ -64,7 +64,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The policy of their jobs: retry k comes `retry_delay * 2^k` after the failure before it, for k from 0, without a cap.
+    /// The retry policy of their jobs: retry k comes `retry_delay * 2^k` after the failure before it, for k from 0,
+    /// without a limit.
     pub fn retry(&self) -> Retry {
         Retry { retries: self.max_retries, delay: self.retry_delay, cap: NewJob::DELAY_MAX }
     }

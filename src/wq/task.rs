@@ -1,4 +1,4 @@
-//! A task as people are shown it: the status of its job in the words of QuantumLeap, and its errors.
+//! A task as it is shown to people: the status of its job in the words of QuantumLeap, and its errors.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
-    /// Those that can be asked for.
+    /// Statuses that a client can ask for.
     pub const ASKED: [TaskStatus; 3] = [TaskStatus::Pending, TaskStatus::Succeeded, TaskStatus::Failed];
 
     /// The status of a job.
@@ -42,7 +42,7 @@ impl TaskStatus {
         }
     }
 
-    /// The states that jobs of this status are in.
+    /// The job states with this status.
     pub fn states(self) -> Vec<JobState> {
         JobState::ALL.into_iter().filter(|state| TaskStatus::of(*state) == self).collect()
     }
@@ -94,7 +94,7 @@ pub struct Task {
 }
 
 impl TaskRuntime {
-    /// Of a job; its errors only if it comes with its history.
+    /// From a job; the errors are complete only if the job comes with its history.
     pub fn of(job: &JobRecord) -> TaskRuntime {
         TaskRuntime {
             task_id: job.id.to_string(),
@@ -105,14 +105,14 @@ impl TaskRuntime {
         }
     }
 
-    /// Whether a job that comes without its history may have more errors than it tells.
+    /// Whether a job without its history may have more errors than it shows.
     pub fn needs_history(job: &JobRecord) -> bool {
         job.attempt > 1 || job.failure.is_some()
     }
 }
 
 impl Task {
-    /// Of a job that comes with its data and its history.
+    /// From a job with its data and its history.
     pub fn of(job: &JobRecord) -> Task {
         let input = match &job.payload {
             Some(Payload::Data(data)) => input(&data.0),
@@ -122,7 +122,7 @@ impl Task {
     }
 }
 
-/// The data of a task; of a job of RQ, which is a call, the one argument of that.
+/// The input of a task. For a job of RQ, which is a call, its only argument.
 fn input(data: &[u8]) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -163,7 +163,7 @@ fn errors(job: &JobRecord) -> Vec<String> {
     if errors.is_empty() { job.failure.iter().map(told).collect() } else { errors }
 }
 
-/// A failure in a line: its name and its message.
+/// A failure in one line: its name and its message.
 fn told(failure: &Failure) -> String {
     match failure.message.starts_with(&failure.group) {
         true => failure.message.clone(),

@@ -1,23 +1,23 @@
-//! Samples of how long tasks took and how many wait, as QuantumLeap writes them: CSV with the columns Timepoint
+//! Samples of how long tasks took and how many wait, in QuantumLeap's format: CSV with the columns Timepoint
 //! (nanoseconds since 1970), Measurement, Label, PID.
 
 use std::fmt::Write as _;
 
 /// The first line of a file.
 const HEADER: &str = "Timepoint,Measurement,Label,PID\n";
-/// A sheet of so many bytes goes to a file.
+/// Size in bytes from which on a sheet is written to a file.
 const FULL: usize = 1 << 20;
 
 /// Something that was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// When, in nanoseconds since 1970.
+    /// The time, in nanoseconds since 1970.
     pub at: i128,
-    /// Seconds, or a number.
+    /// Seconds, or a count.
     pub value: f64,
-    /// What was measured.
+    /// The name of the measurement.
     pub label: String,
-    /// The process it is of.
+    /// The measured process.
     pub pid: i32,
 }
 
@@ -26,7 +26,7 @@ pub struct Sample {
 pub struct Sheet(String);
 
 impl Sheet {
-    /// Adds a sample; gives the text of a file when there is enough for one.
+    /// Adds a sample; gives the text for a file when there is enough.
     pub fn add(&mut self, sample: &Sample) -> Option<String> {
         if self.0.is_empty() {
             self.0 += HEADER;
@@ -36,13 +36,13 @@ impl Sheet {
         (self.0.len() >= FULL).then(|| std::mem::take(&mut self.0))
     }
 
-    /// What there is, if there is any.
+    /// The remaining text, if any.
     pub fn rest(self) -> Option<String> {
         Some(self.0).filter(|text| !text.is_empty())
     }
 }
 
-/// A label as a field of CSV: in quotes where it must be.
+/// A label as a CSV field, in quotes if needed.
 fn quoted(label: &str) -> String {
     match label.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{}\"", label.replace('"', "\"\"")),

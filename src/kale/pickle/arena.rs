@@ -1,5 +1,5 @@
-//! The values of a pickle while it is read. A pickle may name a list before it fills it, and name it twice, so values refer
-//! to others by number.
+//! The values of a pickle during reading. A pickle may name a list before it fills it, and name it twice, so values
+//! refer to others by number.
 
 use super::Value;
 
@@ -17,7 +17,7 @@ pub(super) enum Node {
     Dict(Vec<(Id, Id)>),
     /// A class or function.
     Global(String),
-    /// What a class or function would have made.
+    /// An object that a class or function would have made.
     Object(String),
 }
 
@@ -25,16 +25,17 @@ pub(super) enum Node {
 #[derive(Default)]
 pub(super) struct Arena(pub(super) Vec<Node>);
 
-/// Why nodes make no value.
+/// Why nodes do not form a value.
 pub(super) enum Unfit {
-    /// Lists in lists, or a list that holds itself.
+    /// Lists are nested too deeply, or a list holds itself.
     Deep,
-    /// The same list in many places.
+    /// The same list appears in many places.
     Large,
 }
 
 impl Arena {
-    /// The tree below a node, of at most `depth` levels. What it takes of memory is taken off `budget`, in bytes.
+    /// Copies the tree below a node, of at most `depth` levels. Subtracts the memory that it takes from `budget`, in
+    /// bytes.
     pub(super) fn value(&self, id: Id, depth: usize, budget: &mut usize) -> Result<Value, Unfit> {
         let depth = depth.checked_sub(1).ok_or(Unfit::Deep)?;
         let node = &self.0[id as usize];
@@ -58,7 +59,7 @@ impl Arena {
         })
     }
 
-    /// The text of a node that is one.
+    /// The text of a node, if it is a text.
     pub(super) fn text(&self, id: Id) -> Option<&str> {
         match &self.0[id as usize] {
             Node::Leaf(Value::Str(text)) => Some(text),
@@ -75,7 +76,7 @@ impl Arena {
 }
 
 impl Node {
-    /// Bytes of memory of its value, without those that it holds.
+    /// Memory of its value in bytes, without the values that it holds.
     fn weight(&self) -> usize {
         let own = match self {
             Node::Leaf(Value::Str(text)) => text.len(),

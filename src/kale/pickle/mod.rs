@@ -1,4 +1,4 @@
-//! Pickles, read without executing them and written as Python writes them.
+//! Reads pickles without executing them, and writes them as Python does.
 
 mod arena;
 mod objects;

@@ -1,4 +1,4 @@
-//! Objects of Python in a pickle. None is made: what would call a class or function becomes its name.
+//! Python objects in a pickle. None is made: a call of a class or function becomes its name.
 
 use super::Value;
 use super::arena::{Id, Node};
@@ -51,7 +51,7 @@ impl Reader<'_> {
         self.push(node)
     }
 
-    /// What a call gives: protocols 0 to 2 write bytes and sets as calls of functions that are known; any other call is an
+    /// The result of a call. Protocols 0 to 2 write bytes and sets as calls of known functions; any other call is an
     /// object.
     fn called(&self, callable: Id, arguments: Id) -> Result<Node, Refusal> {
         let name = self.global(callable)?;

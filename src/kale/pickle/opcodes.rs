@@ -1,4 +1,4 @@
-//! The opcodes of pickle protocols 0 to 5 that are understood here, by Python's own names.
+//! The supported opcodes of pickle protocols 0 to 5, with Python's own names.
 
 pub(super) const MARK: u8 = b'(';
 pub(super) const STOP: u8 = b'.';

@@ -6,14 +6,14 @@ use super::arena::{Arena, Id, Node, Unfit};
 use super::opcodes::*;
 use super::{Value, text};
 
-/// What a pickle may take.
+/// Limits for reading a pickle.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Values, also those that are used nowhere.
+    /// Number of values, including unused ones.
     pub values: usize,
-    /// Levels of lists in lists.
+    /// Nesting depth of lists.
     pub depth: usize,
-    /// Memory of the value, in bytes; a list that stands in two places counts twice.
+    /// Memory of the value, in bytes; a list in two places counts twice.
     pub bytes: usize,
 }
 
@@ -23,17 +23,17 @@ impl Default for Limits {
     }
 }
 
-/// Why bytes are no pickle that is understood here.
+/// Why bytes are not a pickle that is understood here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pickle is refused at byte {at}: {why}")]
 pub struct PickleError {
-    /// The opcode it was found at, counted from 0.
+    /// The position of the opcode, counted from 0.
     pub at: usize,
     /// What is wrong with it.
     pub why: String,
 }
 
-/// The value of a pickle of protocol 0 to 5. Nothing in it is executed: an object becomes the name of its class.
+/// Reads a pickle of protocol 0 to 5. Nothing in it is executed: an object becomes the name of its class.
 pub fn read(bytes: &[u8], limits: Limits) -> Result<Value, PickleError> {
     let mut reader = Reader {
         bytes,
@@ -52,18 +52,18 @@ pub fn read(bytes: &[u8], limits: Limits) -> Result<Value, PickleError> {
         .map_err(|why| PickleError { at: opcode, why })
 }
 
-/// A sentence that says why.
+/// A sentence with the reason.
 pub(super) type Refusal = String;
 
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     stack: Vec<Id>,
-    /// Heights of the stack.
+    /// Stack heights at the marks.
     marks: Vec<usize>,
     memo: BTreeMap<u64, Id>,
     pub(super) arena: Arena,
-    /// Where the last frame of protocol 4 or 5 ends.
+    /// Where the current frame of protocol 4 or 5 ends.
     frame_end: usize,
     values_max: usize,
 }
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// Makes one value of all since the mark.
+    /// Makes one value of everything since the mark.
     fn gather(&mut self, code: u8) -> Result<(), Refusal> {
         let items = self.pop_to_mark()?;
         let node = match code {
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
             (Node::List(list), APPEND | APPENDS) => list.extend(items),
             (Node::Set(set), ADDITEMS) => set.extend(items),
             (Node::Dict(dict), SETITEM | SETITEMS) => dict.extend(pairs(&items)?),
-            // Of an object only its name is kept.
+            // Only the name of an object is kept.
             (Node::Object(_), _) => {}
             _ => return Err("it adds values to what holds none of that kind".into()),
         }
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
     }
 
     fn place(&mut self, id: Id) -> Result<(), Refusal> {
-        // Nothing but DUP and GET adds to the stack without adding a value.
+        // Only DUP and GET add to the stack without adding a value.
         if self.stack.len() >= self.values_max {
             return Err(format!("it has more than {} values", self.values_max));
         }
@@ -284,7 +284,7 @@ impl<'a> Reader<'a> {
         self.slice(N)?.try_into().map_err(|_| "it ends too early".into())
     }
 
-    /// Bytes behind their own number, which has `width` bytes.
+    /// Bytes that follow their own length, which has `width` bytes.
     pub(super) fn counted(&mut self, width: usize) -> Result<&'a [u8], Refusal> {
         let mut count = [0; 8];
         count[..width].copy_from_slice(self.slice(width)?);

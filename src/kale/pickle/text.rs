@@ -2,7 +2,7 @@
 
 use super::Value;
 
-/// The most digits of an integer, as in Python's own limit: to convert them takes time by the square.
+/// The most digits of an integer, as in Python's own limit: converting takes quadratic time.
 const DIGITS_MAX: usize = 4_300;
 
 /// `I`: `01` and `00` are `True` and `False`.
@@ -14,7 +14,7 @@ pub(super) fn int(line: &str) -> Option<Value> {
     }
 }
 
-/// `L`: decimal digits, with or without an `L` behind.
+/// `L`: decimal digits, perhaps with an `L` at the end.
 pub(super) fn long(line: &str) -> Option<Value> {
     let digits = line.strip_suffix('L').unwrap_or(line);
     if let Ok(value) = digits.parse::<i64>() {
@@ -55,10 +55,10 @@ fn negate(bytes: &mut [u8]) {
     }
 }
 
-/// The integer of these bytes in two's complement, the lowest first. No byte is 0.
+/// The integer of these bytes in two's complement, the lowest first. No bytes mean 0.
 pub(super) fn integer(bytes: &[u8]) -> Value {
     let mut bytes = bytes;
-    // A last byte that only repeats the sign says nothing.
+    // A last byte that only repeats the sign can be removed.
     while let [rest @ .., before, last] = bytes {
         if (*last == 0 && *before < 0x80) || (*last == 0xff && *before >= 0x80) {
             bytes = &bytes[..=rest.len()];
@@ -75,7 +75,7 @@ pub(super) fn integer(bytes: &[u8]) -> Value {
     Value::Int(i64::from_le_bytes(whole))
 }
 
-/// What a text with half of a surrogate pair is: only Python can hold it.
+/// The stand-in for a text with half of a surrogate pair, which only Python can hold.
 pub(super) fn unknown_text() -> Value {
     Value::Object("builtins.str".into())
 }

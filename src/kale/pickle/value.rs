@@ -1,4 +1,4 @@
-//! What a pickle holds.
+//! The values in a pickle.
 
 use serde_json::{Map, Value as Json};
 
@@ -11,7 +11,7 @@ pub enum Value {
     Bool(bool),
     /// An integer of at most 64 bits.
     Int(i64),
-    /// A larger integer: two's complement, the lowest byte first, as few bytes as hold it.
+    /// A larger integer: two's complement, the lowest byte first, in as few bytes as possible.
     Big(Vec<u8>),
     /// A float of 64 bits.
     Float(f64),
@@ -29,12 +29,12 @@ pub enum Value {
     Set(Vec<Value>),
     /// A frozenset: its items.
     FrozenSet(Vec<Value>),
-    /// Anything that only Python can make; its class or function, as `module.name`. It is never made here.
+    /// Anything that only Python can make: the name of its class or function, as `module.name`. It is never made here.
     Object(String),
 }
 
 impl Value {
-    /// Whether nothing in it is an [`Value::Object`]: then it can be written again.
+    /// Whether it contains no [`Value::Object`]: then it can be written again.
     pub fn is_plain(&self) -> bool {
         match self {
             Value::Object(_) => false,
@@ -52,7 +52,7 @@ impl Value {
         }
     }
 
-    /// What a dict has under a key of text; of two that are equal the last, as in Python.
+    /// The value of a text key in a dict; if the key appears twice the last one, as in Python.
     pub fn get(&self, key: &str) -> Option<&Value> {
         let Value::Dict(entries) = self else { return None };
         entries
@@ -62,7 +62,7 @@ impl Value {
             .map(|(_, value)| value)
     }
 
-    /// As JSON, for people to look at. What JSON cannot say is shown as text: bytes, large integers, NaN, objects.
+    /// The value as JSON for display. Values that JSON lacks are shown as text: bytes, large integers, NaN, objects.
     pub fn to_json(&self) -> Json {
         match self {
             Value::None => Json::Null,
@@ -100,7 +100,7 @@ impl From<&Json> for Value {
             Json::Bool(value) => Value::Bool(*value),
             Json::Number(number) => match (number.as_i64(), number.as_u64()) {
                 (Some(value), _) => Value::Int(value),
-                // 2^63 to 2^64 - 1: a ninth byte says that it is not negative.
+                // 2^63 to 2^64 - 1: the ninth byte shows that it is not negative.
                 (None, Some(value)) => Value::Big([&value.to_le_bytes()[..], &[0]].concat()),
                 (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
             },

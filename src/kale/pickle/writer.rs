@@ -3,13 +3,13 @@
 use super::Value;
 use super::opcodes::*;
 
-/// The largest pickle that is one frame; Python cuts larger ones into several, and a reader needs none.
+/// The largest pickle in one frame. Python cuts larger ones into several frames, but no reader needs that.
 const FRAME_MAX: usize = 64 << 10;
 
 /// Entries of a list, set or dict that are added at once.
 const BATCH: usize = 1_000;
 
-/// The pickle of a value. `None` if it has an object, which only Python can write.
+/// The pickle of a value. `None` if it contains an object, which only Python can write.
 pub fn write(value: &Value) -> Option<Vec<u8>> {
     if !value.is_plain() {
         return None;
@@ -28,7 +28,7 @@ pub fn write(value: &Value) -> Option<Vec<u8>> {
 
 fn put(to: &mut Vec<u8>, value: &Value) {
     match value {
-        // `write` has looked.
+        // `write` has already refused objects.
         Value::None | Value::Object(_) => to.push(NONE),
         Value::Bool(value) => to.push(if *value { NEWTRUE } else { NEWFALSE }),
         Value::Int(value) => int(to, *value),
@@ -63,7 +63,7 @@ fn put(to: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Adds the items to what was pushed last. `one` is the opcode for an only item, where there is one.
+/// Adds the items to the value pushed last. `one` is the opcode for a single item, if there is one.
 fn batches<T>(to: &mut Vec<u8>, items: &[T], (one, many): (Option<u8>, u8), each: impl Fn(&mut Vec<u8>, &T)) {
     if let ([only], Some(one)) = (items, one) {
         each(to, only);
