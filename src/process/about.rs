@@ -1,4 +1,4 @@
-//! What a life is called where it is spoken of in the log.
+//! The names of lives and pools for the log.
 
 use std::sync::Arc;
 
@@ -7,19 +7,20 @@ use super::plan::Role;
 use crate::model::{Bytes, Work, WorkerId, WorkerName};
 
 impl Children {
-    /// The name of the pool that has this number now. A number is used again only when nothing of the earlier pool lives.
+    /// The current name of the pool with this number. A number is used again only when no process of the earlier pool
+    /// lives.
     pub fn pool(&self, number: u16) -> Arc<str> {
         self.plans
             .get(usize::from(number))
             .map_or_else(|| format!("#{number}").into(), |plan| plan.name.clone())
     }
 
-    /// What people call this life.
+    /// The name of this life for people.
     pub fn name(&self, worker: WorkerId) -> WorkerName {
         WorkerName::new(self.pool(worker.slot.pool), worker)
     }
 
-    /// The command of a life that is to speak the worker protocol from its first moment.
+    /// The command of a life that must speak the worker protocol from the start.
     pub fn speaker(&self, worker: WorkerId) -> Option<&[Bytes]> {
         let plan = self.plans.get(usize::from(worker.slot.pool))?;
         match (plan.role(worker), &plan.outfit.work) {

@@ -1,4 +1,4 @@
-//! The loop's alarm clock.
+//! A timer for the loop, by the boot-time clock.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,21 +13,21 @@ use tokio::io::unix::AsyncFd;
 use super::watched::watched;
 use crate::model::Instant;
 
-/// Rings at a moment of the boot-time clock. The runtime's own timers round up to the next millisecond or two, and stand still
-/// while the machine is suspended, when leases do not.
+/// Fires at a moment of the boot-time clock. The runtime's own timers round up to the next millisecond or two, and
+/// stand still while the machine is suspended, when leases do not.
 pub struct Alarm {
     timer: AsyncFd<OwnedFd>,
     set_to: Option<Instant>,
 }
 
 impl Alarm {
-    /// One that is silent.
+    /// A timer that is not set.
     pub fn new() -> io::Result<Alarm> {
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         Ok(Alarm { timer: watched(timer, Interest::READABLE)?, set_to: None })
     }
 
-    /// Returns when that moment has come; never without one.
+    /// Returns at that moment; never if there is none.
     pub async fn rings(&mut self, at: Option<Instant>) -> io::Result<()> {
         if self.set_to != at {
             self.set(at)?;
@@ -43,7 +43,7 @@ impl Alarm {
 
     fn set(&mut self, at: Option<Instant>) -> io::Result<()> {
         const SECOND: u64 = 1_000_000_000;
-        // Zero silences it: no moment that anybody waits for.
+        // Zero would clear the timer.
         let Instant(nanos) = at.map_or(Instant(0), |at| Instant(at.0.max(1)));
         let it_value = Timespec { tv_sec: (nanos / SECOND) as i64, tv_nsec: (nanos % SECOND) as i64 };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };

@@ -1,4 +1,4 @@
-//! Handing jobs to children.
+//! Hands jobs to children.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,20 +19,20 @@ use super::plan::Role;
 use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, NewJob, Outcome, Payload, WorkerId};
 use crate::wire::worker::{self, Cancel, FRAME_MAX, Raw, Run, ToWorker};
 
-// In base64, and with room for the other fields.
+// Data in base64 must fit into a frame with room for the other fields.
 const _: () = assert!(NewJob::DATA_MAX <= FRAME_MAX / 4 * 3 - (64 << 10));
 
 /// A job that did not reach its worker.
 #[derive(Debug)]
 pub struct Unassigned {
-    /// What is to become of it.
+    /// The outcome of the job.
     pub outcome: Outcome,
-    /// Whether the worker, made for one job, has waited for it in vain.
+    /// Whether the worker was made for this job and now waits in vain.
     pub idle_for_ever: bool,
 }
 
 impl Children {
-    /// Hands a job to a child, which is watched for what it takes if there are limits to it.
+    /// Hands a job to a child. If it has limits on its process tree, the gauge watches it.
     pub fn assign(
         &mut self,
         worker: WorkerId,
@@ -59,7 +59,7 @@ impl Children {
             let order = plan.program(&exec, job, worker).encode();
             let sent = stdin(&exec.stdin).and_then(|stdin| life.channel.order(order, stdin.as_ref()));
             match sent {
-                // A child that died meanwhile: its exit is on the way, and says so.
+                // The child died meanwhile: its exit is on the way, and reports it.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 sent => sent.map_err(|error| unassigned(cannot_assign(&job.id, &error)))?,
             }
@@ -73,7 +73,7 @@ impl Children {
         Ok(())
     }
 
-    /// What the kernel is to keep for a life with a job of these limits, if that is new.
+    /// The kernel's bounds for a life with a job of these limits, if they are new.
     pub fn bound(&mut self, worker: WorkerId, limits: &Limits) -> Option<Bounds> {
         let life = self.lives.get_mut(&worker)?;
         let before = std::mem::replace(&mut life.bounds, Bounds::of(limits));
@@ -85,7 +85,7 @@ impl Children {
         self.tell(worker, &ToWorker::Cancel(Cancel { job: job.as_str().into(), why: why.into() }));
     }
 
-    /// Answers the call with this number by a whole frame.
+    /// Answers the call with this number with a whole frame.
     pub fn reply(&mut self, worker: WorkerId, n: u64, frame: Vec<u8>) {
         if let Some(life) = self.lives.get_mut(&worker) {
             life.calls.end(n);
@@ -111,7 +111,7 @@ fn say_run(
     cwd: Option<String>,
 ) -> Result<(), Outcome> {
     let Payload::Data(Bytes(bytes)) = &job.payload else { return Err(Outcome::UnknownClass) };
-    // A put is refused for it, but not what other clients of a Redis put.
+    // A put of such a job is refused, but other clients of a Redis can put one.
     if bytes.len() > NewJob::DATA_MAX {
         let message =
             format!("its data has {} bytes; a worker can be sent {}", bytes.len(), NewJob::DATA_MAX);
@@ -141,7 +141,7 @@ fn say_run(
     Ok(())
 }
 
-/// As text, unless base64 is shorter: that fits into a frame, however many escapes the text would have.
+/// Data as text, unless base64 is shorter: then it fits into a frame, however many escapes the text would need.
 fn raw(bytes: &[u8]) -> Raw {
     let b64 = STANDARD.encode(bytes);
     match std::str::from_utf8(bytes) {
@@ -152,8 +152,8 @@ fn raw(bytes: &[u8]) -> Raw {
     }
 }
 
-/// The text exactly as it was put, except that a newline between two tokens of JSON is another white space: a frame is one
-/// line. Within a string JSON allows none.
+/// The text exactly as it was put, except that a newline between two JSON tokens becomes another white space: a frame
+/// is one line. JSON allows no newline within a string.
 fn one_line(bytes: &[u8]) -> Cow<'_, [u8]> {
     if !bytes.contains(&b'\n') {
         return bytes.into();
@@ -161,7 +161,7 @@ fn one_line(bytes: &[u8]) -> Cow<'_, [u8]> {
     bytes.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }).collect::<Vec<u8>>().into()
 }
 
-/// The data as a sealed file in memory: no pipe to feed, and the program may seek in it but not change it.
+/// The data as a sealed file in memory: there is no pipe to feed, and the program can seek in it but not change it.
 fn stdin(data: &Bytes) -> io::Result<Option<OwnedFd>> {
     use nix::fcntl::{FcntlArg, SealFlag, fcntl};
     if data.0.is_empty() {
@@ -177,7 +177,7 @@ fn stdin(data: &Bytes) -> io::Result<Option<OwnedFd>> {
     Ok(Some(file.into()))
 }
 
-/// What the machine is short of is not the job's fault: it waits a moment, unspent.
+/// A lack of resources on the machine is not the job's fault: it waits a moment, unspent.
 fn cannot_assign(job: &JobId, error: &io::Error) -> Outcome {
     const SHORT: [i32; 6] =
         [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::ENOSPC, libc::EAGAIN];

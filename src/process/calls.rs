@@ -1,31 +1,31 @@
-//! What a worker has asked for and is not answered yet.
+//! Calls of a worker that are not answered yet.
 
-/// The weight of what may be under way for one worker. A worker that asks for more is not listened to until it is answered.
+/// Largest weight of one worker's unanswered calls. A worker that exceeds it is not read until some are answered.
 const MOST: usize = 8;
 
-/// Arguments of this many bytes weigh as much as a call.
+/// Arguments of this many bytes weigh as much as one call.
 const BYTES: usize = 512 << 10;
 
-/// The calls under way of one life, by the numbers that the worker gave them.
+/// A life's unanswered calls, with the numbers that the worker gave them, and their weights.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Vec<(u64, usize)>);
 
 impl Calls {
-    /// Notes a call. One whose answer may be as long as a frame is under way alone, and so is one with arguments as long:
-    /// else a worker could have the supervisor hold eight of each.
+    /// Notes a call. A call whose answer may be as long as a frame takes the whole weight, and so do arguments as long:
+    /// otherwise a worker could make the supervisor hold eight of each.
     pub(super) fn begin(&mut self, n: u64, verb: &str, args: usize) {
         let weight = if verb == "job" { MOST } else { 1 + args / BYTES };
         self.0.push((n, weight));
     }
 
-    /// Forgets it: it is answered.
+    /// Forgets a call that is answered.
     pub(super) fn end(&mut self, n: u64) {
         if let Some(at) = self.0.iter().position(|(number, _)| *number == n) {
             self.0.swap_remove(at);
         }
     }
 
-    /// Whether no more is to be heard for now.
+    /// Whether no more calls may be read for now.
     pub(super) fn are_full(&self) -> bool {
         self.0.iter().map(|(_, weight)| weight).sum::<usize>() >= MOST
     }

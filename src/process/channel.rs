@@ -1,4 +1,4 @@
-//! The channel of one life: lines in, bytes out, never waiting.
+//! The channel of one life: lines in, bytes out, without blocking.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -13,29 +13,29 @@ use crate::model::JobId;
 use crate::wire::program::Failed;
 use crate::wire::worker::{FRAME_MAX, encode};
 
-/// A worker that asks and does not read the answers is not listened to when so much waits for it.
+/// A worker that calls and does not read the answers is not read any more when this many bytes wait for it.
 const CLOGGED: usize = 1 << 20;
 
-/// What is kept allocated of a buffer that a large frame has gone through.
+/// How much memory to keep of a buffer after a large frame.
 const KEPT: usize = 256 << 10;
 
-/// The supervisor's end.
+/// The supervisor's end of a channel.
 pub(super) struct Channel {
     pub(super) socket: OwnedFd,
     pub(super) inbox: Lines,
-    /// What was not sent yet stands in it from `sent` on.
+    /// Bytes to send; those from `sent` on are not sent yet.
     outbox: Vec<u8>,
-    /// The job whose `run` was the last frame said.
+    /// The job of the last frame, if that was a `run`.
     last_run: Option<JobId>,
-    /// Whether the worker has ended before it had read all that was said.
+    /// Whether the worker has ended before it had read everything.
     is_unread: bool,
-    /// So much of the outbox the socket has taken.
+    /// Number of bytes of the outbox that the socket has taken.
     sent: usize,
-    /// What is watched for in the epoll set.
+    /// The events for which the channel is in the epoll set.
     pub(super) watched: Watched,
 }
 
-/// What a channel is in the epoll set for.
+/// The events for which a channel is in the epoll set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Watched {
     pub(super) reads: bool,
@@ -55,25 +55,25 @@ impl Channel {
         }
     }
 
-    /// Notes a frame for the next [`Channel::flush`].
+    /// Adds a frame to be sent by the next [`Channel::flush`].
     pub(super) fn say<T: Serialize>(&mut self, frame: &T) {
         self.last_run = None;
         encode(frame, &mut self.outbox);
     }
 
-    /// The same for the `run` of a job.
+    /// The same for the frame `run` of a job.
     pub(super) fn say_run<T: Serialize>(&mut self, frame: &T, job: &JobId) {
         self.say(frame);
         self.last_run = Some(job.clone());
     }
 
-    /// The job of which a worker that has ended never read the whole `run`. Bytes are read in order and the kernel tells
-    /// whether any were left, so it is certain of the last frame only.
+    /// The job whose `run` a worker that has ended never read completely. Bytes are read in order and the kernel says
+    /// whether any were left, so only the last frame is certain.
     pub(super) fn unread_run(&self) -> Option<&JobId> {
         self.last_run.as_ref().filter(|_| self.is_unread)
     }
 
-    /// Notes a whole frame for the next [`Channel::flush`].
+    /// Adds a whole frame to be sent by the next [`Channel::flush`].
     pub(super) fn send(&mut self, frame: Vec<u8>) {
         self.last_run = None;
         match self.outbox.is_empty() {
@@ -82,7 +82,7 @@ impl Channel {
         }
     }
 
-    /// Sends an order to a parked child, with what is to be its stdin.
+    /// Sends an order to a parked child, with its future stdin.
     pub(super) fn order(&mut self, order: Vec<u8>, stdin: Option<&OwnedFd>) -> io::Result<()> {
         let sent = send(&self.socket, &order, stdin)?;
         if sent < order.len() {
@@ -91,7 +91,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends what the socket takes. An error is no news: the end of the process is on its way and says more.
+    /// Sends as much as the socket takes. Errors are ignored: the end of the process is on its way and says more.
     pub(super) fn flush(&mut self) {
         while self.sent < self.outbox.len() {
             match send(&self.socket, &self.outbox[self.sent..], None) {
@@ -103,7 +103,7 @@ impl Channel {
                 }
             }
         }
-        // Each byte is moved once at most, however small the pieces are that the socket takes.
+        // This moves each byte at most once, however little the socket takes each time.
         if self.sent > self.outbox.len() / 2 {
             self.outbox.drain(..self.sent);
             self.sent = 0;
@@ -111,22 +111,22 @@ impl Channel {
         }
     }
 
-    /// Whether something waits for room in the socket.
+    /// Whether bytes wait for room in the socket.
     pub(super) fn is_blocked(&self) -> bool {
         self.sent < self.outbox.len()
     }
 
-    /// Whether so much waits that the worker is not heard before it reads.
+    /// Whether so much waits that the worker is not read until it reads.
     pub(super) fn is_clogged(&self) -> bool {
         self.outbox.len() - self.sent > CLOGGED
     }
 
-    /// Whether a whole frame waits already: what a worker does not read is not to pile up.
+    /// Whether a whole frame waits already: frames that a worker does not read must not pile up.
     pub(super) fn is_full(&self) -> bool {
         self.outbox.len() - self.sent > FRAME_MAX
     }
 
-    /// Takes one chunk off the socket.
+    /// Reads one chunk from the socket.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Taken {
         match nix::unistd::read(&self.socket, buffer) {
             Ok(0) => Taken::End,
@@ -136,7 +136,7 @@ impl Channel {
             }
             Err(nix::errno::Errno::EINTR) => Taken::Much,
             Err(nix::errno::Errno::EAGAIN) => Taken::Nothing,
-            // The other end was closed with something unread in it (unix(7)); told once.
+            // The other end was closed before it had read everything (unix(7)); reported once.
             Err(nix::errno::Errno::ECONNRESET) => {
                 self.is_unread = true;
                 Taken::End
@@ -145,28 +145,28 @@ impl Channel {
         }
     }
 
-    /// What a parked child answered before it ended, if it could not become its program.
+    /// The answer of a parked child that could not become its program.
     pub(super) fn failed(&self) -> Option<Failed> {
         let bytes = &self.inbox.bytes;
         Failed::decode(bytes).filter(|_| bytes.len() == 8)
     }
 
-    /// Whether it ended in the middle of a frame.
+    /// Whether the channel ended in the middle of a frame.
     pub(super) fn is_torn(&self) -> bool {
         !self.inbox.bytes.is_empty()
     }
 }
 
-/// What has come.
+/// The bytes that have arrived.
 #[derive(Default)]
 pub(super) struct Lines {
     bytes: Vec<u8>,
-    /// So much of it is known to hold no newline.
+    /// Number of bytes known to hold no newline.
     scanned: usize,
 }
 
 impl Lines {
-    /// Hands over each whole line, until one is refused or is the last for now.
+    /// Passes on each whole line, until one is refused or is the last for now.
     pub(super) fn each(
         &mut self,
         mut hear: impl FnMut(&[u8]) -> Result<ControlFlow<()>, String>,
@@ -202,7 +202,7 @@ fn too_long() -> String {
     format!("a frame is longer than {FRAME_MAX} bytes")
 }
 
-/// Gives back the memory of a large frame that is gone.
+/// Frees the memory of a large frame that is gone.
 fn give_back(bytes: &mut Vec<u8>) {
     if bytes.capacity() > KEPT && bytes.len() <= KEPT / 2 {
         bytes.shrink_to(KEPT / 2);

@@ -1,4 +1,4 @@
-//! The living: for each life its channel and pipes, all watched through one epoll descriptor.
+//! The living children: for each life its channel and pipes, all watched by one epoll descriptor.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -24,26 +24,26 @@ use crate::log::Outputs;
 use crate::model::{Exit, Fence, Instant, Job, Outcome, WorkerId, WorkerName};
 use crate::wire::worker::FRAME_MAX;
 
-/// Descriptors handled before the event loop gets its turn again.
+/// Most descriptors handled before the event loop goes on.
 const TURN: usize = 64;
 
-/// Chunks of a dead worker's channel that are read: its longest frame, and some. Who writes on is none of ours.
+/// Most chunks read from a dead worker's channel: its longest frame, and some. More does not come from the worker.
 const LAST_WORDS: usize = FRAME_MAX / CHUNK + 64;
 
-/// A worker that closes its channel and lives on is of no use: so long its end is waited for.
+/// How long to wait for the end of a worker that has closed its channel and lives on, as it is of no use.
 const CLOSED: Duration = Duration::from_secs(1);
 
-/// All lives the keeper told us of and nobody has buried.
+/// All lives that the keeper has reported and that have not been removed.
 pub struct Children {
     pub(super) lives: HashMap<WorkerId, Life>,
     pub(super) plans: Vec<Plan>,
-    /// Lives with something to be sent.
+    /// Lives with frames to send.
     pub(super) unsent: HashSet<WorkerId>,
-    /// Lives that were answered something: what they have said meanwhile may be heard now.
+    /// Lives whose calls were answered: lines that they sent meanwhile may be read now.
     pub(super) served: HashSet<WorkerId>,
-    /// Lives whose channel was found closed.
+    /// Lives whose channel was closed by the worker.
     closed: HashSet<WorkerId>,
-    /// Whether something was left unread that no edge will tell of.
+    /// Whether something was left unread that no epoll edge will report.
     more: bool,
     epoll: Epoll,
     readiness: AsyncFd<OwnedFd>,
@@ -54,18 +54,18 @@ pub struct Children {
     pub(super) sandboxes: Sandboxes,
 }
 
-/// What is left of a life.
+/// What remains of a life that has ended.
 #[derive(Debug, Default)]
 pub struct Remains {
-    /// What it said before it ended and nobody has heard yet.
+    /// Messages that it sent before its end and that were not read yet.
     pub words: Vec<WorkerEvent>,
-    /// The jobs it had.
+    /// The ends of its jobs.
     pub jobs: Vec<JobEnd>,
-    /// If it never took jobs: the last of its stderr, or why it did not start.
+    /// If it never took jobs: the end of its stderr, or why it did not start.
     pub stillborn: Option<String>,
 }
 
-/// Which descriptor of a life; travels in the two top bits of the epoll token, which no worker id uses (pools are few).
+/// Which descriptor of a life; in the two top bits of the epoll token, which no worker id uses (there are few pools).
 #[derive(Clone, Copy)]
 enum Kind {
     Out = 0,
@@ -74,7 +74,7 @@ enum Kind {
 }
 
 impl Children {
-    /// From here on the lives of this pool number are made by this plan.
+    /// From here on the lives of this pool number follow this plan.
     pub fn equip(&mut self, pool: u16, plan: Plan) {
         let at = usize::from(pool);
         match self.plans.get_mut(at) {
@@ -83,8 +83,8 @@ impl Children {
         }
     }
 
-    /// No child yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it; what it
-    /// takes is looked at by `gauge`. Slots' own directories are below `sandboxes`.
+    /// No children yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it;
+    /// `gauge` measures what a job uses. `sandboxes` is the parent of the slots' directories.
     pub fn new(
         plans: Vec<Plan>,
         logs: Outputs,
@@ -111,8 +111,8 @@ impl Children {
         })
     }
 
-    /// A child was made; its descriptors are its channel, stdout and stderr. Gives whether it takes jobs already. On an
-    /// error nothing of it is kept.
+    /// Adds a child that was made; its descriptors are its channel, stdout and stderr. Gives whether it takes jobs
+    /// already. On an error nothing of it is kept.
     pub fn started(&mut self, worker: WorkerId, pid: i32, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
         let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else {
             return Err(io::Error::other("no such pool"));
@@ -129,7 +129,7 @@ impl Children {
         Ok(matches!(role, Role::Parked | Role::Child))
     }
 
-    /// A life that ended before we came: nothing is watched, [`Children::ended`] is next.
+    /// Adds a life that ended before this supervisor: nothing is watched, [`Children::ended`] comes next.
     pub fn adopt(
         &mut self,
         worker: WorkerId,
@@ -147,7 +147,7 @@ impl Children {
     }
 
     fn life(&self, pid: i32, role: Role, descriptors: Vec<OwnedFd>) -> io::Result<Life> {
-        // What does not fit under the limit the kernel leaves out.
+        // The kernel drops descriptors beyond the limit.
         let [socket, out, err] = <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| scarce())?;
         if !leaves_room(&[&socket, &out, &err], self.lives.len()) {
             return Err(scarce());
@@ -160,22 +160,22 @@ impl Children {
         self.lives.get(&worker).map(|life| life.pid)
     }
 
-    /// The latest fault of the application that a life warned of.
+    /// The latest warning of a life about its application.
     pub fn warning(&self, worker: WorkerId) -> Option<&str> {
         self.lives.get(&worker)?.warning.as_deref()
     }
 
-    /// Waits until some child has something to say or can hear more. Cancel-safe.
+    /// Waits until some child has sent something or can take more. Cancel-safe.
     pub async fn ready(&self) -> io::Result<()> {
         if self.more || !self.served.is_empty() { Ok(()) } else { self.readiness.readable().await.map(drop) }
     }
 
-    /// When [`Children::turn`] has something to do that no descriptor tells.
+    /// When [`Children::turn`] is due although no descriptor is ready.
     pub fn due(&self) -> Option<Instant> {
         self.closed.iter().filter_map(|worker| self.lives.get(worker)?.closed).min().map(|at| at + CLOSED)
     }
 
-    /// One bounded round of reading and writing. Gives what was said.
+    /// One limited round of reading and writing. Gives the messages that were read.
     pub fn turn(&mut self, now: Instant) -> io::Result<Vec<WorkerEvent>> {
         let mut words = Vec::new();
         self.outlive_channels(now, &mut words);
@@ -203,8 +203,8 @@ impl Children {
         Ok(words)
     }
 
-    /// What is ready. Edge-triggered above, level-triggered below: the edge may be cleared when the list is whole, and what
-    /// one read does not take in is remembered in `more`.
+    /// The ready descriptors. They are edge-triggered, and this list is level-triggered: an edge may be cleared once
+    /// the list is complete, so data that one read leaves is noted in `more`.
     fn wait(&mut self, events: &mut [EpollEvent; TURN]) -> io::Result<usize> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let guard = self.readiness.poll_read_ready(&mut context);
@@ -220,7 +220,7 @@ impl Children {
         Ok(count)
     }
 
-    /// Sends what is to be sent, as far as it is taken.
+    /// Sends what waits, as far as the sockets take it.
     pub fn flush(&mut self) {
         for worker in std::mem::take(&mut self.unsent) {
             if let Some(life) = self.lives.get_mut(&worker) {
@@ -234,7 +234,7 @@ impl Children {
         }
     }
 
-    /// The life has ended and nothing of it lives: what is in its pipes and its channel is read, then it is judged.
+    /// The life has ended and no process of it lives: reads its pipes and its channel to the end, then judges its jobs.
     pub fn ended(&mut self, worker: WorkerId, exit: &Exit) -> Remains {
         let Some(mut life) = self.lives.remove(&worker) else { return Remains::default() };
         self.closed.remove(&worker);
@@ -303,7 +303,8 @@ impl Children {
         self.more |= taken == Taken::Much;
     }
 
-    /// The end of the channel is nearly always that of the process; one that lives on can neither be heard nor told.
+    /// A closed channel nearly always means that the process has ended. One that lives on can neither be read nor
+    /// written to.
     fn outlive_channels(&mut self, now: Instant, words: &mut Vec<WorkerEvent>) {
         let lives = &mut self.lives;
         self.closed.retain(|worker| {
@@ -318,7 +319,7 @@ impl Children {
         });
     }
 
-    /// A life with what is around it.
+    /// A life with its context.
     pub(super) fn look(&mut self, worker: WorkerId) -> Option<(&mut Life, LifeContext<'_>)> {
         let plan = self.plans.get(usize::from(worker.slot.pool))?;
         let life = self.lives.get_mut(&worker)?;
@@ -339,8 +340,8 @@ impl Children {
         Ok(())
     }
 
-    /// Sees to it that the channel is watched for what is wanted of it now. A parked child says nothing that wakes us: its
-    /// only word comes with its end.
+    /// Sets the events for which the channel is watched now. A parked child sends nothing that must wake us: its only
+    /// message comes with its end.
     pub(super) fn watch_channel(&mut self, worker: WorkerId) {
         let Some(life) = self.lives.get_mut(&worker) else { return };
         let heard = !life.faulty && life.closed.is_none() && life.is_served();
@@ -367,7 +368,7 @@ impl Children {
     }
 }
 
-/// Why a worker never took a job, as far as it can be seen.
+/// Why a worker never took a job, as far as that is known.
 fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
     let Some(failed) = life.channel.failed() else { return life.stray.tail() };
     let command = plan.command(worker);
@@ -380,11 +381,11 @@ fn token(worker: WorkerId, kind: Kind) -> u64 {
     worker.to_u64() | (kind as u64) << 62
 }
 
-/// Kept free for clients, the store and /proc.
+/// Descriptors kept free for clients, the store and /proc.
 const SPARE: u64 = 8;
 
-/// Descriptors are given out lowest first, so the newest tells how many there are. Each life may need one more, for its
-/// log.
+/// Whether there is room for more descriptors. The kernel gives out the lowest numbers first, so the newest shows how
+/// many there are. Each life may need one more, for its log.
 fn leaves_room(newest: &[&OwnedFd], lives: usize) -> bool {
     let highest = newest.iter().map(|descriptor| descriptor.as_raw_fd() as u64).max().unwrap_or(0);
     highest + SPARE + lives as u64 <= limit()

@@ -1,7 +1,9 @@
-//! Who takes too much: a thread of its own looks at the trees that have limits, the closer to them the more often.
+//! Measures which jobs exceed their limits: a thread measures process trees with limits, more often when they are close
+//! to them.
 //!
-//! It sleeps while no job with such a limit runs. A tree is looked at again when it could have reached its limit, were it to
-//! grow as fast as a machine can make it; so a tree far from it costs next to nothing, and one close to it is caught in time.
+//! The thread sleeps while no job with such a limit runs. It measures a tree again at the earliest moment at which the
+//! tree could reach its limit, if it grew as fast as a machine allows. So a tree far from its limit costs next to
+//! nothing, and one close to it is caught in time.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,16 +14,17 @@ use super::look::{Look, Memo, SHORTEST};
 use super::weight::Tree;
 use crate::model::{Excess, Fence, Instant, JobId, Limits, WorkerId};
 
-/// Of the time of one processor, looking at a tree takes no more than one part in so many, unless it seems to be well over its limit.
+/// Measuring a tree takes at most this fraction of one processor's time, unless the tree seems to be well over its
+/// limit.
 const THRIFT: u32 = 10;
 
-/// Where jobs are very short a worker is not weighed after each.
+/// A worker with very short jobs is not measured after each of them, but at this interval.
 const WEIGH_AGAIN: Duration = Duration::from_millis(50);
 
-/// What the gauge has to say.
+/// A finding of the gauge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The job has taken more than it may; of several in one worker, one of them.
+    /// The job exceeds a limit; of several jobs in one worker, one of them.
     Exceeded {
         /// The worker that runs it.
         worker: WorkerId,
@@ -32,14 +35,14 @@ pub enum Found {
         /// Which limit, and by how much.
         excess: Excess,
     },
-    /// After a job the worker has more memory than its pool recycles at.
+    /// After a job the worker has more memory than its pool allows before it recycles.
     Outgrown(WorkerId),
 }
 
-/// What the clock says.
+/// The clock to use.
 pub type Now = fn() -> Instant;
 
-/// Keeps the thread; it ends with the last of these.
+/// A handle of the thread, which ends with the last handle.
 pub struct Gauge(Arc<Shared>);
 
 struct Shared {
@@ -48,12 +51,12 @@ struct Shared {
     now: Now,
 }
 
-/// What is to be looked at.
+/// The trees to measure.
 #[derive(Default)]
 struct Board {
     watches: HashMap<WorkerId, Watch>,
     weighings: HashMap<WorkerId, Weighing>,
-    /// When the next worker may be weighed.
+    /// When the next worker may be measured for its pool's recycling.
     weigh_from: Option<Instant>,
     /// How many watches there have been.
     count: u64,
@@ -69,30 +72,30 @@ struct Watch {
     due: Instant,
 }
 
-/// What a look at a life needs.
+/// The data for measuring a life.
 #[derive(Clone, Copy)]
 struct Tended {
-    /// Which watch this is: the next job of a worker is another one's.
+    /// Number of this watch: the next job of a worker gets another one.
     number: u64,
     pid: i32,
     limits: Limits,
     memo: Memo,
 }
 
-/// A worker to be weighed after a job: its pid, and how much is too much.
+/// A worker to measure after a job: its pid, and the memory that is too much.
 #[derive(Clone, Copy)]
 struct Weighing {
     pid: i32,
     most: u64,
 }
 
-/// What is to be looked at now.
+/// The trees to measure now.
 struct Due {
     watches: Vec<(WorkerId, Tended)>,
     weighings: Vec<(WorkerId, Weighing)>,
 }
 
-/// A job's entry, for as long as it runs.
+/// A job's entry, which exists as long as it runs.
 pub(super) struct Entry {
     shared: Arc<Shared>,
     worker: WorkerId,
@@ -101,7 +104,7 @@ pub(super) struct Entry {
 }
 
 impl Gauge {
-    /// Starts the thread. What it finds is handed to `tell`.
+    /// Starts the thread, which passes its findings to `tell`.
     pub fn start(now: Now, tell: impl Fn(Found) + Send + 'static) -> io::Result<Gauge> {
         let shared = Arc::new(Shared { board: Mutex::default(), changed: Condvar::new(), now });
         let own = shared.clone();
@@ -112,7 +115,7 @@ impl Gauge {
         Ok(Gauge(shared))
     }
 
-    /// Watches the tree below a life for one of its jobs, if the limits ask for it.
+    /// Watches the tree below a life for one of its jobs, if the limits require it.
     pub(super) fn watch(
         &self,
         worker: WorkerId,
@@ -123,7 +126,7 @@ impl Gauge {
         if !limits.are_of_tree() {
             return None;
         }
-        // Who is gone by then costs nothing, and has not taken much.
+        // A job that has ended by then costs nothing, and has not used much.
         let due = (self.0.now)() + SHORTEST;
         let mut board = self.0.board();
         board.count += 1;
@@ -135,7 +138,7 @@ impl Gauge {
         Some(Entry { shared: self.0.clone(), worker, job: job.clone(), fence })
     }
 
-    /// Weighs a worker that has ended a job.
+    /// Measures a worker that has ended a job.
     pub(super) fn weigh(&self, worker: WorkerId, pid: i32, most: u64) {
         let mut board = self.0.board();
         if board.weighings.insert(worker, Weighing { pid, most }).is_none() {
@@ -199,7 +202,7 @@ impl Shared {
         }
     }
 
-    /// Waits until something is to be looked at, and gives it. None when it is over.
+    /// Waits until something must be measured, and gives it. None when the thread must end.
     fn wait(&self) -> Option<Due> {
         let mut board = self.board();
         loop {
@@ -241,7 +244,7 @@ impl Board {
         self.watches.values().map(|watch| watch.due).chain(weigh).min()
     }
 
-    /// Notes what was seen and when to look again, unless the jobs have ended meanwhile.
+    /// Notes a measurement and when to measure again, unless the jobs have ended meanwhile.
     fn note(&mut self, (worker, number): (WorkerId, u64), look: &Look, now: Instant) -> Option<Found> {
         let watch = self.watches.get_mut(&worker).filter(|watch| watch.tended.number == number)?;
         (watch.tended.memo, watch.due) = (look.memo, now + look.next);

@@ -1,4 +1,4 @@
-//! One life: its channel, its output, its jobs, and what its frames mean.
+//! One life: its channel, its output, its jobs, and the meaning of its frames.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::log::Outputs;
 use crate::model::{Bounds, Classes, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut, size};
 use crate::wire::worker::{self, Done, Said, decode};
 
-/// What a child says, in our words.
+/// A message of a child, in our types.
 #[derive(Debug)]
 pub enum WorkerEvent {
-    /// It takes jobs.
+    /// The worker takes jobs.
     Ready(WorkerId),
-    /// It, or its template, knows these classes.
+    /// The worker, or its template, knows these classes.
     Knows(u16, Arc<Classes>),
     /// A job has ended, and how.
     Finished(WorkerId, JobEnd),
@@ -35,59 +35,59 @@ pub enum WorkerEvent {
         job: JobId,
         /// The number of its lease.
         fence: Fence,
-        /// What its worker says.
+        /// The progress that its worker reports.
         progress: Progress,
     },
-    /// It wants something; the answer goes to [`super::Children::reply`].
+    /// The worker calls a verb; the answer goes to [`super::Children::reply`].
     Call {
-        /// The worker that asks.
+        /// The worker that calls.
         worker: WorkerId,
         /// The number of the call, for the answer.
         n: u64,
-        /// What it asks for.
+        /// The verb that it calls.
         verb: String,
         /// The arguments, as JSON.
         args: String,
     },
-    /// It broke the protocol: nothing it says counts any more.
+    /// It broke the protocol: its messages do not count any more.
     Faulty(WorkerId, String),
-    /// It takes too much.
+    /// It exceeds a limit.
     Found(Found),
 }
 
-/// The end of a job as its process has it: its last word, and what it left to see.
+/// The end of a job in its process: the outcome, and what is left to see.
 #[derive(Debug)]
 pub struct JobEnd {
     /// The job that ended.
     pub job: Arc<Job>,
-    /// By which right.
+    /// The fence of its lease.
     pub fence: Fence,
-    /// What was said of it; None = nothing: a crash.
+    /// The reported outcome; None = none: a crash.
     pub outcome: Option<Outcome>,
     /// The last of its stderr.
     pub stderr_tail: String,
     /// Bytes of output that are not in the log.
     pub output_dropped: u64,
-    /// Answers when the job's output is written, if it printed anything, with the bytes that could not be.
+    /// Answers once the job's output is written, if it printed any, with the number of bytes that could not be written.
     pub written: Option<oneshot::Receiver<u64>>,
     /// Processes it left behind in a worker that lives on, in words.
     pub left: Vec<String>,
-    /// CPU time that it took, as its worker says.
+    /// CPU time that the job used, as its worker reports.
     pub cpu: Option<Duration>,
 }
 
-/// How far a worker has come with its first words.
+/// How far a worker is with its first messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
-    /// `hello` is to come.
+    /// `hello` is still to come.
     Silent,
-    /// `ready` is to come.
+    /// `ready` is still to come.
     Greeted,
-    /// All said, or nothing to be said.
+    /// All first messages have come, or none are needed.
     Ready,
 }
 
-/// A life the keeper told us of.
+/// A life that the keeper has reported.
 pub(super) struct Life {
     pub(super) pid: i32,
     pub(super) role: Role,
@@ -95,21 +95,21 @@ pub(super) struct Life {
     pub(super) output: Output,
     pub(super) greeting: Handshake,
     pub(super) jobs: Vec<Running>,
-    /// What it printed while it had no job.
+    /// Output printed while it had no job.
     pub(super) stray: Printed,
-    /// What it has asked for and is not answered yet.
+    /// Its unanswered calls.
     pub(super) calls: Calls,
-    /// Words on jobs that are not here, since the last one on a job that is.
+    /// Number of messages about unknown jobs since the last one about a known job.
     strangers: u32,
-    /// The latest fault of the application that it warned of, for `status`.
+    /// The latest warning about its application, for `status`.
     pub(super) warning: Option<String>,
-    /// It broke the protocol: no word of it counts any more.
+    /// Whether it broke the protocol: its messages do not count any more.
     pub(super) faulty: bool,
-    /// When its channel was found closed.
+    /// When its channel was closed by the worker.
     pub(super) closed: Option<Instant>,
-    /// What the kernel was last told to keep for it.
+    /// The bounds last set at the kernel.
     pub(super) bounds: Bounds,
-    /// Its children, once it takes jobs, in a pool where a job can leave some.
+    /// Its children, once it takes jobs, in a pool where jobs can leave orphans.
     pub(super) brood: Option<ChildTracker>,
 }
 
@@ -118,11 +118,11 @@ pub(super) struct Running {
     pub(super) job: Arc<Job>,
     pub(super) fence: Fence,
     pub(super) printed: Printed,
-    /// Its entry with the gauge, if it has limits.
+    /// Its entry at the gauge, if it has limits.
     pub(super) gauged: Option<Entry>,
 }
 
-/// What is around a life while it is looked at.
+/// The context of a life while it is handled.
 pub(super) struct LifeContext<'a> {
     pub(super) worker: WorkerId,
     pub(super) plan: &'a Plan,
@@ -162,7 +162,8 @@ impl Life {
         }
     }
 
-    /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.
+    /// Reads one chunk from a pipe, or all that is in both. The output belongs to the job if only one can have printed
+    /// it.
     pub(super) fn read_output(&mut self, which: Option<Stream>, around: &mut LifeContext<'_>) -> Taken {
         let LifeContext { worker, plan, logs, cap, buffer, .. } = around;
         let (worker, cap, pool) = (*worker, *cap, plan.settings.name.as_str());
@@ -181,12 +182,12 @@ impl Life {
         }
     }
 
-    /// Turns the whole lines that have come into words.
+    /// Turns the whole lines that have arrived into messages.
     pub(super) fn hear(&mut self, around: &mut LifeContext<'_>, words: &mut Vec<WorkerEvent>) {
         if self.faulty || self.role == Role::Parked || self.channel.failed().is_some() {
             return;
         }
-        // The channel is taken out so that a line can be read in place while its job is looked up here.
+        // The inbox is taken out of the channel, so that a line can be read in place while its job is looked up here.
         let mut lines = std::mem::take(&mut self.channel.inbox);
         let result = lines.each(|line| {
             let frame = decode(line).map_err(|bad| cut(bad.to_string(), LONGEST_WHY))?;
@@ -218,7 +219,7 @@ impl Life {
             (Handshake::Greeted, Said::Ready(_)) => {
                 self.greeting = Handshake::Ready;
                 self.is_light(around.plan)?;
-                // What a life of one job leaves behind ends with it, by the keeper.
+                // In a life of one job, the keeper ends what the job leaves behind.
                 if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
                     self.brood = Some(ChildTracker::new(self.pid));
                 }
@@ -246,8 +247,8 @@ impl Life {
         Ok(())
     }
 
-    /// A worker that is too heavy for its jobs before it has any would see all of them killed. What a template has is
-    /// shared by its forks.
+    /// Refuses a worker whose memory exceeds its jobs' limit before it has any job: it would see all of them killed.
+    /// Memory of a template is shared by its forks.
     fn is_light(&self, plan: &Plan) -> Result<(), String> {
         let Some(limit) = plan.settings.limits.memory else { return Ok(()) };
         let (who, sharers) = match self.role {
@@ -262,7 +263,7 @@ impl Life {
         Err(format!("{who} {taken} of memory before its first job, and limits.memory of its pool is {limit}"))
     }
 
-    /// Whether it may go on: one that asks for more than it waits for is heard again when some of it is answered.
+    /// Whether it may be read: a worker with too many calls is read again when some are answered.
     pub(super) fn is_served(&self) -> bool {
         !self.calls.are_full() && !self.channel.is_clogged()
     }
@@ -281,7 +282,7 @@ impl Life {
         running.overflow(worker)
     }
 
-    /// Kept for `status`; the log has the first of them.
+    /// Keeps the warning for `status`; the log gets the first ones.
     fn warned(&mut self, around: &LifeContext<'_>, text: &str) {
         let text: String = text.chars().take(LONGEST_WARNING).collect();
         if self.warning.is_none() {
@@ -303,7 +304,7 @@ impl Life {
         })
     }
 
-    /// A word on a job that is not here (any more) is dropped: it may be late.
+    /// Handles the end of a job. A message about an unknown job is dropped: it may be late.
     fn done(&mut self, around: &mut LifeContext<'_>, done: Done<'_>) -> Result<Option<JobEnd>, String> {
         let here = self.find(&done.job).filter(|&index| self.jobs[index].fence.0 == done.fence);
         let Some(index) = here else {
@@ -332,7 +333,8 @@ impl Life {
 }
 
 impl Life {
-    /// It speaks of a job that is not here. That may be late, now and then; one that does nothing else would fill the log.
+    /// Handles a message about an unknown job. One may be late now and then; a worker that sends only such messages
+    /// would fill the log.
     fn strange(&mut self, around: &LifeContext<'_>, done: &Done<'_>) -> Result<(), String> {
         self.strangers += 1;
         if self.strangers > STRANGERS {
@@ -344,13 +346,13 @@ impl Life {
     }
 }
 
-/// As much of a word of a worker as is shown.
+/// The part of a worker's message that is shown.
 fn in_short(word: &str) -> String {
     cut(word.to_owned(), 80)
 }
 
 impl Running {
-    /// What is to be said, once, when it has printed more than it may.
+    /// The excess to report, once, when it has printed more than its limit.
     pub(super) fn overflow(&mut self, worker: WorkerId) -> Option<WorkerEvent> {
         let excess = self.printed.overflow()?;
         Some(WorkerEvent::Found(Found::Exceeded {
@@ -361,7 +363,7 @@ impl Running {
         }))
     }
 
-    /// What is left of it.
+    /// The end of the job, from what is left here.
     pub(super) fn end(self, outcome: Option<Outcome>, logs: &Outputs) -> JobEnd {
         drop(self.gauged);
         let written = self.printed.has_written().then(|| logs.end(&self.job.id));
@@ -378,15 +380,15 @@ impl Running {
     }
 }
 
-/// So many words on jobs that are not here are passed over, while none comes on one that is.
+/// How many messages about unknown jobs are ignored in a row.
 const STRANGERS: u32 = 100;
 
-/// The longest reason for a fault, in bytes: it may repeat what was said.
+/// The longest reason for a fault, in bytes: it may repeat a message.
 const LONGEST_WHY: usize = 500;
 
 /// The longest message of a progress that is kept, and the longest warning, in characters.
 const LONGEST_MESSAGE: usize = 1000;
 const LONGEST_WARNING: usize = 8000;
 
-/// The most things that a worker can say a job has left in it.
+/// Most orphans of a job that a worker can report.
 const MOST_LEFT: usize = 100;

@@ -15,40 +15,41 @@ use tokio::io::unix::AsyncFd;
 use super::watched::watched;
 use crate::wire::keeper::{Order, PACKET_MAX, Report};
 
-/// Orders out, reports in.
+/// Sends orders and receives reports.
 pub struct Link {
     socket: AsyncFd<OwnedFd>,
     packets: VecDeque<Vec<u8>>,
     later: Vec<Order>,
 }
 
-/// Above all other descriptors of a supervisor with a usual number of slots.
+/// A descriptor number above all others of a supervisor with a usual number of slots.
 const HIGH: i32 = 4000;
 
-/// Between two tries to send what the keeper had no room for.
+/// Wait between two tries to send when the keeper had no room.
 const MOMENT: Duration = Duration::from_millis(2);
 
-/// Orders that wait for company, at most.
+/// Most orders without urgency that wait for others.
 const LATER: usize = 64;
 
 /// A report with the descriptors that came along.
 pub type KeeperMessage = (Report, Vec<OwnedFd>);
 
-/// The socket under a number above all others. A dying process closes its highest descriptors first, and some (inotify)
-/// take the kernel 20 ms: the keeper should know before. With few descriptors allowed it stays where it is. To be called
-/// while the process has one thread: with more, the kernel takes 10 ms to make room for the number.
+/// Moves the socket to a number above all others. A dying process closes its highest descriptors first, and some
+/// (inotify) take the kernel 20 ms: the keeper should notice the death before that. If few descriptors are allowed, the
+/// socket stays where it is. Must be called while the process has one thread: with more, the kernel takes 10 ms to make
+/// room for the number.
 pub fn on_top(socket: OwnedFd) -> OwnedFd {
     rustix::io::fcntl_dupfd_cloexec(&socket, HIGH).unwrap_or(socket)
 }
 
 impl Link {
-    /// Takes over the socket that the keeper left to the supervisor.
+    /// Takes over the socket that the keeper has passed to the supervisor.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         Ok(Link { socket: watched(socket, Interest::READABLE)?, packets: VecDeque::new(), later: Vec::new() })
     }
 
-    /// Notes an order for the next [`Link::flush`]; orders of one turn travel in one packet.
+    /// Adds an order to be sent by the next [`Link::flush`]; orders of one turn go in one packet.
     pub fn order(&mut self, order: &Order) {
         let fits = |packet: &Vec<u8>| packet.len() + frame_room(order) <= PACKET_MAX;
         if !self.packets.back().is_some_and(fits) {
@@ -59,13 +60,13 @@ impl Link {
         }
     }
 
-    /// Notes an order that is in no hurry: it travels with the next one that is, and wakes nobody by itself.
+    /// Adds an order without urgency: it goes with the next urgent one, and does not wake the keeper by itself.
     pub fn order_later(&mut self, order: Order) {
         self.later.push(order);
     }
 
-    /// Sends what was ordered, as far as the keeper takes it; [`Link::recv`] sends the rest when it can, and says so when
-    /// there is no keeper any more.
+    /// Sends the orders, as far as the keeper takes them. [`Link::recv`] sends the rest when it can, and reports when
+    /// the keeper is gone.
     pub fn flush(&mut self) -> io::Result<()> {
         if !self.packets.is_empty() || self.later.len() > LATER {
             for order in std::mem::take(&mut self.later) {
@@ -91,7 +92,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether the keeper has taken all orders but those in no hurry.
+    /// Whether the keeper has taken all urgent orders.
     pub fn is_flushed(&self) -> bool {
         self.packets.is_empty()
     }
@@ -100,7 +101,7 @@ impl Link {
     pub async fn recv(&mut self) -> io::Result<Option<KeeperMessage>> {
         loop {
             if !self.packets.is_empty() {
-                // Rare: the keeper was told faster than it reads. A duplicate waits for room, only now.
+                // Rare: orders come faster than the keeper reads. A duplicate of the socket waits for room.
                 let room =
                     self.socket.get_ref().try_clone().and_then(|copy| watched(copy, Interest::WRITABLE));
                 let has_room = tokio::select! {
@@ -121,7 +122,7 @@ impl Link {
     }
 }
 
-/// Waits for room; where there is no descriptor left to wait with, a moment.
+/// Waits for room; if there is no descriptor left to wait with, for a moment.
 async fn writable(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     match room {
         Some(room) => room.writable().await.map(drop),

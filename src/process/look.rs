@@ -1,41 +1,41 @@
-//! One look at a tree: whether it takes too much, and when to look again.
+//! One measurement of a tree: whether it exceeds a limit, and when to measure again.
 
 use std::time::Duration;
 
 use super::weight::Tree;
 use crate::model::{Excess, Instant, Limits};
 
-/// The fastest a tree is taken to grow, in bytes a second, and in processes.
+/// The fastest possible growth of a tree, in bytes a second, and in processes.
 const BYTES_A_SECOND: u64 = 2_000_000_000;
 const PROCESSES_A_SECOND: u64 = 5_000;
 
-/// No tree is looked at more often than this, nor more seldom while it runs.
+/// Shortest and longest time between two measurements of a running tree.
 pub(super) const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// A tree that seems to be over its limit by so many bytes is looked at at any cost.
+/// A tree that seems to exceed its limit by this many bytes is measured whatever it costs.
 const MARGIN: u64 = 32_000_000;
 
-/// An excess is told again after so long, should the one it was told of have ended meanwhile.
+/// An excess is reported again after this time, in case the worker in the first report ended meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is remembered from one look to the next.
+/// What is kept from one measurement to the next.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Memo {
-    /// The CPU time its tree had used before the job.
+    /// CPU time that its tree had used before the job.
     cpu_before: Option<Duration>,
-    /// How much less memory it takes than its processes' resident memory adds up to, as far as that was looked at.
+    /// By how much its memory is less than the sum of its processes' resident memory, at the last exact measurement.
     shared: Option<u64>,
-    /// When that may be looked at again.
+    /// When the next exact measurement is allowed.
     pub(super) dear_from: Option<Instant>,
 }
 
-/// What one look at a tree has shown, and when to look again.
+/// The result of one measurement, and when to measure again.
 pub(super) struct Look {
     pub(super) excess: Option<Excess>,
     pub(super) memo: Memo,
     pub(super) next: Duration,
-    /// Whether the kernel had to go through all pages.
+    /// Whether the kernel had to walk through all pages.
     pub(super) was_dear: bool,
 }
 
@@ -61,7 +61,7 @@ impl Look {
         self.next = self.next.min(Duration::from_secs_f64(left / PROCESSES_A_SECOND as f64));
     }
 
-    /// A tree uses no more CPU time than there are processors.
+    /// Checks CPU time. A tree cannot use more CPU time than all processors give.
     fn time(&mut self, tree: &Tree, limit: Option<Duration>) {
         let Some(limit) = limit else { return };
         let before = *self.memo.cpu_before.get_or_insert(tree.cpu);
@@ -73,8 +73,8 @@ impl Look {
         self.next = self.next.min(limit.saturating_sub(used) / processors as u32);
     }
 
-    /// The dear look is taken half way to the limit, so that the cheap ones are nearly right from there on, and when these
-    /// say that it is too much.
+    /// Checks memory. An exact measurement is made half way to the limit, so that cheap ones are nearly right from
+    /// there on; and again when these say that it is too much.
     fn weigh(&mut self, now: Instant, tree: &Tree, limit: Option<u64>) {
         let Some(limit) = limit else { return };
         let resident = tree.resident();

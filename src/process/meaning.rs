@@ -1,4 +1,4 @@
-//! What the words of a worker mean in ours.
+//! Turns a worker's messages into values of the model.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::plan::Role;
 use crate::model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome};
 use crate::wire::worker::{self, Done, Hello, PROTOCOL};
 
-/// The most classes a worker may know.
+/// Most classes that a worker may know.
 const CLASSES: usize = 10_000;
 
-/// Whether we can work with it, and what it knows.
+/// Checks whether this program can work with the worker. Gives the classes that it knows.
 pub(super) fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
     if hello.protocol != PROTOCOL {
         return Err(format!("it speaks protocol {}, this supervisor speaks {PROTOCOL}", hello.protocol));
@@ -66,7 +66,7 @@ fn seconds(number: Option<f64>) -> Result<Option<Duration>, String> {
     Duration::try_from_secs_f64(number).map(Some).map_err(|_| format!("{number} is no number of seconds"))
 }
 
-/// Where a job is to go on.
+/// Where a job goes on.
 fn next(next: &worker::Next) -> Result<Next, String> {
     if next.queue.is_empty() {
         return Err("a job is to go on in a queue without a name".into());
@@ -78,7 +78,7 @@ fn next(next: &worker::Next) -> Result<Next, String> {
     })
 }
 
-/// What a worker's word means.
+/// The outcome in a worker's message.
 pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
     let failure = || match &done.error {
         Some(error) => {

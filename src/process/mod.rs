@@ -1,4 +1,4 @@
-//! The supervisor's hands: it talks to the keeper and to the children, and knows pids. Decides nothing.
+//! The supervisor's effects on processes: talks to the keeper and to the children, and knows pids. Decides nothing.
 
 mod about;
 mod alarm;

@@ -1,8 +1,8 @@
-//! The kernel's own count of processes that it has killed for want of memory.
+//! The kernel's count of processes that it has killed for lack of memory.
 
 use std::fs;
 
-/// How many on this machine since it started; None if the kernel does not say so. It takes 0.1 ms.
+/// The count for this machine since it booted; None if the kernel does not give it. Reading it takes 0.1 ms.
 pub fn oom_kills() -> Option<u64> {
     counted(&fs::read_to_string("/proc/vmstat").ok()?)
 }

@@ -1,4 +1,4 @@
-//! What a job leaves running in a worker that lives on.
+//! Processes that a job leaves running in a worker that lives on.
 
 use std::fs::File;
 use std::io;
@@ -9,26 +9,26 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::usage;
 use crate::model::{Leftovers, Process};
 
-/// Processes that fork while they are killed are struck again so often; what is left then ends with the worker.
+/// How often to kill processes that fork while they are killed; those left then end with the worker.
 const ROUNDS: u32 = 5;
 
-/// The most processes that one strike ends.
+/// Most processes that one round kills.
 const STRUCK: usize = 4096;
 
-/// The links of a task directory with one thread: itself, its parent's, and the thread's.
+/// Number of links of a task directory with one thread: itself, its parent's, and the thread's.
 const ONE_THREAD: u64 = 3;
 
-/// The children of a worker. Looked at after each of its jobs, so its files in /proc are kept open.
+/// The children of a worker. They are read after each of its jobs, so the files in /proc stay open.
 pub(super) struct ChildTracker {
     worker: i32,
-    /// Its threads, and the children of the first.
+    /// Its threads, and the children of the first thread.
     files: io::Result<(File, File)>,
-    /// Those that were there before a job, of which none is accused later.
+    /// Children that were there before a job, so that no later job is blamed for them.
     settled: Vec<i32>,
 }
 
 impl ChildTracker {
-    /// What is there now is no job's.
+    /// Children that exist now belong to no job.
     pub(super) fn new(worker: i32) -> ChildTracker {
         let tasks = format!("/proc/{worker}/task");
         let files = File::open(&tasks)
@@ -38,8 +38,8 @@ impl ChildTracker {
         brood
     }
 
-    /// What is there after a job that was not there before it, in words. Orphans are there, too: a worker adopts those of
-    /// its tree. With `Kill` it is ended.
+    /// Describes the children that are new since before the job. They include orphans, as a worker adopts those of its
+    /// tree. With `Kill` they are ended.
     pub(super) fn leftovers(&mut self, how: Leftovers) -> Vec<String> {
         let children = self.now();
         if children.is_empty() || children == self.settled {
@@ -66,7 +66,7 @@ impl ChildTracker {
         let alone = |threads: &File| threads.metadata().is_ok_and(|found| found.nlink() <= ONE_THREAD);
         let mut list = [0; 4096];
         match &self.files {
-            // Nearly always: one thread, and few children or none.
+            // The usual case: one thread, and few children or none.
             Ok((threads, children)) if alone(threads) => match children.read_at(&mut list, 0) {
                 Ok(len) if len < list.len() => usage::pids(&String::from_utf8_lossy(&list[..len])),
                 Ok(_) | Err(_) => usage::children(self.worker),
@@ -75,15 +75,15 @@ impl ChildTracker {
         }
     }
 
-    /// The new ones that live: a child that has ended and was not waited for is no trouble.
+    /// The new children that live: one that has ended and was not waited for does no harm.
     fn living(&self, children: Vec<i32>) -> Vec<Process> {
         let new = children.into_iter().filter(|pid| !self.settled.contains(pid));
         new.filter_map(usage::process).filter(|process| process.state != "Z").collect()
     }
 }
 
-/// Ends a child of the worker and all below it, those below first. A leftover decides how deep its tree is, so a list holds
-/// it and not the stack; of more than `STRUCK` processes the next round finds the rest.
+/// Ends a child of the worker and all below it, the deepest first. An orphan decides how deep its tree is, so this uses
+/// a list and not the stack. Processes beyond `STRUCK` are found in the next round.
 fn end(worker: i32, pid: i32) {
     let (mut tree, mut at) = (vec![(worker, pid)], 0);
     while let Some(&(_, pid)) = tree.get(at).filter(|_| tree.len() < STRUCK) {
@@ -93,8 +93,8 @@ fn end(worker: i32, pid: i32) {
     tree.into_iter().rev().for_each(|(parent, pid)| stop(worker, parent, pid));
 }
 
-/// Held by its descriptor, and then found to be that child still, it cannot be another process by the time the signal is
-/// sent. A child whose parent has ended meanwhile is the worker's.
+/// Signals a process by its pidfd: after the check that it is still that child, it cannot be another process by the
+/// time of the signal. A child whose parent has ended meanwhile has become the worker's.
 fn stop(worker: i32, parent: i32, pid: i32) {
     let Some(held) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
         return;

@@ -1,4 +1,4 @@
-//! What one life prints: to the log up to a cap, and the last of its stderr for the person who asks why.
+//! The output of one life: to the log up to a limit, and the end of its stderr for the person who asks why.
 
 use std::os::fd::OwnedFd;
 
@@ -7,35 +7,35 @@ use tracing::info;
 use crate::log::{Mark, Outputs, Source, WORKER_LINES};
 use crate::model::{Excess, Job, WorkerId, WorkerName};
 
-/// Kept of stderr.
+/// Bytes of stderr to keep.
 const TAIL: usize = 64 << 10;
 
-/// Of what a life prints outside of jobs, so much goes to the supervisor's own log, where slots have no files.
+/// How many bytes that a life prints outside of jobs go to the supervisor's own log, where slots have no files.
 const STRAY_CAP: u64 = 64 << 10;
 
-/// Read from one pipe before the others get their turn.
+/// Most bytes read from one pipe before the others get their turn.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Which of the two.
+/// One of the two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
     Out,
     Err,
 }
 
-/// What one read found.
+/// The result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// A full buffer: there may be more.
+    /// The buffer is full: there may be more.
     Much,
-    /// All that was there.
+    /// All that was there was read.
     Some,
     Nothing,
     End,
 }
 
 impl Taken {
-    /// What a read of so many bytes found.
+    /// The result of a read of this length.
     pub(super) fn of(len: usize, buffer: &[u8]) -> Taken {
         if len == buffer.len() { Taken::Much } else { Taken::Some }
     }
@@ -59,7 +59,7 @@ impl Output {
         }
     }
 
-    /// Takes one chunk off a pipe.
+    /// Reads one chunk from a pipe.
     pub(super) fn take(&self, stream: Stream, buffer: &mut [u8], sink: &mut Sink<'_>) -> Taken {
         let Some(pipe) = self.pipe(stream) else { return Taken::End };
         match nix::unistd::read(pipe, buffer) {
@@ -74,10 +74,11 @@ impl Output {
         }
     }
 
-    /// Reads both pipes until they have nothing more at the moment; not to their end, which a process that escaped may hold off.
+    /// Reads both pipes until they are empty for the moment; not to their end, which an escaped process may delay.
     pub(super) fn drain(&self, buffer: &mut [u8], sink: &mut Sink<'_>) {
         for stream in [Stream::Out, Stream::Err] {
-            // A pipe holds 1 MB at most; a process that refills it after the proof of death is not of this life.
+            // A pipe holds 1 MB at most; if it is refilled after the proof of death, that process does not belong to
+            // this life.
             let most = (1 << 20) / CHUNK + 1;
             for _ in 0..most {
                 if self.take(stream, buffer, sink) != Taken::Much {
@@ -87,7 +88,7 @@ impl Output {
         }
     }
 
-    /// The end of the pipe was read.
+    /// Closes a pipe that was read to its end.
     pub(super) fn close(&mut self, stream: Stream) {
         match stream {
             Stream::Out => self.out = None,
@@ -96,24 +97,24 @@ impl Output {
     }
 }
 
-/// What was printed on behalf of one job, or of none.
+/// Output printed for one job, or outside of jobs.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
     tail: Vec<u8>,
     written: u64,
     dropped: u64,
     marked: bool,
-    /// How much it may be; None once that was exceeded.
+    /// Most bytes of output; None once that was exceeded.
     limit: Option<u64>,
 }
 
 impl Printed {
-    /// Of a job that may print so much.
+    /// For a job with this limit on its output.
     pub(super) fn up_to(limit: Option<u64>) -> Printed {
         Printed { limit, ..Printed::default() }
     }
 
-    /// What is to be said, once, when it is more than it may be.
+    /// The excess to report, once, when it is over the limit.
     pub(super) fn overflow(&mut self) -> Option<Excess> {
         let printed = self.written + self.dropped;
         let limit = self.limit.take_if(|limit| printed > *limit)?;
@@ -131,13 +132,14 @@ impl Printed {
         self.dropped
     }
 
-    /// Whether anything of it went to the log.
+    /// Whether any of it went to the log.
     pub(super) fn has_written(&self) -> bool {
         self.written > 0
     }
 }
 
-/// Where output goes: to a job's file, or, printed while no one job runs, to that of the slot, or to the supervisor's own log.
+/// Where output goes: to a job's file; or, if no single job has printed it, to the slot's file or the supervisor's own
+/// log.
 pub(super) struct Sink<'a> {
     pub(super) logs: &'a Outputs,
     pub(super) worker: WorkerId,
@@ -152,7 +154,7 @@ impl Sink<'_> {
         WorkerName::new(self.pool, self.worker)
     }
 
-    /// Takes in a piece of output.
+    /// Takes a piece of output.
     pub(super) fn keep(&mut self, stream: Stream, bytes: &[u8]) {
         let printed = &mut *self.printed;
         if stream == Stream::Err {
@@ -197,7 +199,7 @@ impl Sink<'_> {
             return self.logs.slot(&slot, bytes);
         }
         for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
-            // Control characters never reach a terminal.
+            // Control characters must never reach a terminal.
             let line: String =
                 line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
             info!(target: WORKER_LINES, worker = %self.name(), pool = self.pool, "{line}");
@@ -206,7 +208,7 @@ impl Sink<'_> {
     }
 }
 
-/// What is known of output that was read just now.
+/// The mark for output that was read just now.
 fn mark(job: &Job, stream: Stream) -> Mark {
     let source = match stream {
         Stream::Out => Source::Stdout,

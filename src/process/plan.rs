@@ -1,4 +1,4 @@
-//! What the processes of a pool are: settled once, used for each life.
+//! How the processes of a pool are made: decided once, used for each life.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,7 +9,7 @@ use crate::model::{Bytes, Exec, Job, Payload, PoolSettings, SpawnSpec, Work, Wor
 use crate::wire::program::{Identity, Program};
 use crate::wire::worker::{CHANNEL, FORKS, PROTOCOL};
 
-/// Variables of our own environment that processes see: who and where they are, and where languages look for code.
+/// Variables of our own environment that processes get: their user and place, and where languages look for code.
 /// Everything else (credentials!) stays here unless the pool passes it on.
 const INHERITED: [&str; 18] = [
     "PATH",
@@ -32,11 +32,12 @@ const INHERITED: [&str; 18] = [
     "BUNDLE_PATH",
 ];
 
-/// The keeper's mark on every program, by which it is found should it outlive the keeper; and where we are given it.
+/// The keeper's tag on every program, by which it is found if it outlives the keeper; and the variable in which we get
+/// the value.
 const TAG: &str = "TASKVISOR_KEEPER";
 const TAG_GIVEN: &str = "TASKVISOR_KEEPER_TAG";
 
-/// Used when we were started without one.
+/// The PATH if we were started without one.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A pool, as far as its processes are concerned.
@@ -47,27 +48,27 @@ pub struct Plan {
     pub(super) outfit: SpawnSpec,
     /// The path of the API's socket, for workers that put jobs by themselves.
     socket: PathBuf,
-    /// Where the slots' directories are, in a pool that has them.
+    /// The parent of the slots' directories, in a pool that has them.
     sandboxes: PathBuf,
-    /// What the environment of each of its processes starts with, as `NAME=value`.
+    /// The environment with which each of its processes begins, as `NAME=value`.
     environment: Vec<Vec<u8>>,
 }
 
-/// What a life is.
+/// The role of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A parked child: it becomes the program of its job.
     Parked,
-    /// The pool's command: it speaks.
+    /// The pool's command: speaks the worker protocol.
     Worker,
-    /// The pool's command, too: it forks job children.
+    /// The pool's command as a template: forks job children.
     Template,
-    /// Forked by the template: it speaks, and is ready at once.
+    /// Forked by the template: speaks the worker protocol, and is ready at once.
     Child,
 }
 
 impl Plan {
-    /// Settles it; `socket` is the API's, `sandboxes` the directory of the lives' directories.
+    /// Makes the plan; `socket` is the API's, `sandboxes` the parent of the lives' directories.
     pub fn new(settings: &PoolSettings, outfit: &SpawnSpec, socket: &Path, sandboxes: &Path) -> Plan {
         Plan {
             name: settings.name.as_str().into(),
@@ -79,22 +80,22 @@ impl Plan {
         }
     }
 
-    /// What people call a worker of the pool.
+    /// The name of a worker of the pool.
     pub(super) fn name(&self, worker: WorkerId) -> String {
         WorkerName::new(self.name.clone(), worker).to_string()
     }
 
-    /// Whether a worker is done for after one job.
+    /// Whether a worker ends after one job.
     pub(super) fn one_job_a_life(&self) -> bool {
         self.settings.jobs_per_life == Some(1)
     }
 
-    /// Whether its jobs run one at a time in a worker, so that what is printed is the one's.
+    /// Whether jobs run one at a time in a worker, so that its output belongs to that job.
     pub(super) fn one_at_a_time(&self) -> bool {
         self.settings.jobs_at_once == 1
     }
 
-    /// What the life at this place is.
+    /// The role of a life, by its slot.
     pub(super) fn role(&self, worker: WorkerId) -> Role {
         match (&self.outfit.work, worker.slot.index) {
             (Work::Programs | Work::Run(_), _) => Role::Parked,
@@ -104,8 +105,8 @@ impl Plan {
         }
     }
 
-    /// The life's own directory, in a pool that has them. Not its slot's: while a pool is replaced, two lives of a slot run
-    /// beside each other.
+    /// The life's own directory, in a pool that has them. It is not the slot's: while a pool is replaced, two lives of
+    /// a slot run beside each other.
     pub(super) fn sandbox(&self, worker: WorkerId) -> Option<PathBuf> {
         let name = format!("{}-{}.{}", self.settings.name, worker.slot.index, worker.generation);
         self.outfit.sandbox.then(|| self.sandboxes.join(name))
@@ -147,7 +148,7 @@ impl Plan {
         Some(Identity { uid: who.uid, gid: who.gid, groups: who.groups.clone() })
     }
 
-    /// What a job runs in this pool: the program it brings, or the pool's own with the job's data on stdin.
+    /// The program that runs a job in this pool: the job's own, or the pool's with the job's data on stdin.
     pub(super) fn exec(&self, job: &Job) -> Option<Exec> {
         match (&job.payload, &self.outfit.work) {
             (Payload::Exec(exec), _) => Some(exec.clone()),
@@ -161,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// The order for a parked child. The environment carries ids only: data travels by stdin.
+    /// The order for a parked child. The environment has only ids: data goes by stdin.
     pub(super) fn program(&self, exec: &Exec, job: &Job, worker: WorkerId) -> Program {
         let mut env = self.environment.clone();
         let ids = [
@@ -187,7 +188,7 @@ impl Plan {
     }
 }
 
-/// What the environment of a pool's processes starts with.
+/// The environment with which a pool's processes begin.
 fn environment(outfit: &SpawnSpec) -> Vec<Vec<u8>> {
     let mut set: Vec<(&str, String)> = Vec::new();
     if let Some(who) = &outfit.identity {
@@ -203,7 +204,7 @@ fn environment(outfit: &SpawnSpec) -> Vec<Vec<u8>> {
     if !is_set("PATH") && !environment.iter().any(|line| line.starts_with(b"PATH=")) {
         environment.push(variable(("PATH", PATH.into())));
     }
-    // The last of several counts for no program we know: the pool's word comes in place of the user's.
+    // No program we know uses the last of several variables of one name, so the pool's value replaces the user's.
     let mut last: BTreeMap<&str, String> = BTreeMap::new();
     last.extend(set);
     environment.extend(last.into_iter().map(variable));
@@ -213,7 +214,7 @@ fn environment(outfit: &SpawnSpec) -> Vec<Vec<u8>> {
     environment
 }
 
-/// Whether a variable of our own is for the pool's processes too.
+/// Whether a variable of our own environment goes to the pool's processes.
 fn passes(outfit: &SpawnSpec, name: &str) -> bool {
     let is_wanted = |wanted: &String| match wanted.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
@@ -228,7 +229,7 @@ fn variable((name, value): (&str, String)) -> Vec<u8> {
     format!("{name}={value}").into_bytes()
 }
 
-/// Where the supervisor was started.
+/// The directory in which the supervisor was started.
 fn here() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
 }

@@ -1,9 +1,9 @@
-//! From the exit of a program to what that means for its job.
+//! The outcome of a job, from the exit of its program.
 
 use crate::model::{Exec, Exit, ExitStatus, Failure, Outcome};
 use crate::wire::program::{Failed, Step};
 
-/// What the end of a program says of its job. A signal says nothing: that is a crash.
+/// The outcome by a program's exit. None for a signal: that is a crash.
 pub(super) fn outcome(exec: &Exec, exit: &Exit, failed: Option<Failed>, stderr: &str) -> Option<Outcome> {
     let name = exec.argv.first().map(|name| name.to_text()).unwrap_or_default();
     if let Some(failed) = failed {

@@ -1,4 +1,4 @@
-//! Removes a directory that others have filled.
+//! Removes a directory that a job has filled.
 
 use std::ffi::CStr;
 use std::fs::Permissions;
@@ -12,9 +12,9 @@ use rustix::io::Errno;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes a directory and all that is in it, without following a link. However deep it is, it takes the same stack and three
-/// descriptors: a directory that is found in another is first moved up to the top. What cannot be removed is left, and
-/// the last reason is the error.
+/// Removes a directory and everything in it, without following links. Whatever the depth, it uses the same stack and
+/// three descriptors: a directory inside another is first moved up to the top. What cannot be removed stays, and the
+/// last reason is the error.
 pub(super) fn remove(dir: &Path) -> io::Result<()> {
     let top = openat(CWD, dir, DIRECTORY, Mode::empty())?;
     let mut work = Work { top, moved: 0, done: 0, failed: None };
@@ -37,9 +37,9 @@ pub(super) fn remove(dir: &Path) -> io::Result<()> {
 
 struct Work {
     top: OwnedFd,
-    /// The number of the last directory that was moved up.
+    /// Number of the last directory that was moved up.
     moved: u64,
-    /// How much was moved or removed.
+    /// How many entries were moved or removed.
     done: u64,
     failed: Option<Errno>,
 }
@@ -52,7 +52,7 @@ impl Work {
         }
     }
 
-    /// Removes what has that name at the top; of a directory the content, but for its directories, which are moved up.
+    /// Removes a top entry. If it is a directory, removes its content, and moves the directories in it up.
     fn take_apart(&mut self, name: &CStr) -> Result<(), Errno> {
         if delete(&self.top, name)? {
             return Ok(());
@@ -77,7 +77,7 @@ impl Work {
             match renameat(dir, name, &self.top, format!("{}", self.moved)) {
                 // The name is taken.
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
-                // A directory that its owner may not write to cannot be moved, as it names its parent.
+                // A directory that its owner may not write to cannot be moved, as it refers to its parent.
                 Err(Errno::ACCESS) if !let_in => {
                     let_in = true;
                     open(dir, name)?;
@@ -88,7 +88,7 @@ impl Work {
     }
 }
 
-/// Removes a file or an empty directory; false if it is a directory that is not empty.
+/// Removes a file or an empty directory; false if it is a directory with content.
 fn delete(dir: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
     match unlinkat(dir, name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) => match unlinkat(dir, name, AtFlags::REMOVEDIR) {
@@ -99,7 +99,7 @@ fn delete(dir: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
     }
 }
 
-/// Opens a directory of ours, whatever its mode was.
+/// Opens a directory of ours, whatever its mode.
 fn open(dir: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     let opened = match openat(dir, name, DIRECTORY, Mode::empty()) {
         Err(Errno::ACCESS) => {
@@ -110,12 +110,12 @@ fn open(dir: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
         }
         opened => opened?,
     };
-    // Of another user's it fails, and then is not needed.
+    // This fails for another user's directory, and is not needed there.
     fchmod(&opened, Mode::RWXU).ok();
     Ok(opened)
 }
 
-/// What is in a directory.
+/// The names in a directory.
 struct Names(Dir);
 
 impl Names {

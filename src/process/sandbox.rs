@@ -1,4 +1,4 @@
-//! A directory of its own for each life, empty when a job begins.
+//! A directory for each life, empty when a job begins.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -9,22 +9,22 @@ use std::sync::mpsc::{Sender, channel};
 use super::remove::remove;
 use crate::model::Identity;
 
-/// How the names begin of what is to be removed. A life's name has a dash.
+/// Prefix of names that are to be removed. A life's name has a dash.
 const GONE: &str = "gone.";
 
-/// The directories of all lives, and a thread that removes what jobs have left in them: a job may have left a million files,
-/// and the next one must not wait for them.
+/// The directories of all lives, and a thread that removes what jobs have left in them: a job may leave a million
+/// files, and the next one must not wait for that.
 pub(super) struct Sandboxes {
     /// Where they are.
     root: PathBuf,
-    /// To the thread, once there was something to remove.
+    /// Sends paths to the thread, which starts with the first one.
     thread: Option<Sender<PathBuf>>,
-    /// How many directories were moved aside.
+    /// Number of directories moved aside.
     count: u64,
 }
 
 impl Sandboxes {
-    /// Begins with the removal of what jobs of an earlier supervisor have left: none of them lives.
+    /// Begins by removing what jobs of an earlier supervisor have left: none of those jobs lives.
     pub(super) fn new(root: PathBuf) -> Sandboxes {
         let mut sandboxes = Sandboxes { root, thread: None, count: 0 };
         let left: Vec<PathBuf> = fs::read_dir(&sandboxes.root)
@@ -44,14 +44,14 @@ impl Sandboxes {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         if let Some(who) = owner {
             chown(dir, Some(who.uid), Some(who.gid))?;
-            // The way to it must be open to that user: the directory of all lives' directories, and that of the state, in
-            // which everything else is closed by itself.
+            // That user needs access to the path: to the parent of the lives' directories, and to the state directory,
+            // in which everything else is closed by its own mode.
             dir.ancestors().skip(1).take(2).try_for_each(let_pass)?;
         }
         Ok(dir.to_owned())
     }
 
-    /// Moves the directory aside, if it is there, and has it removed.
+    /// Moves the directory aside, if it exists, and has it removed.
     pub(super) fn clear(&mut self, dir: &Path) -> io::Result<()> {
         loop {
             self.count += 1;
@@ -59,7 +59,7 @@ impl Sandboxes {
             match fs::rename(dir, &aside) {
                 Ok(()) => return self.hand_over(aside),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                // An earlier supervisor has left one of that name.
+                // An earlier supervisor has left a directory of that name.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                 Err(error) => return Err(error),
             }
@@ -75,7 +75,7 @@ impl Sandboxes {
     }
 }
 
-/// One thread, whatever jobs leave and however fast. What it has not done at our end is left to the next supervisor.
+/// Starts the one thread, however much jobs leave. The next supervisor removes what is left when this one ends.
 fn start() -> io::Result<Sender<PathBuf>> {
     let (sender, dirs) = channel::<PathBuf>();
     std::thread::Builder::new().name("tv-sandbox".into()).stack_size(128 << 10).spawn(move || {
@@ -88,7 +88,7 @@ fn start() -> io::Result<Sender<PathBuf>> {
     Ok(sender)
 }
 
-/// Others may pass through, and see nothing.
+/// Lets others pass through a directory, but see nothing in it.
 fn let_pass(dir: &Path) -> io::Result<()> {
     let mode = fs::metadata(dir)?.mode() & 0o7777;
     if mode & 0o011 == 0o011 {

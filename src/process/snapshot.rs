@@ -1,4 +1,4 @@
-//! A look at the processes of a worker that is to be ended, while they are still there.
+//! Takes a snapshot of the processes of a worker before it is ended.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,22 +6,22 @@ use std::os::unix::fs::MetadataExt;
 use super::usage;
 use crate::model::{Caught, Snapshot};
 
-/// So much is kept, as JSON.
+/// Largest snapshot as JSON, in bytes.
 const BYTES: usize = 16 << 10;
-/// So many are looked at: a fork bomb may have thousands.
+/// Most processes to look at: a fork bomb may have thousands.
 const PROCESSES: usize = 256;
-/// Names of open files, of each process, and how much of a name.
+/// Most names of open files of each process, and the longest part of a name.
 const FILES: usize = 20;
 const NAME: usize = 200;
 
-/// A process with all below it, or None if it is gone. May block for ever on one that the kernel has locked: not for the
-/// loop's thread.
+/// A process with all below it, or None if it is gone. May block for ever on a process that the kernel has locked, so
+/// the loop's thread must not call it.
 pub fn look(pid: i32) -> Option<Snapshot> {
     let found = tree(pid);
     let mut snapshot = Snapshot::default();
     let mut room = BYTES - r#"{"processes":[],"left_out":4294967295}"#.len();
     for caught in found {
-        // Its comma, too.
+        // One more byte for the comma.
         let size = serde_json::to_vec(&caught).map_or(usize::MAX, |json| json.len() + 1);
         match room.checked_sub(size).filter(|_| snapshot.left_out == 0) {
             Some(left) => {
@@ -34,8 +34,8 @@ pub fn look(pid: i32) -> Option<Snapshot> {
     (!snapshot.processes.is_empty()).then_some(snapshot)
 }
 
-/// The leader and all below it, each before its children, as far as `PROCESSES` goes. A job decides how deep its tree is: it
-/// is walked with a list and not with the stack, which is small.
+/// The leader and all processes below it, each before its children, up to `PROCESSES`. A job decides how deep its tree
+/// is, so this walks with a list and not with the small stack.
 fn tree(leader: i32) -> Vec<Caught> {
     let (mut found, mut next) = (Vec::new(), vec![(leader, 0)]);
     while let Some((pid, depth)) = next.pop().filter(|_| found.len() < PROCESSES) {
@@ -50,7 +50,7 @@ fn caught(pid: i32, depth: u32) -> Option<Caught> {
     let process = usage::process(pid)?;
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
     let syscall = read("syscall").and_then(|line| line.split(' ').next()?.parse().ok());
-    // The links of a directory: itself, its parent's, and one for each directory in it.
+    // Number of links of a directory: itself, its parent's, and one for each directory in it.
     let threads =
         fs::metadata(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.nlink().saturating_sub(2));
     let numbers = descriptors(pid);
@@ -73,7 +73,7 @@ fn caught(pid: i32, depth: u32) -> Option<Caught> {
     })
 }
 
-/// The numbers of its descriptors, in order, if they may be known.
+/// The numbers of its descriptors, in order, if they can be read.
 fn descriptors(pid: i32) -> Option<Vec<u32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,4 +1,4 @@
-//! Why a process that was killed is still there, as far as the kernel tells.
+//! Why a process that was killed still exists, as far as the kernel says.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-/// In words, with its pid. 0 stands for one that cannot be seen from here.
+/// The reason in words, with the pid. 0 stands for a process that cannot be seen from here.
 pub fn cause(pid: i32) -> String {
     if pid == 0 {
         return "a process that cannot be seen from here (in another pid namespace?) does not die".into();

@@ -1,4 +1,4 @@
-//! What /proc says of a process and everything below it.
+//! What /proc shows of a process and everything below it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::model::Process;
 
-/// A child of that parent with its tree, or None if it is gone: whoever has its pid by now is another's child. Depth and
-/// breadth are bounded: a runaway job must not blow up `status`.
+/// A child of that parent with its tree, or None if it is gone: a process that has its pid by now has another parent.
+/// Depth and breadth are limited, so that a runaway job does not blow up `status`.
 pub fn tree(pid: i32, parent: i32) -> Option<Process> {
     let mut left = 500;
     walk(pid, parent, 0, &mut left)
@@ -18,7 +18,7 @@ pub fn process(pid: i32) -> Option<Process> {
     look(pid).map(|stat| stat.process)
 }
 
-/// One process, and the CPU time of those of its children that have ended and that it has waited for.
+/// One process, and the CPU time of its children that have ended and that it has waited for.
 pub(super) fn process_and_waited(pid: i32) -> Option<(Process, Duration)> {
     look(pid).map(|stat| (stat.process, stat.waited))
 }
@@ -28,16 +28,16 @@ pub(super) fn parent(pid: i32) -> Option<i32> {
     look(pid).map(|stat| stat.parent)
 }
 
-/// What a line of /proc/PID/stat says.
+/// The fields of a line of /proc/PID/stat.
 struct Stat {
     process: Process,
     parent: i32,
     threads: u64,
-    /// The CPU time of those of its children that have ended and that it has waited for.
+    /// CPU time of its children that have ended and that it has waited for.
     waited: Duration,
 }
 
-/// There may be thousands to look at, so this asks the kernel three times and no more.
+/// Reads one process with only three system calls, as there may be thousands.
 fn look(pid: i32) -> Option<Stat> {
     let mut line = [0; 1024];
     let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
@@ -57,11 +57,11 @@ fn walk(pid: i32, parent: i32, depth: u32, left: &mut u32) -> Option<Process> {
     Some(process)
 }
 
-/// How many descriptors a process has open.
+/// Number of descriptors that a process has open.
 pub fn descriptors(pid: i32) -> Option<u64> {
     let path = format!("/proc/{pid}/fd");
     match fs::metadata(&path).ok()?.len() {
-        // Only kernels since 6.2 say it at once.
+        // Only kernels since 6.2 give the number directly.
         0 => Some(fs::read_dir(path).ok()?.count() as u64),
         open => Some(open),
     }
@@ -78,7 +78,7 @@ fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
     pids(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default())
 }
 
-/// A list of pids as /proc writes it.
+/// A list of pids in the form of /proc.
 pub(super) fn pids(list: &str) -> Vec<i32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
@@ -88,8 +88,8 @@ fn parse(pid: i32, stat: &str) -> Option<Stat> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let fields: Vec<&str> = stat.get(close + 2..)?.split(' ').collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    // Fields 14 and 15 are CPU time in ticks of 10 ms, 16 and 17 that of children, 20 is the number of threads, 24 resident
-    // pages; counting starts after the name at 3.
+    // Fields 14 and 15 are CPU time in ticks of 10 ms, 16 and 17 that of children, 20 is the number of threads, 24
+    // resident pages; counting starts after the name at 3.
     let time = |ticks: u64| Duration::from_millis(ticks * 10);
     let (own, waited) = (number(11)? + number(12)?, number(13)? + number(14)?);
     let process = Process {

@@ -1,4 +1,4 @@
-//! What the processes of a tree take together.
+//! Total resources of the processes of a tree.
 
 use std::fs;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::model::Process;
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     processes: Vec<Process>,
-    /// CPU time, also of those that have ended and were waited for.
+    /// CPU time, including that of children that have ended and were waited for.
     pub(super) cpu: Duration,
 }
 
 impl Tree {
-    /// Looks at a tree, up to so many processes and one more: a bomb must not take us with it.
+    /// Reads a tree of at most `most` + 1 processes, so that a fork bomb does not slow us down.
     pub(super) fn of(pid: i32, most: usize) -> Tree {
         let (mut tree, mut next) = (Tree::default(), vec![pid]);
         while let Some(pid) = next.pop().filter(|_| tree.processes.len() <= most) {
@@ -27,18 +27,18 @@ impl Tree {
         tree
     }
 
-    /// How many processes there are.
+    /// Number of processes in the tree.
     pub(super) fn len(&self) -> usize {
         self.processes.len()
     }
 
-    /// Resident memory: cheap to ask for, but what several processes share is counted for each.
+    /// Resident memory: cheap to read, but memory that several processes share counts for each.
     pub(super) fn resident(&self) -> u64 {
         self.processes.iter().map(|process| process.rss).sum()
     }
 
-    /// Memory with what is shared counted once, and with what was swapped out: dear to ask for, as the kernel goes through
-    /// all pages.
+    /// Memory with shared parts counted once, and with what was swapped out: expensive, as the kernel walks through all
+    /// pages.
     pub(super) fn memory(&self) -> u64 {
         let own = |process: &Process| {
             let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid));
@@ -48,7 +48,7 @@ impl Tree {
     }
 }
 
-/// Reads what a process has to itself, with its share of what others have too.
+/// Reads the memory that a process has alone, plus its part of shared memory.
 fn proportional(rollup: &str) -> Option<u64> {
     let field = |name: &str| {
         let line = rollup.lines().find_map(|line| line.strip_prefix(name))?;
