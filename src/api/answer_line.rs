@@ -1,4 +1,4 @@
-//! A connection to a supervisor, and what it knows when it breaks.
+//! A client's connection to a supervisor, and the error when it breaks.
 
 use std::io;
 
@@ -10,15 +10,15 @@ use tokio::task::JoinHandle;
 use super::Place;
 use super::client_error::Error;
 
-/// A connection for one call after the other.
+/// A connection for one call after another.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) sender: http1::SendRequest<Full<Bytes>>,
-    /// Ends when the sender is dropped, or the connection is lost.
+    /// Ends when the sender is dropped, or when the connection is lost.
     pub(super) connection: JoinHandle<hyper::Result<()>>,
 }
 
-/// Why no answer came, or no more of it: the connection may know better than the call.
+/// The error when an answer does not come, or breaks off: the connection may know more than the call.
 pub(super) async fn broken(place: &Place, Line { sender, connection }: Line, error: hyper::Error) -> Error {
     drop(sender);
     let odd = |why: &hyper::Error| Error::Odd(place.clone(), why.to_string());
@@ -29,7 +29,7 @@ pub(super) async fn broken(place: &Place, Line { sender, connection }: Line, err
     }
 }
 
-/// Bytes that are no HTTP answer, or one that was not asked for.
+/// Whether the bytes are no HTTP answer, or one without a request.
 fn is_nonsense(error: &hyper::Error) -> bool {
     use std::error::Error as _;
     let is_io = error.source().is_some_and(|source| source.is::<io::Error>());

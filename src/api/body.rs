@@ -1,4 +1,4 @@
-//! The bodies that both sides of the API speak.
+//! Request and answer bodies, for both sides of the API.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

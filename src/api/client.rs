@@ -1,4 +1,4 @@
-//! The other end: one method per route.
+//! The client of the API: one method per route.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,22 +26,21 @@ use crate::model::{
     Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, PublishedEvent, Status, Stop, Subject, Why,
 };
 
-/// A client of a supervisor. Each call is a connection of its own, except for waits: whoever
-/// waits for one job often waits for thousands.
+/// A client of a supervisor. Each call opens a connection, except waits: a program often waits for thousands of jobs.
 #[derive(Clone, Debug)]
 pub struct Client {
     place: Place,
     kept: Arc<Mutex<Option<Line>>>,
 }
 
-/// What is asked, by the names of its fields.
+/// The fields of a request, by name.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// After this long without an answer the supervisor is asked whether it is there at all,
+/// After this time without an answer the client checks whether the supervisor is there at all.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// for which it has this long. One that is there may be waiting for its store, which gives up by itself,
+/// How long that check may take. A supervisor that is there may be waiting for its store, which gives up by itself.
 const A_WORD: Duration = Duration::from_secs(2);
-/// after this long for sure.
+/// Longest time to wait for an answer, by which the store has given up.
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Client {
@@ -50,22 +49,22 @@ impl Client {
         Client::of(Place::Socket(socket.into()))
     }
 
-    /// A client of the supervisor that listens there.
+    /// A client of the supervisor at this place.
     pub fn of(place: Place) -> Self {
         Client { place, kept: Arc::default() }
     }
 
-    /// Whether somebody listens.
+    /// Whether a supervisor listens there.
     pub async fn probe(&self) -> Result<(), Error> {
         connect(&self.place).await.map(drop)
     }
 
-    /// Who it is a client of.
+    /// The place of the supervisor.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The broker of the supervisor that listens, if it says so.
+    /// The broker of the supervisor, if it tells.
     pub async fn broker(&self) -> Result<Option<String>, Error> {
         let Here { broker } = self.get("/v1").await?;
         Ok(broker)
@@ -76,7 +75,7 @@ impl Client {
         self.post("/v1/jobs", &Put { jobs }).await
     }
 
-    /// Asks for one verb.
+    /// Carries out one verb.
     pub async fn ask<V: VerbRequest>(&self, verb: &V) -> Result<V::Answer, Error> {
         let (path, fields) = self.address(verb)?;
         if V::ROUTE.only_looks() {
@@ -85,19 +84,19 @@ impl Client {
         self.soon(self.call(Method::POST, &path, self.encoded(&fields)?)).await
     }
 
-    /// A list as it comes, however long.
+    /// A list of any length, as it arrives.
     pub async fn list(&self, filter: &Filter) -> Result<Lines<JobRecord>, Error> {
         let (path, _) = self.address(filter)?;
         self.lines(&path).await
     }
 
-    /// What happens, as it happens.
+    /// Events, as they happen.
     pub async fn events(&self, interest: &Interest) -> Result<Lines<PublishedEvent>, Error> {
         let fields = self.fields(interest)?;
         self.lines(&format!("/v1/events{}", query(&fields))).await
     }
 
-    /// Where a verb is asked for, and what of it belongs in the body.
+    /// The URL of a verb's request, and the fields for its body.
     fn address<V: VerbRequest>(&self, verb: &V) -> Result<(String, Fields), Error> {
         let mut fields = self.fields(verb)?;
         let mut path = V::ROUTE.path.to_owned();
@@ -113,7 +112,7 @@ impl Client {
         Ok((path, fields))
     }
 
-    /// The fields of what is asked, each as it is written.
+    /// The fields of a request, each with its exact text.
     fn fields(&self, asked: &impl Serialize) -> Result<Fields, Error> {
         let text = serde_json::to_string(asked).map_err(|error| self.odd(error))?;
         serde_json::from_str(&text).map_err(|error| self.odd(error))
@@ -142,7 +141,7 @@ impl Client {
         self.get("/v1/status").await
     }
 
-    /// Why something is as it is.
+    /// Why a job, a slot or a pool is in its state.
     pub async fn why(&self, subject: &Subject) -> Result<Why, Error> {
         let (kind, name) = match subject {
             Subject::Job(id) => ("job", id.as_str()),
@@ -152,12 +151,12 @@ impl Client {
         self.get(&format!("/v1/why/{kind}/{}", encode(name))).await
     }
 
-    /// Has it read its settings again; gives what becomes of each pool.
+    /// Has the supervisor read its settings again; gives the step that each pool takes.
     pub async fn reload(&self, dry_run: bool) -> Result<Reloaded, Error> {
         self.post("/v1/reload", &Reload { dry_run }).await
     }
 
-    /// Asks something of a pool, or of all.
+    /// Changes a pool, or all pools.
     pub async fn change(&self, pool: Option<&str>, change: Change) -> Result<(), Error> {
         let of = pool.map(|pool| format!("/pools/{}", encode(pool))).unwrap_or_default();
         let Done {} = match change {
@@ -169,13 +168,13 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until no job is with it.
+    /// Waits until the supervisor has no job.
     pub async fn at_rest(&self) -> Result<(), Error> {
         let Done {} = self.call(Method::GET, "/v1/at-rest", Bytes::new()).await?;
         Ok(())
     }
 
-    /// Orders the stop; it goes on after the answer.
+    /// Orders a stop; the supervisor stops after the answer.
     pub async fn stop(&self, how: Stop) -> Result<(), Error> {
         let Done {} = self.post("/v1/stop", &StopOrder { how }).await?;
         Ok(())
@@ -189,7 +188,7 @@ impl Client {
         self.soon(self.call(Method::POST, path, self.encoded(body)?)).await
     }
 
-    /// What comes line by line.
+    /// Reads an answer line by line.
     async fn lines<T: DeserializeOwned>(&self, path: &str) -> Result<Lines<T>, Error> {
         let begun = async {
             let (answer, line) =
@@ -208,7 +207,7 @@ impl Client {
         Error::Odd(self.place.clone(), why.to_string())
     }
 
-    /// A call whose answer is not something to wait for.
+    /// Makes a call whose answer should come soon.
     async fn soon<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let silent = |within: Duration, but: &str| {
             let why = format!("nothing came within {} s{but}", within.as_secs());
@@ -227,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Whether the supervisor answers anything at all.
+    /// Whether the supervisor answers at all.
     async fn is_there(&self) -> bool {
         let word = self.call::<Done>(Method::GET, "/v1", Bytes::new());
         matches!(tokio::time::timeout(A_WORD, word).await, Ok(Ok(_) | Err(Error::Problem(_))))
@@ -239,7 +238,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// The answer, and the line for the next call.
+    /// The answer, and the connection for the next call.
     async fn exchange<T: DeserializeOwned>(
         &self,
         line: Line,
@@ -257,7 +256,7 @@ impl Client {
         }
     }
 
-    /// An answer of which the head has come, unless it is a refusal.
+    /// An answer whose head has arrived, unless it is a refusal.
     async fn begin(
         &self,
         mut line: Line,
@@ -300,7 +299,7 @@ impl Client {
     }
 }
 
-/// A parameter as a path or a query has it.
+/// A parameter as it is written in a path or a query.
 fn plain(value: &RawValue) -> String {
     serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
@@ -315,7 +314,7 @@ fn query(fields: &Fields) -> String {
     query
 }
 
-/// A path segment or query value in which nothing has a meaning of its own.
+/// Encodes text for a path segment or a query value, so that nothing in it has a special meaning.
 pub(super) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! How a client connects, and whom it refuses to speak to.
+//! How a client connects, and which listeners it refuses.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -10,13 +10,13 @@ use tokio::net::{TcpStream, UnixStream};
 use super::Place;
 use super::client_error::Error;
 
-/// What client and supervisor speak by.
+/// The stream between client and supervisor.
 pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
 
-/// Refuses a listener that is another user's: who came first in /tmp may have made the socket, and would be told jobs and
-/// data and could confirm what he likes. The owner of the directory is trusted as well by root, whose supervisor it may
-/// look at, and by others if root has given the directory to that user, as systemd does below /run.
+/// Refuses a listener that belongs to another user: anyone may have made a socket in /tmp first. They would get jobs
+/// and data, and could answer as they like. root also trusts the owner of the directory, as root may look at that
+/// user's supervisor. Others trust the owner if root has given the directory to that user, as systemd does below /run.
 fn trust(place: &Place, path: &Path, stream: &UnixStream) -> Result<(), Error> {
     let failed = |error| Error::Connect(place.clone(), error);
     let (own, theirs) = (nix::unistd::geteuid().as_raw(), stream.peer_cred().map_err(failed)?.uid());
@@ -28,7 +28,7 @@ fn trust(place: &Place, path: &Path, stream: &UnixStream) -> Result<(), Error> {
     }
 }
 
-/// Whether nobody but root can have put this directory where it is, and nobody but its owner can change what is in it.
+/// Whether only root can have put this directory where it is, and only its owner can change its content.
 fn is_given_by_root(dir: &Path) -> bool {
     let is_roots = |parent: &Path| {
         let found = parent.symlink_metadata();
@@ -55,7 +55,7 @@ pub(super) async fn connect(place: &Place) -> Result<Box<dyn Wire>, Error> {
     };
     connected.map_err(|error| {
         let is = |kinds: &[ErrorKind]| kinds.contains(&error.kind());
-        // A reset: it ended with the connection still in its queue, so nothing that it was told is lost.
+        // A reset: the supervisor ended with the connection still in its queue, so it has read nothing of it.
         if is(&[ErrorKind::NotFound, ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset]) {
             return Error::NotRunning(place.clone());
         }

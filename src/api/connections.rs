@@ -1,4 +1,4 @@
-//! Who is connected. When all places are taken, a client that asks nothing makes room for the next one.
+//! The open connections. When all places are taken, an idle client makes room for the next one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// A client that has just come or just been answered may be about to ask.
+/// A client that has connected or got an answer within this time may be about to send a request.
 const SPARED: Duration = Duration::from_secs(1);
 
-/// The connections there are, the oldest first.
+/// The open connections, the oldest first.
 pub(super) struct OpenConnections {
     places: usize,
     guests: Vec<(AbortHandle, Arc<Activity>)>,
@@ -20,9 +20,9 @@ impl OpenConnections {
         OpenConnections { places, guests: Vec::new() }
     }
 
-    /// Whether there is room for one more; the oldest idle connection is closed for it if need be. Strangers have as many
-    /// places of their own, and of them the oldest goes whatever it does: a crowd of them keeps nobody out who knows the
-    /// token, as long as that one says so before the crowd has filled all places again.
+    /// Whether there is room for one more; if needed, closes the oldest idle connection. Clients that have not shown
+    /// the token yet have places of their own, of which the oldest is closed whatever it does. So a crowd of them does
+    /// not keep out a client with the token, as long as that one shows it before the crowd has filled all places again.
     pub(super) fn has_room(&mut self) -> bool {
         self.guests.retain(|(task, _)| !task.is_finished());
         let strangers = self.guests.iter().filter(|(_, doing)| doing.is_stranger()).count();
@@ -47,15 +47,15 @@ impl OpenConnections {
     }
 }
 
-/// What one client does.
+/// The activity of one client.
 pub(super) struct Activity(Mutex<What>);
 
 struct What {
-    /// It has not shown yet that it may come in.
+    /// It has not shown the token yet.
     stranger: bool,
     /// It waits for an answer.
     asked: bool,
-    /// It has not taken all of its answer.
+    /// It has not read all of its answer.
     stalled: bool,
     since: Instant,
 }
@@ -65,7 +65,7 @@ impl Activity {
         Activity(Mutex::new(What { stranger, asked: false, stalled: false, since: Instant::now() }))
     }
 
-    /// It has shown that it may come in.
+    /// Notes that it has shown the token.
     pub(super) fn is_known_now(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).stranger = false;
     }
@@ -74,7 +74,7 @@ impl Activity {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).stranger
     }
 
-    /// From now on it waits for an answer, until this is dropped with the last of it.
+    /// Notes that it waits for an answer, until the returned value is dropped.
     pub(super) fn ask(self: &Arc<Self>) -> Asking {
         self.change(|what| what.asked = true);
         Asking(self.clone())
@@ -96,7 +96,7 @@ impl Activity {
     }
 }
 
-/// A request whose answer is not at its end.
+/// A request whose answer is not sent completely.
 pub(super) struct Asking(Arc<Activity>);
 
 impl Drop for Asking {

@@ -1,4 +1,4 @@
-//! News as they come: server-sent events, or a JSON document a line.
+//! Events as they happen: server-sent events, or one JSON document per line.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use super::lists;
 use super::stream::{Piece, stream};
 use crate::model::{Interest, PublishedEvent, What};
 
-/// So often something is said, for those between here and the reader who close what is silent.
+/// Keep-alive interval: proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Answers with what happens from now on, for as long as somebody reads.
+/// Answers with events from now on, as long as the client reads.
 pub(super) async fn events(
     State(api): Api,
     headers: HeaderMap,
@@ -33,7 +33,7 @@ pub(super) async fn events(
     let mut news = api.news().await;
     tokio::spawn(async move {
         send(&mut news, interest, form, pieces).await;
-        // To the last byte it listens: the supervisor does not end before.
+        // The subscription lasts until the last byte is sent: the supervisor does not end before.
         gone.wait().await;
     });
     let kind = match form {
@@ -44,7 +44,8 @@ pub(super) async fn events(
     Ok((headers, body).into_response())
 }
 
-/// Each once the one before is on its way. A reader that is slower than what happens loses the oldest, and is told.
+/// Sends each event once the one before is on its way. A reader that is too slow loses the oldest events, and gets an
+/// event that says so.
 async fn send(
     news: &mut Receiver<Arc<PublishedEvent>>,
     interest: Interest,
@@ -53,7 +54,7 @@ async fn send(
 ) {
     // The head of the answer goes out with the first piece.
     let mut piece = Some(form.nothing());
-    // Of what is passed over the reader sees nothing: that does not count as a sign of life.
+    // The reader does not see events that are filtered out: they do not replace a keep-alive.
     let mut silent = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     loop {
         if let Some(piece) = piece.take()

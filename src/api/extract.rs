@@ -1,4 +1,4 @@
-//! What a route takes from a request, and how it refuses what it cannot take.
+//! Reads a route's request, and refuses what it cannot accept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use super::body::Refusal;
 use super::{Peer, Problem, Service};
 use crate::model::{Bytes, Class, JobId, NewJob, Object, Payload};
 
-/// The largest body of a put: the longest data of a job, which JSON makes twice as long at most, and a batch beside it.
+/// The largest body of a put: the longest data of a job, which JSON at most doubles, plus a batch.
 pub(super) const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);
-/// The largest body of anything else.
+/// The largest body of any other request.
 pub(super) const SMALL_LIMIT: usize = 64 << 10;
-/// A body that is not complete after this long is not read further.
+/// A body that is not complete after this time is not read further.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The service, as a route takes it.
+/// The service, as an argument of a route.
 pub(super) type Api = State<Arc<dyn Service>>;
 pub(super) type PathOf<T> = Result<Path<T>, PathRejection>;
 pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
-/// Whether a job may come from there.
+/// Whether this client may put such a job.
 pub(super) fn may_put(peer: Peer, job: &NewJob) -> Result<(), Problem> {
     peer.judge_programs(matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC)
 }
@@ -64,7 +64,7 @@ pub(super) async fn collect(body: Body, limit: usize) -> Result<axum::body::Byte
         Problem::new(413, format!("the body is larger than {limit} bytes"))
             .hint("put what is large into a file and its name into the job; put many jobs a few at a time")
     };
-    // What is announced as too large is not read at all.
+    // A body that is announced as too large is not read at all.
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }

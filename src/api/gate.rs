@@ -1,7 +1,8 @@
-//! Who may come in by TCP: whoever knows the token, calls us by a name of ours, and is not sent by a strange web page.
+//! Decides which clients may come in by TCP: those that know the token, use one of our names, and are not sent by a
+//! foreign web page.
 //!
-//! The token alone would keep strangers out. The names keep out a page whose own name was made to lead here (DNS rebinding),
-//! and the origin a page that a browser with a token in it has opened.
+//! The token alone would keep strangers out. The check of names stops a page whose own name leads here (DNS rebinding);
+//! the check of origins stops a page opened in a browser that has the token.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use super::Problem;
 use super::connections::Activity;
 
-/// A gate, whose terms can change while it stands.
+/// A gate, whose terms can change while it is in use.
 #[derive(Clone)]
 pub struct Gate(Arc<RwLock<Terms>>);
 
@@ -24,7 +25,7 @@ impl Gate {
         Gate(Arc::new(RwLock::new(terms)))
     }
 
-    /// From now on it has these.
+    /// Replaces the terms from now on.
     pub fn change(&self, terms: Terms) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = terms;
     }
@@ -35,18 +36,18 @@ impl Gate {
     }
 }
 
-/// What clients have to show.
+/// The terms for clients.
 #[derive(Clone)]
 pub struct Terms {
-    /// What they know.
+    /// The token that clients must send.
     pub token: String,
-    /// Names they may call us by besides those of this machine to itself, in small letters.
+    /// Names that clients may use besides this machine's own names for itself, in small letters.
     pub hosts: Vec<String>,
-    /// Web pages that may send them.
+    /// Web origins whose pages may send requests.
     pub origins: Vec<String>,
 }
 
-/// Lets a request through, or says why not.
+/// Lets a request through, or refuses it with a reason.
 pub(super) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     match gate.judge(&request) {
         Ok(()) => {
@@ -97,7 +98,8 @@ impl Terms {
     }
 }
 
-/// The name we are called by, in small letters and without the port. A request that says two says none.
+/// The name by which the client calls us, in small letters and without the port. A request with two different names has
+/// none.
 fn called(uri: &Uri, headers: &HeaderMap) -> Result<String, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
@@ -125,7 +127,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-/// Takes as long for a token that is wrong in its last letter as for one that is wrong in its first.
+/// Compares in constant time: it takes as long wherever a wrong token differs.
 fn same(one: &[u8], other: &[u8]) -> bool {
     let differ = one.iter().zip(other).fold(0, |differ, (a, b)| std::hint::black_box(differ | (a ^ b)));
     one.len() == other.len() && differ == 0

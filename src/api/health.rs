@@ -1,14 +1,14 @@
-//! `/livez` and `/readyz`: for those who restart what is dead and send nothing to what is not ready.
+//! `/livez` and `/readyz`: for programs that restart a dead service, and send nothing to one that is not ready.
 
 use std::time::Duration;
 
 use super::Problem;
 use crate::model::{PoolStatus, SlotState, Status};
 
-/// The loop turns many times a second when there is work, and at once when it is asked.
+/// How long the loop may take to answer. It turns many times a second when there is work, and at once when asked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether the loop turns soon.
+/// Whether the loop answers in time.
 pub(super) async fn live(turn: impl Future<Output = Result<(), Problem>>) -> Result<(), Problem> {
     let dead = |_| {
         let seconds = PATIENCE.as_secs();

@@ -1,4 +1,4 @@
-//! An answer that comes line by line, as the client reads it.
+//! Reads an answer line by line, in the client.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -13,14 +13,14 @@ use super::body::Refusal;
 use super::client_error::Error;
 use super::{Place, Problem};
 
-/// Values as they come, a JSON document a line.
+/// Values as they arrive, one JSON document per line.
 pub struct Lines<T> {
     pub(super) place: Place,
     pub(super) line: Option<Line>,
     pub(super) body: Incoming,
     /// How long to wait for more.
     pub(super) patience: Duration,
-    /// The begin of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     rest: Vec<u8>,
     kind: PhantomData<T>,
 }
@@ -30,14 +30,14 @@ impl<T: DeserializeOwned> Lines<T> {
         Lines { place, line: Some(line), body, patience, rest: Vec::new(), kind: PhantomData }
     }
 
-    /// What has come, once something has; nothing at the end.
+    /// The values that have arrived, at least one; none at the end.
     pub async fn next(&mut self) -> Result<VecDeque<T>, Error> {
         loop {
             let Some(bytes) = self.more().await? else {
                 let rest = std::mem::take(&mut self.rest);
                 return if rest.is_empty() { Ok(VecDeque::new()) } else { Err(self.nonsense(&rest)) };
             };
-            // What came before has no end in it: a long line is looked through once.
+            // Earlier bytes have no line end: so a long line is scanned once.
             let end = bytes.iter().rposition(|byte| *byte == b'\n').map(|end| self.rest.len() + end + 1);
             self.rest.extend(bytes);
             let Some(end) = end else { continue };
@@ -48,7 +48,7 @@ impl<T: DeserializeOwned> Lines<T> {
                 .filter(|line| !line.is_empty())
                 .map(|line| serde_json::from_slice(line).map_err(|_| self.nonsense(line)))
                 .collect::<Result<_, _>>()?;
-            // Empty lines are said so that there is no silence.
+            // Empty lines are keep-alives.
             if !values.is_empty() {
                 return Ok(values);
             }
@@ -70,7 +70,7 @@ impl<T: DeserializeOwned> Lines<T> {
         }
     }
 
-    /// A line that is none of ours says why there are no more.
+    /// A line that is no value says why there are no more.
     fn nonsense(&self, line: &[u8]) -> Error {
         match serde_json::from_slice(line) {
             Ok(Refusal { error, hint }) => Problem { code: 503, message: error, hint }.into(),

@@ -11,10 +11,10 @@ use super::stream::{Piece, stream};
 use super::{Problem, Service};
 use crate::model::{Filter, JobRecord, Page};
 
-/// A record a line. What goes wrong on the way is the last line: a refusal.
+/// One record per line. If an error occurs on the way, the last line is a refusal.
 pub(super) const LINES: &str = "application/x-ndjson";
 
-/// Answers with the whole list, as lines for those who say that they take them, else as one array.
+/// Answers with the whole list, as lines for clients that accept them, else as one array.
 pub(super) async fn answer(
     api: Arc<dyn Service>,
     filter: Filter,
@@ -30,13 +30,13 @@ pub(super) async fn answer(
     Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
 }
 
-/// Whether the client says so.
+/// Whether the client accepts lines.
 pub(super) fn takes_lines(headers: &HeaderMap) -> bool {
     let says = |accept: &header::HeaderValue| accept.to_str().is_ok_and(|said| said.contains(LINES));
     headers.get_all(header::ACCEPT).iter().any(says)
 }
 
-/// Sends page after page, each once the one before is on its way. Ends early when nobody reads any more.
+/// Sends page after page, each once the one before is on its way. Ends early when the client has gone.
 async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, mut text: Text, pieces: Sender<Piece>) {
     let mut page = Ok(first);
     loop {
@@ -52,7 +52,7 @@ async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, mut text: Text
     }
 }
 
-/// A list as text, in the making.
+/// State of a list while it is written as text.
 struct Text {
     is_lines: bool,
     has_begun: bool,

@@ -1,7 +1,7 @@
 //! `/metrics`: the text format of Prometheus, version 0.0.4.
 //!
-//! Labels are pools, queues, classes, states and verdicts: words of the settings and of this program, and a bounded number
-//! of words of those who put jobs.
+//! Labels are pools, queues, classes, states and verdicts: words from the settings and this program, and a limited
+//! number of words from clients that put jobs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::metrics_page::Page;
 use super::queue_metrics;
 use crate::model::{Health, LogStatus, Meters, PoolStatus, Process, SlotState, Status};
 
-/// What the answer is.
+/// The content type of the answer.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const SLOT_STATES: [SlotState; 7] = [
@@ -73,7 +73,7 @@ fn processes(page: &mut Page, meters: &Meters) {
     }
 }
 
-/// Pools that have one name: one that leaves and its heir.
+/// Pools by name: an outdated one and its heir share a name.
 type Named<'a> = BTreeMap<&'a str, Vec<&'a PoolStatus>>;
 
 fn pools(page: &mut Page, meters: &Meters) {

@@ -1,8 +1,8 @@
-//! The text of `/metrics`, as Prometheus reads it.
+//! Writes the text of `/metrics` in Prometheus format.
 
 use std::fmt::{Display, Write as _};
 
-/// Text that grows.
+/// The text written so far.
 #[derive(Default)]
 pub(super) struct Page(pub(super) String);
 

@@ -1,4 +1,4 @@
-//! The one API: HTTP over the unix socket, and over TCP behind a [`Gate`]. What it can do is the [`Service`]; the engine provides it.
+//! The API: HTTP over the unix socket, and over TCP behind a [`Gate`]. The engine implements its [`Service`].
 
 mod answer_line;
 mod body;

@@ -1,4 +1,4 @@
-//! The API described as OpenAPI 3.1: what is served, by the types that are served.
+//! Describes the API as OpenAPI 3.1, from the types that it serves.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -9,13 +9,13 @@ use super::lists::LINES;
 use crate::model::verb::{Route, VerbRequest};
 use crate::model::{Filter, JobRecord};
 
-/// A description in the making.
+/// The description so far.
 pub(super) struct Document {
     generator: SchemaGenerator,
     paths: Map<String, Value>,
 }
 
-/// An answer that is no JSON.
+/// An answer that is not JSON.
 pub(super) struct Text;
 
 impl JsonSchema for Text {
@@ -41,13 +41,13 @@ impl Document {
         Document { generator: settings.into_generator(), paths: Map::new() }
     }
 
-    /// One more route, which takes the fields of `B` and answers an `A`.
+    /// Adds a route that takes the fields of `B` and answers an `A`.
     pub(super) fn add<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
         let answer = self.answer::<A>(route);
         self.describe::<B>(route, answer);
     }
 
-    /// One more that answers with each `A` as it comes.
+    /// Adds a route that answers with a stream of `A`.
     pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
         let each = self.generator.subschema_for::<A>();
         let content = json!({
@@ -57,7 +57,7 @@ impl Document {
         self.describe::<B>(route, json!({ "description": "As it happens.", "content": content }));
     }
 
-    /// Optional headers of a route that has been added.
+    /// Adds optional headers to a route that was added.
     pub(super) fn add_headers(&mut self, route: &Route, headers: &[&str]) {
         let operation = &mut self.paths[route.path][route.method.to_lowercase()];
         let text = json!({ "type": "string" });
@@ -105,7 +105,7 @@ impl Document {
         json!({ "description": "Not done, and why.", "content": { "application/json": { "schema": schema } } })
     }
 
-    /// The whole, as JSON with a line for each thing.
+    /// The whole description as JSON, indented.
     pub(super) fn text(mut self) -> String {
         let document = json!({
             "openapi": "3.1.0",
@@ -127,14 +127,14 @@ impl Document {
     }
 }
 
-/// What clients call it: `GET /v1/jobs/{job}/wait` is `get_jobs_job_wait`.
+/// The operation id for clients: `GET /v1/jobs/{job}/wait` is `get_jobs_job_wait`.
 fn name(route: &Route) -> String {
     let words = route.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let words = words.skip_while(|word| *word == "v1");
     [route.method.to_lowercase().as_str()].into_iter().chain(words).collect::<Vec<_>>().join("_")
 }
 
-/// The fields that a route takes: in its path, in the query of one that only looks, and in the body of any other.
+/// Divides the fields of a route: those in its path, those in the query of a GET, and those in the body of any other.
 fn divided(route: &Route, takes: &Value) -> (Vec<Value>, Option<Value>) {
     let none = Map::new();
     let fields = takes["properties"].as_object().unwrap_or(&none);

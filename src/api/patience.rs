@@ -1,5 +1,4 @@
-//! A connection whose other end may not stall for ever: a client that takes nothing of its answer holds a place that others
-//! wait for.
+//! A connection with a limit on stalls: a client that does not read its answer holds a place for which others wait.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::connections::Activity;
 
-/// A stream that fails when a write makes no progress for so long.
+/// A stream that fails when a write makes no progress for this time.
 pub(super) struct Patient<S> {
     stream: S,
     limit: Duration,

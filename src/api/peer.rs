@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, and where clients come in.
+//! The client of a connection, and the places where clients connect.
 
 use std::fmt;
 use std::future::Future;
@@ -11,22 +11,22 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::Problem;
 
-/// The client that asks, and how it is known.
+/// The client, and how it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A user of this machine, as the kernel tells it.
+    /// A user of this machine, as the kernel reports it.
     User(u32),
-    /// Somebody at this address, who is yet to show a token.
+    /// A client at this address, which has yet to show the token.
     Remote {
         /// The address it connected from.
         address: SocketAddr,
-        /// Whether programs can be put from there.
+        /// Whether clients may put programs through this port.
         programs: bool,
     },
 }
 
 impl Peer {
-    /// Refuses programs to those who may not bring any: that is to run anything as the supervisor's user.
+    /// Refuses programs from clients that may not put any: a program could run anything as the supervisor's user.
     pub(super) fn judge_programs(self, brings: bool) -> Result<(), Problem> {
         match self {
             Peer::Remote { programs: false, .. } if brings => {
@@ -46,12 +46,13 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Where clients come in. Each door has places of its own: a crowd at one keeps nobody out at another.
+/// A place where clients connect. Each door has its own number of connections: a crowd at one keeps no one out at
+/// another.
 pub trait Door: Send + 'static {
-    /// What they speak by.
+    /// The stream of a connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// The next one, and who it is, or whom this is not for.
+    /// The next connection with its client, or the reason to refuse it.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Result<Peer, String>)>> + Send;
 }
 
@@ -65,7 +66,7 @@ impl Door for UnixListener {
     }
 }
 
-/// The supervisor's own user, root, and the members of a group if one is named.
+/// Allows the supervisor's own user, root, and the members of a group if one is configured.
 fn allowed(stream: &UnixStream, members: Option<Members>) -> Result<Peer, String> {
     let own = nix::unistd::geteuid().as_raw();
     match stream.peer_cred() {
@@ -78,7 +79,7 @@ fn allowed(stream: &UnixStream, members: Option<Members>) -> Result<Peer, String
     }
 }
 
-/// Those who may use the socket besides its owner and root: the members of a group.
+/// Users that may use the socket besides its owner and root: the members of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Members {
     /// Id of the group.
@@ -88,7 +89,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// `first` is the first group of who connected.
+    /// Whether a client is a member; `first` is its first group.
     fn have(self, first: u32, stream: &UnixStream) -> bool {
         let others = || (self.groups_of)(stream.as_fd()).is_ok_and(|groups| groups.contains(&self.group));
         first == self.group || others()
@@ -99,7 +100,7 @@ impl Members {
 pub struct SharedSocket {
     /// The listening socket.
     pub listener: UnixListener,
-    /// Who they are.
+    /// The members of the group.
     pub members: Members,
 }
 
@@ -113,11 +114,11 @@ impl Door for SharedSocket {
     }
 }
 
-/// A port. Behind it stands a [`Gate`](super::Gate).
+/// A TCP port. Behind it is a [`Gate`](super::Gate).
 pub struct Port {
     /// Where it listens.
     pub listener: TcpListener,
-    /// Whether programs can be put by it.
+    /// Whether programs can be put through it.
     pub programs: bool,
 }
 
@@ -126,7 +127,7 @@ impl Door for Port {
 
     async fn accept(&self) -> io::Result<(TcpStream, Result<Peer, String>)> {
         let (stream, address) = self.listener.accept().await?;
-        // An answer is written at once; nothing is gained by waiting for more of it.
+        // An answer is written in one piece, so waiting for more gains nothing.
         stream.set_nodelay(true).ok();
         Ok((stream, Ok(Peer::Remote { address, programs: self.programs })))
     }

@@ -1,26 +1,26 @@
-//! Where a supervisor listens, as a client sees it.
+//! The address of a supervisor for a client.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use hyper::Uri;
 
-/// A supervisor's socket, or its port.
+/// The address of a supervisor: a socket or a port.
 #[derive(Clone)]
 pub enum Place {
-    /// On this machine.
+    /// A socket on this machine.
     Socket(PathBuf),
-    /// By TCP, with a token.
+    /// A TCP port with a token.
     Port {
-        /// `host:port`, as a request names it.
+        /// `host:port`, as in the request's header.
         host: String,
-        /// What opens the gate.
+        /// The token for the gate.
         token: String,
     },
 }
 
 impl Place {
-    /// The port that a URL names: `http://host:port`.
+    /// The port in a URL: `http://host:port`.
     pub fn of_url(url: &str, token: String) -> Result<Place, String> {
         let wrong = |why: &str| format!("'{url}' is no address of a supervisor: {why}");
         let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// What a request calls the supervisor.
+    /// The name of the supervisor in the request's header.
     pub(super) fn host(&self) -> &str {
         match self {
             Place::Socket(_) => "localhost",
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    /// What opens the gate, if there is one.
+    /// The token for the gate, if there is one.
     pub(super) fn token(&self) -> Option<&str> {
         match self {
             Place::Socket(_) => None,
@@ -70,7 +70,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Without the token.
+/// Shows no token.
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! The routes that change what is kept up: settings, pools, intake.
+//! The routes that change settings, pools and their intake.
 
 use axum::Json;
 use axum::body::Body;
@@ -44,7 +44,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 type PoolOf = Result<Path<String>, PathRejection>;
 
-/// The client that asks.
+/// The client of a request.
 type By = Extension<Peer>;
 
 async fn reload(State(api): Api, Extension(by): By, body: Body) -> Answer<Reloaded> {

@@ -1,17 +1,17 @@
-//! The queues' part of `/metrics`. Of queues, which anybody who puts a job may name, so many have a label of their own; the
-//! others are counted together.
+//! The queues' part of `/metrics`. As anybody who puts a job may name a new queue, only some queues get a label of
+//! their own; the others are counted together.
 
 use std::collections::BTreeMap;
 
 use super::metrics_page::Page;
 use crate::model::{JobState, Meters, Sum, Today};
 
-/// Queues with a label of their own.
+/// Most queues with a label of their own.
 pub(super) const QUEUES: usize = 100;
-/// The label of the others.
+/// The label of the other queues.
 pub(super) const OTHER: &str = "other";
 
-/// One queue, or those without a label.
+/// The sums of one queue, or of those without a label.
 #[derive(Default)]
 struct Queue {
     jobs: [u64; JobState::ALL.len()],
@@ -22,7 +22,7 @@ struct Queue {
 }
 
 pub(super) fn queues(page: &mut Page, meters: &Meters) {
-    // The pools' own come first.
+    // The queues of the pools come first.
     let own =
         |name: &&str| meters.status.pools.iter().any(|pool| pool.queues.iter().any(|q| q.as_str() == *name));
     let names = meters.status.queues.keys().map(|name| name.as_str());
@@ -67,7 +67,7 @@ fn of_now(page: &mut Page, queues: &BTreeMap<&str, Queue>) {
     }
 }
 
-/// Sums of the store since midnight, whichever process was at work: they begin again each day, as a counter may.
+/// Sums of the store since midnight, over all processes: they start again each day, as a counter may.
 fn of_today(page: &mut Page, queues: &BTreeMap<&str, Queue>) {
     type Sums = [(&'static str, &'static str, fn(&Today) -> Sum); 2];
     const SUMS: Sums = [

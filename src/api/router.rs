@@ -1,4 +1,4 @@
-//! Routes: HTTP to [`Service`] and back. Every answer is JSON, refusals too.
+//! Routes: from HTTP to [`Service`] and back. Every answer is JSON, including refusals.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub fn router(service: Arc<dyn Service>) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
 }
 
-/// The API as OpenAPI describes it: the text of `GET /v1/openapi.json`.
+/// The text of `GET /v1/openapi.json`.
 pub fn openapi() -> String {
     all(Routes::to_describe()).text()
 }
@@ -60,12 +60,12 @@ fn all(routes: Routes) -> Routes {
     tasks::routes(pools::routes(verbs::routes(routes)))
 }
 
-/// The same routes for those who pass the gate.
+/// The same routes behind a gate.
 pub fn behind(gate: Gate, router: Router) -> Router {
     router.layer(from_fn_with_state(gate, gate::watch))
 }
 
-/// For a client that gets no answer to something else: it waits for nothing.
+/// For a client that gets no other answer: this one waits for nothing.
 async fn here(State(api): Api) -> Json<Here> {
     Json(Here { broker: Some(api.broker()) })
 }

@@ -1,5 +1,5 @@
-//! Routes as they are made: each is served and described in one line, so that nothing is served that is not described.
-//! What they do is described for those who ask only: the schemas of all types take a megabyte and milliseconds.
+//! Builds routes: each is served and described in one line, so that no route lacks a description. Descriptions are made
+//! only when asked for: the schemas of all types take a megabyte and milliseconds.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use crate::model::verb::Route;
 
 /// The routes so far.
 pub(super) struct Routes {
-    /// What serves them.
+    /// The router that serves them.
     pub(super) router: Router<Arc<dyn Service>>,
-    /// What is said of them, if anybody asks.
+    /// The description, if wanted.
     document: Option<Document>,
 }
 
 impl Routes {
-    /// None yet; they will be served.
+    /// No routes yet; to serve them.
     pub(super) fn to_serve() -> Self {
         Routes { router: Router::new(), document: None }
     }
 
-    /// None yet; they will be described.
+    /// No routes yet; to describe them.
     pub(super) fn to_describe() -> Self {
         Routes { document: Some(Document::new()), ..Routes::to_serve() }
     }
 
-    /// What was said of them.
+    /// The text of the description.
     pub(super) fn text(self) -> String {
         self.document.map(Document::text).unwrap_or_default()
     }
 
-    /// A route that changes nothing and answers an `A`.
+    /// Adds a route that changes nothing and answers an `A`.
     pub(super) fn look<A: JsonSchema>(
         mut self,
         path: &'static str,
@@ -46,7 +46,7 @@ impl Routes {
         self
     }
 
-    /// A route that takes a `B` and answers an `A`.
+    /// Adds a route that takes a `B` and answers an `A`.
     pub(super) fn act<B: JsonSchema, A: JsonSchema>(
         mut self,
         path: &'static str,
@@ -57,7 +57,7 @@ impl Routes {
         self
     }
 
-    /// A route that changes nothing, takes a `B` in its query and answers an `A`.
+    /// Adds a route that changes nothing, takes a `B` in its query and answers an `A`.
     pub(super) fn asks<B: JsonSchema, A: JsonSchema>(
         mut self,
         path: &'static str,
@@ -68,7 +68,7 @@ impl Routes {
         self
     }
 
-    /// Any route that reads headers besides.
+    /// Adds a route that also reads headers.
     pub(super) fn headed<B: JsonSchema, A: JsonSchema>(
         mut self,
         route: Route,
@@ -82,7 +82,7 @@ impl Routes {
         self
     }
 
-    /// A route that takes a `B` and answers with each `A` as it comes.
+    /// Adds a route that takes a `B` and answers with a stream of `A`.
     pub(super) fn stream<B: JsonSchema, A: JsonSchema>(
         mut self,
         path: &'static str,
@@ -96,7 +96,7 @@ impl Routes {
         self
     }
 
-    /// Any other route that takes a `B` and answers an `A`, like those of the verbs.
+    /// Adds any other route that takes a `B` and answers an `A`, such as a verb.
     pub(super) fn add<B: JsonSchema, A: JsonSchema>(
         &mut self,
         route: Route,

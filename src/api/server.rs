@@ -1,4 +1,4 @@
-//! Connections: how many there may be, and for how long they may say nothing.
+//! Connections: their number, and how long they may be silent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use super::patience::Patient;
 use super::peer::{Door, Peer};
 use super::trouble::Trouble;
 
-/// What one client may take from the others.
+/// Limits on what one client may take from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time, and by TCP as many of those who have not shown the token. For one more the oldest is closed that has asked nothing for a second; if there is none, the new one
-    /// is told so and closed.
+    /// Most connections at a time; by TCP the same number again for those that have not shown the token. For one more,
+    /// the oldest is closed that has been idle for a second; if there is none, the new one is refused.
     pub connections: usize,
-    /// A connection that has sent no whole request head for this long is closed.
+    /// A connection that has not sent a whole request head within this time is closed.
     pub header_timeout: Duration,
-    /// A connection that takes nothing of its answer for this long is closed.
+    /// A connection whose client does not read its answer for this time is closed.
     pub stall_timeout: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Default for Limits {
     }
 }
 
-/// Between two tries to accept a connection.
+/// Pause after a failed accept.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves a door for ever. Dropping the future closes every connection.
@@ -104,7 +104,7 @@ where
     }
 }
 
-/// The rest of an answer that somebody waits for.
+/// The rest of an answer for a waiting client.
 struct Awaited {
     body: Body,
     _asking: Asking,
@@ -130,7 +130,7 @@ impl HttpBody for Awaited {
     }
 }
 
-/// Answers without reading a word: the client may be one that never says any.
+/// Refuses without reading anything: the client may never send a request.
 async fn refuse(mut stream: impl AsyncWrite + Unpin, code: &'static str, error: String, deadline: Duration) {
     let body = serde_json::json!({ "error": error }).to_string();
     let answer = format!(

@@ -1,4 +1,4 @@
-//! What the API can do, apart from how it is said.
+//! The functions of the API, independent of HTTP.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::wq::{self, Taken};
 
-/// Everything a client can ask of a running supervisor.
+/// Every request that a client can make to a running supervisor.
 #[async_trait]
 pub trait Service: Send + Sync + 'static {
     /// Where the jobs are, without secrets.
@@ -24,16 +24,16 @@ pub trait Service: Send + Sync + 'static {
     /// Puts jobs, all or none, and gives their ids when they are durable.
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem>;
 
-    /// Does what is asked of the jobs; `by` says who asks.
+    /// Carries out a verb; `by` says who asks.
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem>;
 
-    /// The first stretch of a list, or the one at the cursor that came with the stretch before.
+    /// The first page of a list, or the page at the cursor of the page before.
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem>;
 
-    /// Counts the tasks whose ids begin so, in any of these states (none = in any).
+    /// Counts the tasks whose ids begin this way, in any of these states (none = in any).
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem>;
 
-    /// What becomes of notifications; `None` if none are taken in.
+    /// The settings for notifications; `None` if none are accepted.
     fn tasks(&self) -> Option<Arc<wq::Settings>> {
         None
     }
@@ -45,29 +45,29 @@ pub trait Service: Send + Sync + 'static {
         task_id.map(|task_id| Taken { task_id, kept: false }).ok_or_else(unsaid)
     }
 
-    /// What happens from now on.
+    /// Subscribes to events from now on.
     async fn news(&self) -> Receiver<Arc<PublishedEvent>>;
 
-    /// Waits until the job has ended and says how. Dropped when the client goes away.
+    /// Waits until the job has ended and gives its state. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;
 
     /// The whole picture.
     async fn status(&self) -> Result<Status, Problem>;
 
-    /// Why a job, a slot or a pool is as it is.
+    /// Why a job, a slot or a pool is in its state.
     async fn why(&self, subject: Subject) -> Result<Why, Problem>;
 
-    /// The same with what is only counted.
+    /// The status with all counters.
     async fn meters(&self) -> Result<Meters, Problem>;
 
-    /// Comes back when the supervisor's loop has turned.
+    /// Returns when the supervisor's loop has turned.
     async fn turn(&self) -> Result<(), Problem>;
 
     /// Reads the settings again and applies them, all or none; a dry run only says what that would do, pool by pool.
     /// `by` says who asks, here and below.
     async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem>;
 
-    /// Asks something of a pool, or of all.
+    /// Changes a pool, or all pools.
     async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<(), Problem>;
 
     /// Waits until no job is here. Dropped when the client goes away.
@@ -120,13 +120,13 @@ pub struct Changed {
     pub to: String,
 }
 
-/// A refusal or failure, as the client is told.
+/// A refusal or failure, as the client gets it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
     /// The HTTP status.
     pub code: u16,
-    /// What was attempted, on what, and why it was not done.
+    /// What was attempted, on what, and why it failed.
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
@@ -155,22 +155,22 @@ impl Problem {
         Problem::new(404, message)
     }
 
-    /// 409: not in this state.
+    /// 409: not possible in this state.
     pub fn conflict(message: impl Into<String>) -> Self {
         Problem::new(409, message)
     }
 
-    /// 503: not at the moment.
+    /// 503: not possible at the moment.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Problem::new(503, message)
     }
 
-    /// The broker was asked and has not answered: what was asked may have been done.
+    /// The broker has not answered: the request may have been carried out.
     pub fn in_doubt(message: impl Into<String>) -> Self {
         Problem::new(504, message)
     }
 
-    /// Whether it may have been done all the same.
+    /// Whether the request may have been carried out all the same.
     pub fn is_in_doubt(&self) -> bool {
         self.code == 504
     }

@@ -10,21 +10,21 @@ use tokio::sync::oneshot;
 
 use super::Problem;
 
-/// What is sent next; a problem breaks the connection, so that nobody takes what has come for the whole.
+/// The next piece to send. A problem breaks the connection, so that the client does not take the part for the whole.
 pub(super) type Piece = Result<Vec<u8>, Problem>;
 
-/// An answer, and the way to its next piece. The way is closed when the reader has gone.
+/// An answer, and the sender of its pieces, which is closed when the reader has gone.
 pub(super) fn stream() -> (Sender<Piece>, Gone, Body) {
     let (sender, pieces) = channel(1);
     let (here, gone) = oneshot::channel();
     (sender, Gone(gone), Body::new(Stream { pieces, _here: here }))
 }
 
-/// Whether the answer is over.
+/// Reports when the answer is over.
 pub(super) struct Gone(oneshot::Receiver<()>);
 
 impl Gone {
-    /// Waits until the reader has been given all there was, or has gone.
+    /// Waits until the reader has got everything, or has gone.
     pub(super) async fn wait(self) {
         let _ = self.0.await;
     }

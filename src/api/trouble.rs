@@ -12,7 +12,7 @@ const CALM: Duration = Duration::from_secs(2);
 /// Whether accepting fails at the moment.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// Since when, and the latest time.
+    /// Since when it fails, and the latest failure.
     lasts: Option<(Instant, Instant)>,
 }
 

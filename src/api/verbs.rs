@@ -18,7 +18,7 @@ use super::routes::Routes;
 use super::{Peer, Problem, lists};
 use crate::model::verb::{self, Verb, VerbRequest, Visitor, visit};
 
-/// A verb may name many jobs.
+/// The largest body of a verb, which may name many jobs.
 const LIMIT: usize = 1 << 20;
 
 type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
@@ -61,14 +61,14 @@ async fn look<V: VerbRequest>(
     own::<V>(api.ask(verb, peer.to_string()).await?).map(IntoResponse::into_response)
 }
 
-/// They are in the path and the body, which may be left out.
+/// The parameters are in the path and the body, which may be left out.
 async fn act<V: VerbRequest>(
     State(api): Api,
     Extension(peer): Extension<Peer>,
     named: Named,
     body: Body,
 ) -> Answer<V::Answer> {
-    // Each field as it was written: numbers keep all their digits.
+    // Each field keeps its exact text, so numbers keep all their digits.
     let mut fields: BTreeMap<String, Box<RawValue>> = read_or_default(body, LIMIT).await?;
     for (name, value) in parameters(named)? {
         let value = to_raw_value(&value).map_err(|error| Problem::new(500, error.to_string()))?;
@@ -84,7 +84,7 @@ async fn act<V: VerbRequest>(
     own::<V>(api.ask(verb, peer.to_string()).await?)
 }
 
-/// What is wrong; the place would be one in another text than the body.
+/// The error without its position, which would refer to another text than the body.
 fn without_place(error: &serde_json::Error) -> String {
     let said = error.to_string();
     said.rsplit_once(" at line ").map_or(said.clone(), |(why, _)| why.to_owned())

@@ -1,8 +1,8 @@
-//! When each piece of a job's output was written, in which attempt and by which stream: a small file beside it. The output
-//! itself stays as it was printed.
+//! When each piece of a job's output was written, in which attempt and to which stream: a small file beside the output,
+//! which stays as it was printed.
 //!
-//! Output that was written at once, to stdout, in the first attempt, has no such file: that is what its absence means. Else
-//! it has a record for each piece, which is written before the piece.
+//! Output without such a file was written at one time, to stdout, in the first attempt. Otherwise the file has a record
+//! for each piece, written before the piece.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -13,58 +13,58 @@ use super::private::write_private;
 use crate::clock;
 use crate::model::Millis;
 
-/// Bytes of a record.
+/// Bytes of one record.
 const SIZE: usize = 16;
 
-/// Records of one job, at most: 1 MiB. The streams of what is printed after the last are not told apart.
+/// Most records of one job: 1 MiB. Output after the last record is not told apart by stream.
 const MOST: u64 = 1 << 16;
 
-/// Milliseconds after which a stream that goes on begins another piece. They double with each `GRAINS` records, so that a
-/// job which prints for a month has enough of them.
+/// Milliseconds after which a continuing stream begins another piece. The time doubles with each `GRAINS` records, so
+/// that a job that prints for a month has enough of them.
 const GRAIN: i64 = 10;
 const GRAINS: u64 = 4096;
 
-/// The name of the file that says since when there are records.
+/// The file that says since when there are records.
 const SINCE: &str = "indexed";
 
-/// Where a piece of output comes from.
+/// The source of a piece of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// What the job printed there.
+    /// Printed to stdout.
     Stdout,
-    /// And there, or said in its worker's `log` lines.
+    /// Printed to stderr, or sent in its worker's `log` lines.
     Stderr,
     /// The stream was not recorded.
     Unknown,
 }
 
-/// What is known of a piece.
+/// What is recorded of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// When the supervisor read it.
     pub at: Millis,
-    /// In which attempt; 0 is not recorded.
+    /// The attempt; 0 = not recorded.
     pub attempt: u32,
-    /// Where it comes from.
+    /// The source of the piece.
     pub source: Source,
 }
 
 /// A piece of output, which ends where the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Bytes of the job's output before it.
+    /// Bytes of the job's output before this piece.
     pub offset: u64,
     /// What is known of it.
     pub mark: Mark,
 }
 
 impl Mark {
-    /// Of output that was read just now.
+    /// For output that was read just now.
     pub fn now(attempt: u32, source: Source) -> Mark {
         Mark { at: Millis(clock::wall_millis()), attempt, source }
     }
 
-    /// What output without records is.
+    /// The mark of output without records.
     fn implied(at: Millis) -> Mark {
         Mark { at, attempt: 1, source: Source::Stdout }
     }
@@ -79,7 +79,7 @@ impl Piece {
         Piece { offset: 0, mark }
     }
 
-    /// Offset; then 42 bits of time, 20 of attempt and 2 of source.
+    /// Layout: the offset; then 42 bits of time, 20 of attempt and 2 of source.
     fn encode(self) -> [u8; SIZE] {
         let Mark { at, attempt, source } = self.mark;
         let source = match source {
@@ -108,7 +108,7 @@ impl Piece {
     }
 }
 
-/// The records of the output in this file.
+/// The file with the records of this output.
 pub(super) fn beside(log: &Path) -> PathBuf {
     log.with_extension("idx")
 }
@@ -118,21 +118,21 @@ pub(super) fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "idx")
 }
 
-/// What a file takes: whole blocks.
+/// Bytes that a file takes on disk: whole blocks.
 pub(super) fn room(len: u64) -> u64 {
     len.next_multiple_of(4096)
 }
 
-/// Removes what was recorded of output that is gone; what that makes free.
+/// Removes the records of output that is gone; gives the bytes that this frees.
 pub(super) fn remove_records(log: &Path) -> u64 {
     let found = fs::symlink_metadata(beside(log)).map_or(0, |found| room(found.len()));
     fs::remove_file(beside(log)).map_or(0, |()| found)
 }
 
-/// Since when there are records in the directory of all; from now on, if there were none.
+/// Since when there are records in the directory of all output; from now on, if there were none.
 pub(super) fn since(root: &Path, now: Millis) -> Millis {
     recorded_since(root).unwrap_or_else(|| {
-        // Without it the next start begins a new index, and what is older has no times.
+        // If this fails, the next start begins a new index, and older output has no times.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
         made.and_then(|()| write_private(&root.join(SINCE), now.0.to_string())).ok();
         now
@@ -143,7 +143,7 @@ fn recorded_since(root: &Path) -> Option<Millis> {
     fs::read_to_string(root.join(SINCE)).ok()?.trim().parse().ok().map(Millis)
 }
 
-/// What output without records is, that was last written to at that time.
+/// The mark of output without records, which was last written to at that time.
 fn without(since: Option<Millis>, written: Millis) -> Mark {
     match since {
         Some(since) if written.0 >= since.0 => Mark::implied(written),
@@ -156,7 +156,7 @@ fn written(found: &fs::Metadata) -> Millis {
     Millis(found.mtime() * 1000 + found.mtime_nsec() / 1_000_000)
 }
 
-/// The pieces of the output in this file below the directory of all, in order. None when there is no such file.
+/// The pieces of the output in this file below the directory of all output, in order. None if there is no such file.
 pub fn pieces(root: &Path, log: &Path) -> io::Result<Option<Vec<Piece>>> {
     let bytes = match fs::read(beside(log)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -181,20 +181,20 @@ pub fn pieces(root: &Path, log: &Path) -> io::Result<Option<Vec<Piece>>> {
 #[derive(Debug)]
 pub(super) struct Index {
     path: PathBuf,
-    /// In the file.
+    /// Number of records in the file.
     count: u64,
     last: Option<Piece>,
-    /// The last is not in the file: its absence says as much.
+    /// Whether the last mark is not in the file, as its absence says the same.
     implied: bool,
 }
 
 impl Index {
-    /// Of output that is opened to be written to; `since` there are records.
+    /// For output that is opened for writing; records exist since `since`.
     pub fn of(log: &Path, output: &File, since: Millis) -> io::Result<Index> {
         let (path, found) = (beside(log), output.metadata()?);
         let new = |last| Index { path: path.clone(), count: 0, last, implied: true };
         if found.len() == 0 {
-            // Of an earlier file of this name.
+            // It belongs to an earlier file of this name.
             fs::remove_file(&path).ok();
             return Ok(new(None));
         }
@@ -207,12 +207,12 @@ impl Index {
         Ok(Index { path, count, last: Some(Piece::decode(&bytes)), implied: false })
     }
 
-    /// Bytes of the file.
+    /// Bytes of the file of records.
     pub fn len(&self) -> u64 {
         self.count * SIZE as u64
     }
 
-    /// Says what is written next, after so many bytes.
+    /// Notes the mark of the next piece, at this offset.
     pub fn note(&mut self, offset: u64, mark: Mark) -> io::Result<()> {
         let piece = Piece { offset, mark };
         match self.last {
@@ -237,7 +237,7 @@ impl Index {
         self.count >= MOST || (is_alike && mark.at.0 < last.at.0 + grain)
     }
 
-    /// One record more. No descriptor is kept for it.
+    /// Adds a record. No descriptor is kept open for it.
     fn add(&mut self, piece: Piece) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW);

@@ -1,4 +1,4 @@
-//! Entries with fields in systemd's journal, by its native protocol: a datagram for each.
+//! Entries with fields in systemd's journal, by its native protocol: one datagram each.
 
 use std::fmt::{self, Write as _};
 
@@ -13,15 +13,15 @@ use super::rank::Rank;
 /// The socket of systemd's journal.
 pub const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// A longer value is cut, so that an entry always fits into a datagram (about 208 KiB).
+/// Longest value in bytes: a longer one is cut, so that an entry always fits into a datagram (about 208 KiB).
 const LONGEST: usize = 32 << 10;
 
-/// Whether stderr leads to the journal, as systemd says by `$JOURNAL_STREAM`: device and inode.
+/// Whether stderr leads to the journal, as systemd's `$JOURNAL_STREAM` says: device and inode.
 pub(super) fn is_stderr(stream: &str, device: u64, inode: u64) -> bool {
     stream.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
 }
 
-/// Makes entries of what is logged.
+/// Turns log events into entries.
 pub(super) struct Entries(pub OwnLog);
 
 impl<S: Subscriber> Layer<S> for Entries {
@@ -33,7 +33,7 @@ impl<S: Subscriber> Layer<S> for Entries {
     }
 }
 
-/// The message, and the rest in the order in which it was given.
+/// The message, and the other fields in their order.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -53,7 +53,7 @@ impl Visit for Fields {
     }
 }
 
-/// `journalctl` shows the message alone: the fields stand in it, too.
+/// `journalctl` shows only the message: so the fields are also in it.
 fn entry(level: Level, target: &str, fields: Fields) -> Vec<u8> {
     let mut message = fields.message;
     for (name, value) in &fields.others {
@@ -70,7 +70,7 @@ fn entry(level: Level, target: &str, fields: Fields) -> Vec<u8> {
     entry
 }
 
-/// As syslog counts.
+/// The priority as syslog numbers it.
 fn priority(level: Level) -> &'static str {
     match level {
         Level::ERROR => "3",
@@ -80,7 +80,7 @@ fn priority(level: Level) -> &'static str {
     }
 }
 
-/// A value of several lines has its length in front.
+/// A value of several lines has its length before it.
 fn add(entry: &mut Vec<u8>, name: &str, value: &str) {
     let value = cut(value);
     entry.extend_from_slice(name.as_bytes());

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// The journal's socket. It is looked up for each entry, so a journal that was started again is found.
+/// The journal's socket. It is looked up for each entry, so that a restarted journal is found.
 pub(super) struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
@@ -19,7 +19,7 @@ impl Journal {
         &self.path
     }
 
-    /// Whether somebody listens.
+    /// Whether the journal listens.
     pub fn check(&self) -> io::Result<()> {
         UnixDatagram::unbound()?.connect(&self.path)
     }

@@ -1,4 +1,4 @@
-//! What goes from [`Outputs`](super::Outputs) to the writer thread, and what both count.
+//! The messages from [`Outputs`](super::Outputs) to the writer thread, and the counters that both share.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use tokio::sync::oneshot;
 use super::index::Mark;
 use crate::model::JobId;
 
-/// From a job to the file that holds its output.
+/// Gives the file for a job's output.
 pub type JobFile = Box<dyn Fn(&JobId) -> PathBuf + Send>;
 
-/// Where output is kept.
+/// The places of output.
 pub struct Places {
-    /// Below it are the files of all jobs.
+    /// The directory with the files of all jobs.
     pub jobs: PathBuf,
-    /// Which of them is a job's.
+    /// The file of a job's output.
     pub job: JobFile,
 }
 
@@ -25,7 +25,7 @@ pub struct Places {
 pub(super) struct Shared {
     pub(super) waiting: AtomicUsize,
     pub(super) dropped: AtomicU64,
-    /// Bytes that the output of jobs takes on the disk, as far as they have been counted.
+    /// Bytes that the output of jobs takes on disk, as far as they were counted.
     pub(super) used: AtomicU64,
     pub(super) trouble: Mutex<Option<String>>,
 }
@@ -37,7 +37,7 @@ pub(super) enum Line {
         bytes: Vec<u8>,
     },
     End(JobId, oneshot::Sender<u64>),
-    /// The name of the slot's file.
+    /// The name of the slot's file, and the bytes.
     Slot(String, Vec<u8>),
     Reopen,
 }
@@ -63,7 +63,7 @@ impl Shared {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All is well again.
+    /// Notes that the disk works again.
     pub fn mended(&self) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -77,7 +77,7 @@ impl Shared {
     }
 }
 
-/// What a piece of output takes in memory while it waits: a million empty lines take more than their bytes.
+/// Memory that a piece of output takes while it waits: a million empty lines take more than their bytes.
 pub(super) fn weight(bytes: &[u8]) -> usize {
     bytes.len() + 160
 }

@@ -1,5 +1,5 @@
-//! What is written for people to read later: the supervisor's own log, and what jobs and slots print. Each has a thread of
-//! its own, so that a slow disk or a reader that has fallen asleep delays nobody.
+//! Logs: the supervisor's own, and the output of jobs and slots. Each has a thread, so that a slow disk or a reader
+//! that has stopped delays no one.
 
 mod index;
 mod journal;

@@ -1,4 +1,4 @@
-//! The files of jobs' output: how much there is of them, and which must go.
+//! Removes old files of jobs' output.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, DirEntry, ReadDir};
@@ -10,35 +10,35 @@ use super::index::{is_index, remove_records, room};
 use super::private::write_private;
 use crate::model::{Instant, Millis};
 
-/// What may stay.
+/// Limits on the output that is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Bytes of all files.
+    /// Most bytes of all files.
     pub quota: u64,
-    /// Since a file was last written to.
+    /// How long to keep a file after it was last written to.
     pub keep: Duration,
 }
 
-/// Knows how much there is without looking at each file again: looks through all of them once at the start, once an hour
-/// for the old ones, and when there is too much. A look goes in steps and keeps nothing of single files.
+/// Tracks the total size without reading each file again. It scans all files once at the start, once an hour for old
+/// ones, and when there is too much. A scan goes in steps and keeps nothing about single files.
 pub(super) struct OutputRetention {
     root: PathBuf,
     limits: Limits,
     used: u64,
-    /// More than this is too much.
+    /// Start a scan when there are more bytes than this.
     most: u64,
     look: Option<Look>,
     next: Instant,
 }
 
-/// On the way through all files.
+/// State of a scan over all files.
 struct Look {
     aim: Aim,
     groups: Vec<PathBuf>,
     group: Option<ReadDir>,
-    /// Found by counting, or freed by removing.
+    /// Bytes found by counting, or freed by removing.
     bytes: u64,
-    /// What was thought to be used when it began.
+    /// Bytes that were counted as used when the scan began.
     before: u64,
 }
 
@@ -47,36 +47,36 @@ enum Aim {
     Remove(Cut),
 }
 
-/// Bytes by the moment of the last write, told apart as finely as a bounded number of them can be.
+/// Bytes by the moment of the last write, as fine as a limited number of moments allows.
 struct Found {
-    /// Milliseconds that are one moment.
+    /// Milliseconds that count as one moment.
     grain: i64,
     bytes: BTreeMap<i64, u64>,
 }
 
-/// Where old ends.
+/// Which files to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
     grain: i64,
-    /// What was last written to before this moment goes.
+    /// Files last written to before this moment are removed,
     moment: i64,
-    /// And of this moment so many bytes.
+    /// and this many bytes of files of this moment.
     rest: u64,
 }
 
-/// The old files are looked for so often.
+/// Interval of scans for old files.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// Files in one step.
+/// Number of files in one step.
 const STEP: usize = 1000;
 
-/// Moments that are told apart.
+/// Most moments to tell apart.
 const MOMENTS: usize = 10_000;
 
-/// The name of the file that says until when files were removed.
+/// The file that says until when files were removed.
 const REMOVED: &str = "removed";
 
-/// Until when the output of jobs was removed from the directory of all; None = nothing was.
+/// Up to which time the output of jobs was removed from the directory of all; None = nothing was.
 pub fn removed_until(root: &Path) -> Option<Millis> {
     fs::read_to_string(root.join(REMOVED)).ok()?.trim().parse().ok().map(Millis)
 }
@@ -86,17 +86,17 @@ impl OutputRetention {
         OutputRetention { root, limits, used: 0, most: limits.quota, look: None, next: now }
     }
 
-    /// A file has grown.
+    /// Notes that a file has grown.
     pub fn grown(&mut self, from: u64, to: u64) {
         self.used = self.used.saturating_add(room(to)).saturating_sub(room(from));
     }
 
-    /// Bytes that all files take, as far as they have been counted.
+    /// Bytes that all files take, as far as they were counted.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// How long until there is something to do.
+    /// Time until there is something to do.
     pub fn wait(&self, now: Instant) -> Duration {
         match self.look.is_some() || self.used > self.most {
             true => Duration::ZERO,
@@ -104,7 +104,7 @@ impl OutputRetention {
         }
     }
 
-    /// Does one step of what there is to do; `wall` is the time of the day. Files that are `written` to are let be.
+    /// Does one step of what is due; `wall` is the time of the day. Files in `written` are in use and stay.
     pub fn step(&mut self, now: Instant, wall: Millis, written: &HashSet<PathBuf>) {
         if self.wait(now) > Duration::ZERO {
             return;
@@ -134,21 +134,22 @@ impl OutputRetention {
     fn looked(&mut self, look: Look, now: Instant, wall: Millis) {
         match look.aim {
             Aim::Count(found) => {
-                // What was written meanwhile may count twice: rather look again too early.
+                // Bytes written meanwhile may count twice: better to scan again too early.
                 self.used = look.bytes + self.used.saturating_sub(look.before);
                 let cut = self.cut(&found, wall);
-                // Noted first: nothing is gone that is not known to be.
+                // Noted first, so that every removal is known.
                 cut.inspect(|cut| self.note(*cut));
                 self.look = cut.map(|cut| self.look(Aim::Remove(cut)));
             }
             Aim::Remove(_) => self.used = self.used.saturating_sub(look.bytes),
         }
-        // What is written to cannot go: it is not looked for at every write.
+        // Files in use cannot be removed: do not scan again at every write.
         self.most = self.limits.quota.max(self.used + self.limits.quota / 10);
         self.next = now + EVERY;
     }
 
-    /// What has to go. When there is too much, a tenth of the quota is made free, so that it is not too much again at once.
+    /// The files to remove. If there is too much, a tenth of the quota is made free, so that it is not full again at
+    /// once.
     fn cut(&self, found: &Found, wall: Millis) -> Option<Cut> {
         let grain = found.grain;
         let keep = i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX);
@@ -170,7 +171,7 @@ impl OutputRetention {
         (oldest < cut.moment || cut.rest > 0).then_some(cut)
     }
 
-    /// Best effort: it helps a person only.
+    /// Best effort: the note only helps people.
     fn note(&self, cut: Cut) {
         let until = (cut.moment + i64::from(cut.rest > 0)) * cut.grain;
         if removed_until(&self.root).is_none_or(|before| before.0 < until) {
@@ -184,7 +185,7 @@ impl Look {
         loop {
             match self.group.as_mut().and_then(Iterator::next) {
                 Some(Ok(entry)) => return Some(entry),
-                // A directory that cannot be read to its end is left for the next time.
+                // A directory that cannot be read completely is left for the next scan.
                 Some(Err(_)) | None => self.group = None,
             }
             while self.group.is_none() {
@@ -205,7 +206,7 @@ impl Look {
             Aim::Remove(cut) => {
                 let (path, moment) = (entry.path(), written_at.div_euclid(cut.grain));
                 let goes = moment < cut.moment || (moment == cut.moment && cut.rest > 0);
-                // Records go with their output.
+                // Records are removed with their output.
                 let stays = written.contains(&path)
                     || (is_index(&path) && path.with_extension("log").symlink_metadata().is_ok());
                 if goes && !stays && fs::remove_file(&path).is_ok() {

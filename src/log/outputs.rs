@@ -1,4 +1,4 @@
-//! What children print, on its way to disk: a thread of its own, so that a slow disk delays nobody.
+//! Writes the output of children to disk, by a thread, so that a slow disk delays no one.
 
 use std::io;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::lines::{Line, Places, Shared, weight};
 use super::writer::Writer;
 use crate::model::{JobId, LogSettings};
 
-/// Bytes that may wait for the disk.
+/// Most bytes that may wait for the disk.
 const ROOM: usize = 32 << 20;
 
-/// Hands output to the writer thread. Never blocks: what the disk cannot take is dropped and counted.
+/// Passes output to the writer thread. Never blocks: output that the disk cannot take is dropped and counted.
 #[derive(Clone)]
 pub struct Outputs {
     queue: Sender<Line>,
     shared: Arc<Shared>,
-    /// Whether what slots print outside of jobs is kept in files.
+    /// Whether output that slots print outside of jobs is kept in files.
     slots: bool,
 }
 
 impl Outputs {
-    /// Starts the writer.
+    /// Starts the writer thread.
     pub fn start(settings: &LogSettings, places: Places) -> io::Result<Outputs> {
         let (queue, lines) = channel();
         let shared = Arc::new(Shared::default());
@@ -47,36 +47,36 @@ impl Outputs {
         self.offer(bytes, |bytes| Line::Job { job: job.clone(), mark, bytes })
     }
 
-    /// Adds to the file of a slot, as [`Outputs::output`] does to that of a job.
+    /// Adds to the file of a slot, as [`Outputs::output`] adds to that of a job.
     pub fn slot(&self, name: &str, bytes: &[u8]) -> bool {
         self.offer(bytes, |bytes| Line::Slot(name.to_owned(), bytes))
     }
 
-    /// Adds a word of ours, which is never dropped: there is one for each attempt at most.
+    /// Adds a remark of our own, which is never dropped: there is at most one for each attempt.
     pub fn remark(&self, job: &JobId, mark: Mark, text: String) {
         self.shared.waiting.fetch_add(weight(text.as_bytes()), Ordering::Relaxed);
         self.send(Line::Job { job: job.clone(), mark, bytes: text.into_bytes() });
     }
 
-    /// The attempt is over: its file may be closed, and goes when its time has come. The answer comes when all of its output
-    /// is written, and is the number of bytes that could not be.
+    /// The attempt is over: its file may be closed, and is removed when it is old. The answer comes when all of its
+    /// output is written, and is the number of bytes that could not be written.
     pub fn end(&self, job: &JobId) -> oneshot::Receiver<u64> {
         let (written, answer) = oneshot::channel();
         self.send(Line::End(job.clone(), written));
         answer
     }
 
-    /// Lets go of the files of slots: somebody has moved them.
+    /// Closes the files of slots, as they were moved.
     pub fn reopen(&self) {
         self.send(Line::Reopen);
     }
 
-    /// Bytes that the output of jobs takes on the disk, as far as they have been counted.
+    /// Bytes that the output of jobs takes on disk, as far as they were counted.
     pub fn used(&self) -> u64 {
         self.shared.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes dropped so far, and what is wrong with the disk if anything.
+    /// Bytes dropped so far, and the trouble with the disk, if any.
     pub fn trouble(&self) -> (u64, Option<String>) {
         (self.shared.dropped(), self.shared.trouble())
     }
@@ -93,7 +93,7 @@ impl Outputs {
     }
 
     fn send(&self, line: Line) {
-        // The writer ends only when the last of us is dropped.
+        // The writer ends only when the last handle is dropped.
         self.queue.send(line).ok();
     }
 }

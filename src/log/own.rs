@@ -1,5 +1,5 @@
-//! The supervisor's own log on its way out. Who logs never waits: a thread writes, what it cannot write waits for it, and
-//! what does not fit there is dropped, counted and told as soon as the log flows again.
+//! The supervisor's own log. A caller never waits: a thread writes. Lines that it cannot write yet wait in a buffer;
+//! lines that do not fit are dropped and counted, and the log says so as soon as it flows again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,19 +13,19 @@ use super::target::Target;
 use crate::clock;
 use crate::model::Instant;
 
-/// Bytes that may wait.
+/// Most bytes that may wait.
 const ROOM: usize = 256 << 10;
 
-/// Bytes beyond that may wait of what matters.
+/// Additional bytes for lines that matter.
 const RESERVE: usize = 64 << 10;
 
-/// That lines were left out is told so often at most.
+/// Shortest time between two lines about dropped lines.
 const TOLD: Duration = Duration::from_secs(10);
 
-/// What could not be written is tried again so often.
+/// Pause before a failed write is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The way to the supervisor's own log.
+/// A handle of the supervisor's own log.
 #[derive(Clone)]
 pub struct OwnLog {
     shared: Arc<Shared>,
@@ -33,9 +33,9 @@ pub struct OwnLog {
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// There is something to do.
+    /// Wakes the thread when there is something to do.
     more: Condvar,
-    /// All was written.
+    /// Wakes callers of `flush` when all is written.
     done: Condvar,
     target: String,
 }
@@ -44,22 +44,22 @@ struct Shared {
 struct Queue {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// A line is being written.
+    /// Whether a line is being written.
     writing: bool,
     dropped: u64,
-    /// Of these the log has told, and when.
+    /// How many dropped lines the log has reported, and when.
     told: u64,
     told_at: Option<Instant>,
     workers: Budget,
     details: Budget,
-    /// Nothing was written since a line was dropped.
+    /// Whether nothing was written since a line was dropped.
     stuck: bool,
     failed: Option<String>,
     reopen: bool,
 }
 
 impl OwnLog {
-    /// Starts the thread that writes.
+    /// Starts the writing thread.
     pub(super) fn start(target: Target) -> io::Result<OwnLog> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -78,7 +78,7 @@ impl OwnLog {
         let mut queue = self.shared.lock();
         if !queue.affords(rank, line.len(), clock::now()) {
             queue.dropped += 1;
-            // For the one that tells it.
+            // The thread reports the dropped line.
             self.shared.more.notify_one();
             return;
         }
@@ -93,13 +93,13 @@ impl OwnLog {
         self.shared.more.notify_one();
     }
 
-    /// Lets go of the file: somebody has moved it. Another of its name is made at once, without waiting for the next line.
+    /// Closes the file, as it was moved. Makes another of its name at once, without waiting for the next line.
     pub fn reopen(&self) {
         self.shared.lock().reopen = true;
         self.shared.more.notify_one();
     }
 
-    /// Lines dropped so far, and what is in the way if anything.
+    /// Lines dropped so far, and the trouble with writing, if any.
     pub fn trouble(&self) -> (u64, Option<String>) {
         let queue = self.shared.lock();
         let (target, dropped) = (&self.shared.target, queue.dropped);
@@ -110,7 +110,7 @@ impl OwnLog {
         (dropped, trouble.map(|trouble| format!("{trouble}; {dropped} lines of it were dropped so far")))
     }
 
-    /// Waits until all is written, but no longer than this.
+    /// Waits until all is written, at most this long.
     pub fn flush(&self, patience: Duration) {
         let queue = self.shared.lock();
         let busy = |queue: &mut Queue| (queue.writing || !queue.lines.is_empty()) && queue.failed.is_none();
@@ -127,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// How long until it may be told that lines were left out; None while none were that were not told of.
+    /// Time until dropped lines may be reported; None if none are unreported.
     fn silence(&self, now: Instant) -> Option<Duration> {
         let since = self.told_at.map(|told| TOLD.saturating_sub(now.since(told)));
         (self.dropped > self.told).then(|| since.unwrap_or_default())
@@ -172,7 +172,7 @@ impl Shared {
         (std::mem::take(&mut queue.reopen), line)
     }
 
-    /// What is left of a line is the first to be written, later.
+    /// Keeps the unwritten rest of a line, which is written first later.
     fn wrote(&self, mut line: Vec<u8>, written: usize, result: io::Result<()>) {
         let mut queue = self.lock();
         queue.writing = false;
@@ -192,7 +192,7 @@ impl Shared {
         }
     }
 
-    /// Tells of lines that were dropped, once all others are written.
+    /// Reports dropped lines, once all others are written.
     fn tell_dropped(&self) {
         let mut queue = self.lock();
         let now = clock::now();

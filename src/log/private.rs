@@ -1,12 +1,12 @@
-//! Files that only we may read.
+//! Files that only the supervisor's user may read.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes a whole file with mode 0600, whatever the umask is and whatever mode a file of that name had. What a symbolic link
-/// of that name leads to is not written to.
+/// Writes a whole file with mode 0600, whatever the umask and the mode of an earlier file. Does not write through a
+/// symbolic link of that name.
 pub fn write_private(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW);

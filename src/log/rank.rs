@@ -1,16 +1,16 @@
-//! What of the supervisor's own log may be left out when there is too much of it.
+//! Which lines of the supervisor's own log may be dropped when there are too many.
 
 use tracing::{Level, Metadata};
 
 use crate::model::Instant;
 
-/// The target of what workers print outside of jobs, where it goes to the supervisor's own log.
+/// The target of workers' output outside of jobs, where that goes to the supervisor's own log.
 pub const WORKER_LINES: &str = "taskvisor::workers";
 
-/// How much a line matters.
+/// The importance of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// Warnings, orders, deaths, verdicts: bounded where they are made.
+    /// Warnings, orders, deaths, verdicts: their number is limited where they are made.
     Matters,
     /// Debug and trace lines.
     Detail,
@@ -28,20 +28,20 @@ impl Rank {
     }
 }
 
-/// Bytes a second, and bytes at once.
+/// A rate limit: bytes a second, and bytes at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     rate: u64,
     burst: u64,
 }
 
-/// Of debug and trace lines.
+/// The limit of debug and trace lines.
 pub(super) const DETAILS: Flow = Flow { rate: 1 << 20, burst: 4 << 20 };
 
-/// Of what workers print outside of jobs: a whole log of it takes hours.
+/// The limit of workers' output outside of jobs: it takes hours to fill a whole log.
 pub(super) const WORKERS: Flow = Flow { rate: 16 << 10, burst: 1 << 20 };
 
-/// What was spent of a flow.
+/// How much of a flow was used.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     spent: u64,
@@ -49,7 +49,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Whether there is enough left for so many bytes.
+    /// Uses this number of bytes. False if not enough is left.
     pub fn spend(&mut self, bytes: usize, now: Instant, flow: Flow) -> bool {
         let passed = self.at.map_or(0, |at| now.since(at).as_millis() as u64);
         let back = flow.rate.saturating_mul(passed) / 1000;

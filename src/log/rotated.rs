@@ -1,4 +1,4 @@
-//! A file that is replaced by a new one when it is large, or when somebody has taken it away.
+//! A file that is replaced by a new one when it is large, or when it was moved or removed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::model::Rotate;
 
-/// Appended to; `NAME.1` is the one before it, and so on.
+/// A file to append to; `NAME.1` is the one before it, and so on.
 pub(super) struct Rotated {
     path: PathBuf,
     rotate: Rotate,
@@ -18,12 +18,12 @@ pub(super) struct Rotated {
 struct Open {
     file: File,
     len: u64,
-    /// Device and inode: whether the name still leads here.
+    /// Device and inode, to check whether the name still leads to this file.
     identity: (u64, u64),
 }
 
 impl Rotated {
-    /// Nothing is opened before something is written.
+    /// Opens nothing before the first write.
     pub fn new(path: PathBuf, rotate: Rotate) -> Rotated {
         Rotated { path, rotate, open: None }
     }
@@ -32,14 +32,14 @@ impl Rotated {
         &self.path
     }
 
-    /// Opens what has its name now, or makes it.
+    /// Opens the file that has the name now, or makes it.
     pub fn reopen(&mut self) -> io::Result<()> {
         self.open = None;
         self.current().map(drop)
     }
 
-    /// Takes from `bytes` what was written. An old file that cannot be moved out of the way is an error, and written to
-    /// nevertheless.
+    /// Writes, and removes the written part from `bytes`. If an old file cannot be moved away, that is an error, but
+    /// the file is written to nevertheless.
     pub fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
         let rotated = self.rotate_for(bytes.len() as u64);
         let open = self.current()?;
@@ -49,7 +49,7 @@ impl Rotated {
         result.and(rotated)
     }
 
-    /// The file of this name, which may be another one by now: moved by logrotate, or removed.
+    /// The file of this name, which may be another one by now: logrotate may have moved it, or it was removed.
     fn current(&mut self) -> io::Result<&mut Open> {
         let there = fs::metadata(&self.path).map(|found| (found.dev(), found.ino())).ok();
         let known = self.open.take().filter(|open| Some(open.identity) == there);
@@ -69,7 +69,7 @@ impl Rotated {
         self.move_away()
     }
 
-    /// The file is the first of the older ones from here on; the last of them goes.
+    /// Makes the file the first of the older ones; removes the last of them.
     fn move_away(&self) -> io::Result<()> {
         if self.rotate.keep == 0 {
             return fs::remove_file(&self.path);
@@ -90,7 +90,7 @@ impl Rotated {
     }
 }
 
-/// Takes from `bytes` what was written.
+/// Writes, and removes the written part from `bytes`.
 pub(super) fn write(file: &mut impl Write, bytes: &mut &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {

@@ -1,4 +1,4 @@
-//! From the settings to a log.
+//! Starts the log by the settings.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,10 +19,10 @@ use super::target::Target;
 use super::way::Ways;
 use crate::model::{LogFormat, LogLevel, LogSettings};
 
-/// A panic may be the end of the process: so long its line has to be written.
+/// A panic may end the process: its line gets this long to be written.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// The file in `log.dir`.
+/// The name of the file in `log.dir`.
 const FILE: &str = "taskvisor.log";
 
 /// Starts the supervisor's own log: from here on `tracing` and panics go there.
@@ -54,7 +54,7 @@ pub fn start(settings: &LogSettings) -> io::Result<OwnLog> {
     Ok(log)
 }
 
-/// Looks whether it can be started, before anything runs. The error names what is in the way.
+/// Checks whether the log can be started. The error names the cause.
 pub fn check(settings: &LogSettings) -> Result<(), (PathBuf, io::Error)> {
     match target(settings, format(settings)) {
         Ok(Target::File(mut file)) => file.reopen().map_err(|error| (file.path().to_owned(), error)),
@@ -64,7 +64,7 @@ pub fn check(settings: &LogSettings) -> Result<(), (PathBuf, io::Error)> {
     }
 }
 
-/// Whether what is logged is read where stderr is.
+/// Whether the log goes to where stderr is read.
 pub fn is_on_stderr(settings: &LogSettings) -> bool {
     match (format(settings), &settings.dir) {
         (LogFormat::Journald, _) => is_journal(io::stderr()),
@@ -93,8 +93,8 @@ fn is_journal(stderr: impl AsFd) -> bool {
     nix::sys::stat::fstat(stderr).is_ok_and(|found| is_stderr(&stream, found.st_dev, found.st_ino))
 }
 
-/// Which lines are written: our own from this level on. Of libraries only errors and warnings: the client of SQS logs some
-/// 20 lines a call at the level debug.
+/// Which lines are written: our own from this level on, and only errors and warnings of libraries: the client of SQS
+/// logs some 20 lines a call at the level debug.
 fn wanted(level: Level) -> Targets {
     Targets::new().with_default(level.min(Level::WARN)).with_target(env!("CARGO_CRATE_NAME"), level)
 }
@@ -109,7 +109,7 @@ fn level(level: LogLevel) -> Level {
     }
 }
 
-/// By itself a panic would be written to stderr by the thread that panics, which would wait for the reader.
+/// Writes a panic to the log. By default the panicking thread would write it to stderr, and wait for the reader.
 fn panicked(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     error!(place, why = panic.payload_as_str(), "the supervisor panicked");

@@ -1,4 +1,4 @@
-//! Where the supervisor's own log goes.
+//! The destination of the supervisor's own log.
 
 use std::fmt;
 use std::io::{self, Stderr, Write};
@@ -13,7 +13,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Takes from `bytes` what was written. May wait for ever, as for who reads stderr.
+    /// Writes, and removes the written part from `bytes`. May block for ever, as stderr does when it is not read.
     pub fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
         match self {
             Target::Stderr => write(&mut Unlocked(io::stderr()), bytes),
@@ -22,10 +22,10 @@ impl Target {
         }
     }
 
-    /// Opens what then has its name.
+    /// Opens the file that has the name by then.
     pub fn reopen(&mut self) {
         match self {
-            // A file that cannot be opened is told of when something is to be written.
+            // A file that cannot be opened is reported at the next write.
             Target::File(file) => drop(file.reopen()),
             Target::Journal(_) | Target::Stderr => {}
         }
@@ -42,7 +42,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A thread that waits in a write to stderr holds up no other thread that writes to it.
+/// Writes without a lock: a thread that blocks in a write to stderr does not block others that write to it.
 struct Unlocked(Stderr);
 
 impl Write for Unlocked {

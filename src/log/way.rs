@@ -1,4 +1,4 @@
-//! From an event to a line of the supervisor's own log.
+//! Turns an event into a line of the supervisor's own log.
 
 use std::io::{self, Write};
 
@@ -8,16 +8,16 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::own::OwnLog;
 use super::rank::Rank;
 
-/// A line has no more bytes than this.
+/// Longest line, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// A text in an event of JSON that is too long as a whole has no more bytes than this.
+/// Longest text in a JSON event that is too long as a whole, in bytes.
 const LONGEST_TEXT: usize = 4 << 10;
 
-/// For `tracing`, which writes each event at once.
+/// Makes writers for `tracing`, which writes each event at once.
 pub(super) struct Ways(pub OwnLog);
 
-/// For one event.
+/// The writer for one event.
 pub(super) struct Way(OwnLog, Rank);
 
 impl<'a> MakeWriter<'a> for Ways {
@@ -43,8 +43,8 @@ impl Write for Way {
     }
 }
 
-/// An event is one line, whatever is in its fields: an id or a last word cannot pretend to be another event, and nothing in
-/// it drives a terminal.
+/// An event becomes one line, whatever its fields contain: an id or a last output line cannot look like another event,
+/// and nothing in it controls a terminal.
 fn one_line(event: &[u8]) -> Vec<u8> {
     let event = event.strip_suffix(b"\n").unwrap_or(event);
     if event.len() > LONGEST
@@ -68,7 +68,7 @@ fn one_line(event: &[u8]) -> Vec<u8> {
     line
 }
 
-/// An event of JSON with its long texts cut, so that it stays JSON. None if it is none, or stays too long.
+/// A JSON event with its long texts cut, so that it stays valid. None if it is not JSON, or is still too long.
 fn shorter_json(event: &[u8]) -> Option<Vec<u8>> {
     let mut event: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(event).ok()?;
     for value in event.values_mut() {

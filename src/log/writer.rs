@@ -1,4 +1,4 @@
-//! The thread that writes what children print.
+//! The thread that writes the output of children.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,13 +17,13 @@ use super::rotated::{Rotated, write};
 use crate::clock;
 use crate::model::{Instant, JobId, LogSettings, Millis, Rotate};
 
-/// Files open at a time, at most, of jobs and of slots.
+/// Most open files, of jobs and of slots each.
 const OPEN: usize = 256;
 
-/// A disk in trouble is tried so often.
+/// Interval of tries while the disk fails.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Lines that are written between two steps through old files, however many more wait.
+/// Lines to write between two steps of removing old files, however many more wait.
 const STRETCH: u32 = 16;
 
 pub(super) struct Writer {
@@ -31,23 +31,23 @@ pub(super) struct Writer {
     shelf: OutputRetention,
     /// Since when there are records of when output was written.
     indexed: Millis,
-    /// Those that have printed and have not ended.
+    /// Attempts that have printed something and have not ended.
     attempts: HashMap<JobId, Attempt>,
-    /// How many of them have their file open.
+    /// Number of attempts whose file is open.
     open: usize,
     slots: BTreeMap<String, Rotated>,
     dir: PathBuf,
     rotate: Rotate,
-    /// What could not be written, and when to see whether it can be.
+    /// The path that could not be written, and when to try again.
     failed: Option<(PathBuf, Instant)>,
     shared: Arc<Shared>,
 }
 
-/// What one attempt has printed.
+/// The output of one attempt.
 #[derive(Default)]
 struct Attempt {
     file: Option<Opened>,
-    /// What the disk did not take.
+    /// Bytes that the disk did not take.
     lost: u64,
 }
 
@@ -126,7 +126,7 @@ impl Writer {
         }
     }
 
-    /// Takes from `bytes` what was written.
+    /// Writes, and removes the written part from `bytes`.
     fn write_job(&mut self, job: &JobId, mark: Mark, bytes: &mut &[u8]) -> io::Result<()> {
         let attempt = self.attempts.entry(job.clone()).or_default();
         let removed = |opened: &Opened| opened.file.metadata().is_ok_and(|found| found.nlink() == 0);
@@ -140,7 +140,7 @@ impl Writer {
             return Ok(());
         };
         let (before, to_go, records) = (opened.len, bytes.len(), opened.index.len());
-        // Where it cannot be noted, the disk will hardly take the output.
+        // If the mark cannot be written, the disk will hardly take the output.
         let noted = opened.index.note(before, mark);
         let result = write(&mut opened.file, bytes);
         opened.len += (to_go - bytes.len()) as u64;
@@ -161,7 +161,7 @@ impl Writer {
         self.slots.get_mut(name).map_or(Ok(()), |slot| slot.write(bytes))
     }
 
-    /// A file that is closed too early is opened again.
+    /// Opens a file; one that was closed too early is opened again.
     fn open(&mut self, path: &Path) -> io::Result<Opened> {
         if self.open >= OPEN {
             self.close_all();
@@ -194,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// Nothing may be printed for long: what could not be written is tried without.
+    /// Tries the failed path without waiting for output, as none may come for long.
     fn probe(&mut self) {
         let Some((path, at)) = &mut self.failed else { return };
         if *at > clock::now() {
@@ -211,7 +211,7 @@ impl Writer {
         self.shared.mended();
     }
 
-    /// Does a step on the way through old files, if it is time.
+    /// Does a step of removing old files, if that is due.
     fn tidy(&mut self) {
         let now = clock::now();
         if self.shelf.wait(now) == Duration::ZERO {
@@ -238,7 +238,7 @@ fn make_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the file can be written to, and the disk takes a page beside it.
+/// Checks that the file can be written to, and that the disk takes a page beside it.
 fn has_room(path: &Path) -> io::Result<()> {
     make_parent(path)?;
     match OpenOptions::new().append(true).open(path) {

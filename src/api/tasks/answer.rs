@@ -1,4 +1,4 @@
-//! The routes: what is asked, and the answer.
+//! The routes for tasks: requests and answers.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ fn own(routes: Routes) -> Routes {
         )
 }
 
-/// QuantumLeap's own, below one of its two paths.
+/// QuantumLeap's own routes, below one of its two paths.
 fn as_there(routes: Routes, path: &'static str) -> Routes {
     let is_wiki = path.starts_with("/wq");
     let below = |code: &'static str, wiki: &'static str| if is_wiki { wiki } else { code };
@@ -95,7 +95,7 @@ fn as_there(routes: Routes, path: &'static str) -> Routes {
         )
 }
 
-/// The settings, if notifications are taken here.
+/// The settings, if notifications are accepted here.
 fn settings(api: &Arc<dyn Service>) -> Result<Arc<Settings>, Problem> {
     api.tasks().ok_or_else(|| {
         Problem::not_found("this supervisor takes no notifications")
@@ -165,7 +165,7 @@ async fn count_as_there(State(api): Api, headers: HeaderMap, uri: Uri) -> Answer
     Ok(Json(counted(&api, Whose::of(&headers)?.scope_if_said(), ByStatus::of(&uri)?).await?))
 }
 
-/// How many there are; of nobody in particular all jobs of their queue.
+/// The number of tasks; without a tenant, that of all jobs of their queue.
 async fn counted(
     api: &Arc<dyn Service>,
     scope: Option<Scope>,

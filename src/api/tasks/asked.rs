@@ -1,4 +1,4 @@
-//! What a request about tasks means: whose, and of which status. By headers as QuantumLeap takes them, or by query.
+//! The tasks that a request means: of which owner, and with which status. By headers as in QuantumLeap, or by query.
 
 use axum::extract::Query;
 use axum::http::{HeaderMap, Uri};
@@ -9,7 +9,7 @@ use super::super::Problem;
 use crate::model::Filter;
 use crate::wq::{Scope, TaskStatus};
 
-/// Whose tasks, by headers.
+/// The owner of the tasks, by headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whose {
     /// `ngsild-tenant` or else `fiware-service`.
@@ -21,10 +21,10 @@ pub(super) struct Whose {
 }
 
 impl Whose {
-    /// The headers that it is read from.
+    /// The headers for the owner.
     pub(super) const HEADERS: [&str; 4] =
         ["ngsild-tenant", "fiware-service", "fiware-servicepath", "fiware-correlator"];
-    /// The path of requests that name none.
+    /// The path if a request names none.
     const ROOT: &str = "/";
 
     pub(super) fn of(headers: &HeaderMap) -> Result<Whose, Problem> {
@@ -40,19 +40,19 @@ impl Whose {
         self.path.clone().unwrap_or_else(|| Whose::ROOT.into())
     }
 
-    /// Those of the tenant and path, and of the correlator if one is named.
+    /// The tasks of the tenant and path, and of the correlator if one is named.
     pub(super) fn scope(&self) -> Scope {
         Scope { tenant: self.tenant(), within: Some((self.path(), self.correlator.clone())) }
     }
 
-    /// The same; none if no header says whose.
+    /// The same; None if no header names the owner.
     pub(super) fn scope_if_said(&self) -> Option<Scope> {
         let says = [&self.tenant, &self.path, &self.correlator].iter().any(|said| said.is_some());
         says.then(|| self.scope())
     }
 }
 
-/// The value of a header; one that is empty says nothing.
+/// The value of a header; an empty one counts as missing.
 pub(super) fn header(headers: &HeaderMap, name: &str) -> Result<Option<String>, Problem> {
     let mut all = headers.get_all(name).iter();
     let Some(value) = all.next() else { return Ok(None) };
@@ -108,13 +108,13 @@ impl Asked {
         status(self.status.as_deref())
     }
 
-    /// Those of a tenant.
+    /// The tasks of a tenant.
     pub(super) fn scope(&self) -> Result<Scope, Problem> {
         let none = "name a tenant: `tenant=` is the default one, without a name";
         self.scope_if_said()?.ok_or_else(|| Problem::bad_request("this takes a tenant").hint(none))
     }
 
-    /// The same; none if nothing says whose.
+    /// The same; None if nothing names the owner.
     pub(super) fn scope_if_said(&self) -> Result<Option<Scope>, Problem> {
         let within = match (&self.service_path, &self.correlator) {
             (None, Some(_)) => {

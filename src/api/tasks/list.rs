@@ -14,19 +14,19 @@ use crate::model::verb::{Answer, Get, Verb};
 use crate::model::{Filter, JobId, JobRecord, Page};
 use crate::wq::{Task, TaskRuntime};
 
-/// What is shown of each task.
+/// The parts to show of each task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// All of it.
+    /// The whole task.
     Whole,
     /// What has become of it.
     Runtime,
 }
 
-/// Jobs that are here whole at a time.
+/// Most jobs that are in memory at a time.
 const AT_A_TIME: usize = 16;
 
-/// Answers with all of them, as one array.
+/// Answers with all tasks, as one array.
 pub(super) async fn answer(api: Arc<dyn Service>, filter: Filter, shown: Shown) -> Result<Response, Problem> {
     let filter = Filter { whole: true, ..filter };
     // Before the answer has begun it can still be a refusal.
@@ -36,7 +36,8 @@ pub(super) async fn answer(api: Arc<dyn Service>, filter: Filter, shown: Shown) 
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// Sends some after the others, each time once those before are on their way. Ends early when nobody reads any more.
+/// Sends some tasks after the others, each time once those before are on their way. Ends early when the client has
+/// gone.
 async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, shown: Shown, pieces: Sender<Piece>) {
     if pieces.send(Ok(b"[\n".to_vec())).await.is_err() {
         return;
@@ -60,7 +61,7 @@ async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, shown: Shown, 
     pieces.send(Ok(b"\n]\n".to_vec())).await.ok();
 }
 
-/// These as text: each with a comma before it, but for the first of all.
+/// These tasks as text: each with a comma before it, except the first of all.
 async fn text(api: &Arc<dyn Service>, jobs: &[JobRecord], shown: Shown, has_begun: &mut bool) -> Piece {
     let needs =
         |job: &JobRecord| job.payload.is_none() && (shown == Shown::Whole || TaskRuntime::needs_history(job));
@@ -89,7 +90,7 @@ fn write(text: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Problem> {
     serde_json::to_writer(text, value).map_err(|error| Problem::new(500, error.to_string()))
 }
 
-/// A job with its data and its history; `None` if it is no more.
+/// A job with its data and its history; `None` if it does not exist any more.
 fn whole(api: Arc<dyn Service>, job: JobId) -> JoinHandle<Result<Option<JobRecord>, Problem>> {
     tokio::spawn(async move {
         match api.ask(Verb::Get(Get { job }), String::new()).await {

@@ -1,5 +1,5 @@
-//! Tasks: notifications come in and become jobs; lists, counts and removal by whose they are. Under our own paths, and under
-//! those of QuantumLeap with its headers. Off unless the settings have it.
+//! Tasks: notifications become jobs; lists, counts and removal by owner. Under our own paths, and under those of
+//! QuantumLeap with its headers. Off unless the settings enable it.
 
 mod answer;
 mod asked;

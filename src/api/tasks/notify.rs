@@ -1,4 +1,4 @@
-//! A notification comes in and becomes a job.
+//! Turns a notification into a job.
 
 use axum::body::Body;
 use axum::http::HeaderMap;
@@ -10,13 +10,13 @@ use super::asked::{Whose, header};
 use crate::model::{Bytes, NewJob, Payload};
 use crate::wq::{Settings, Taken, TaskId, TaskInput, entities};
 
-/// Of an answer: its job waits here, as the broker is away.
+/// A header of the answer: the job waits here, as the broker is away.
 pub(super) const KEPT: &str = "taskvisor-kept";
 
-/// Names the class of the job, where the settings are not to.
+/// A header that names the class of the job, if the settings leave that to clients.
 pub(super) const CLASS: &str = "taskvisor-class";
 
-/// Puts its job and gives the id when that is durable.
+/// Puts the job and gives its id when it is durable.
 pub(super) async fn notify(
     api: &dyn Service,
     settings: &Settings,
@@ -60,7 +60,7 @@ fn job(settings: &Settings, headers: &HeaderMap, body: &[u8]) -> Result<NewJob, 
     })
 }
 
-/// A broker that cannot take it is no fault of the client, whatever it is.
+/// If the broker cannot take the job, that is never the client's fault.
 fn as_500(problem: Problem) -> Problem {
     match problem.code {
         ..500 => problem,

@@ -1,4 +1,4 @@
-//! Removes tasks. One that runs is canceled first: it goes when its processes are proven dead.
+//! Removes tasks. A running one is canceled first, and removed when its processes are proven dead.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::super::{Problem, Service};
 use crate::model::verb::{Answer, Cancel, Discard, Fate, Verb};
 use crate::model::{Filter, JobId, JobState};
 
-/// Removes all that there are, and gives their number when they are gone. What comes meanwhile stays.
+/// Removes all existing tasks that match, and gives their number when they are gone. Tasks that come meanwhile stay.
 pub(super) async fn remove(api: &Arc<dyn Service>, filter: &Filter, by: &str) -> Result<u64, Problem> {
     let (mut removed, mut at, mut running) = (0, None, Vec::new());
     loop {
@@ -28,7 +28,7 @@ pub(super) async fn remove(api: &Arc<dyn Service>, filter: &Filter, by: &str) ->
             break;
         }
     }
-    // There are no more than workers.
+    // These are no more than there are workers.
     for job in &running {
         match api.ended(job.clone()).await {
             Ok(_) => {}
@@ -56,7 +56,7 @@ async fn cancel(
     Ok(each.into_iter().filter_map(|each| Some((each.job, state(each.fate)?))).collect())
 }
 
-/// Forgets those that have ended; one that is no more counts, too: it is gone.
+/// Discards ended jobs. One that does not exist any more counts, too.
 async fn discard(api: &Arc<dyn Service>, jobs: Vec<JobId>, by: &str) -> Result<u64, Problem> {
     let mut asked = JoinSet::new();
     for job in jobs {
