@@ -13,7 +13,7 @@ use super::paths::from_here;
 use super::{Error, Fault, Flags, Purpose, Surroundings};
 use crate::model::SpawnSpec;
 
-/// What may be said of it in the file.
+/// The section `api` of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiSection {
@@ -21,11 +21,11 @@ pub struct ApiSection {
     pub listen: Option<String>,
     /// The file that holds the token.
     pub token_file: Option<PathBuf>,
-    /// Names that clients may call it by, besides those of this machine to itself.
+    /// Names that clients may use besides this machine's own names for itself.
     pub hosts: Option<Vec<String>>,
     /// Web pages that may use it.
     pub origins: Option<Vec<String>>,
-    /// Whether programs can be put.
+    /// Whether programs can be put through it.
     pub allow_exec: Option<bool>,
 }
 
@@ -34,17 +34,17 @@ pub struct ApiSection {
 pub struct Api {
     /// Where it listens.
     pub listen: SocketAddr,
-    /// What clients have to know. Empty where nobody listens.
+    /// The token that clients must send. Empty where no supervisor listens.
     pub token: Token,
-    /// Names that clients may call it by, in small letters.
+    /// Names that clients may use, in small letters.
     pub hosts: Vec<String>,
     /// Web pages that may use it.
     pub origins: Vec<String>,
-    /// Whether programs can be put.
+    /// Whether programs can be put through it.
     pub allow_exec: bool,
 }
 
-/// A secret, which shows itself to nobody.
+/// A secret whose debug output is hidden.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Token(pub String);
 
@@ -54,21 +54,21 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Holds the token where no file does.
+/// The environment variable with the token, if no file has it.
 const VARIABLE: &str = SpawnSpec::API_TOKEN;
-/// Of random letters, more than can be tried.
+/// Fewest characters of a token: that many random ones cannot be guessed.
 const SHORTEST: usize = 16;
-/// No token is so long; a wrong path may lead to anything.
+/// Longest token: a wrong path may lead to any file.
 const LONGEST: usize = 4096;
 
-/// What is wrong, and the setting below `api` that it is wrong with.
+/// A setting below `api`, and the error in it.
 type Wrong = (&'static str, Error);
 
 fn wrong(key: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Wrong {
     (key, Error::new(Fault::Config, message).hint(hint))
 }
 
-/// What the section means; None = no TCP. Only who is to listen needs the token.
+/// Resolves the section; None = no TCP. Only a process that will listen needs the token.
 pub(super) fn resolve_api(
     section: ApiSection,
     purpose: Purpose,
@@ -90,16 +90,16 @@ pub(super) fn resolve_api(
     Ok(Some(Api { listen, token, hosts, origins, allow_exec }))
 }
 
-/// A supervisor of another machine.
+/// A supervisor on another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
     /// Its address, a URL.
     pub url: String,
-    /// The token that its API asks for.
+    /// The token for its API.
     pub token: Token,
 }
 
-/// Which supervisor is meant, for those who look for one; None = the one of this machine.
+/// The supervisor to talk to, for commands that look for one; None = that of this machine.
 pub(super) fn resolve_remote(flags: &Flags, around: &Surroundings) -> Result<Option<Remote>, Error> {
     let (Some(url), Purpose::Find) = (flags.url.clone(), flags.purpose) else { return Ok(None) };
     if flags.token_file.is_none() && around.api_token.is_none() {
@@ -137,9 +137,9 @@ fn token(file: Option<PathBuf>, around: &Surroundings) -> Result<Token, Wrong> {
 const NOT_TEXT: &str = "the token in TASKVISOR_API_TOKEN is no text";
 const HOW_TO_MAKE_ONE: &str = "(umask 077; head -c 24 /dev/urandom | base64 >FILE) makes one";
 
-/// The text of a file that is nobody else's.
+/// Reads a file that belongs to this user alone.
 fn read(path: &Path, uid: u32) -> Result<String, String> {
-    // Of a FIFO the open would wait for a writer.
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
     let file = file.map_err(|error| format!("cannot be opened: {error}"))?;
     let found = file.metadata().map_err(|error| format!("cannot be looked at: {error}"))?;
@@ -149,7 +149,7 @@ fn read(path: &Path, uid: u32) -> Result<String, String> {
     if ![0, uid].contains(&found.uid()) {
         return Err(format!("belongs to uid {}, who can change it", found.uid()));
     }
-    // A group may read it: so secrets are mounted into containers.
+    // A group may read it, as secrets are mounted into containers that way.
     if found.mode() & 0o027 != 0 {
         return Err(format!("can be read or changed by others (mode {:o})", found.mode() & 0o7777));
     }

@@ -3,7 +3,7 @@
 use super::wrong::Wrong;
 use crate::model::Class;
 
-/// The names under `key`: whole ones, or beginnings with one `*` at the end.
+/// The names under `key`: whole ones, or prefixes with one `*` at the end.
 pub(super) fn classes(key: &'static str, names: Option<Vec<String>>) -> Result<Vec<Class>, Wrong> {
     let names = names.unwrap_or_default();
     for name in &names {

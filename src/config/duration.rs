@@ -1,4 +1,4 @@
-//! Durations as the file has them.
+//! Durations in the form of the file.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! What is wrong with what a person set.
+//! Errors in the settings.
 
 use std::fmt;
 
 /// A setting that cannot be used, with the place where it was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Whose fault it is.
+    /// Who must act.
     pub fault: Fault,
     /// `FILE:LINE:COLUMN`, `FILE`, or nothing.
     pub place: Option<String>,

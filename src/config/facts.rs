@@ -1,4 +1,4 @@
-//! What `check` must know of the machine. Nothing is judged here.
+//! Facts about the machine for `check`. This code only collects them.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -14,65 +14,65 @@ use super::program::find;
 use super::{Config, Error};
 use crate::model::{Identity, SpawnSpec};
 
-/// What was found.
+/// The facts found.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Who would run the supervisor.
+    /// The user that would run the supervisor.
     pub uid: u32,
     /// Number of processors.
     pub cpus: u64,
-    /// Memory in bytes; None = not to be known.
+    /// Memory in bytes; None = not known.
     pub memory: Option<u64>,
-    /// Processes there may be.
+    /// Most processes that may exist.
     pub processes: Option<u64>,
-    /// Descriptors a process may have.
+    /// Most descriptors of a process.
     pub descriptors: Option<u64>,
-    /// Where the state would be kept.
+    /// The kind of disk for the state.
     pub state: Disk,
-    /// How much fits there, in bytes.
+    /// Size of that disk, in bytes.
     pub capacity: Option<u64>,
     /// The file of the settings.
     pub file: Option<Rights>,
-    /// Of each pool.
+    /// The facts of each pool.
     pub pools: Vec<PoolFacts>,
 }
 
-/// What was found of a pool.
+/// The facts of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolFacts {
-    /// What it runs.
+    /// The program that it runs.
     pub program: Option<Rights>,
-    /// What its user may not pass or run on the way to that.
+    /// The first part of the path to the program that its user may not pass or run.
     pub program_closed: Option<PathBuf>,
-    /// What its user may not enter on the way to its working directory.
+    /// The first part of the path to its working directory that its user may not enter.
     pub cwd_closed: Option<PathBuf>,
 }
 
-/// What a directory is on.
+/// The kind of disk of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Disk {
-    /// Something that lasts.
+    /// A disk that keeps its data.
     #[default]
     Local,
-    /// Memory: gone with the power.
+    /// Memory: lost with the power.
     Memory,
 }
 
-/// Who may do what with a file.
+/// The rights on a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Where it is.
+    /// Its absolute path.
     pub path: PathBuf,
-    /// Whose it is.
+    /// The user that owns it.
     pub owner: u32,
-    /// Everybody on the machine may write it, or put another in its place.
+    /// Whether everybody on the machine may write it, or replace it.
     pub writable: bool,
-    /// Everybody on the machine may read it.
+    /// Whether everybody on the machine may read it.
     pub readable: bool,
 }
 
 impl Facts {
-    /// Looks around; fails where `start` would.
+    /// Collects the facts; fails where `start` would.
     pub fn gather(config: &Config, file: Option<&Path>) -> Result<Facts, Error> {
         can_be_private(&config.run_dir)?;
         can_be_private(&config.state_dir)?;
@@ -93,7 +93,7 @@ impl Facts {
     }
 }
 
-/// `start` would make it, or finds it as it must be.
+/// Checks that `start` could make the directory, or that it is as it must be.
 fn can_be_private(dir: &Path) -> Result<(), Error> {
     if dir.is_dir() {
         return must_be_private(dir);
@@ -104,7 +104,7 @@ fn can_be_private(dir: &Path) -> Result<(), Error> {
         false => Err(Errno::ENOTDIR),
         true => eaccess(parent, AccessFlags::W_OK | AccessFlags::X_OK),
     };
-    // Root may write there, and yet make nothing.
+    // Root may write there, but cannot make anything.
     let may = if may.is_ok() && is_proc(parent) { Err(Errno::ENOENT) } else { may };
     may.map_err(|errno| unmade(dir, &errno.into()))
 }
@@ -113,7 +113,7 @@ fn is_proc(dir: &Path) -> bool {
     statfs(dir).is_ok_and(|found| found.filesystem_type() == PROC_SUPER_MAGIC)
 }
 
-/// The part of a path that is there.
+/// The existing part of a path.
 fn nearest(path: &Path) -> &Path {
     path.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/"))
 }
@@ -136,7 +136,7 @@ fn rights(path: &Path) -> Option<Rights> {
     let found = fs::metadata(&path).ok()?;
     let dir = path.parent().and_then(|dir| fs::metadata(dir).ok());
     let all_may = |of: &Metadata, bit: u32| of.mode() & bit != 0;
-    // In a sticky directory only the owner may put another file in this one's place.
+    // In a sticky directory only the owner may replace this file.
     let replaceable = dir.is_some_and(|dir| all_may(&dir, 0o002) && !all_may(&dir, 0o1000));
     Some(Rights {
         owner: found.uid(),
@@ -156,7 +156,7 @@ fn of_pool(outfit: &SpawnSpec) -> PoolFacts {
     }
 }
 
-/// The first part of the path that these users may not pass or run, by its mode.
+/// The first part of the path that this user may not pass or run, by its mode.
 fn closed_to(who: &Identity, path: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(path).ok()?;
     let parts: Vec<&Path> = path.ancestors().collect();
@@ -179,11 +179,11 @@ fn least<const N: usize>(limits: [Option<u64>; N]) -> Option<u64> {
 }
 
 fn limit(resource: Resource) -> Option<u64> {
-    // Root is not counted.
+    // This limit does not apply to root.
     if resource == Resource::RLIMIT_NPROC && nix::unistd::geteuid().is_root() {
         return None;
     }
-    // The supervisor and the keeper raise theirs to the hard one.
+    // The supervisor and the keeper raise their limits to the hard one.
     getrlimit(resource).ok().map(|(_, hard)| hard).filter(|hard| *hard != RLIM_INFINITY)
 }
 
@@ -198,7 +198,7 @@ fn memory_of_the_machine() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// A limit of the cgroup v2 this process lives in, or of one above it.
+/// A limit of this process's cgroup (v2), or of one above it.
 fn of_own_cgroup(file: &str) -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();

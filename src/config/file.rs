@@ -1,4 +1,4 @@
-//! The file: YAML in which a typing error is an error.
+//! The settings file: YAML in which a misspelled key is an error.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use super::{ApiSection, Error, Fault, WqSection};
 /// The largest file of settings, in bytes.
 const SIZE_MAX: u64 = 1 << 20;
 
-/// The most brackets and braces in it that open a list or a map. The parser takes time by the square of those that are open
-/// at once: 100,000 would hold it for half a minute.
+/// Most opening brackets and braces in the file. The parser takes quadratic time in those that are open at once:
+/// 100,000 would keep it busy for half a minute.
 const BRACKETS_MAX: usize = 5_000;
 
-/// What may stand in the file. Nothing must.
+/// The content of the file. Everything is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
@@ -28,11 +28,11 @@ pub struct File {
     pub state_dir: Option<PathBuf>,
     /// Where the socket is.
     pub run_dir: Option<PathBuf>,
-    /// Whose members may use the socket.
+    /// The group whose members may use the socket.
     pub socket_group: Option<String>,
     /// Where jobs wait.
     pub broker: Option<String>,
-    /// Which new jobs go to another broker instead.
+    /// Rules that send new jobs to another broker.
     #[serde(default)]
     pub route: Vec<RouteSection>,
     /// Length of a lease.
@@ -41,27 +41,27 @@ pub struct File {
     /// From the order to stop to the last KILL.
     #[serde(default, deserialize_with = "duration")]
     pub stop_deadline: Option<Duration>,
-    /// Whether jobs that are held for a person make the supervisor degraded.
+    /// Whether held jobs make the supervisor degraded.
     pub held_degrades: Option<bool>,
-    /// How the supervisor logs, and what is kept of the output of jobs.
+    /// How the supervisor logs, and how much output of jobs it keeps.
     #[serde(default)]
     pub log: LogSection,
     /// The API over TCP.
     #[serde(default)]
     pub api: ApiSection,
-    /// What becomes of notifications.
+    /// Settings for notifications.
     #[serde(default)]
     pub wq: WqSection,
     /// The pools, in their order.
     pub pools: Option<Vec<Pool>>,
 }
 
-/// Reads a file, from another place if that has what counts, and keeps its text to point into it.
+/// Reads a file, or its text from `instead` if that has the settings in force. Keeps the text, to point at errors.
 pub(super) fn read(path: &Path, instead: Option<&Path>) -> Result<(File, Source), Error> {
     let name = path.display().to_string();
     let text = read_text(instead.unwrap_or(path), SIZE_MAX)
         .map_err(|error| Error::new(Fault::Config, format!("failed to read {name}: {error}")))?;
-    // Rather cut off than meant: the defaults would replace every pool there is.
+    // The file was rather cut off than meant to be empty: the defaults would replace every pool.
     if text.trim().is_empty() {
         return Err(Error::new(Fault::Config, format!("{name} is empty")));
     }
@@ -69,7 +69,7 @@ pub(super) fn read(path: &Path, instead: Option<&Path>) -> Result<(File, Source)
 }
 
 impl File {
-    /// Reads its text; `name` is for errors.
+    /// Parses the text; `name` is the file's name for errors.
     pub fn parse(text: &str, name: &str) -> Result<File, Error> {
         let brackets = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
         if brackets > BRACKETS_MAX {
@@ -79,14 +79,14 @@ impl File {
                 Error::new(Fault::Config, message).hint("write lists and maps with a line for each entry")
             );
         }
-        // An empty document is the empty map.
+        // An empty document means an empty map.
         serde_yaml::from_str::<Option<File>>(text)
             .map(Option::unwrap_or_default)
             .map_err(|error| explain(&error, text, name))
     }
 }
 
-/// The parser's words, with the place of the key itself and the name that was meant.
+/// The parser's error, with the position of the key itself and the name that was probably meant.
 fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
     let said = error.to_string();
     let quoted: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
@@ -126,7 +126,7 @@ pub fn suggestion(typed: &str, known: &[&str]) -> Option<String> {
     }
 }
 
-/// Letters to insert, drop or replace to get from one word to the other (Levenshtein).
+/// Number of letters to insert, drop or replace to turn one word into the other (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

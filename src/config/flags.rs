@@ -1,4 +1,4 @@
-//! What was typed or set in the environment, before anything is resolved.
+//! Flags and environment, before they are resolved.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use super::purpose::Purpose;
 use super::wq::WqSection;
 use crate::model::{LogFormat, LogLevel};
 
-/// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
+/// Flags and environment variables; a flag wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// Value of `--config`.
     pub config: Option<PathBuf>,
-    /// Where the text of that file is to be read instead.
+    /// The file to read the text from instead.
     pub in_force: Option<PathBuf>,
     /// Value of `--state-dir`.
     pub state_dir: Option<PathBuf>,
@@ -41,8 +41,8 @@ pub struct Flags {
     pub end_after: Option<u64>,
     /// Value of `--end-when-idle`.
     pub end_when_idle: Option<Duration>,
-    /// What is said of the only pool.
+    /// Settings of the only pool.
     pub pool: Pool,
-    /// What the settings are for.
+    /// The purpose of reading the settings.
     pub purpose: Purpose,
 }

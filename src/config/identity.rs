@@ -1,4 +1,4 @@
-//! Who the processes of a pool are.
+//! The users of pools' processes.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::wrong::Wrong;
 use super::{Error, Fault, Surroundings};
 use crate::model::Identity;
 
-/// A user as far as the machine knows it.
+/// A user in the machine's database.
 struct Account {
     uid: u32,
     /// None = the machine does not know the user.
@@ -19,13 +19,13 @@ struct Account {
     home: PathBuf,
 }
 
-/// The kernel takes this number for "leave it as it is": setresuid would change nothing, and the jobs would be root's.
+/// The kernel takes this number for "leave it as it is": setresuid would change nothing, and jobs would run as root.
 const NO_CHANGE: u32 = u32::MAX;
 
 /// A group whose members may use the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketGroup {
-    /// As the settings call it.
+    /// The name in the settings.
     pub name: String,
     /// The group's number.
     pub gid: u32,
@@ -41,7 +41,7 @@ pub(super) fn socket_group(word: &str) -> Result<SocketGroup, Error> {
     Ok(SocketGroup { name: word.to_owned(), gid })
 }
 
-/// Who `user` and `group` are; None = who the supervisor is.
+/// The user and group of these settings; None = those of the supervisor.
 pub(super) fn identity(
     user: Option<&str>,
     group: Option<&str>,
@@ -88,7 +88,7 @@ fn is_somebody(key: &'static str, number: Option<u32>) -> Result<(), Wrong> {
     }
 }
 
-/// A name comes before a number, as everywhere.
+/// Looks for a name before a number, as is usual.
 fn account(word: &str) -> Result<Account, Wrong> {
     let failed = |error: Errno| Wrong::new("user", format!("failed to look up the user '{word}': {error}"));
     let number = word.parse::<u32>().ok();

@@ -1,4 +1,4 @@
-//! What an attempt may take, as it is written and as it is meant.
+//! Limits of attempts, from the file to their meaning.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::wrong::Wrong;
 use super::{Fault, Purpose, Surroundings};
 use crate::model::{self, Class, ProcessLimits};
 
-/// With fewer descriptors no worker gets along: the Python package keeps some of its own above 100.
+/// Fewest descriptors with which a worker can run: the Python package keeps some of its own above 100.
 const FEWEST_FILES: u64 = 128;
 
-/// What may be said of the limits of a pool, or of one of its classes.
+/// The limits of a pool, or of one of its classes, in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "{time: 10m, memory: 1GB, …}")]
 pub struct Limits {
     /// Longest run of an attempt.
     #[serde(default, deserialize_with = "duration")]
     pub time: Option<Duration>,
-    /// When the job is told that its time is nearly over.
+    /// When the worker tells the job that its time is nearly over.
     #[serde(default, deserialize_with = "duration")]
     pub soft_time: Option<Duration>,
     /// Memory of a job's tree.
@@ -38,14 +38,14 @@ pub struct Limits {
     pub output: Option<u64>,
     /// Descriptors of a process.
     pub open_files: Option<u64>,
-    /// How willing a process is to let others go first.
+    /// Niceness of a process.
     pub nice: Option<i32>,
-    /// How likely a process is to be chosen when the machine is out of memory.
+    /// Score of a process for the out-of-memory killer.
     pub oom_score_adj: Option<i32>,
 }
 
 impl Limits {
-    /// These, and where they say nothing the others.
+    /// These limits, and those of `other` where these have none.
     pub(super) fn over(self, other: Limits) -> Limits {
         Limits {
             time: self.time.or(other.time),
@@ -60,7 +60,7 @@ impl Limits {
         }
     }
 
-    /// Those of an attempt.
+    /// The limits of an attempt.
     fn of_attempt(&self, of: &str, shared: bool) -> Result<model::Limits, Wrong> {
         self.are_no_nonsense(of)?;
         let alone = [("cpu", self.cpu.is_some()), ("processes", self.processes.is_some())];
@@ -98,7 +98,7 @@ impl Limits {
     }
 }
 
-/// The limits of a pool: of its attempts, and of its processes.
+/// The limits of a pool: those of its attempts, and those of its processes.
 pub(super) fn of_pool(
     limits: &Limits,
     shared: bool,
@@ -160,12 +160,12 @@ fn within(name: &str, said: Option<i32>, least: i32, most: i32) -> Result<(), Wr
     }
 }
 
-/// What only root can give is refused before each worker fails for want of it.
+/// Refuses limits that only root can set, so that workers do not fail for them.
 fn may_be_had(means: ProcessLimits) -> Result<(), Wrong> {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).ok()?.trim().parse().ok();
     let own_score: i32 = read("oom_score_adj").unwrap_or(0);
     let most_files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
-    // A limit of 20 - N lets a process be as nice as N.
+    // A limit of 20 - N lets a process have the niceness N.
     let least_nice = getrlimit(Resource::RLIMIT_NICE).map_or(0, |(soft, _)| 20 - soft.min(40) as i32);
     let nice = means.nice.filter(|nice| *nice < least_nice.min(0));
     let score = means.oom_score_adj.filter(|score| *score < own_score);

@@ -11,13 +11,13 @@ use super::paths::from_here;
 use super::size::size;
 use crate::model::{LogFormat, LogLevel, LogSettings, Rotate};
 
-/// What is logged, and what is kept of it.
+/// The section `log` of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogSection {
-    /// Where the supervisor's own log and what slots print outside of jobs are kept.
+    /// The directory for the supervisor's own log and for what slots print outside of jobs.
     pub dir: Option<PathBuf>,
-    /// For people or for programs.
+    /// The format of the supervisor's log.
     pub format: Option<LogFormat>,
     /// The most output kept of one attempt.
     #[serde(default, deserialize_with = "size")]
@@ -25,29 +25,29 @@ pub struct LogSection {
     /// How long output is kept.
     #[serde(default, deserialize_with = "duration")]
     pub keep: Option<Duration>,
-    /// How much is logged.
+    /// The level of the supervisor's log.
     pub level: Option<LogLevel>,
     /// The most output kept of all jobs.
     #[serde(default, deserialize_with = "size")]
     pub quota: Option<u64>,
-    /// When the files in `dir` are rotated.
+    /// When to rotate the files in `dir`.
     #[serde(default)]
     pub rotate: RotateSection,
 }
 
-/// When a file is rotated.
+/// When to rotate a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotateSection {
-    /// So many older ones are kept.
+    /// Number of older files to keep.
     pub keep: Option<u32>,
-    /// Before it has more bytes than this.
+    /// Largest size of a file, in bytes.
     #[serde(default, deserialize_with = "size")]
     pub size: Option<u64>,
 }
 
 impl LogSection {
-    /// What it means, with what was typed.
+    /// Resolves the section together with the flags.
     pub(super) fn resolve(
         self,
         format: Option<LogFormat>,

@@ -1,4 +1,4 @@
-//! What a person may set, and what it means.
+//! The settings: what people can set, and its meaning.
 
 mod api;
 mod check;

@@ -1,9 +1,10 @@
-//! What a supervisor needs of the machine: one figure for `start`, `check` and `doctor`.
+//! Descriptors that a supervisor needs: the same figure for `start`, `check` and `doctor`.
 
-/// Descriptors of a supervisor with one worker, the embedded store and a few clients included, and of each further worker.
+/// Descriptors of a supervisor with one worker, including the embedded store and a few clients; and of each further
+/// worker.
 pub const DESCRIPTORS: (u64, u64) = (36, 3);
 
-/// Descriptors of a supervisor with so many workers.
+/// Descriptors of a supervisor with this number of workers.
 pub fn descriptors(workers: u64) -> u64 {
     DESCRIPTORS.0 + DESCRIPTORS.1 * workers.saturating_sub(1)
 }

@@ -1,4 +1,4 @@
-//! Where each setting came from.
+//! The origin of each setting.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::place::Source;
 /// Where a setting was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nowhere: the default holds.
+    /// Not set: the default holds.
     Default,
     /// In the file: `FILE:LINE:COLUMN`.
     File(String),
@@ -21,13 +21,13 @@ pub enum Origin {
     Typed(String),
 }
 
-/// Where all of them were set.
+/// The origins of all settings.
 #[derive(Debug, Default)]
 pub struct Origins {
     source: Option<Source>,
-    /// What the file says, as it stands there.
+    /// The content of the file.
     written: Value,
-    /// Flags and variables by the setting they set.
+    /// The flag or variable of each setting that was typed.
     typed: BTreeMap<String, String>,
 }
 
@@ -36,18 +36,18 @@ impl Origins {
     pub fn read(file: Option<&Path>, typed: BTreeMap<String, String>) -> Result<Origins, Error> {
         let Some(path) = file else { return Ok(Origins { typed, ..Origins::default() }) };
         let (_, source) = read(path, None)?;
-        // It has just been understood; what is no YAML any more says nothing.
+        // The file was valid a moment ago; if it is no YAML any more it counts as empty.
         let written = serde_yaml::from_str(&source.text).unwrap_or_default();
         Ok(Origins { source: Some(source), written, typed })
     }
 
-    /// Of settings that were read before.
+    /// For settings that were read before.
     pub fn of_source(source: Option<&Source>) -> Origins {
         let written = source.and_then(|source| serde_yaml::from_str(&source.text).ok()).unwrap_or_default();
         Origins { source: source.cloned(), written, typed: BTreeMap::new() }
     }
 
-    /// Of a setting of a pool, or of the whole supervisor. `env.pass` is what stands as `pass` below `env`.
+    /// The origin of a setting of a pool, or of the whole supervisor. `env.pass` is the key `pass` below `env`.
     pub fn of(&self, pool: Option<usize>, name: &str) -> Origin {
         let section = name.split('.').next().unwrap_or(name);
         if let Some(how) = self.typed.get(name).or_else(|| self.typed.get(section)) {
@@ -64,7 +64,7 @@ impl Origins {
         }
     }
 
-    /// Whether somebody set it.
+    /// Whether the setting was set.
     pub fn says(&self, pool: Option<usize>, name: &str) -> bool {
         self.of(pool, name) != Origin::Default
     }
@@ -74,7 +74,7 @@ impl Origins {
         self.source.as_ref().map(|source| source.name.as_str())
     }
 
-    /// What the file says, as it stands there.
+    /// The content of the file.
     pub(super) fn written(&self) -> &Value {
         &self.written
     }

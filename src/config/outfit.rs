@@ -1,4 +1,4 @@
-//! One pool, from what was said to what it means.
+//! Resolves the settings of one pool.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,17 +20,17 @@ use crate::model::{
     Retry, SizeRule, SpawnSpec, Work,
 };
 
-/// Jobs at a time in a worker of coroutines, if nothing is said.
+/// Default of jobs at a time in a worker of coroutines.
 const CONCURRENCY: u32 = 100;
 
-/// How the numbers of a mode come out.
+/// The numbers that a mode stands for.
 struct Shape {
     template: bool,
     jobs_at_once: u32,
     jobs_per_life: Option<u64>,
 }
 
-/// What the supervisor keeps up, and how the workers are made.
+/// Gives the settings of the pool, and how to make its workers.
 pub(super) fn resolve_pool(
     name: &str,
     mut pool: Pool,
@@ -195,7 +195,7 @@ fn queues(names: Option<Vec<String>>, default: Vec<QueueName>) -> Result<Vec<Que
     }
 }
 
-/// A priority out of its range would have no ticket in a lottery, or more than all others together.
+/// Checks priorities: one out of range would have no ticket in a lottery, or more than all others together.
 fn queue_priorities(said: Option<Named<u64>>) -> Result<BTreeMap<QueueName, u8>, Wrong> {
     let one = |(name, said): (String, u64)| match u8::try_from(said) {
         Ok(priority @ 1..=QUEUE_PRIORITY_MAX) => Ok((QueueName::from(name), priority)),
@@ -289,13 +289,13 @@ fn without_value(name: &str) -> String {
     name.split_once('=').map_or_else(|| name.to_owned(), |(name, _)| format!("{name}=…"))
 }
 
-/// `bare` is the name without its star. A star alone stands for all.
+/// Checks the name of a variable; `bare` is the name without its star. A single star stands for all.
 fn check_name(name: &str, bare: &str, key: &str) -> Result<(), Wrong> {
     let letters = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
     let begins = !bare.starts_with(|first: char| first.is_ascii_digit()) && (name == "*" || !bare.is_empty());
     match letters && begins {
         true => Ok(()),
-        // What stands behind a = may be a secret.
+        // The text after a = may be a secret.
         false => {
             Err(Wrong::new("env", format!("'{}' in {key} is no name of a variable", without_value(name)))
                 .hint("pass is a list of names, each may end in *; set is a map from names to values"))

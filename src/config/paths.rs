@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{Error, Fault};
 use crate::model::{JobId, SpawnSpec};
 
-/// What the default directories depend on.
+/// The environment on which the default directories depend.
 #[derive(Clone, Default)]
 pub struct Surroundings {
     /// The effective user.
@@ -28,7 +28,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// The environment of this process.
     pub fn of_process() -> Self {
         Surroundings {
             uid: nix::unistd::geteuid().as_raw(),
@@ -40,7 +40,7 @@ impl Surroundings {
         }
     }
 
-    /// Where what must last is kept, unless set.
+    /// The default directory for data that must last.
     pub(super) fn state_dir(&self) -> Result<PathBuf, Error> {
         if self.uid == 0 {
             return Ok("/var/lib/taskvisor".into());
@@ -52,7 +52,7 @@ impl Surroundings {
         })
     }
 
-    /// Where the socket is, unless set.
+    /// The default directory for the socket.
     pub(super) fn run_dir(&self) -> PathBuf {
         if self.uid == 0 {
             return "/run/taskvisor".into();
@@ -64,24 +64,24 @@ impl Surroundings {
     }
 }
 
-/// A relative path in an XDG variable is to be ignored, says its specification.
+/// The specification of the XDG variables says to ignore a relative path.
 fn absolute(path: &Option<OsString>) -> Option<PathBuf> {
     path.as_ref().map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// A relative path is one from the directory the command was typed in; the supervisor lives in another.
+/// Makes a relative path absolute, from the directory in which the command was typed; the supervisor runs in another.
 pub(super) fn from_here(path: PathBuf) -> Result<PathBuf, Error> {
     std::path::absolute(&path).map_err(|error| {
         Error::new(Fault::Config, format!("the path '{}' cannot be used: {error}", path.display()))
     })
 }
 
-/// The socket of the supervisor of this run directory.
+/// The socket of the supervisor with this run directory.
 pub fn socket(run_dir: &Path) -> PathBuf {
     run_dir.join("ctl.sock")
 }
 
-/// Where the output of a job is kept: its plain bytes, both streams in order of arrival.
+/// The file for a job's output: its plain bytes, both streams in order of arrival.
 ///
 /// ```
 /// use taskvisor::config::log_file;
@@ -105,17 +105,17 @@ pub fn log_file(state_dir: &Path, id: &JobId) -> PathBuf {
         name.truncate(LONGEST_NAME - 17);
         let _ = write!(name, "-{hash:016x}");
     }
-    // Ids begin with the time they were made at: their ends divide them better.
+    // Ids begin with the time at which they were made, so their ends divide them better.
     let group = &name[name.len().saturating_sub(2)..];
     logs(state_dir).join(group).join(format!("{name}.log"))
 }
 
-/// Where the output of all jobs is.
+/// The directory with the output of all jobs.
 pub fn logs(state_dir: &Path) -> PathBuf {
     state_dir.join("logs")
 }
 
-/// File systems end at 255; `.log` and something for temporary names come after it.
+/// Longest file name: file systems end at 255; `.log` and a suffix for temporary names are added.
 const LONGEST_NAME: usize = 200;
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
@@ -126,21 +126,21 @@ pub fn private_dir(dir: &Path) -> Result<(), Error> {
     must_be_private(dir)
 }
 
-/// What is said of a directory that cannot be made.
+/// The error for a directory that cannot be made.
 pub(super) fn unmade(dir: &Path, error: &std::io::Error) -> Error {
     let forbidden = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
     let fault = if forbidden { Fault::Permission } else { Fault::Io };
     Error::new(fault, format!("failed to make the directory {}: {error}", dir.display()))
 }
 
-/// A directory that is there belongs to us and to nobody else.
+/// Checks that an existing directory belongs to us and is closed to others.
 pub(super) fn must_be_private(dir: &Path) -> Result<(), Error> {
     let failed = |error: std::io::Error| {
         Error::new(Fault::Io, format!("failed to look at the directory {}: {error}", dir.display()))
     };
     let uid = nix::unistd::geteuid().as_raw();
     let refused = |why: String| Err(Error::new(Fault::Permission, format!("{} {why}", dir.display())));
-    // A symbolic link may lead to another disk, if it is ours and so is what it leads to.
+    // A symbolic link may lead to another disk, if the link and its target are ours.
     let link = fs::symlink_metadata(dir).map_err(failed)?;
     let found = fs::metadata(dir).map_err(failed)?;
     if let Some(other) = [link.uid(), found.uid()].into_iter().find(|owner| *owner != uid) {
@@ -154,15 +154,15 @@ pub(super) fn must_be_private(dir: &Path) -> Result<(), Error> {
     dir.ancestors().chain(real.ancestors()).skip(1).try_for_each(|parent| keeps_its_entries(parent, dir, uid))
 }
 
-/// How to act as the user whom a directory belongs to.
+/// How to act as the owner of a directory.
 fn as_whom(owner: u32) -> String {
     let user = nix::unistd::User::from_uid(owner.into()).ok().flatten();
     let name = user.map_or_else(|| format!("'#{owner}'"), |user| user.name);
     format!("sudo -u {name} taskvisor … acts as its owner; root reaches that user's supervisor while it runs")
 }
 
-/// Nobody but us and root can put something else in the place of what is below this directory: it is ours or root's, and
-/// not open to everybody, unless it is sticky.
+/// Checks that only this user and root can replace entries of this directory: it belongs to one of them, and is not
+/// writable by everybody, unless it is sticky.
 fn keeps_its_entries(parent: &Path, dir: &Path, uid: u32) -> Result<(), Error> {
     let Ok(found) = fs::metadata(parent) else { return Ok(()) };
     let refused = |why: String| {
@@ -182,7 +182,7 @@ fn keeps_its_entries(parent: &Path, dir: &Path, uid: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// In a user namespace all owners that have no number there have this one, root of the machine included.
+/// In a user namespace all owners without a number there have this one, including root of the machine.
 fn is_unmapped(owner: u32) -> bool {
     const OVERFLOW: u32 = 65534;
     let all = |line: &str| line.split_whitespace().eq(["0", "0", "4294967295"]);

@@ -1,24 +1,24 @@
-//! Where in the file something stands: the parser tells of values it could not read, and of nothing else.
+//! Positions in the file: the parser gives only those of values that it could not read.
 
 /// A place in a text: line and column, from 1.
 pub(super) type Place = (usize, usize);
 
-/// The file as it was read, to point into it.
+/// The file as it was read, to point at errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What to call it.
+    /// The name to show.
     pub name: String,
-    /// What it says.
+    /// The text of the file.
     pub text: String,
 }
 
 impl Source {
-    /// `FILE:LINE:COLUMN` of a setting of a pool, or of the pool, or `FILE`.
+    /// `FILE:LINE:COLUMN` of a setting of a pool, or else of the pool, or `FILE`.
     pub(super) fn of_pool(&self, index: usize, key: &str) -> String {
         self.of_first(index, &[key])
     }
 
-    /// The same of the first of these that stands there.
+    /// The same for the first of these keys that the file has.
     fn of_first(&self, index: usize, keys: &[&str]) -> String {
         match place_of_pool(&self.text, index, keys) {
             Some((line, column)) => format!("{}:{line}:{column}", self.name),
@@ -26,7 +26,7 @@ impl Source {
         }
     }
 
-    /// The same of a setting by its whole name, as `log.level`, of a pool or of the whole supervisor.
+    /// The same for a setting by its full name, such as `log.level`, of a pool or of the whole supervisor.
     pub(super) fn of(&self, pool: Option<usize>, name: &str) -> String {
         let (section, key) = name.rsplit_once('.').unwrap_or(("", name));
         if let Some(index) = pool {
@@ -43,7 +43,7 @@ impl Source {
     }
 }
 
-/// The lines of a pool are those from its dash to the next one that stands as far to the right.
+/// The position of a key in a pool. The pool's lines are those from its dash to the next one at the same indentation.
 fn place_of_pool(text: &str, index: usize, keys: &[&str]) -> Option<Place> {
     let start = text.lines().position(|line| line.starts_with("pools:"))? + 1;
     let indent = |line: &str| line.len() - line.trim_start().len();
@@ -61,14 +61,14 @@ fn place_of_pool(text: &str, index: usize, keys: &[&str]) -> Option<Place> {
     Some(place.unwrap_or((first + 1, depth + 1)))
 }
 
-/// The parser points at the map that holds the key; this points at the key, or at its repetition.
+/// The position of a key. The parser points at the map that holds the key; this finds the key, or its repetition.
 pub(super) fn locate(text: &str, key: &str, map: Option<Place>, repetition: usize) -> Option<Place> {
     let first = map.map_or(0, |(line, _)| line.saturating_sub(1));
     let found = text.lines().enumerate().skip(first);
     found.filter_map(|(index, line)| Some((index + 1, column(line, key)?))).nth(repetition)
 }
 
-/// Where a line has this key, if it does.
+/// The column of this key in a line, if the line has it.
 fn column(line: &str, key: &str) -> Option<usize> {
     let column = line.find(key)?;
     let before = line[..column].bytes().all(|byte| b" -{,\"'".contains(&byte));

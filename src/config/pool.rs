@@ -1,4 +1,4 @@
-//! One pool as it is written in the file or typed. Nothing must be said.
+//! A pool in the file or on the command line. Everything is optional.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,43 +14,43 @@ use super::size::size;
 use super::{Limits, words};
 use crate::model::{Bytes, Cron, CutOff, Leftovers, Order};
 
-/// What may be said of a pool.
+/// The settings of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
     /// The pool's name.
     pub name: Option<String>,
-    /// How its workers meet their jobs.
+    /// How its workers run jobs.
     pub mode: Option<Mode>,
     /// How many slots.
     pub workers: Option<Workers>,
     /// Jobs at a time in one worker.
     pub concurrency: Option<u32>,
-    /// When a worker is exchanged for a new one.
+    /// When to exchange a worker for a new one.
     pub recycle: Option<Wear>,
     /// Where its jobs come from.
     pub queues: Option<Vec<String>>,
-    /// From which of them first.
+    /// How to choose among the queues.
     pub order: Option<Order>,
     /// The priorities of its queues.
     pub queue_priorities: Option<Named<u64>>,
-    /// Take these classes alone.
+    /// Take only these classes.
     pub classes: Option<Vec<String>>,
-    /// Take none of these.
+    /// Do not take these classes.
     pub except_classes: Option<Vec<String>>,
     /// Workers that speak the protocol.
     #[serde(default, deserialize_with = "command")]
     pub command: Option<Vec<Bytes>>,
-    /// A program for each job, which has the job's data on stdin.
+    /// A program for each job, which gets the job's data on stdin.
     #[serde(default, deserialize_with = "command")]
     pub run: Option<Vec<Bytes>>,
     /// The environment of its processes.
     pub env: Option<Env>,
-    /// Their working directory.
+    /// The working directory of its processes.
     pub cwd: Option<PathBuf>,
     /// Their file mode creation mask, octal.
     pub umask: Option<String>,
-    /// Who they are: a name or a number.
+    /// Their user: a name or a number.
     pub user: Option<String>,
     /// Their group: a name or a number.
     pub group: Option<String>,
@@ -66,7 +66,7 @@ pub struct Pool {
     pub lost_grace: Option<Duration>,
     /// What becomes of jobs when the broker does not answer.
     pub when_cut_off: Option<CutOff>,
-    /// From spawn to ready.
+    /// Time from spawn to ready.
     #[serde(default, deserialize_with = "duration")]
     pub boot_timeout: Option<Duration>,
     /// What an attempt may take.
@@ -87,20 +87,20 @@ pub struct Pool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "{jobs: N, age: DURATION, idle: DURATION, memory: SIZE}")]
 pub struct Wear {
-    /// After so many jobs.
+    /// After this number of jobs.
     pub jobs: Option<u64>,
     /// At this age.
     #[serde(default, deserialize_with = "duration")]
     pub age: Option<Duration>,
-    /// When it has had nothing to do for so long.
+    /// After this time without a job.
     #[serde(default, deserialize_with = "duration")]
     pub idle: Option<Duration>,
-    /// When it has more memory than this after a job.
+    /// With more memory than this after a job, in bytes.
     #[serde(default, deserialize_with = "size")]
     pub memory: Option<u64>,
 }
 
-/// How workers meet their jobs.
+/// How workers run jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -122,7 +122,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// How many slots, and how many of them always have a worker.
+/// The number of slots, and how many of them always have a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workers {
     /// None = as many as there are slots.
@@ -135,7 +135,7 @@ pub struct Workers {
     pub zone: Option<String>,
 }
 
-/// What is added to the few variables that every process gets.
+/// Additions to the few variables that every process gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "{pass: [NAME], set: {NAME: VALUE}}")]
 pub struct Env {
@@ -145,12 +145,12 @@ pub struct Env {
     pub set: Option<Named<String>>,
 }
 
-/// Names and values, in order, no name twice.
+/// Names and values, in order, without duplicate names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named<T>(pub Vec<(String, T)>);
 
 impl Pool {
-    /// Whether it says something under this name; told of those that can be typed.
+    /// Whether the setting is set; only for settings with a flag.
     pub(super) fn says(&self, key: &str) -> bool {
         match key {
             "mode" => self.mode.is_some(),
@@ -170,7 +170,7 @@ impl Pool {
         }
     }
 
-    /// This one, and where it says nothing the other.
+    /// These settings, and those of `other` where these have none.
     #[must_use]
     pub fn over(self, other: Pool) -> Pool {
         Pool {
@@ -184,7 +184,7 @@ impl Pool {
             queue_priorities: self.queue_priorities.or(other.queue_priorities),
             classes: self.classes.or(other.classes),
             except_classes: self.except_classes.or(other.except_classes),
-            // Both say what a worker is.
+            // Both settings name the workers' program.
             run: self.run.or(other.run.filter(|_| self.command.is_none())),
             command: self.command.or(other.command),
             env: over(self.env, other.env, Env::over),
@@ -215,7 +215,7 @@ fn over<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -> Op
 }
 
 impl Workers {
-    /// `-w 4` says how many there always are; `--min-workers 2` alone leaves it at the file's most.
+    /// `-w 4` sets the number that always run; `--min-workers 2` alone leaves the largest number to the file.
     fn over(self, other: Workers) -> Workers {
         match self.max {
             Some(_) => self,
@@ -232,7 +232,7 @@ impl Wear {
 }
 
 impl Env {
-    /// Both; a variable that both set has this one's value.
+    /// Both sets of variables; if both have one, this one's value counts.
     fn over(self, other: Env) -> Env {
         let pass = over(self.pass, other.pass, |one, other| [other, one].concat());
         let set = over(self.set, other.set, |one, other| {
@@ -346,7 +346,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
             }
             found.push((name, value));
         }
-        // What has no value is not set.
+        // A name without a value counts as not set.
         Ok(Named(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
     }
 }

@@ -1,4 +1,4 @@
-//! The program of a pool: whether it is one, and there.
+//! Checks the program of a pool.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::wrong::Wrong;
 use crate::model::{Bytes, SpawnSpec, Work};
 
-/// Where programs are looked for without a PATH.
+/// The PATH for programs, if none is set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A program and its arguments, if these words are.
+/// The program and its arguments, if these words are valid.
 pub(super) fn program(key: &'static str, words: Vec<Bytes>) -> Result<Vec<Bytes>, Wrong> {
     if words.first().is_none_or(|first| first.0.is_empty()) {
         return Err(Wrong::new(key, format!("{key} names no program")));
@@ -22,7 +22,7 @@ pub(super) fn program(key: &'static str, words: Vec<Bytes>) -> Result<Vec<Bytes>
     }
 }
 
-/// A mistyped program would be started again and again.
+/// Checks that the program exists: a misspelled one would be started again and again.
 pub(super) fn must_be_there(outfit: &SpawnSpec) -> Result<(), Wrong> {
     let Some((key, name)) = named(outfit) else { return Ok(()) };
     match find(outfit) {
@@ -34,7 +34,7 @@ pub(super) fn must_be_there(outfit: &SpawnSpec) -> Result<(), Wrong> {
     }
 }
 
-/// What the pool runs, by the setting that says so.
+/// The program of the pool, with the name of its setting.
 pub(super) fn named(outfit: &SpawnSpec) -> Option<(&'static str, &OsStr)> {
     let (key, words) = match &outfit.work {
         Work::Programs => return None,
@@ -44,7 +44,7 @@ pub(super) fn named(outfit: &SpawnSpec) -> Option<(&'static str, &OsStr)> {
     Some((key, words.first()?.as_os_str()))
 }
 
-/// Where it is. One with a slash is sought from `cwd`, or from here.
+/// The path of the program. A name with a slash is looked up from `cwd`, or from here.
 pub(super) fn find(outfit: &SpawnSpec) -> Option<PathBuf> {
     let (_, name) = named(outfit)?;
     if name.as_encoded_bytes().contains(&b'/') {

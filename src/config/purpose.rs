@@ -1,13 +1,13 @@
-//! Why settings are read: that decides which programs and users must exist.
+//! The purpose of reading settings: it decides which programs and users must exist.
 
-/// Why settings are read.
+/// The purpose of reading settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// To find a supervisor or its store: what its pools need may be missing here.
     #[default]
     Find,
-    /// To start one: what can be missing is looked for, so that nothing runs without it.
+    /// To start a supervisor: programs and users must exist, so that nothing runs without them.
     Start,
-    /// To be one, perhaps again: what is missing by now is met when a worker is made.
+    /// To be a supervisor, perhaps again: a missing program or user is reported when a worker is made.
     Serve,
 }

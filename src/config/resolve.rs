@@ -1,4 +1,4 @@
-//! What was typed, set in the environment and written in the file, made into what it means.
+//! Resolves flags, environment and file into settings.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,15 @@ use crate::wq;
 /// All settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The file that some of them are from.
+    /// The settings file, if there is one.
     pub file: Option<Source>,
-    /// What the supervisor keeps up.
+    /// The settings of the supervisor.
     pub settings: Settings,
-    /// How the workers of each of its pools are made.
+    /// How to make the workers of each pool.
     pub outfits: Vec<SpawnSpec>,
     /// Where what must last is kept.
     pub state_dir: PathBuf,
-    /// Whether that was said by a flag or the environment.
+    /// Whether a flag or the environment set `state_dir`.
     pub state_dir_is_named: bool,
     /// Where the socket is.
     pub run_dir: PathBuf,
@@ -39,22 +39,22 @@ pub struct Config {
     pub socket_group: Option<SocketGroup>,
     /// Where jobs wait.
     pub broker: Address,
-    /// Whether that was said by a flag or the environment, and is not only where jobs of this state directory are.
+    /// Whether a flag or the environment set the broker; false if it is only the one in this state directory.
     pub broker_is_named: bool,
-    /// Which new jobs go to another broker instead; the first rule that takes one counts.
+    /// Rules that send new jobs to another broker; the first that matches counts.
     pub routes: Vec<RouteTo>,
-    /// How the supervisor logs, and what is kept of the output of jobs.
+    /// How the supervisor logs, and how much output of jobs it keeps.
     pub log: LogSettings,
     /// The API over TCP, if there is one.
     pub api: Option<Api>,
-    /// What becomes of notifications; `None` = none are taken in.
+    /// Settings for notifications; `None` = none are accepted.
     pub tasks: Option<wq::Settings>,
-    /// The supervisor that is meant, if it is not the one of this machine.
+    /// The supervisor to talk to, if it is not that of this machine.
     pub remote: Option<Remote>,
 }
 
 impl Config {
-    /// Opens the broker, with the ways to others that new jobs take.
+    /// Opens the broker, with the routes of new jobs to others.
     pub fn open_broker(&self, how: &Opening) -> Result<Broker, broker::Error> {
         let broker = self.broker.open(how)?;
         let route = |route: &RouteTo| {
@@ -75,13 +75,13 @@ impl Config {
         socket(&self.run_dir)
     }
 
-    /// The output of a job.
+    /// The file for the output of a job.
     pub fn log_file(&self, id: &JobId) -> PathBuf {
         log_file(&self.state_dir, id)
     }
 }
 
-/// Reads the file if one is named, and resolves everything.
+/// Reads the file, if one is named, and resolves everything.
 pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let (file, source) = match &flags.config {
         Some(path) => read(path, flags.in_force.as_deref()).map(|(file, source)| (file, Some(source)))?,
@@ -113,7 +113,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         },
         None => Address::of_file(state_dir.join("store.db")),
     };
-    // They are ways from the file's broker: one that is named otherwise has none.
+    // Routes belong to the file's broker: a broker named elsewhere has none.
     let said = if broker_is_named { Vec::new() } else { file.route };
     let routes = placed(&source, "route", || routes(said, &broker))?;
     let log = file.log.resolve(flags.log_format, flags.log_level)?;
@@ -146,7 +146,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     })
 }
 
-/// With the place of the setting if it is wrong.
+/// Adds the position of the setting to an error.
 fn placed<T>(
     source: &Option<Source>,
     name: &str,
@@ -158,11 +158,11 @@ fn placed<T>(
 
 fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, Error> {
     let resolved: Result<Vec<RouteTo>, Error> = said.into_iter().map(RouteSection::resolve).collect();
-    // To the broker itself they go anyway.
+    // Without routes to the broker itself, where jobs go anyway.
     Ok(resolved?.into_iter().filter(|route| !route.to.is_at(&broker.to_string())).collect())
 }
 
-/// What a section means, or what is wrong with the setting that is named, and where it stands.
+/// Resolves a section of the file; an error names the setting and its position.
 fn in_file<T>(found: Result<T, (&'static str, Error)>, source: Option<&Source>) -> Result<T, Error> {
     found.map_err(|(name, error)| {
         let place = source.map(|source| source.of(None, name));
@@ -170,7 +170,7 @@ fn in_file<T>(found: Result<T, (&'static str, Error)>, source: Option<&Source>) 
     })
 }
 
-/// `sun_path`, less its final zero.
+/// Length of `sun_path`, minus its final zero.
 const SOCKET_PATH_MAX: usize = 107;
 
 fn fits_a_socket(run_dir: &Path) -> Result<(), Error> {
@@ -228,7 +228,7 @@ fn unclear(pools: usize) -> Error {
 }
 
 fn own_name(names: &mut BTreeSet<String>, name: &str) -> Result<(), Wrong> {
-    // It names a directory, too.
+    // It is also the name of a directory.
     if name.is_empty() || name.starts_with('.') || name.contains(|c: char| c == '/' || c.is_control()) {
         return Err(Wrong::new("name", "this is no name").hint("use letters, digits, - and _"));
     }
@@ -238,7 +238,7 @@ fn own_name(names: &mut BTreeSet<String>, name: &str) -> Result<(), Wrong> {
     }
 }
 
-/// From the supervisor's last good renewal to the keeper's own kill, a third of the lease must pass at least.
+/// At least a third of the lease must pass between the supervisor's last successful renewal and the keeper's own kill.
 const FENCE_MARGIN: Duration = Duration::from_secs(2);
 
 fn leaves_room(lease: Duration, grace: Duration) -> Result<(), Wrong> {

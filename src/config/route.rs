@@ -1,4 +1,4 @@
-//! `route`: which new jobs go to another broker.
+//! `route`: rules that send new jobs to another broker.
 
 use serde::Deserialize;
 
@@ -8,31 +8,31 @@ use super::{Error, Fault};
 use crate::broker::Address;
 use crate::model::ClassFilter;
 
-/// A rule as the file has it.
+/// A rule in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSection {
-    /// Of which classes, as in the setting `classes` of a pool.
+    /// The classes, as in the setting `classes` of a pool.
     pub classes: Vec<String>,
-    /// How many of a hundred of their new jobs; None = all.
+    /// The share of their new jobs, in percent; None = all.
     pub percent: Option<u8>,
-    /// The URL of the broker that they go to.
+    /// The URL of the other broker.
     pub to: String,
 }
 
-/// Some of the new jobs go to another broker.
+/// A rule that sends some new jobs to another broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteTo {
-    /// Of which classes.
+    /// The classes of the jobs.
     pub classes: ClassFilter,
-    /// How many of a hundred of them, 1 to 100.
+    /// The share of them, 1 to 100 percent.
     pub percent: u8,
-    /// The broker that they go to.
+    /// The broker that gets them.
     pub to: Address,
 }
 
 impl RouteSection {
-    /// The rule, with the whole path of a file.
+    /// Resolves the rule; the path of a file becomes absolute.
     pub(super) fn resolve(self) -> Result<RouteTo, Error> {
         let wrong = |message: String| Error::new(Fault::Config, message);
         let only = classes("route.classes", Some(self.classes)).map_err(|error| wrong(error.to_string()))?;

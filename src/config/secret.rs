@@ -1,8 +1,8 @@
-//! Which variables hold what not everybody should see, as far as one can tell.
+//! Guesses which variables hold secrets.
 
 const WORDS: [&str; 9] = ["PASS", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "PRIVATE", "AUTH", "DSN", "COOKIE"];
 
-/// By its name, or by a password in a URL.
+/// Whether its name, or a password in a URL, suggests a secret.
 pub(super) fn may_be_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let login = value.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));

@@ -1,7 +1,7 @@
-//! Every setting with its value and where that came from, in YAML that `start -c` reads again.
+//! Every setting with its value and its origin, in YAML that `start -c` reads again.
 //!
-//! The list of settings is the example file, which holds all of them at their defaults. Over it comes what the file says,
-//! and over that what was resolved where flags, the user or other settings have a say.
+//! The list of settings is the example file, which has all of them with their defaults. Over these come the values of
+//! the file, and then resolved values of settings that flags, the user or other settings influence.
 
 use std::collections::BTreeMap;
 
@@ -16,31 +16,31 @@ use crate::model::{Bytes, PoolSettings, SpawnSpec, Work};
 
 const DEFAULTS: &str = include_str!("../../conf/taskvisor.yaml");
 
-/// All of them, in the order of the example file.
+/// All settings, in the order of the example file.
 #[derive(Debug)]
 pub struct Shown {
     whole: Vec<Setting>,
-    /// With its name.
+    /// Pools with their names.
     pools: Vec<(String, Vec<Setting>)>,
 }
 
-/// A setting that is not what it was: of which pool, its name, its value before and after.
+/// A setting that has changed: the pool, the name, the values before and after.
 pub type Difference = (Option<String>, String, String, String);
 
-/// One of them.
+/// One setting with its value.
 #[derive(Debug)]
 struct Setting {
-    /// Its name, after those of the sections it stands in.
+    /// Its name, after those of its sections.
     path: Vec<String>,
     value: Value,
     origin: Origin,
-    /// Not said, for not everybody should see it.
+    /// Whether its value is left out as a secret.
     hidden: bool,
 }
 
-/// Puts them together. Secrets are left out unless `secrets`.
+/// Collects all settings. Secrets are left out unless `secrets`.
 pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
-    // A test holds that it is whole and can be read.
+    // A test ensures that it is complete and valid.
     let defaults: Value = serde_yaml::from_str(DEFAULTS).unwrap_or_default();
     let settings = |pool: Option<usize>, values: Mapping| {
         let mut found = Vec::new();
@@ -70,7 +70,7 @@ fn section(of: Option<&Value>) -> Mapping {
     of.and_then(Value::as_mapping).cloned().unwrap_or_default()
 }
 
-/// What one says over what another does; null says nothing.
+/// Puts the values of one map over those of another; null counts as not set.
 fn overlay(base: &mut Mapping, over: Mapping) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
@@ -184,7 +184,7 @@ fn yaml(value: impl Serialize) -> Value {
 }
 
 impl Shown {
-    /// Only the pool of this name; None if there is none.
+    /// Only the pool of this name; None if it does not exist.
     #[must_use]
     pub fn only(mut self, pool: &str) -> Option<Shown> {
         self.whole.clear();
@@ -192,7 +192,8 @@ impl Shown {
         (!self.pools.is_empty()).then_some(self)
     }
 
-    /// What makes the other of this one; secrets are only said to have changed. Both hold them.
+    /// The settings that differ in the other one; for a secret, only that it has changed. Both must contain their
+    /// secrets.
     pub fn differences(&self, other: &Shown) -> Vec<Difference> {
         let of = |shown: &Shown, pool: &str| -> Vec<(String, String, bool)> {
             let found = shown.pools.iter().find(|(name, _)| name == pool).map(|(_, settings)| settings);
@@ -222,7 +223,7 @@ impl Shown {
         all
     }
 
-    /// As a file of settings, with the origin of each beside it.
+    /// As a settings file, with the origin beside each setting.
     pub fn to_yaml(&self) -> String {
         let mut out = String::new();
         block(&mut out, &self.whole, "", "");
@@ -249,7 +250,7 @@ impl Shown {
     }
 }
 
-/// Each by its whole name, its value on a line, and whether it is a secret.
+/// Each setting: its full name, its value on one line, and whether it is a secret.
 fn named(settings: Option<&Vec<Setting>>) -> Vec<(String, String, bool)> {
     let line = |setting: &Setting| {
         let text = setting.value.as_str().unwrap_or_default();
@@ -260,7 +261,8 @@ fn named(settings: Option<&Vec<Setting>>) -> Vec<(String, String, bool)> {
     settings.into_iter().flatten().map(line).collect()
 }
 
-/// A line for each, and one for each section that begins. The first line has another margin than the others.
+/// Writes a line for each setting, and one for each section that begins. The first line has another margin than the
+/// others.
 fn block(out: &mut String, settings: &[Setting], first: &str, margin: &str) {
     let mut open: &[String] = &[];
     let mut lead = first;
@@ -279,12 +281,12 @@ fn block(out: &mut String, settings: &[Setting], first: &str, margin: &str) {
     }
 }
 
-/// A comment ends with its line.
+/// A comment must stay on its line.
 fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// A value on one line. A map that is no part of a list has lines of its own, unless it is empty.
+/// A value on one line. A map outside of a list gets lines of its own, unless it is empty.
 fn flow(value: &Value) -> String {
     match value {
         Value::Null | Value::Tagged(_) => "null".into(),
@@ -300,12 +302,12 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// JSON's strings are strings of YAML.
+/// A JSON string is also a YAML string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// Whether it needs no quotes: it would be read as this very text.
+/// Whether it needs no quotes: YAML would read it as exactly this text.
 fn is_plain(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./+-:@".contains(&byte);
     let begins = text.starts_with(|first: char| first.is_ascii_alphanumeric() || "/-".contains(first));

@@ -1,12 +1,12 @@
-//! Files that a person names, read without trusting them.
+//! Reads files that a person names, without trusting them.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Reads a text file of at most `most` bytes. A FIFO would be waited for without end, and a device may never end: only a
-/// regular file is read.
+/// Reads a text file of at most `most` bytes. Only regular files are read: a FIFO could block for ever, and a device
+/// may never end.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;

@@ -1,4 +1,4 @@
-//! Settings with parts, as YAML that means the same.
+//! Settings with several parts, as the YAML for them.
 
 use serde_yaml::{Mapping, Value};
 
@@ -16,7 +16,7 @@ pub(super) fn route(route: &RouteTo) -> Value {
     Mapping::from_iter(said).into()
 }
 
-/// A number, or a map where more than that is said.
+/// A number, or a map if there is more to say.
 pub(super) fn workers(pool: &PoolSettings) -> Value {
     if pool.min_workers.is_none() && pool.sizes.is_empty() {
         return pool.workers.into();

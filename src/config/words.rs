@@ -1,9 +1,9 @@
-//! A command in one string, split into words like a shell would, and nothing more.
+//! Splits a command in one string into words as a shell does, and nothing more.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Splits at blanks; quotes and backslashes as in a shell. What a shell would do more than that is refused.
+/// Splits at blanks; quotes and backslashes work as in a shell. Anything else with a meaning to a shell is refused.
 pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut rest = text.chars().peekable();

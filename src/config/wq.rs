@@ -12,7 +12,7 @@ use super::{Error, Fault};
 use crate::model::{Class, format_duration, name_fault};
 use crate::wq::{Settings, WhenAway};
 
-/// What becomes of notifications.
+/// Settings for notifications.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WqSection {
@@ -33,9 +33,9 @@ pub struct WqSection {
     /// How long tasks that failed are kept.
     #[serde(default, deserialize_with = "duration")]
     pub failure_ttl: Option<Duration>,
-    /// What becomes of a notification while the broker is away.
+    /// What to do with a notification while the broker is away.
     pub when_away: Option<WhenAway>,
-    /// Where samples of how long tasks took are written.
+    /// The directory for samples of how long tasks took.
     pub telemetry_dir: Option<PathBuf>,
 }
 
@@ -46,7 +46,7 @@ impl WqSection {
         serde_yaml::from_str(&format!("{name}: {value}")).map_err(|error| error.to_string())
     }
 
-    /// What this says, and else the other.
+    /// These settings, and those of `other` where these have none.
     #[must_use]
     pub fn over(self, other: WqSection) -> WqSection {
         WqSection {
@@ -62,7 +62,7 @@ impl WqSection {
         }
     }
 
-    /// What the section means; None = nothing is taken in.
+    /// Resolves the section; None = no notifications are accepted.
     pub(super) fn resolve(self) -> Result<Option<Settings>, (&'static str, Error)> {
         let wrong = |key, fault: String| (key, Error::new(Fault::Config, fault));
         let default = Settings::default();
@@ -94,7 +94,7 @@ impl WqSection {
     }
 }
 
-/// The section that means this.
+/// The section for these settings.
 pub(super) fn shown(tasks: &Settings) -> Mapping {
     let length = |length: Option<_>| length.map_or(Value::Null, |length| format_duration(length).into());
     Mapping::from_iter([

@@ -1,10 +1,10 @@
-//! What is wrong with a setting of a pool, before it is known where it was set.
+//! An error in a setting of a pool, before its position is known.
 
 use std::fmt;
 
 use super::{Error, Fault};
 
-/// The setting, and what is wrong with it.
+/// A setting, and the error in it.
 #[derive(Debug)]
 pub(super) struct Wrong {
     /// The setting's name in the file.
@@ -13,7 +13,7 @@ pub(super) struct Wrong {
 }
 
 impl Wrong {
-    /// The settings cannot be used.
+    /// An error of the settings.
     pub fn new(key: &'static str, message: impl Into<String>) -> Self {
         Wrong { key, error: Error::new(Fault::Config, message) }
     }
@@ -25,14 +25,14 @@ impl Wrong {
         self
     }
 
-    /// The same, and somebody else must act.
+    /// The same, if somebody else must act.
     #[must_use]
     pub fn fault(mut self, fault: Fault) -> Self {
         self.error.fault = fault;
         self
     }
 
-    /// The same, told of a pool of this name that was set there.
+    /// The error for a pool of this name that was set at this position.
     pub fn of(self, pool: &str, place: Option<String>) -> Error {
         Error { place, message: format!("pool '{pool}': {}", self.error.message), ..self.error }
     }

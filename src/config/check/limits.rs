@@ -1,4 +1,4 @@
-//! What may be odd with the limits of a pool.
+//! Rules about the limits of a pool.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::model::{Limits, Work, size};
 
 type Rule = fn(&Pool) -> Option<Advice>;
 
-/// One row for each.
+/// One row for each rule.
 pub(super) const RULES: [(&str, Rule); 8] = [
     ("soft-time-late", soft_time_late),
     ("soft-time-unheard", soft_time_unheard),
@@ -21,21 +21,21 @@ pub(super) const RULES: [(&str, Rule); 8] = [
     ("class-not-taken", class_not_taken),
 ];
 
-/// An interpreter without an application has as much, before it has done anything.
+/// An interpreter without an application has this much memory at the start.
 const APPLICATION: u64 = 8 << 20;
-/// And a shell.
+/// A shell has this much memory.
 const PROGRAM: u64 = 1 << 20;
 
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
-/// A limit of the pool, or of one of its classes: the setting, its whole name, and all limits that hold there.
+/// The limits of the pool, or of one of its classes: the setting, its full name, and all limits in force there.
 struct Said {
     setting: &'static str,
     name: String,
     limits: Limits,
 }
 
-/// All of them, those of the pool first.
+/// All limits, those of the pool first.
 fn said<'a>(pool: &'a Pool<'a>) -> impl Iterator<Item = Said> + 'a {
     let own = pool.settings.limits;
     let classes = pool.settings.class_limits.iter().map(move |(class, limits)| Said {
@@ -56,7 +56,7 @@ fn soft_time_late(pool: &Pool) -> Option<Advice> {
     Some(advice(setting, message, format!("say {name}.soft_time too, or {name}.time")))
 }
 
-/// Only a worker can tell its job.
+/// Only a worker can tell its job about the soft time.
 fn soft_time_unheard(pool: &Pool) -> Option<Advice> {
     let Said { setting, name, .. } = said(pool).find(|said| said.limits.soft_time.is_some())?;
     let message = format!("{name}.soft_time has no effect: a program is told nothing before its TERM");

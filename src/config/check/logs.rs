@@ -1,4 +1,4 @@
-//! What may be odd with the logs.
+//! Rules about the logs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::model::{LogSettings, size};
 
 type Rule = fn(&Whole) -> Option<Advice>;
 
-/// One row for each.
+/// One row for each rule.
 pub(super) const RULES: [(&str, Rule); 5] = [
     ("quota-below-cap", quota_below_cap),
     ("quota-above-disk", quota_above_disk),
@@ -17,9 +17,9 @@ pub(super) const RULES: [(&str, Rule); 5] = [
     ("rotate-unused", rotate_unused),
 ];
 
-/// Somebody looks at what has just ended.
+/// The time that somebody needs to look at a job that has just ended.
 const A_LOOK: Duration = Duration::from_secs(60);
-/// The log of a bad hour.
+/// The size of the log of a bad hour.
 const SHORT_LOG: u64 = 256 << 10;
 
 fn quota_below_cap(whole: &Whole) -> Option<Advice> {
@@ -42,7 +42,7 @@ fn quota_above_disk(whole: &Whole) -> Option<Advice> {
     (quota >= disk).then(|| advice("log.quota", message, "set what the disk can spare"))
 }
 
-/// What was printed long ago goes first, also while nobody has read it.
+/// Old output is removed first, even if no one has read it.
 fn keep_short(whole: &Whole) -> Option<Advice> {
     let keep = whole.config.log.keep;
     let times = whole.config.settings.pools.iter().filter_map(|pool| pool.limits.time);

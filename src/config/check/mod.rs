@@ -1,7 +1,7 @@
 //! What `start` would do, and what a person may not have meant: facts in, findings out.
 //!
-//! Every rule is a row of one of five tables. A rule says nothing of a setting that stands at its default, unless the
-//! machine does not bear it.
+//! Every rule is a row of one of five tables. A rule finds nothing about a setting with its default value, unless the
+//! machine cannot support it.
 
 mod limits;
 mod logs;
@@ -15,26 +15,26 @@ use serde::Serialize;
 use self::subject::{Advice, Pool, Whole};
 use super::{Config, Facts, Origin, Origins};
 
-/// Something to think about.
+/// A finding of `check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which rule found it.
+    /// The rule that found it.
     pub rule: &'static str,
-    /// Of which pool.
+    /// The pool, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// Of which setting.
+    /// The setting to look at.
     pub setting: &'static str,
-    /// Where that was set: `FILE:LINE:COLUMN`, a flag or a variable; none at its default.
+    /// The origin of that setting: `FILE:LINE:COLUMN`, a flag or a variable; None for a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// What is odd.
+    /// The problem that was found.
     pub message: String,
     /// What to do.
     pub hint: String,
 }
 
-/// Looks at everything.
+/// Applies all rules.
 pub fn check(config: &Config, facts: &Facts, origins: &Origins) -> Vec<Finding> {
     let whole = Whole { config, facts, origins };
     let pools: Vec<Pool> = (config.settings.pools.iter().zip(&config.outfits).zip(&facts.pools).enumerate())
@@ -46,7 +46,7 @@ pub fn check(config: &Config, facts: &Facts, origins: &Origins) -> Vec<Finding> 
         let rules = pool::RULES.iter().chain(&limits::RULES);
         rules.filter_map(|(rule, look)| Some(pool.finding(rule, look(pool)?)))
     });
-    // Of each pool the first other one that a rule finds: a thousand pools have half a million pairs.
+    // For each pool only the first other one that a rule finds: a thousand pools have half a million pairs.
     let of_pairs = pools.iter().enumerate().flat_map(|(index, second)| {
         let (before, rules) = (&pools[..index], pair::RULES.iter());
         let found = |look: &pair::Rule| before.iter().find_map(|first| look(first, second));

@@ -1,11 +1,11 @@
-//! What may be odd between two pools.
+//! Rules about two pools.
 
 use super::subject::{Advice, Pool, advice};
 use crate::model::{Class, ClassFilter, QueueName, Work};
 
 pub(super) type Rule = fn(&Pool, &Pool) -> Option<Advice>;
 
-/// One row for each.
+/// One row for each rule.
 pub(super) const RULES: [(&str, Rule); 2] = [("same-work", same_work), ("mixed-queue", mixed_queue)];
 
 fn same_work(first: &Pool, second: &Pool) -> Option<Advice> {
@@ -24,7 +24,7 @@ fn same_work(first: &Pool, second: &Pool) -> Option<Advice> {
     same.then(|| advice("queues", message, hint))
 }
 
-/// Workers of one kind take from the queue what only those of another know.
+/// Workers of one pool take jobs from the queue that only those of the other know.
 fn mixed_queue(first: &Pool, second: &Pool) -> Option<Advice> {
     let shared = |queue: &&QueueName| first.settings.queues.contains(queue);
     let queue = second.settings.queues.iter().find(shared)?;
@@ -39,11 +39,11 @@ fn mixed_queue(first: &Pool, second: &Pool) -> Option<Advice> {
     Some(advice("queues", message, hint))
 }
 
-/// Whether there is a class that both take, as far as the names tell.
+/// Whether both pools take some common class, as far as the names show.
 fn overlap(first: &Pool, second: &Pool) -> bool {
     let names = |filter: &ClassFilter| [filter.only.clone(), filter.except.clone()].concat();
     let known = names(&first.settings.filter).into_iter().chain(names(&second.settings.filter));
-    // The least that a name with a star stands for, and a name that nobody thought of.
+    // The shortest name for each name with a star, and a name that no one would choose.
     let bare = known.map(|name| Class::from(name.as_str().trim_end_matches('*')));
     let mut samples = bare.chain([Class::from("\u{1}"), Class::from(Class::EXEC)]);
     samples.any(|class| takes(first, &class) && takes(second, &class))

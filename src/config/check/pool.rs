@@ -1,4 +1,4 @@
-//! What may be odd within one pool.
+//! Rules about one pool.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::model::{Class, Leftovers, Order, QueueName, Retry, Work};
 
 type Rule = fn(&Pool) -> Option<Advice>;
 
-/// One row for each.
+/// One row for each rule.
 pub(super) const RULES: [(&str, Rule); 22] = [
     ("grace-beyond-stop", grace_beyond_stop),
     ("no-grace", no_grace),
@@ -52,7 +52,7 @@ fn no_grace(pool: &Pool) -> Option<Advice> {
     pool.settings.grace.is_zero().then(|| advice("grace", message, "set a grace of a second or more"))
 }
 
-/// An application takes about that long to load; a program that is told its job none.
+/// An application takes about this long to load; a program that gets its job as arguments loads at once.
 fn short_boot(pool: &Pool) -> Option<Advice> {
     let least = match pool.outfit.work {
         Work::Command(_) => Duration::from_secs(1),
@@ -91,7 +91,7 @@ fn delay_without_retries(pool: &Pool) -> Option<Advice> {
         .then(|| advice(setting, message, "set retries, or leave it out"))
 }
 
-/// Whether every class that one name stands for is one of the other's.
+/// Whether every class for which one name stands is covered by the other.
 fn covers(wide: &Class, narrow: &Class) -> bool {
     match (wide.as_str().strip_suffix('*'), narrow.as_str().strip_suffix('*')) {
         (Some(wide), Some(narrow)) => narrow.starts_with(wide),
@@ -150,7 +150,7 @@ fn priorities_equal(pool: &Pool) -> Option<Advice> {
     let order = pool.settings.order;
     let mut priorities = pool.settings.queues_by_priority().map(|(_, priority)| priority);
     let first = priorities.next()?;
-    // Without priorities, the oldest job comes first: that may well be meant.
+    // Without priorities the oldest job comes first, which may well be intended.
     let looks = order.uses_priorities() && order != Order::PriorityAging;
     if !looks || pool.settings.queues.len() < 2 || priorities.any(|priority| priority != first) {
         return None;
@@ -207,7 +207,7 @@ fn umask(pool: &Pool) -> Option<Advice> {
     (mask & 0o002 == 0).then(|| advice("umask", message, "022, or 077 for files that are nobody else's"))
 }
 
-/// The setting that names what it runs.
+/// The setting that names the pool's program.
 fn work(pool: &Pool) -> &'static str {
     match pool.outfit.work {
         Work::Run(_) => "run",
@@ -222,7 +222,7 @@ fn program_open(pool: &Pool) -> Option<Advice> {
     Some(advice(work(pool), message, "chmod o-w and chown it, and its directory"))
 }
 
-/// Who may change a file besides those who may.
+/// Who may change a file, apart from the allowed users.
 pub(super) fn who_may_change(file: &Rights, allowed: &[u32]) -> Option<String> {
     let path = file.path.display();
     match file.writable {

@@ -1,10 +1,10 @@
-//! What the rules look at, and what one of them has to say.
+//! The input of rules, and their result.
 
 use crate::config::facts::PoolFacts;
 use crate::config::{Config, Facts, Origins};
 use crate::model::{PoolSettings, SpawnSpec};
 
-/// What a rule has to say.
+/// The result of a rule.
 pub(super) struct Advice {
     pub(super) setting: &'static str,
     pub(super) message: String,
@@ -15,7 +15,7 @@ pub(super) fn advice(setting: &'static str, message: impl Into<String>, hint: im
     Advice { setting, message: message.into(), hint: hint.into() }
 }
 
-/// All there is to look at.
+/// Everything that rules can look at.
 #[derive(Clone, Copy)]
 pub(super) struct Whole<'a> {
     pub(super) config: &'a Config,
@@ -23,7 +23,7 @@ pub(super) struct Whole<'a> {
     pub(super) origins: &'a Origins,
 }
 
-/// One pool of it.
+/// One pool of the settings.
 #[derive(Clone, Copy)]
 pub(super) struct Pool<'a> {
     pub(super) whole: Whole<'a>,
@@ -34,7 +34,7 @@ pub(super) struct Pool<'a> {
 }
 
 impl Pool<'_> {
-    /// Whether somebody set it.
+    /// Whether the setting was set.
     pub(super) fn says(&self, setting: &str) -> bool {
         self.whole.origins.says(Some(self.index), setting)
     }

@@ -1,4 +1,4 @@
-//! What may be odd with all of it on this machine.
+//! Rules about the settings as a whole on this machine.
 
 use super::pool::who_may_change;
 use super::subject::{Advice, Whole, advice};
@@ -7,7 +7,7 @@ use crate::config::{Api, need};
 
 type Rule = fn(&Whole) -> Option<Advice>;
 
-/// One row for each.
+/// One row for each rule.
 pub(super) const RULES: [(&str, Rule); 11] = [
     ("state-in-memory", state_in_memory),
     ("config-open", config_open),
@@ -22,19 +22,19 @@ pub(super) const RULES: [(&str, Rule); 11] = [
     ("descriptors", descriptors),
 ];
 
-/// So many workers of one processor may all be waiting for something; more hardly do.
+/// Number of workers on one processor that may all be waiting for something; more are hardly useful.
 const WORKERS_PER_CPU: u64 = 32;
-/// A process that does anything at all has this much of its own.
+/// A process that does anything has at least this much memory of its own.
 const WORKER_MEMORY: u64 = 8 << 20;
 
-/// The places of all pools, those of templates included.
+/// The slots of all pools, including those of templates.
 fn places(whole: &Whole) -> u64 {
     let of_pool =
         |pool: &crate::model::PoolSettings| u64::from(pool.most_workers()) + u64::from(pool.template);
     whole.config.settings.pools.iter().map(of_pool).sum()
 }
 
-/// The setting to change is the one of the largest pool; this is the one they share.
+/// The setting to change is that of the largest pool; this is the section that they share.
 const SETTING: &str = "pools";
 
 fn state_in_memory(whole: &Whole) -> Option<Advice> {
@@ -66,7 +66,7 @@ fn config_open(whole: &Whole) -> Option<Advice> {
     Some(advice("config", message, "chmod o-w and chown it, and its directory"))
 }
 
-/// The API, where it listens to more than this machine.
+/// The API, if it listens to more than this machine.
 fn open_api<'a>(whole: &Whole<'a>) -> Option<&'a Api> {
     whole.config.api.as_ref().filter(|api| !api.listen.ip().is_loopback())
 }
@@ -108,7 +108,7 @@ fn processes(whole: &Whole) -> Option<Advice> {
     let (places, most) = (places(whole), whole.facts.processes?);
     let message = format!("{places} workers, and this user or cgroup may have {most} processes");
     let hint = "set fewer workers, or raise ulimit -u, kernel.pid_max or TasksMax=";
-    // Each of them, and whatever its job starts.
+    // Each worker, and what its job starts.
     (places * 2 > most).then(|| advice(SETTING, message, hint))
 }
 
