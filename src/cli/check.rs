@@ -1,4 +1,4 @@
-//! `check`: what `start` would say, without starting anything.
+//! `check`: the findings on the settings, without starting anything.
 
 use std::process::ExitCode;
 
@@ -23,16 +23,16 @@ struct Report<'a> {
     schema: &'static str,
     /// `fine`, `warnings` or `refused`.
     verdict: &'static str,
-    /// Why `start` would refuse it.
+    /// Why `start` would refuse the settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
     findings: &'a [Finding],
-    /// The sizes of pools by the time of day.
+    /// Size rules of pools by the time of day.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sizes: Vec<Size>,
-    /// New jobs that go to another broker.
+    /// Routes of new jobs to other brokers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     routes: Vec<Way>,
 }
@@ -46,11 +46,11 @@ struct Way {
     to: String,
 }
 
-/// A pool with rules for its size.
+/// A pool with size rules.
 #[derive(Debug, PartialEq, Serialize)]
 struct Size {
     pool: String,
-    /// How many workers it would have now.
+    /// Number of workers that it would have now.
     workers: u16,
     #[serde(flatten)]
     timed: TimedSize,
@@ -68,7 +68,7 @@ impl Way {
     }
 }
 
-/// Says what is odd about what was typed, set and written.
+/// Prints the findings on flags, environment and file.
 pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
     let (mut sizes, mut routes) = (Vec::new(), Vec::new());
     let looked = settings(args).and_then(|config| {
@@ -116,22 +116,22 @@ fn findings(args: &Args, config: &Config) -> Result<Vec<Finding>, Failure> {
     Ok(config::check(config, &facts, &origins))
 }
 
-/// The stores that `start` and new jobs would open.
+/// Checks the stores that `start` and new jobs would open.
 fn store(config: &Config) -> Result<(), Failure> {
     let mut brokers = std::iter::once(&config.broker).chain(config.routes.iter().map(|route| &route.to));
     brokers.try_for_each(|broker| broker.look().map_err(Failure::unopened))
 }
 
-/// Where each setting of this command line was set.
+/// The origins of the settings of this command line.
 pub(super) fn origins(args: &Args) -> Result<Origins, Failure> {
     let mut command = Args::command();
-    // It was understood before, so it is now; and only the commands that were typed are built for it.
+    // It was parsed successfully before; only the commands that were typed are built for it.
     let found = command.try_get_matches_from_mut(std::env::args_os());
     let typed = found.map(|found| typed(&command, &found));
     Ok(Origins::read(args.common.flags().config.as_deref(), typed.unwrap_or_default())?)
 }
 
-/// The same for the log of a supervisor that is about to start. What cannot be looked at is no reason not to.
+/// Logs the findings for a supervisor that is about to start. If the facts cannot be collected, that does not stop it.
 pub(super) fn warn_of_findings(args: &Args, config: &Config) {
     debug_assert!(matches!(args.command, Command::Start(_)));
     let Ok(found) = findings(args, config) else { return };

@@ -1,4 +1,4 @@
-//! `config show`: every setting, its value, and where that came from.
+//! `config show`: every setting with its value and its origin.
 
 use super::args::{Args, ConfigShow};
 use super::check::origins;
@@ -6,7 +6,7 @@ use super::term::screen::{escaped, print, print_json};
 use crate::config::{self, Config};
 use crate::failure::{Failure, exit};
 
-/// Shows what was resolved.
+/// Prints the resolved settings.
 pub(super) fn show(config: &Config, args: &Args, how: &ConfigShow) -> Result<u8, Failure> {
     let mut shown = config::show(config, &origins(args)?, how.secrets);
     if let Some(name) = &how.only {

@@ -1,4 +1,4 @@
-//! From the command line to the function that does what it says.
+//! Maps the command line to the functions that carry out its commands.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -23,11 +23,11 @@ pub fn main() -> ExitCode {
     with_args(std::env::args_os(), run)
 }
 
-/// Runs the supervisor that the keeper started with `start`'s own arguments.
+/// Runs the supervisor, which the keeper starts with the arguments of `start`.
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
     with_args(std::iter::once("taskvisor".into()).chain(args), |args| {
         let config = settings_for(&args, Purpose::Serve)?;
-        // What a reload would start must be there, as for a start.
+        // The programs and users of a reload must exist, as for a start.
         boot::serve(config, move || settings_for(&args, Purpose::Start))
     })
 }
@@ -41,7 +41,7 @@ fn with_args(
         return failure.print();
     }
     if typed.len() < 2 {
-        // On stderr and with code 2, so that a script which has lost its words notices.
+        // On stderr and with code 2, so that a script whose arguments are missing notices.
         eprint!("{}", Args::command().render_help());
         return ExitCode::from(exit::USAGE);
     }
@@ -49,7 +49,7 @@ fn with_args(
         Ok(args) => args,
         Err(error) => {
             let error = if error.use_stderr() { explained(Args::command(), &typed, error) } else { error };
-            // A reader of the help that went away is no failure.
+            // A reader of the help that has gone is no failure.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
@@ -60,7 +60,7 @@ fn with_args(
     }
 }
 
-/// What needs none, or says itself what is wrong with them.
+/// Runs commands that need no settings, or that report errors in them themselves.
 fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
     if let Command::Check(how) = &args.command {
         return Some(check::check(args, how));

@@ -1,4 +1,4 @@
-//! `events`: what happens, as it happens.
+//! `events`: prints events as they happen.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub struct Events {
     pub json: bool,
 }
 
-/// Below `events --help`.
+/// Text below `events --help`.
 pub const HELP: &str = "\
 From now on, until it is interrupted or the supervisor ends: when that stops as it was told to, with exit code 0. One that
 goes away without a word is waited for: the next one's events follow, and a line on stderr says that some may be missing. What other processes do with
@@ -47,7 +47,7 @@ Examples:
   taskvisor events --kind failed,held --json
   taskvisor events --tag invoices";
 
-/// Prints what comes.
+/// Prints events as they come.
 pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
     let job = match args.job {
         Some(typed) => Some(Access::open(config).await?.named(&typed).await?),
@@ -75,7 +75,7 @@ pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
     }
 }
 
-/// What has come, once something has; None when the supervisor went away.
+/// The events that have arrived, at least one; None when the supervisor went away.
 async fn more(lines: &mut Lines<PublishedEvent>) -> Result<Option<VecDeque<PublishedEvent>>, Failure> {
     match lines.next().await {
         Ok(some) => Ok(Some(some).filter(|some| !some.is_empty())),
@@ -83,7 +83,7 @@ async fn more(lines: &mut Lines<PublishedEvent>) -> Result<Option<VecDeque<Publi
     }
 }
 
-/// The events of the next supervisor, whenever it comes.
+/// The events of the next supervisor, whenever it starts.
 async fn of_the_next(config: &Config, interest: &Interest) -> Result<Lines<PublishedEvent>, Failure> {
     let client = client(config)?;
     loop {

@@ -1,4 +1,4 @@
-//! `failed`: what went wrong, by its groups, and the jobs of a group.
+//! `failed`: failures by group, and the jobs of a group.
 
 use super::access::Access;
 use super::args::Failed;
@@ -11,7 +11,7 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::{self, FailureGroup};
 use crate::model::{Filter, Millis};
 
-/// The groups, or the jobs of one.
+/// Prints the groups, or the jobs of one.
 pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let look = Look::of_stdout(false);

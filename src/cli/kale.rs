@@ -1,4 +1,4 @@
-//! `kale import` and `kale check`: what a kale application is to taskvisor.
+//! `kale import` and `kale check`: convert and check the settings of a kale application.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::kale::{Application, Queue, read_queues};
 /// The largest file of queues, in bytes.
 const QUEUES_MAX: u64 = 1 << 20;
 
-/// Prints the settings of a module over those of kale, and where the file of queues is.
+/// A Python program that prints a module's settings over those of kale, and the path of the file of queues.
 const SHOW: &str = "\
 import importlib, json, os, sys
 sys.path[:0] = sys.argv[2:]
@@ -83,7 +83,7 @@ Exits with 78 if kale's workers would die of the file, or run tasks twice.
 Example:
   taskvisor kale check queue_config.yaml";
 
-/// Does what is asked for.
+/// Runs the command.
 pub(super) fn kale(command: &KaleCommand) -> Result<u8, Failure> {
     match command {
         KaleCommand::Import(how) => import(how),
@@ -126,7 +126,7 @@ fn import(how: &Import) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// What Python finds in the module.
+/// The settings that Python finds in the module.
 fn settings(how: &Import) -> Result<Map<String, Value>, Failure> {
     let shown = |why: &dyn std::fmt::Display| {
         let message =
@@ -141,7 +141,7 @@ fn settings(how: &Import) -> Result<Map<String, Value>, Failure> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(shown(&said.trim_end().lines().next_back().unwrap_or("it ended without a word")));
     }
-    // The module may have printed something of its own before.
+    // The module may have printed something before.
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.trim_end().lines().next_back().unwrap_or_default())
         .map_err(|error| shown(&error))
@@ -162,7 +162,7 @@ fn unwritten(file: &str, why: &dyn std::fmt::Display) -> Failure {
     Failure::new(exit::IO, format!("failed to write the key to {file}: {why}"))
 }
 
-/// The path of a file as its URL has it.
+/// A file's path in the form for a URL.
 fn whole(file: &Path) -> Result<String, Failure> {
     let shown = file.display().to_string();
     let whole = std::path::absolute(file).map_err(|error| unwritten(&shown, &error))?;

@@ -1,4 +1,4 @@
-//! What a person types and reads.
+//! The command line: its commands, and what they print.
 
 mod access;
 mod args;

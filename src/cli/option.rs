@@ -10,7 +10,7 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 use crate::model::{OptionName, Options, QueueName};
 
-/// One of them.
+/// Runs one of the commands.
 pub async fn run(config: &Config, command: &OptionCommand) -> Result<u8, Failure> {
     match command {
         OptionCommand::Get(args) => get(config, args).await,
@@ -25,7 +25,7 @@ async fn shown(config: &Config) -> Result<Vec<OptionShown>, Failure> {
     Access::open(config).await?.ask(ShowOptions {}).await
 }
 
-/// Shows them all, or the value of one.
+/// Prints all options, or the value of one.
 async fn get(config: &Config, args: &OptionGet) -> Result<u8, Failure> {
     let queue = args.queue.as_deref().map(QueueName::from);
     let Some(name) = &args.name else {
@@ -85,7 +85,7 @@ async fn unset(config: &Config, args: &OptionUnset) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Writes what is set.
+/// Prints the options that are set.
 async fn dump(config: &Config) -> Result<u8, Failure> {
     let mut options = Options::default();
     for OptionShown { name, queue, value, .. } in shown(config).await?.into_iter().filter(|one| one.is_set) {
@@ -101,7 +101,7 @@ async fn dump(config: &Config) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Sets what a file says. An empty one is no file of options: a dump that failed is not to clear them.
+/// Sets the options of a file. An empty file is refused: a dump that failed must not clear them.
 async fn load(config: &Config, args: &OptionLoad) -> Result<u8, Failure> {
     let text = read(&args.file).map_err(|error| {
         Failure::new(exit::IO, format!("failed to read {}: {error}", args.file.display()))

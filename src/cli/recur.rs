@@ -18,7 +18,7 @@ use crate::model::verb::{
 };
 use crate::model::{Millis, Overlap, Pause, Payload, Recurring, RecurringRecord, Schedule};
 
-/// One of them.
+/// Runs one of the commands.
 pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure> {
     match command {
         RecurCommand::Put(args) => put(config, args).await,
@@ -70,12 +70,12 @@ fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
     })
 }
 
-/// What this machine calls its time zone.
+/// The name of this machine's time zone.
 fn own_zone() -> String {
     TimeZone::system().iana_name().filter(|name| *name != "Etc/Unknown").unwrap_or("UTC").to_owned()
 }
 
-/// All of them.
+/// Prints all recurring jobs.
 async fn list(config: &Config, args: &RecurList) -> Result<u8, Failure> {
     let all = Access::open(config).await?.ask(ListRecurring {}).await?;
     if args.json {
@@ -116,7 +116,7 @@ fn said(schedule: &Schedule) -> String {
     }
 }
 
-/// One on a page.
+/// Prints one recurring job.
 async fn show(config: &Config, args: &RecurName) -> Result<u8, Failure> {
     let record = Access::open(config).await?.ask(ShowRecurring { name: args.name.clone() }).await?;
     match args.json {
@@ -164,7 +164,7 @@ fn page(record: &RecurringRecord, look: &Look) -> String {
     out
 }
 
-/// Puts its job now.
+/// Puts one of its jobs now.
 async fn put_now(config: &Config, args: &RecurName) -> Result<u8, Failure> {
     let job = Access::open(config).await?.ask(RunRecurring { name: args.name.clone() }).await?;
     match args.json {
@@ -174,7 +174,7 @@ async fn put_now(config: &Config, args: &RecurName) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Asks for one verb of each of them, and says what it is now.
+/// Carries out a verb for each, and prints its state.
 async fn each<V: VerbRequest>(
     config: &Config,
     args: &RecurNames,

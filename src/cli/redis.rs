@@ -27,7 +27,7 @@ Examples:
   taskvisor redis script >taskvisor.lua
   redis-cli --eval taskvisor.lua , put \"$(date +%s.%N)\" me mail \"$(uuidgen)\" Welcome '{}' 0";
 
-/// Prints what is asked for.
+/// Runs the command.
 pub fn redis(command: &RedisCommand) -> Result<u8, Failure> {
     let RedisCommand::Script(Script { lib }) = command;
     print(if *lib { LIB } else { SCRIPT })?;

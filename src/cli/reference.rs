@@ -1,4 +1,4 @@
-//! What is made of the command line's own grammar: completion for shells, and manual pages.
+//! Output from the grammar of the command line: shell completion, and manual pages.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -9,7 +9,7 @@ use super::args::reference::{Completion, For, Manual};
 use super::term::screen::print;
 use crate::failure::{Failure, exit};
 
-/// Prints what a shell reads.
+/// Prints the completion script of a shell.
 pub fn completion(args: &Completion) -> Result<u8, Failure> {
     let shell = match args.shell {
         For::Bash => Shell::Bash,
@@ -19,7 +19,7 @@ pub fn completion(args: &Completion) -> Result<u8, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "taskvisor", &mut script);
     let grammar = String::from_utf8_lossy(&script);
-    // What zsh begins with stands last in its script: the words of the supervisor come before that.
+    // The start of zsh's own code comes last in its script; the supervisor's words must come before that.
     let (grammar, begin) = match grammar.rfind("\nif [ \"$funcstack[1]\"") {
         Some(place) if args.shell == For::Zsh => grammar.split_at(place),
         _ => (&*grammar, ""),
@@ -33,7 +33,7 @@ pub fn completion(args: &Completion) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Prints the page of the program, or writes those of all its commands.
+/// Prints the manual page of the program, or writes the pages of all its commands.
 pub fn manual(args: &Manual) -> Result<u8, Failure> {
     match &args.dir {
         None => {

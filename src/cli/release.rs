@@ -1,4 +1,4 @@
-//! `release status`: what is left in the queues of a release.
+//! `release status`: the jobs that are left in the queues of a release.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::Queues;
 use crate::model::{JobState, QueueCounts, QueueName};
 
-/// What waits, runs or will run.
+/// States of jobs that wait, run or will run.
 const UNFINISHED: [JobState; 5] =
     [JobState::Waiting, JobState::Delayed, JobState::Depends, JobState::Running, JobState::Canceling];
 
@@ -64,12 +64,12 @@ struct Report<'a> {
     release: &'a str,
     /// Jobs that wait, are delayed or run.
     unfinished: u64,
-    /// Whether they were empty for as long as was asked.
+    /// Whether the queues were empty for as long as was asked.
     drained: bool,
     queues: &'a BTreeMap<QueueName, QueueCounts>,
 }
 
-/// Does what is asked for.
+/// Runs the command.
 pub(super) async fn release(config: &Config, command: &ReleaseCommand) -> Result<u8, Failure> {
     let ReleaseCommand::Status(how) = command;
     let mut queues = look(config, &how.release).await?;
@@ -103,7 +103,7 @@ pub(super) async fn release(config: &Config, command: &ReleaseCommand) -> Result
     Ok(if left > 0 { exit::FAILED } else { exit::OK })
 }
 
-/// The queues of the release. A broker whose list has them all is asked for that.
+/// The queues of the release. If the broker's usual list has them all, that is read.
 async fn look(config: &Config, release: &str) -> Result<BTreeMap<QueueName, QueueCounts>, Failure> {
     if let Some(queues) = config.broker.release(release).await? {
         return Ok(queues);

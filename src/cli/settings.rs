@@ -1,17 +1,17 @@
-//! From what was typed to the settings.
+//! Makes settings of the command line.
 
 use super::args::{Args, Command};
 use crate::boot;
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 use crate::failure::Failure;
 
-/// The settings as what was typed needs them.
+/// The settings, read for the purpose of the command.
 pub(super) fn settings(args: &Args) -> Result<Config, Failure> {
     let starts = matches!(args.command, Command::Start(_) | Command::Check(_));
     settings_for(args, if starts { Purpose::Start } else { Purpose::Find })
 }
 
-/// The settings for one purpose; the supervisor reads those that `start` has kept.
+/// The settings for one purpose; the supervisor reads those that `start` has stored.
 pub(super) fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Failure> {
     let mut flags = Flags { purpose, ..args.common.flags() };
     if let Some(start) = args.start() {

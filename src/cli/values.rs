@@ -1,4 +1,4 @@
-//! `values`: what a shell completes a word with, one value a line. It says nothing where it cannot know.
+//! `values`: the values with which a shell completes a word, one a line. Prints nothing where it cannot know them.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::{ClassStats, ListRecurring, Queues, ShowOptions};
 use crate::model::{JobState, Status};
 
-/// A shell that waits longer is a nuisance.
+/// How long a shell may wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Prints the values for completion, one a line.
 pub async fn values(config: &Config, args: &Values) -> Result<u8, Failure> {
     let found = tokio::time::timeout(PATIENCE, find(config, args.of)).await;
     let mut words = found.ok().and_then(Result::ok).unwrap_or_default();
-    // A shell would take it apart, or a terminal would obey it.
+    // A shell would split it, or a terminal would interpret it.
     let is_word =
         |word: &String| word.chars().all(|letter| letter.is_ascii_graphic() && !"\"'\\$`".contains(letter));
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! `wq up`: QuantumLeap's command line and variables, made into those of `start`.
+//! `wq up`: converts QuantumLeap's flags and variables to those of `start`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -34,7 +34,7 @@ pub struct Up {
     options: Vec<OsString>,
 }
 
-/// Becomes `start` if `wq up` is what was typed; comes back if it is not, or if that fails.
+/// Becomes `start` if the command is `wq up`. Returns None if it is another command, and a failure if that fails.
 pub fn start_instead(typed: &[OsString]) -> Option<Failure> {
     let options = options(typed)?;
     let variables = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -46,7 +46,7 @@ pub fn start_instead(typed: &[OsString]) -> Option<Failure> {
     Some(Failure::from(error).of("failed to become taskvisor start"))
 }
 
-/// What follows `wq up`, but for a call for help.
+/// The arguments after `wq up`, unless they ask for help.
 fn options(typed: &[OsString]) -> Option<&[OsString]> {
     let [_, wq, up, options @ ..] = typed else { return None };
     let own = options.split(|option| option == "--").next().unwrap_or_default();
@@ -54,7 +54,7 @@ fn options(typed: &[OsString]) -> Option<&[OsString]> {
     (wq == "wq" && up == "up" && !asks_for_help).then_some(options)
 }
 
-/// The arguments of `start`. What is typed wins over variables.
+/// The arguments of `start`. Flags win over variables.
 fn arguments(
     options: &[OsString],
     variable: &dyn Fn(&str) -> Option<String>,
@@ -112,19 +112,19 @@ fn arguments(
     Ok(arguments)
 }
 
-/// Whether a variable says yes, as QuantumLeap reads it.
+/// Whether a variable means yes, as in QuantumLeap.
 fn is_yes(value: &str) -> bool {
     ["true", "yes", "1", "t", "y"].contains(&value.trim().to_lowercase().as_str())
 }
 
-/// Where samples are written; without a directory it is for `start` to complain.
+/// The directory for samples; if it is missing, `start` reports that.
 fn telemetry(dir: Option<&OsString>) -> Vec<OsString> {
     let mut setting = OsString::from("telemetry_dir=");
     setting.push(dir.cloned().unwrap_or_default());
     vec!["--wq".into(), setting]
 }
 
-/// A level of Python's logging; what is none is `info`, as there.
+/// A level of Python's logging; an unknown one is `info`, as in QuantumLeap.
 fn log_level(level: &str) -> &'static str {
     match level.to_ascii_uppercase().as_str() {
         "CRITICAL" | "FATAL" | "ERROR" => "error",

@@ -1,4 +1,4 @@
-//! A supervisor of another machine: by its address, with a token.
+//! Access to a supervisor on another machine: by its address, with a token.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct Elsewhere {
     pub token_file: Option<PathBuf>,
 }
 
-/// A client of the supervisor that is meant: the one at an address, else the one of the run directory.
+/// A client of the supervisor to talk to: the one at an address, else the one of the run directory.
 pub fn client(config: &Config) -> Result<Client, Failure> {
     match &config.remote {
         None => Ok(Client::new(config.socket())),
@@ -41,7 +41,7 @@ pub fn client(config: &Config) -> Result<Client, Failure> {
     }
 }
 
-/// The same for what a broker cannot do: a supervisor that has its jobs elsewhere is not the one that is meant.
+/// The same for requests that a broker cannot answer: refuses a supervisor that has its jobs in another store.
 pub async fn supervisor(config: &Config) -> Result<Client, Failure> {
     let client = client(config)?;
     match another(config, &client).await? {
@@ -50,14 +50,14 @@ pub async fn supervisor(config: &Config) -> Result<Client, Failure> {
     }
 }
 
-/// What is wrong with a supervisor whose jobs are not where the one is told to look who asks.
+/// The error if the supervisor has its jobs in another store than the one to look in.
 pub async fn another(config: &Config, client: &Client) -> Result<Option<Failure>, Failure> {
     if !config.broker_is_named {
         return Ok(None);
     }
     let theirs = match client.broker().await {
         Ok(theirs) => theirs.filter(|theirs| !config.broker.is_at(theirs)),
-        // Whoever asks it for something finds out by that.
+        // The request itself will show that.
         Err(Error::NotRunning(_) | Error::Lost(..) | Error::Connect(..)) => None,
         Err(error) => return Err(error.into()),
     };
@@ -74,8 +74,9 @@ pub async fn another(config: &Config, client: &Client) -> Result<Option<Failure>
     }))
 }
 
-/// Refuses the supervisor that listens here, if it is not that of the state directory which was named. It is if that has the
-/// name under which the supervisor knows it, which may be another disk's here, or a lock that is signed by the same one.
+/// Refuses the supervisor that listens here, if it does not belong to the named state directory. It does belong if the
+/// directory has the path under which the supervisor knows it, which may lead to another disk here, or if its lock was
+/// signed by the same supervisor.
 pub fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
     if config.broker_is_named || !config.state_dir_is_named || config.remote.is_some() {
         return Ok(());
@@ -93,7 +94,7 @@ pub fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
     ))
 }
 
-/// Refuses what can only be done beside the supervisor.
+/// Refuses requests that only work on the supervisor's machine.
 pub fn only_here(config: &Config, what: &str) -> Result<(), Failure> {
     match &config.remote {
         None => Ok(()),

@@ -1,25 +1,25 @@
-//! Where the supervisors are that share the jobs, as each tells of itself.
+//! The hosts of the supervisors that share the jobs, from the presence of each.
 
 use super::Access;
 use crate::failure::{Failure, exit};
 use crate::model::verb::ShowFleet;
 use crate::model::{Happened, Instance, JobRecord, Member, QueueName};
 
-/// They, if other hosts may share the jobs.
+/// The supervisors, if other hosts may share the jobs.
 #[derive(Default)]
 pub struct Hosts {
-    /// Whether others may.
+    /// Whether other hosts may share the jobs.
     pub shared: bool,
     members: Vec<Member>,
 }
 
 impl Hosts {
-    /// Asks for them. What is shown without them is shown all the same if nobody can say.
+    /// Asks for the supervisors. Without an answer the result is empty, as the command can do without it.
     pub async fn of(access: &Access) -> Hosts {
         Hosts::look(access).await.unwrap_or_default()
     }
 
-    /// Asks for them. That a store is not shared is no failure: its broker refuses to speak of a fleet.
+    /// Asks for the supervisors. If the store is not shared, its broker refuses, which is no failure.
     pub async fn look(access: &Access) -> Result<Hosts, Failure> {
         match access.ask(ShowFleet { jobs: false }).await {
             Ok(fleet) => Ok(Hosts { shared: true, members: fleet.supervisors }),
@@ -38,7 +38,7 @@ impl Hosts {
         }
     }
 
-    /// Has each instance in what is told of a job name its host, for people.
+    /// Adds the host to each instance in a job's data, for people.
     pub fn name_in(&self, job: &mut JobRecord) {
         let attempts = job.history.iter_mut().filter_map(|entry| match &mut entry.what {
             Happened::Attempt(attempt) => attempt.instance.as_mut(),
@@ -50,7 +50,7 @@ impl Hosts {
         }
     }
 
-    /// The hosts whose supervisors take jobs from a queue and live.
+    /// The hosts of living supervisors that take jobs from a queue.
     pub fn that_take(&self, queue: &QueueName) -> Vec<String> {
         let takes = self.members.iter().filter(|member| member.takes(queue));
         let mut hosts: Vec<String> = takes.map(|member| member.host.clone()).collect();

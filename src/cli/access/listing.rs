@@ -1,4 +1,4 @@
-//! A list of jobs as it comes, by either way to them: no more than a page of it is here at a time.
+//! A list of jobs as it arrives, from the supervisor or the store: at most one page of it is in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::broker::Broker;
 use crate::failure::Failure;
 use crate::model::{Cursor, Filter, JobRecord};
 
-/// What has not come yet.
+/// The part that has not arrived yet.
 pub enum Listing {
-    /// From the supervisor.
+    /// Read from the supervisor.
     Api(Lines<JobRecord>),
-    /// Read in full already.
+    /// Read completely already.
     Ready(VecDeque<JobRecord>),
-    /// From the store.
+    /// Read from the store.
     Store { store: Arc<Broker>, filter: Filter, at: Option<Cursor>, is_over: bool },
 }
 
@@ -35,7 +35,7 @@ impl Listing {
         })
     }
 
-    /// What comes next, once something has; nothing at the end.
+    /// The next jobs, at least one; none at the end.
     pub async fn next(&mut self) -> Result<VecDeque<JobRecord>, Failure> {
         match self {
             Listing::Api(lines) => Ok(lines.next().await?),

@@ -1,4 +1,4 @@
-//! The way to the jobs: through the supervisor when one listens, else straight to the store.
+//! Access to the jobs: through the supervisor if one listens, else through the store itself.
 
 pub(super) mod elsewhere;
 pub(super) mod hosts;
@@ -18,17 +18,17 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::{Before, Get, VerbRequest};
 use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
 
-/// One of the two ways. A broker that is named by flag or environment and is not the supervisor's is spoken to without it: who
-/// names it means its jobs.
+/// One of the two ways. If a flag or the environment names a broker that is not the supervisor's, the command uses that
+/// broker without the supervisor.
 pub enum Access {
-    /// A supervisor listens. Should it go away, the next way is found by these settings.
+    /// A supervisor listens. If it goes away, these settings give the next way.
     Api(Client, Arc<Config>),
     /// No supervisor listens: the store itself.
     Store(Arc<Broker>),
 }
 
 impl Access {
-    /// Finds the way. A socket that nobody listens on is one that was left behind.
+    /// Finds the way. A socket without a listener was left by a dead supervisor.
     pub async fn open(config: &Config) -> Result<Self, Failure> {
         let client = client(config)?;
         match client.probe().await {
@@ -47,7 +47,7 @@ impl Access {
         }
     }
 
-    /// Past any supervisor.
+    /// Uses the store without any supervisor.
     fn direct(config: &Config) -> Result<Self, Failure> {
         if config.broker.is_of_supervisor() {
             let why = "jobs in memory are those of a supervisor that runs: none can be reached without it";
@@ -59,7 +59,7 @@ impl Access {
         Ok(Access::Store(Arc::new(config.open_broker(&Opening::passing(&config.state_dir))?)))
     }
 
-    /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.
+    /// Puts jobs, all or none; `Err` with `None` if the supervisor went away.
     async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Queued, Option<Failure>> {
         match self {
             Access::Api(api, _) => {
@@ -82,8 +82,8 @@ impl Access {
         }
     }
 
-    /// Puts jobs, all or none, across the end of the supervisor and the start of the next. When an answer is lost they are put
-    /// again, and known again: by an id that was made here, or by the token beside one that was given.
+    /// Puts jobs, all or none, even if the supervisor ends and the next one starts meanwhile. If an answer is lost the
+    /// jobs are put again, and recognized: by an id made here, or by the token beside a given id.
     pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, Failure> {
         let unique = || uuid::Uuid::now_v7().simple().to_string();
         let token = unique();
@@ -106,7 +106,7 @@ impl Access {
         }
     }
 
-    /// The way to whoever is there, when all that is wrong is that the supervisor went away.
+    /// The new way, if the only error is that the supervisor went away.
     pub async fn after(config: &Config, wrong: api::Error) -> Result<Self, Failure> {
         match unless_gone(wrong) {
             Some(failure) => Err(failure),
@@ -117,8 +117,8 @@ impl Access {
         }
     }
 
-    /// Asks for one verb. What only looks, or was not heard, is asked once more when the supervisor went away: only once, as
-    /// the question may be what it died of.
+    /// Carries out one verb. If the supervisor went away, a verb that only reads, or that it did not receive, is sent
+    /// once more: only once, as the supervisor may have died of it.
     pub async fn ask<V: VerbRequest>(&self, verb: V) -> Result<V::Answer, Failure> {
         let (api, config) = match self {
             Access::Api(api, config) => (api, config),
@@ -140,7 +140,7 @@ impl Access {
         self.ask(Get { job: id.clone() }).await
     }
 
-    /// Why a job is as it is, as far as can be told: the store knows nothing of pools.
+    /// Why a job is in its state, as far as is known: the store knows nothing of pools.
     pub async fn why(&self, id: &JobId) -> Result<Why, Failure> {
         let store = match self {
             Access::Api(api, _) => return Ok(api.why(&Subject::Job(id.clone())).await?),
@@ -162,7 +162,7 @@ impl Access {
         }
     }
 
-    /// Waits for the end of a job; `Err` with `None` when the supervisor went away meanwhile.
+    /// Waits for the end of a job; `Err` with `None` if the supervisor went away.
     async fn ended_here(&self, id: &JobId) -> Result<JobState, Option<Failure>> {
         match self {
             Access::Api(api, _) => api.ended(id).await.map_err(unless_gone),
@@ -171,7 +171,7 @@ impl Access {
     }
 }
 
-/// Asks a broker.
+/// Carries out a verb on a broker.
 async fn told<V: VerbRequest>(store: &Arc<Broker>, verb: V) -> Result<V::Answer, Failure> {
     store.tell(verb, me()).await.map_err(|error| {
         let unanswered = matches!(error, broker::Error::Unanswered(_));
@@ -179,17 +179,17 @@ async fn told<V: VerbRequest>(store: &Arc<Broker>, verb: V) -> Result<V::Answer,
     })
 }
 
-/// Jobs of whose queues nothing is known.
+/// Ids of jobs whose queues are not known.
 fn only_ids(ids: Vec<JobId>) -> Queued {
     Queued { ids, unserved: Vec::new() }
 }
 
-/// Who acts, as the supervisor would say.
+/// The name of this user, as the supervisor would write it.
 fn me() -> String {
     format!("uid {}", nix::unistd::getuid())
 }
 
-/// What was sent may have been heard: it is all of it or none, so the first of the jobs tells.
+/// The put may have been carried out. All of it was, or nothing, so the first job shows it.
 fn in_doubt(mut failure: Failure, ids: &[JobId]) -> Failure {
     const NAMED: usize = 20;
     let Some(id) = ids.first() else { return failure };
@@ -208,7 +208,7 @@ fn ids(jobs: &[NewJob]) -> Vec<JobId> {
     jobs.iter().filter_map(|job| job.id.clone()).collect()
 }
 
-/// Whether what was asked may have been done, though no answer says so.
+/// Whether the request may have been carried out without an answer.
 fn may_be_done(error: &api::Error) -> bool {
     match error {
         api::Error::Silent(..) => true,
@@ -221,7 +221,7 @@ fn may_be_done(error: &api::Error) -> bool {
     }
 }
 
-/// What changes something and was not answered is not asked again here.
+/// A change without an answer is not sent again here.
 fn unless_looked<V: VerbRequest>(mut failure: Failure, unanswered: bool) -> Failure {
     if unanswered && !V::ROUTE.only_looks() {
         failure.causes.push("it may have been done all the same: look before you ask for it again".into());
@@ -229,12 +229,12 @@ fn unless_looked<V: VerbRequest>(mut failure: Failure, unanswered: bool) -> Fail
     failure
 }
 
-/// What is wrong, other than that the supervisor went away.
+/// The error, unless it is that the supervisor went away.
 pub fn unless_gone(error: api::Error) -> Option<Failure> {
     (!is_gone(&error)).then(|| error.into())
 }
 
-/// Whether all that is wrong is that the supervisor went away.
+/// Whether the only error is that the supervisor went away.
 pub fn is_gone(error: &api::Error) -> bool {
     match error {
         api::Error::Lost(..) | api::Error::NotRunning(_) => true,
@@ -246,12 +246,12 @@ pub fn is_gone(error: &api::Error) -> bool {
     }
 }
 
-/// Waits for the end of a job, across the end of the supervisor and the start of the next.
+/// Waits for the end of a job, even if the supervisor ends and the next one starts meanwhile.
 pub async fn ended(config: &Config, id: &JobId) -> Result<JobState, Failure> {
     ended_by(&mut None, config, id).await
 }
 
-/// The same by a way that was found before, or has been found then.
+/// The same by a way that is known already, or found now.
 async fn ended_by(way: &mut Option<Access>, config: &Config, id: &JobId) -> Result<JobState, Failure> {
     loop {
         let access = match way.take() {
@@ -264,33 +264,33 @@ async fn ended_by(way: &mut Option<Access>, config: &Config, id: &JobId) -> Resu
                 return Ok(state);
             }
             Err(Some(failure)) => return Err(failure),
-            // Between two supervisors: a moment, then whoever is there.
+            // Between two supervisors: wait a moment, then try again.
             Err(None) => tokio::time::sleep(BETWEEN).await,
         }
     }
 }
 
-/// A moment between two supervisors.
+/// Pause between two tries while no supervisor is there.
 pub const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// The ends of many jobs, one after the other in the order given.
+/// Ends of many jobs, in the given order.
 pub struct Ends {
     config: Arc<Config>,
-    /// Those that are not waited for yet.
+    /// Jobs that are not waited for yet.
     ids: VecDeque<JobId>,
     /// Those that are.
     ahead: VecDeque<JoinHandle<Waited>>,
-    /// Ways that nobody uses just now.
+    /// Ways that are not in use.
     ways: Vec<Access>,
-    /// The way that all can use at a time, if there is one.
+    /// The store, which all waits can use together.
     store: Option<Arc<Broker>>,
 }
 
 type Waited = (Result<JobState, Failure>, Option<Access>);
 
 impl Ends {
-    /// So many waits are under way at a time: each has a connection, and the supervisor a descriptor for it, of which others
-    /// need some too.
+    /// Most waits under way: each has a connection, for which the supervisor needs a descriptor, and others need some
+    /// too.
     const WIDTH: usize = 8;
 
     /// Finds the first way.
@@ -309,7 +309,7 @@ impl Ends {
         })
     }
 
-    /// The end of the next one.
+    /// The end of the next job.
     pub async fn next(&mut self) -> Result<JobState, Failure> {
         while self.ahead.len() < Self::WIDTH
             && let Some(id) = self.ids.pop_front()
@@ -331,7 +331,7 @@ impl Ends {
     }
 }
 
-/// Does it for each, goes on after a failure, and gives the first exit code that is not 0.
+/// Calls `act` for each, goes on after a failure, and gives the first exit code that is not 0.
 pub async fn for_each<T, F>(all: impl IntoIterator<Item = T>, mut act: F) -> Result<u8, Failure>
 where
     F: AsyncFnMut(T) -> Result<(), Failure>,

@@ -1,4 +1,4 @@
-//! Jobs as people name them: by their ids, or by the beginnings of those that taskvisor has made.
+//! Resolves jobs as people type them: by id, or by the beginning of an id that taskvisor has made.
 
 use super::Access;
 use crate::failure::{Failure, exit};
@@ -6,8 +6,8 @@ use crate::model::JobId;
 use crate::model::verb::FindJobs;
 
 impl Access {
-    /// The job that was typed: by its id, or by the beginning of one that taskvisor has made, if no other begins so. An id that
-    /// a person has made is named whole: what begins like it is another job.
+    /// The job that was typed: by its id, or by the beginning of an id that taskvisor has made, if no other begins the
+    /// same. An id that a person has chosen must be typed completely: a similar one is another job.
     pub async fn named(&self, typed: &str) -> Result<JobId, Failure> {
         if !is_made(typed, SHORTEST) || typed.len() == MADE {
             return Ok(typed.into());
@@ -18,7 +18,7 @@ impl Access {
         }
         found.retain(|id| is_made(id.as_str(), MADE));
         match found.as_slice() {
-            // Whoever asks for it is told that there is none.
+            // The request for it will show that there is none.
             [] => Ok(typed.into()),
             [only] => Ok(only.clone()),
             many => {
@@ -30,17 +30,17 @@ impl Access {
     }
 }
 
-/// Whether it is an id that taskvisor makes, or the beginning of one that is long enough to be meant.
+/// Whether it is an id that taskvisor makes, or a long enough beginning of one.
 pub fn is_made(id: &str, least: usize) -> bool {
     (least..=MADE).contains(&id.len()) && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Letters of an id that taskvisor makes.
+/// Length of an id that taskvisor makes, in letters.
 pub const MADE: usize = 32;
-/// A shorter word is no beginning of an id.
+/// A shorter word is not taken for the beginning of an id.
 const SHORTEST: usize = 6;
 
-/// The jobs that were typed, by their ids or by the beginnings of them.
+/// The jobs that were typed, by their ids or the beginnings of ids.
 pub async fn all_named(access: &Access, typed: &[String]) -> Result<Vec<JobId>, Failure> {
     let mut all = Vec::with_capacity(typed.len());
     for typed in typed {

@@ -1,4 +1,4 @@
-//! The list of commands that `taskvisor --help` shows, by what they are for.
+//! The list of commands in `taskvisor --help`, in groups by purpose.
 
 use std::fmt::Write;
 
@@ -16,10 +16,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("This program", &["completion", "man", "help"]),
 ];
 
-/// What `help` does, the command that clap adds by itself.
+/// The text for `help`, the command that clap adds by itself.
 const HELP: &str = "Print this page, or that of a command";
 
-/// The page of the whole program, with its commands in groups instead of one list.
+/// The help page of the program, with its commands in groups instead of one list.
 pub(super) fn template(program: &clap::Command) -> String {
     let styles = Styles::default();
     let (header, literal) = (styles.get_header(), styles.get_literal());
@@ -36,7 +36,7 @@ pub(super) fn template(program: &clap::Command) -> String {
     page
 }
 
-/// All commands that the page lists.
+/// All commands on the page.
 #[cfg(test)]
 pub(super) fn listed() -> Vec<&'static str> {
     GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect()

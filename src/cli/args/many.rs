@@ -93,7 +93,7 @@ impl Many {
     }
 }
 
-/// A state that a job can be canceled in.
+/// Parses a state in which a job can be canceled.
 pub fn cancelable(text: &str) -> Result<JobState, String> {
     let state: JobState = text.parse()?;
     match CANCELABLE.contains(&state) {
@@ -102,7 +102,7 @@ pub fn cancelable(text: &str) -> Result<JobState, String> {
     }
 }
 
-/// The states that a job can be canceled in.
+/// The states in which a job can be canceled.
 pub const CANCELABLE: [JobState; 5] =
     [JobState::Waiting, JobState::Delayed, JobState::Depends, JobState::Running, JobState::Held];
 
@@ -131,7 +131,7 @@ pub struct Failed {
     pub json: bool,
 }
 
-/// A moment: so long ago, or a date or a time of the reader's clock.
+/// Parses a past moment: a time ago, or a date or a time by the reader's clock.
 pub fn past(text: &str) -> Result<Millis, String> {
     if let Ok(ago) = parse_duration(text) {
         let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
@@ -142,7 +142,7 @@ pub fn past(text: &str) -> Result<Millis, String> {
     })
 }
 
-/// A moment to come: a date or a time of the reader's clock.
+/// Parses a future moment: a date or a time by the reader's clock.
 pub fn to_come(text: &str) -> Result<Millis, String> {
     let at = moment(text, jiff::tz::TimeZone::system())
         .ok_or("give a date like 2026-12-24, or a time like '2026-12-24 18:00' or 2026-12-24T18:00:00Z")?;

@@ -1,4 +1,4 @@
-//! What is said of a command line that is wrong, where the environment has a part in it.
+//! Error messages for a wrong command line, if environment variables play a part in it.
 
 use std::ffi::OsString;
 
@@ -6,14 +6,14 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, Error};
 use clap::{Arg, Command};
 
-/// The usage names what must be typed, and clap counts what stands in the environment as that. So it is said as if nothing
-/// stood there, unless what is wrong does: then by the name of its variable.
+/// clap counts environment variables as typed, and so its usage text would be wrong. So the error is made again without
+/// the environment, unless a variable causes it: then the error names the variable.
 pub fn explained(mut command: Command, typed: &[OsString], error: Error) -> Error {
     let again = without_variables(command.clone()).try_get_matches_from(typed);
     match again {
         Err(again) if again.kind() == error.kind() => again,
         Ok(_) | Err(_) => {
-            // Only then its arguments can be shown.
+            // Its arguments can be shown only after this.
             command.build();
             with_variable(&command, error)
         }
@@ -35,7 +35,7 @@ fn with_variable(command: &Command, mut error: Error) -> Error {
     error
 }
 
-/// The variable of the argument that clap shows so.
+/// The variable of the argument that clap shows by this text.
 fn variable(command: &Command, shown: &str) -> Option<String> {
     let own = command.get_arguments().find(|arg| arg.get_env().is_some() && arg.to_string() == shown);
     let own = own.and_then(Arg::get_env).map(|name| name.to_string_lossy().into_owned());

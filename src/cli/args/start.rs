@@ -20,7 +20,7 @@ Examples:
   taskvisor start -w 4 -q urgent -q default --time-limit 10m
   taskvisor start -w 2 --burst";
 
-/// The heading of what is said of no pool.
+/// Heading of the flags that concern no pool.
 const SUPERVISOR: &str = "Supervisor";
 
 #[derive(Debug, clap::Args)]
@@ -156,12 +156,12 @@ impl PoolFlags {
     }
 }
 
-/// What was not typed is not said.
+/// None for an empty list: then it was not typed.
 fn some<T: Clone>(list: &[T]) -> Option<Vec<T>> {
     (!list.is_empty()).then(|| list.to_vec())
 }
 
-/// A word that is typed, for one that is meant.
+/// Declares a flag's words and the values that they stand for.
 macro_rules! words {
     ($name:ident = $meant:path { $($word:ident),* }) => {
         #[derive(Clone, Copy, Debug, ValueEnum)]

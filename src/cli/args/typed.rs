@@ -1,12 +1,12 @@
-//! Which settings were typed or stand in the environment, and as what.
+//! Finds which settings were typed or are in the environment, and under which name.
 
 use std::collections::BTreeMap;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-/// The flag or variable of each setting, by the setting's name in the file. An argument has the name of its setting but
-/// for those that stand in a section of the file or say half of one.
+/// The flag or variable of each setting, by the setting's name in the file. An argument has the name of its setting,
+/// except those for settings in a section of the file, or for half of one.
 pub fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let (mut command, mut matches) = (command, matches);

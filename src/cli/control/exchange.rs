@@ -1,4 +1,4 @@
-//! The wait for the end of an exchange of workers: `reload --wait` and `recycle --wait`.
+//! Waits until workers are exchanged: `reload --wait` and `recycle --wait`.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::{PoolStatus, SlotState, Status};
 
-/// A supervisor that died is replaced within this time, or not at all.
+/// How long to wait for a new supervisor after one has died.
 const AWAY: Duration = Duration::from_secs(30);
 
-/// Between two looks.
+/// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Returns when these pools, and all that have an old one beside them, have only new workers, all of them ready. New
-/// workers that cannot boot end the wait: until they can, old ones work on.
+/// Returns when these pools, and all that still have an outdated one beside them, have only new workers that are ready.
+/// If new workers cannot boot, the wait ends: until they can, old ones go on.
 pub async fn settled(config: &Config, pools: &[String], timeout: Option<Duration>) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
     let mut last = String::new();
@@ -30,7 +30,7 @@ pub async fn settled(config: &Config, pools: &[String], timeout: Option<Duration
                     Progress::Stuck(why) => return Err(cannot_boot(&why)),
                     Progress::Open(what) => (last, seen) = (what, clock::now()),
                 },
-                // The keeper starts another one, with the settings that are in force: its workers are all new.
+                // The keeper starts another supervisor, with the settings in force: all its workers are new.
                 Err(error) if is_gone(&error) && clock::now().since(seen) < AWAY => {
                     last = "the supervisor is being replaced".into();
                 }
@@ -52,11 +52,11 @@ fn cannot_boot(why: &str) -> Failure {
         .hint("they are tried again and again; taskvisor status shows what they said last")
 }
 
-/// How far an exchange has come.
+/// The progress of an exchange.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     Done,
-    /// What it waits for, in words.
+    /// The step that is missing, in words.
     Open(String),
     /// Why the new workers die before they are ready.
     Stuck(String),

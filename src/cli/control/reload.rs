@@ -1,4 +1,4 @@
-//! `reload`, `recycle`, `scale`, `pause`, `resume` and `drain`: changes to a supervisor that runs.
+//! `reload`, `recycle`, `scale`, `pause`, `resume` and `drain`: changes to a running supervisor.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -16,11 +16,11 @@ use crate::model::Change;
 const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: \
                        flags and variables stay as they were.";
 
-/// Has it read its settings again.
+/// Has the supervisor read its settings again.
 pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
     let reloaded = supervisor(config).await?.reload(args.dry_run).await;
     let Reloaded { file, pools, changed } = reloaded.map_err(|error| {
-        // Settings that are wrong end it as they end a start.
+        // Errors in the settings give the exit code of `start`.
         let are_wrong = matches!(&error, Error::Problem(problem) if problem.code == 409);
         let failure = Failure::from(error);
         if are_wrong { Failure { code: exit::CONFIG, ..failure } } else { failure }
@@ -41,7 +41,7 @@ pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
     if args.wait { settled(config, &exchanged, args.timeout).await } else { Ok(exit::OK) }
 }
 
-/// What becomes of each pool, below it its settings from what to what, and those of no pool first.
+/// The step of each pool, with its changed settings below it; those of no pool come first.
 fn text(pools: &BTreeMap<String, String>, changed: &[Changed]) -> String {
     let of = |pool: Option<&str>| -> String {
         let own = changed.iter().filter(|changed| changed.pool.as_deref() == pool);
@@ -55,7 +55,7 @@ fn text(pools: &BTreeMap<String, String>, changed: &[Changed]) -> String {
     of(None) + &pools.iter().map(of_pool).collect::<String>()
 }
 
-/// Exchanges the workers of a pool, or of all.
+/// Replaces the workers of a pool, or of all.
 pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
     client.change(args.pool.as_deref(), Change::Recycle).await?;
@@ -84,7 +84,7 @@ pub async fn resume(config: &Config, args: &Intake) -> Result<u8, Failure> {
     change(config, args.pool.as_deref(), Change::Resume).await
 }
 
-/// Takes no more jobs, and waits for the end of those that run.
+/// Stops fetching, and waits for the end of the running jobs.
 pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
     client.change(None, Change::Pause).await?;

@@ -1,4 +1,4 @@
-//! `stop`: the order, and the wait for the end.
+//! `stop`: gives the order, and waits for the end.
 
 use std::fs::File;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn unconfirmed(untold: u64) -> Failure {
 /// What a supervisor leaves behind at its end.
 #[derive(Default)]
 struct Left {
-    /// How many verdicts its broker is not known to have.
+    /// Number of verdicts that the broker has not confirmed.
     untold: u64,
     /// The processes that do not die, in words.
     alive: Option<String>,
@@ -68,21 +68,21 @@ fn left_alive(alive: &str) -> Failure {
     Failure::new(exit::UNAVAILABLE, what).hint(hint)
 }
 
-/// What a supervisor says until its end.
+/// The events of a supervisor until its end.
 type Words = Lines<PublishedEvent>;
 
-/// Gives the order, and listens to what comes of it; a supervisor that is just being started, again perhaps, gets it as
-/// soon as it listens. None if it is gone.
+/// Gives the order, and subscribes to events. A supervisor that is just starting gets the order as soon as it listens.
+/// None if it is gone.
 async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
     let (client, mut lived) = (client(config)?, false);
     let its_end = Interest { kinds: vec![What::Ended], ..Interest::default() };
     loop {
-        // At once: with some brokers it takes a while until all is heard.
+        // Both at once: with some brokers the subscription takes a while.
         let (words, ordered) = tokio::join!(client.events(&its_end), client.stop(how));
         lived |= ordered.is_ok();
         match ordered.and(words) {
             Ok(words) => return Ok(Some(words)),
-            // It may be gone before it has answered, for good or to come again.
+            // It may be gone before its answer, for good, or be started again.
             Err(Error::Lost(..) | Error::NotRunning(_)) if is_held(config) => {
                 lived = true;
                 tokio::time::sleep(BETWEEN).await;
@@ -94,8 +94,8 @@ async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
     }
 }
 
-/// Waits until all has ended, and gives what is left then. A supervisor that dies while it stops takes the
-/// order with it, and the next one has to be told again.
+/// Waits until everything has ended, and gives what is left then. If the supervisor dies while it stops, the order is
+/// lost, and the next one must get it again.
 async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<Left, Failure> {
     let gone = gone(config);
     tokio::pin!(gone);
@@ -103,7 +103,7 @@ async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<Lef
         let last = last(said);
         tokio::pin!(last);
         tokio::select! {
-            // Whoever has ended has said all, and it is here.
+            // If it has ended, all its events are here.
             ended = &mut gone => return ended.and(Ok(last.await.unwrap_or_default())),
             left = &mut last => if let Some(left) = left {
                 return gone.await.and(Ok(left));
@@ -117,7 +117,7 @@ async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<Lef
     gone.await.and(Ok(Left::default()))
 }
 
-/// What is in the way of that may pass: the first order has begun the end.
+/// Errors here may pass: the first order has begun the stop.
 async fn order_again(config: &Config, how: Stop) -> Option<Words> {
     loop {
         tokio::time::sleep(REMINDER).await;
@@ -127,10 +127,10 @@ async fn order_again(config: &Config, how: Stop) -> Option<Words> {
     }
 }
 
-/// An order that is given twice is one.
+/// Pause between repeated orders: a second order changes nothing.
 const REMINDER: Duration = Duration::from_secs(2);
 
-/// What it says that it leaves; None if it went without a word.
+/// What its last event says is left; None if there was no such event.
 async fn last(mut words: Words) -> Option<Left> {
     loop {
         let some = words.next().await.ok().filter(|some| !some.is_empty())?;
@@ -140,7 +140,7 @@ async fn last(mut words: Words) -> Option<Left> {
     }
 }
 
-/// Between two tries to reach it.
+/// Pause between two tries to reach it.
 const BETWEEN: Duration = Duration::from_millis(20);
 
 /// Whether a keeper lives.
@@ -152,14 +152,14 @@ fn is_held(config: &Config) -> bool {
     matches!(Flock::lock(lock, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
 }
 
-/// Waits until the lock of the run directory is free: the keeper holds it to its last moment.
+/// Waits until the lock of the run directory is free: the keeper holds it to its end.
 async fn gone(config: &Config) -> Result<(), Failure> {
     if config.remote.is_some() {
         return gone_elsewhere(config).await;
     }
     let lock = File::open(run_lock(config))?;
     let (done, ended) = tokio::sync::oneshot::channel();
-    // Left behind when the time is up: it ends with this process.
+    // When the time is up this thread is left behind: it ends with this process.
     std::thread::spawn(move || {
         let locked = Flock::lock(lock, FlockArg::LockShared).map(drop).map_err(|(_, error)| error);
         let _ = done.send(locked);
@@ -171,7 +171,7 @@ async fn gone(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// Its lock is not to be seen from here: it has ended when nobody listens any more.
+/// For a supervisor whose lock cannot be seen from here: it has ended when nothing listens any more.
 async fn gone_elsewhere(config: &Config) -> Result<(), Failure> {
     let client = client(config)?;
     loop {

@@ -1,4 +1,4 @@
-//! `stop --dry-run`: what would become of the jobs that run.
+//! `stop --dry-run`: what would happen to the running jobs.
 
 use crate::cli::access::elsewhere::supervisor;
 use crate::cli::term::format::counted;
@@ -7,7 +7,7 @@ use crate::config::{Config, format_duration};
 use crate::failure::{Failure, exit};
 use crate::model::{PoolStatus, Status, Stop};
 
-/// Says it, and changes nothing.
+/// Prints it, and changes nothing.
 pub async fn preview(config: &Config, how: Stop) -> Result<u8, Failure> {
     let status = supervisor(config).await?.status().await?;
     print(&text(&status, how))?;

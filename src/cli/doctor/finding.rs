@@ -1,20 +1,20 @@
-//! What the doctor says of one thing it has looked at.
+//! A finding of the doctor.
 
 use serde::Serialize;
 
-/// How much a finding matters.
+/// The weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
     /// As it should be.
     Ok,
-    /// Something is missing, and taskvisor does without.
+    /// Something is missing, but taskvisor works without it.
     Less,
-    /// It cannot work so, or not keep its promises.
+    /// Something cannot work, or promises are not kept.
     Bad,
 }
 
-/// One thing looked at.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Check {
     pub(super) name: &'static str,

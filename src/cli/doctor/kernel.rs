@@ -1,4 +1,4 @@
-//! What the kernel can do here, asked by the keeper's own means, and who rules the machine.
+//! Checks the kernel's abilities, with the keeper's own code, and which program is process 1.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use nix::sys::utsname::uname;
 use super::finding::Check;
 use crate::keeper::{Abilities, Without, abilities};
 
-/// Older kernels lack what the keeper cannot do without.
+/// The oldest kernel version with everything that the keeper needs.
 const OLDEST: (u32, u32) = (5, 3);
 
 pub(super) fn checks() -> Vec<Check> {
@@ -70,7 +70,7 @@ fn birth(found: &Abilities) -> Check {
     }
 }
 
-/// With it the kernel holds what comes between two looks.
+/// With it the kernel enforces limits between two measurements.
 fn controller(name: &'static str, found: &Abilities) -> Check {
     let (title, held, effect) = match name {
         "memory" => (
@@ -124,7 +124,7 @@ fn children(found: &Abilities) -> Check {
     }
 }
 
-/// Whether other users' processes are to be seen.
+/// Whether processes of other users are visible.
 fn proc(mounts: &str) -> Check {
     let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
     let options = line.and_then(|line| line.split(' ').next_back()).unwrap_or_default();
@@ -157,7 +157,7 @@ fn ptrace(scope: &str) -> Check {
     }
 }
 
-/// A shell as process 1 passes no signal on.
+/// A shell as process 1 passes no signals on.
 fn first_process(comm: &str) -> Check {
     match comm.trim() {
         shell @ ("sh" | "bash" | "dash" | "ash" | "busybox" | "zsh") => Check::less(

@@ -1,4 +1,4 @@
-//! How much of everything there is: descriptors, processes, watches, and the clock.
+//! Checks resources: descriptors, processes, watches, and the clock.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::finding::Check;
 use crate::clock;
 use crate::config::{self, Config};
 
-/// Processes of ours besides one for each slot, and room for what jobs start.
+/// Processes of ours besides one for each slot, and some for what jobs start.
 const PROCESSES: u64 = 16;
 
 /// 2024 in milliseconds: before this program was written.
@@ -74,7 +74,7 @@ fn pids(text: &str) -> Check {
     }
 }
 
-/// Watches a directory for a moment, as the store watches a file for as long as it is open.
+/// Watches a directory for a moment, as the store watches a file while it is open.
 fn watch() -> nix::Result<()> {
     let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
     inotify.add_watch("/", AddWatchFlags::IN_DELETE_SELF).map(drop)

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine lacks, what follows from it, and what to do.
+//! `doctor`: what this machine lacks, the consequences, and what to do.
 
 mod finding;
 mod kernel;
@@ -12,7 +12,7 @@ use super::term::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 
-/// Below `doctor --help`.
+/// Text below `doctor --help`.
 pub const HELP: &str = "\
 It looks as a supervisor would that is started here: by this user, in this cgroup. Nothing it does leaves a trace.
 Exit code: 0 all that is needed is there; 1 something is bad.";
@@ -24,10 +24,10 @@ pub struct Doctor {
     pub json: bool,
 }
 
-/// The name of what `--json` prints.
+/// The schema of `--json`.
 const SCHEMA: &str = "taskvisor.doctor/1";
 
-/// Looks at everything. The process must have one thread.
+/// Makes all checks. The process must have one thread.
 pub(super) fn doctor(config: &Config, args: &Doctor) -> Result<ExitCode, Failure> {
     let mut checks = kernel::checks();
     checks.extend(limits::checks(config));

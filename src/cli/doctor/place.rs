@@ -1,4 +1,4 @@
-//! The place of the store: which file system, how much room, how fast it is durable.
+//! Checks the place of the store: its file system, free space, and how fast writes are durable.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,10 +15,10 @@ use crate::cli::term::screen::size;
 use crate::clock;
 use crate::config::Config;
 
-/// Slower than this, and the disk is what a queue of short jobs waits for.
+/// If a write takes longer than this, a queue of short jobs waits for the disk.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// Less room than this is soon used up.
+/// Less free space than this is soon used up.
 const LITTLE: u64 = 256 << 20;
 
 const ROUNDS: u64 = 16;
@@ -42,7 +42,7 @@ fn memory() -> Check {
     Check::less("store", "in memory", "jobs are gone with the supervisor", "--broker sqlite:PATH")
 }
 
-/// Whether a server answers, and lets us in.
+/// Whether the server answers, and accepts our login.
 fn server(config: &Config) -> Check {
     let url = &config.broker;
     let asked = async {
@@ -67,7 +67,7 @@ fn server(config: &Config) -> Check {
     }
 }
 
-/// What its file system is, unless the file is none that a supervisor would take.
+/// Checks the file system, unless the file is one that a supervisor would refuse.
 fn store(broker: &Address, place: Check) -> Check {
     match broker.look() {
         Err(error) if place.state != State::Bad => {
@@ -77,7 +77,7 @@ fn store(broker: &Address, place: Check) -> Check {
     }
 }
 
-/// The directory, or the one it will be made in.
+/// The directory, or the existing one in which it will be made.
 fn existing(directory: &Path) -> PathBuf {
     directory.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
@@ -94,7 +94,7 @@ fn file_system(directory: &Path, existing: &Path) -> Check {
     }
 }
 
-/// By the magic number of the file system.
+/// Judges the file system by its magic number.
 fn judge(directory: &Path, magic: i64) -> Check {
     let found = |name: &str| format!("{} on {name}", directory.display());
     let local = "--state-dir on a local disk";
@@ -154,7 +154,7 @@ fn durability(measured: io::Result<Duration>) -> Check {
     }
 }
 
-/// The median time until a page is durable, by a file without a name: it is gone however this ends.
+/// The median time until a page is durable, measured with a file without a name, which leaves nothing behind.
 fn time_to_disk(directory: &Path) -> io::Result<Duration> {
     let file =
         OpenOptions::new().write(true).custom_flags(nix::libc::O_TMPFILE).mode(0o600).open(directory)?;

@@ -41,7 +41,8 @@ fn asked(args: &JobCancel, jobs: Vec<JobId>) -> Cancel {
     Cancel { jobs, dependents: args.dependents, reason: args.reason.clone() }
 }
 
-/// Nobody here sees what a worker of another program does. To who waits for the end that is an error.
+/// A job held by another program's worker: its end cannot be seen here. If the command waits for ends, that is an
+/// error.
 fn unproven(job: &JobId, worker: &str, waits: bool) -> Result<(), Failure> {
     let (job, worker) = (escaped(job.as_str()), escaped(worker));
     let what = format!(
@@ -64,21 +65,21 @@ fn not_canceled(job: JobId, why: Refusal) -> Failure {
     if is_needed { failure.hint(hint) } else { failure }
 }
 
-/// What became of the jobs that matched.
+/// The result for the jobs that matched.
 #[derive(Debug, Default, serde::Serialize)]
 struct Done {
-    /// How many are canceled or being ended; of a dry run: how many match.
+    /// How many were canceled or are being ended; for a dry run: how many match.
     count: u64,
     /// How many of them ran.
     running: u64,
     /// How many stay because others depend on them.
     needed: u64,
-    /// The first few.
+    /// The first few of them.
     jobs: Vec<JobId>,
     dry_run: bool,
 }
 
-/// All that match, a page of their list at a time: a million of them hold nobody up.
+/// Cancels all that match, one page of their list at a time, so that a million of them do not block others.
 async fn every(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     let filter = Filter {
         states: if args.state.is_empty() { CANCELABLE.to_vec() } else { args.state.clone() },
@@ -117,20 +118,20 @@ async fn every(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Jobs named in one question of the second round.
+/// Most jobs in one request of the second round.
 const TOGETHER: usize = 500;
-/// Jobs that are shown.
+/// Most jobs to show.
 const SHOWN: usize = 10;
 
-/// Goes through the jobs that match.
+/// State of the walk over the matching jobs.
 #[derive(Default)]
 struct Sweep {
     done: Done,
-    /// Those that others depend on, which may be further down the list.
+    /// Jobs on which others depend, which may come further down the list.
     needed: Vec<JobId>,
-    /// Those that ran, to be waited for.
+    /// Jobs that ran, to be waited for.
     ending: Vec<JobId>,
-    /// Not 0 once the end of one that was waited for cannot be proven.
+    /// Not 0 once the end of a job that was waited for cannot be proven.
     code: u8,
 }
 
@@ -155,13 +156,13 @@ impl Sweep {
                     }
                 }
                 Fate::Refused(Refusal::NeededBy { .. }) => self.needed.push(job),
-                // It has ended, or is gone, since it was listed.
+                // It has ended, or was removed, since it was listed.
                 Fate::Refused(_) => {}
             }
         }
     }
 
-    /// Asks again for those that others depended on, for as long as that ends any.
+    /// Tries again those on which others depended, as long as some can be canceled.
     async fn again(&mut self, access: &Access, args: &JobCancel) -> Result<(), Failure> {
         loop {
             let (before, needed) = (self.done.count, std::mem::take(&mut self.needed));

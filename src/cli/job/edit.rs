@@ -12,7 +12,7 @@ use crate::failure::{Failure, exit};
 use crate::model::JobId;
 use crate::model::verb::{DependOff, DependOn, Prioritize, Tag, Track, Untrack, VerbRequest};
 
-/// Has a job wait for others, or not any more.
+/// Makes a job wait for others, or not any more.
 pub async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {
     let JobDepends { jid, how, others, all, json } = args;
     let access = Access::open(config).await?;
@@ -36,7 +36,7 @@ pub async fn priority(config: &Config, args: &JobPriority) -> Result<u8, Failure
     act(config, jids, *json, ask, &format!("priority {priority}"), ("priority", json!(priority))).await
 }
 
-/// Changes the tags of a job, and shows all it then has.
+/// Changes the tags of a job, and prints all its tags.
 pub async fn tag(config: &Config, args: JobTag) -> Result<u8, Failure> {
     let JobTag { jid, how, tags, json } = args;
     let access = Access::open(config).await?;
@@ -58,12 +58,12 @@ pub async fn track(config: &Config, args: &Jobs) -> Result<u8, Failure> {
     act(config, &args.jids, args.json, |job| Track { job }, "tracked", ("tracked", json!(true))).await
 }
 
-/// Follows jobs no more.
+/// Stops tracking jobs.
 pub async fn untrack(config: &Config, args: &Jobs) -> Result<u8, Failure> {
     act(config, &args.jids, args.json, |job| Untrack { job }, "not tracked", ("tracked", json!(false))).await
 }
 
-/// Asks the same for each job, and says what it then is.
+/// Sends the same request for each job, and prints its state.
 pub async fn act<V: VerbRequest>(
     config: &Config,
     jids: &[String],

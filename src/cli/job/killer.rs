@@ -1,14 +1,14 @@
-//! Who may have killed a job that taskvisor did not kill: said below the page of `job show`.
+//! Who may have killed a job that taskvisor did not kill: a note below the page of `job show`.
 
 use crate::model::JobRecord;
 
-/// The words, if the latest attempt ended by a SIGKILL that nobody here sent.
+/// The note, if the latest attempt ended by a SIGKILL that taskvisor did not send.
 pub fn of(job: &JobRecord) -> Option<String> {
     let left = job.forensics.as_ref().filter(|left| left.is_killed_by_others())?;
     Some(words(left.oom_kills))
 }
 
-/// `oom_kills` is how many processes the kernel killed for want of memory while the job ran.
+/// `oom_kills` is the number of processes that the kernel killed for lack of memory while the job ran.
 fn words(oom_kills: Option<u64>) -> String {
     const LOG: &str = "journalctl -k -g 'out of memory'";
     let kernel = match oom_kills {

@@ -1,4 +1,4 @@
-//! What of a job's output `job logs` shows, and what it writes in front of each line.
+//! Selects the part of a job's output that `job logs` shows, and what it writes before each line.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::log::{Mark, Piece, Source, pieces};
 use crate::model::{JobId, Millis};
 
-/// What was asked for.
+/// The selection that was asked for.
 #[derive(Clone, Debug, Default)]
 struct Wanted {
     timestamps: bool,
@@ -19,20 +19,20 @@ struct Wanted {
     until: Option<Millis>,
 }
 
-/// Chooses pieces and marks lines.
+/// Selects pieces and marks lines.
 pub struct Lens {
     wanted: Wanted,
     root: PathBuf,
     log: PathBuf,
     pieces: Vec<Piece>,
-    /// Of the line that was begun and has not ended yet.
+    /// The mark of an unfinished line.
     begun: Option<Mark>,
-    /// Something is shown of which it is not known whether it was asked for.
+    /// Whether something is shown though it is not known if it was asked for.
     unknown: bool,
 }
 
 impl Lens {
-    /// None where all is shown as it was printed.
+    /// None if all output is shown as it was printed.
     pub fn new(config: &Config, id: &JobId, args: &JobLogs) -> Option<Lens> {
         let JobLogs { timestamps, stream, attempt, since, until, .. } = *args;
         let is_plain =
@@ -43,14 +43,14 @@ impl Lens {
         (!is_plain).then_some(lens)
     }
 
-    /// What is shown of these bytes, which begin at `offset` of the output.
+    /// The part to show of these bytes, which begin at `offset` of the output.
     pub fn show(&mut self, offset: u64, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
         let end = offset + bytes.len() as u64;
-        // A record is written before what it is of.
+        // A record is written before its piece of output.
         let read = pieces(&self.root, &self.log).map_err(|error| {
             Failure::from(error).of(format!("failed to read when {} was written", self.log.display()))
         })?;
-        // Somebody has removed the file meanwhile: what was known before still holds.
+        // The file was removed meanwhile: earlier records still hold.
         self.pieces = read.unwrap_or_else(|| std::mem::take(&mut self.pieces));
         let (mut out, ends) = (Vec::new(), self.pieces.iter().skip(1).map(|next| next.offset));
         let ends: Vec<u64> = ends.chain([u64::MAX]).collect();
@@ -64,7 +64,7 @@ impl Lens {
         Ok(out)
     }
 
-    /// What is to be said at the end, if anything.
+    /// A remark for the end of the output, if there is one.
     pub fn remark(&self) -> Option<&'static str> {
         self.unknown.then_some(
             "of some of this output neither stream nor attempt was recorded: it is shown, whatever was asked for",
@@ -83,7 +83,7 @@ impl Lens {
         for line in part.split_inclusive(|&byte| byte == b'\n') {
             let goes_on = |begun: Mark| (begun.source, begun.attempt) == (mark.source, mark.attempt);
             if !self.begun.is_some_and(goes_on) {
-                // Another stream has cut in.
+                // Output of another stream comes between.
                 out.extend(self.begun.map(|_| b'\n'));
                 out.extend_from_slice(stamp(mark).as_bytes());
             }
@@ -94,7 +94,7 @@ impl Lens {
 }
 
 impl Wanted {
-    /// None: it is not known.
+    /// Whether the selection includes it; None if that is not known.
     fn takes(&self, mark: Mark) -> Option<bool> {
         let is_late = self.since.is_some_and(|since| mark.at.0 < since.0);
         if is_late || self.until.is_some_and(|until| mark.at.0 >= until.0) {
@@ -117,7 +117,7 @@ impl Wanted {
     }
 }
 
-/// In UTC, as in the supervisor's log.
+/// The time in UTC, as in the supervisor's log.
 fn stamp(Mark { at, source, .. }: Mark) -> String {
     let at = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
     let source = match source {

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::{Filter, JobRecord, Millis};
 
-/// Jobs, newest first.
+/// Prints jobs, newest first.
 pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let after = match args.after {
@@ -63,7 +63,7 @@ async fn list_lines(mut jobs: VecDeque<JobRecord>, listing: &mut Listing) -> Res
     Ok(())
 }
 
-/// A table of so many lines at a time: what a column needs below that is not known before.
+/// Prints a table some lines at a time: later lines may need wider columns, which is not known before.
 async fn list_table(
     mut more: VecDeque<JobRecord>,
     listing: &mut Listing,
@@ -85,12 +85,12 @@ async fn list_table(
     }
 }
 
-/// The table of them.
+/// The table of these jobs.
 pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
     JobTable::new(look.clone(), Extra::default()).lines(jobs, now)
 }
 
-/// The jobs with the largest figures of all that match, in memory: no more than twice as many as are shown, and some.
+/// The jobs with the largest values of all that match. Holds about twice as many in memory as are shown.
 async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<Vec<JobRecord>, Failure> {
     const SLACK: usize = 1000;
     let most = if limit == 0 { usize::MAX } else { limit as usize };
@@ -109,7 +109,8 @@ async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<Vec<Job
     }
 }
 
-/// Says so if what was named is nowhere: an empty list would hide that it was mistyped. A queue is refused by the broker.
+/// Fails if a name in the filter does not exist: an empty list would hide that it was misspelled. The broker refuses
+/// unknown queues.
 pub async fn must_be_known(config: &Config, filter: &Filter) -> Result<(), Failure> {
     let one = |filter: Filter| Filter { limit: 1, ..filter };
     let named = [

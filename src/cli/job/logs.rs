@@ -1,4 +1,4 @@
-//! `job logs`: what a job has written, and what it writes.
+//! `job logs`: the output of a job so far, and as it is written.
 
 use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File};
@@ -21,13 +21,13 @@ use crate::failure::{Failure, exit};
 use crate::log::removed_until;
 use crate::model::{Instance, JobId, JobRecord, JobState, Millis};
 
-/// Milliseconds by which the store's clock and that of the files may differ, and more.
+/// Milliseconds by which the store's clock and that of the files may differ, generously.
 const CLOCKS_APART: i64 = 60_000;
 
-/// How often it is looked whether another host runs a job.
+/// Pause between two looks whether another host runs the job.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Prints the output of a job. A job that printed nothing has no file, nor has one whose output was removed since.
+/// Prints the output of a job. A job without output has no file, and neither has one whose output was removed.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     only_here(config, "to read the output of a job")?;
     let access = Access::open(config).await?;
@@ -54,7 +54,7 @@ pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Whose the latest attempt was, if another supervisor's than that of this state directory: so is its output.
+/// The supervisor of the latest attempt, if it is another than that of this state directory: the output is there.
 fn elsewhere<'a>(config: &Config, job: &'a JobRecord) -> Option<&'a Instance> {
     let ours = match fs::read_to_string(config.state_dir.join("instance")) {
         Ok(name) => Some(name),
@@ -79,14 +79,14 @@ fn gone(until: Millis) -> String {
     )
 }
 
-/// Copies with every change until the job has ended, or another runs it.
+/// Copies new output until the job has ended, or another supervisor runs it.
 async fn follow(config: &Config, id: &JobId, output: &mut Output) -> Result<(), Failure> {
     let mut changes = watch(&output.path)?;
     let end = ended(config, id);
     let away = away(config, id);
     tokio::pin!(end, away);
     loop {
-        // Before the first wait too: the watch stands, so nothing falls in between.
+        // Also before the first wait: the watch is set, so nothing is missed in between.
         output.copy()?;
         tokio::select! {
             ended = &mut end => return ended.map(drop),
@@ -96,10 +96,10 @@ async fn follow(config: &Config, id: &JobId, output: &mut Output) -> Result<(), 
     }
 }
 
-/// Waits until another supervisor runs the job; where none can, for ever.
+/// Waits until another supervisor runs the job; if none can, for ever.
 async fn away(config: &Config, id: &JobId) -> Result<(), Failure> {
     loop {
-        // Nobody can tell that a store is not shared while it does not answer.
+        // While the store does not answer, it is not known whether it is shared.
         match Hosts::look(&Access::open(config).await?).await {
             Ok(hosts) if hosts.shared => break,
             Ok(_) => std::future::pending::<()>().await,
@@ -107,7 +107,7 @@ async fn away(config: &Config, id: &JobId) -> Result<(), Failure> {
         }
     }
     loop {
-        // What is wrong with asking is told by the wait for its end.
+        // The wait for the job's end reports errors.
         if let Ok(job) = Access::open(config).await?.job(id).await
             && matches!(job.state, JobState::Running | JobState::Canceling)
             && elsewhere(config, &job).is_some()
@@ -118,7 +118,7 @@ async fn away(config: &Config, id: &JobId) -> Result<(), Failure> {
     }
 }
 
-/// Watches the directory: the file may not be there yet.
+/// Watches the directory, as the file may not exist yet.
 fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
     let dir = file.parent().unwrap_or(Path::new("/"));
     let attempted = || format!("failed to watch {}", dir.display());
@@ -131,7 +131,7 @@ fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
     let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVED_TO;
     inotify.add_watch(dir, flags).map_err(|error| Failure::from(io::Error::from(error)).of(attempted()))?;
     let (changed, changes) = mpsc::channel(1);
-    // Ends with this process. One note that has not been read yet is as good as many.
+    // The thread ends with this process. One unread note is as good as many.
     std::thread::spawn(move || {
         while inotify.read_events().is_ok() {
             let _ = changed.try_send(());
@@ -144,15 +144,15 @@ struct Output {
     path: PathBuf,
     lens: Option<Lens>,
     file: Option<File>,
-    /// Whether there ever was one.
+    /// Whether there ever was a file.
     found: bool,
     tty: bool,
-    /// The start of a character whose end has not come yet.
+    /// The beginning of a character whose end has not come yet.
     cut: Vec<u8>,
 }
 
 impl Output {
-    /// Copies what has come since the last time. A file that was removed is read to its end, and then the next of its name.
+    /// Copies what was added since the last time. A removed file is read to its end, and then the next of its name.
     fn copy(&mut self) -> Result<(), Failure> {
         self.read_on()?;
         if self.file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|found| found.nlink() == 0)) {
@@ -190,10 +190,10 @@ impl Output {
         }
     }
 
-    /// From where on, and how much.
+    /// The offset and the length of what was read.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<(u64, usize)> {
         let Some(file) = self.file.as_mut() else { return Ok((0, 0)) };
-        // Somebody has emptied it: what is there now is new.
+        // The file was emptied: its present content is new.
         if file.metadata()?.len() < file.stream_position()? {
             file.rewind()?;
         }
@@ -210,7 +210,7 @@ impl Output {
         Failure::from(error).of(format!("failed to read the output in {}", self.path.display()))
     }
 
-    /// Writes what never became a character.
+    /// Writes the bytes that never became a character.
     fn finish(&self) -> Result<(), Failure> {
         if let Some(remark) = self.lens.as_ref().and_then(Lens::remark) {
             writeln!(io::stderr(), "{remark}")?;
@@ -219,11 +219,12 @@ impl Output {
     }
 }
 
-/// Takes whole characters from the front and makes them safe for a terminal.
+/// Takes whole characters from the front and escapes them for a terminal.
 fn shown(bytes: &mut Vec<u8>) -> String {
     let whole = match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        // A wrong byte before the end: a cut character at the very end is shown as wrong too, which is rare and harmless.
+        // There is a wrong byte before the end. A cut character at the very end is then shown as wrong too, which is
+        // rare and harmless.
         Ok(_) | Err(_) => bytes.len(),
     };
     let text = escaped_lines(&String::from_utf8_lossy(&bytes[..whole]));

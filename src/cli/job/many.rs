@@ -1,4 +1,4 @@
-//! `job retry`, `job discard` and `queue forget`: many jobs, stretch by stretch, so that no answer is long in coming.
+//! `job retry`, `job discard` and `queue forget`: many jobs, part by part, so that no answer takes long.
 
 use super::edit::act;
 use super::state_line::print_state;
@@ -34,7 +34,7 @@ pub async fn discard(config: &Config, args: &JobDiscard) -> Result<u8, Failure> 
     act(config, &args.jids, args.many.json, |job| Discard { job }, "discarded", told).await
 }
 
-/// Removes queues, with `--discard` after their jobs.
+/// Removes queues, with `--discard` after their jobs are removed.
 pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     for_each(&args.queues, async |name| {
@@ -80,7 +80,7 @@ async fn sweep_and_tell(access: &Access, act: Act, many: &Many) -> Result<u8, Fa
     Ok(exit::OK)
 }
 
-/// All that ended so.
+/// A request for all jobs in this state.
 fn every(act: Act, state: JobState) -> Bulk {
     Bulk {
         act,
@@ -95,7 +95,7 @@ fn every(act: Act, state: JobState) -> Bulk {
     }
 }
 
-/// Goes through them, and adds what became of them to `done`.
+/// Handles all parts, and adds the results to `done`.
 async fn sweep(access: &Access, mut asked: Bulk, done: &mut Swept) -> Result<(), Failure> {
     const SHOWN: usize = 10;
     loop {
@@ -133,7 +133,7 @@ fn text(act: Act, dry_run: bool, done: &Swept) -> String {
     text
 }
 
-/// Some jobs of `count`, one a line, and how many more there are.
+/// Some of `count` jobs, one a line, and how many more there are.
 pub(super) fn sample(jobs: &[JobId], count: u64) -> String {
     let mut text: String = jobs.iter().map(|id| format!("  {}\n", escaped(id.as_str()))).collect();
     let more = count.saturating_sub(jobs.len() as u64);

@@ -1,4 +1,4 @@
-//! `job`: its commands, one file for each that is more than a line.
+//! `job`: its commands, with a file for each longer one.
 
 mod cancel;
 mod edit;

@@ -1,10 +1,10 @@
-//! Why a job that depends on others waits, in sentences.
+//! Explains why a job that depends on others waits.
 
 use crate::cli::term::format::between;
 use crate::cli::term::screen::age;
 use crate::model::{JobRecord, Millis, Need};
 
-/// What it waits for, and what of that will not come by itself.
+/// The jobs for which it waits, and those of them that will not complete by themselves.
 pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
     let mut said = Vec::new();
     let (over, open): (Vec<&Need>, Vec<&Need>) = job.needs.iter().partition(|need| need.state.has_ended());
@@ -33,7 +33,7 @@ pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
     said
 }
 
-/// Of the jobs that one waits for.
+/// Most needed jobs to show.
 const SHOWN: usize = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The page of `job show`: what it is, what happened when, how it ended and what it said last.
+//! The page of `job show`: what the job is, what happened when, how it ended and its last output.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::cli::term::screen::{Look, age, escaped, escaped_lines, how_far, size}
 use crate::config::format_duration;
 use crate::model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry};
 
-/// The page. `unkillable` says what of the job does not die.
+/// The page. `unkillable` describes the processes of the job that do not die.
 pub fn render(job: &JobRecord, unkillable: Option<&str>, look: &Look) -> String {
     let mut out = String::new();
     row(&mut out, "job", job.id.as_str());
@@ -74,7 +74,7 @@ pub fn render(job: &JobRecord, unkillable: Option<&str>, look: &Look) -> String 
     out
 }
 
-/// Of which attempt failure and forensics are: until one has ended, the job has what is left of the one before.
+/// The attempt to which failure and forensics belong: until one has ended, these are of the one before.
 fn of_which(job: &JobRecord) -> (&'static str, &'static str) {
     if job.state.is_leased() { ("before", "the attempt before") } else { ("why", "latest attempt") }
 }
@@ -83,7 +83,7 @@ pub fn row(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "{name:<11} {}", escaped(value));
 }
 
-/// How it is found, and what it has to do with others.
+/// Its tags, and its relations with other jobs.
 fn relations(out: &mut String, job: &JobRecord) {
     if !job.tags.is_empty() {
         row(out, "tags", &job.tags.join(" "));
@@ -112,7 +112,7 @@ fn troubles(job: &JobRecord) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Data or a result: on the page when it is small, else its size.
+/// Data or a result: the whole if it is small, else its size.
 pub fn carried(out: &mut String, name: &str, bytes: &[u8]) {
     const SMALL: usize = 2048;
     let whole = format!("{}; all of it: taskvisor job show --json", bytes_of(bytes.len()));
@@ -157,7 +157,7 @@ pub fn program(out: &mut String, exec: &Exec) {
     }
 }
 
-/// As a shell would read it back, when it is text.
+/// A word as a shell would read it back, if it is text.
 fn quoted(word: &Bytes) -> String {
     let text = word.to_text();
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);

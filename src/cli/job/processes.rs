@@ -1,11 +1,11 @@
-//! What the processes of a worker were doing before it was ended, as lines.
+//! The snapshot of a worker's processes before its end, as lines.
 
 use std::fmt::Write as _;
 
 use crate::cli::term::screen::{age, escaped, size};
 use crate::model::{Caught, Snapshot};
 
-/// One line for each process, set in below its parent, with the files it had open.
+/// One line for each process, indented below its parent, with its open files.
 pub fn render(out: &mut String, seen: &Snapshot) {
     for process in &seen.processes {
         let indent = " ".repeat(2 + 2 * process.depth.min(20) as usize);

@@ -1,4 +1,4 @@
-//! Jobs as the lines of a table: what each is, how it ended, and an id that is short enough to type.
+//! Jobs as lines of a table: what each is, how it ended, and an id short enough to type.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::cli::term::screen::{Columns, Look, age, escaped, headline, size};
 use crate::clock;
 use crate::model::{Exit, ExitStatus, Forensics, JobRecord, Millis};
 
-/// Columns of what a job is, on a terminal.
+/// Width of the column that says what a job is, on a terminal.
 const WHAT: usize = 40;
 
-/// Which columns a table has beside those of every table.
+/// Additional columns of a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extra {
     /// Whether the tags have a column.
     pub tags: bool,
-    /// What the jobs are sorted by.
+    /// The value by which the jobs are sorted.
     pub sort: Option<Sort>,
 }
 
-/// A table of jobs that comes in pieces.
+/// A table of jobs that arrives in pieces.
 pub struct JobTable {
     look: Look,
     extra: Extra,
@@ -38,7 +38,7 @@ impl JobTable {
         JobTable { columns: Columns::new(&heads), look, extra }
     }
 
-    /// The lines of the next jobs.
+    /// The lines for the next jobs.
     pub fn lines(&mut self, jobs: &[JobRecord], now: Millis) -> String {
         let length = if self.look.tty { short(jobs.iter().map(|job| job.id.as_str())) } else { usize::MAX };
         let rows: Vec<Vec<String>> = jobs.iter().map(|job| self.row(job, length, now)).collect();
@@ -65,7 +65,7 @@ impl JobTable {
         row
     }
 
-    /// The command, or the class with the beginning of its data.
+    /// The command, or the class and the beginning of its data.
     fn what(&self, job: &JobRecord) -> String {
         let what = escaped(job.title.as_deref().unwrap_or(job.class.as_str())).into_owned();
         let narrow = Look { width: Some(WHAT), ..self.look.clone() };
@@ -92,7 +92,7 @@ impl Extra {
     }
 }
 
-/// What a list is sorted by, largest first.
+/// The sort value of a job; the largest comes first.
 pub fn weight(job: &JobRecord, sort: Sort) -> u128 {
     match sort {
         Sort::Ran => ran(job, clock::wall()).unwrap_or_default().as_nanos(),
@@ -105,7 +105,7 @@ fn exit(job: &JobRecord) -> Option<&Exit> {
     job.forensics.as_ref().and_then(|left| left.exit.as_ref())
 }
 
-/// The code, or the name of the signal.
+/// The exit code, or the name of the signal.
 fn ended(status: &ExitStatus) -> String {
     match status {
         ExitStatus::Code(code) => code.to_string(),
@@ -116,8 +116,8 @@ fn ended(status: &ExitStatus) -> String {
     }
 }
 
-/// How long its latest attempt has run, if that is known: only of a running job it goes on. What its worker measured
-/// counts: from the lease on it may have waited to run alone, and from its end on for a cancel.
+/// How long its latest attempt has run, if that is known; it grows only for a running job. The worker's own measurement
+/// counts: since the lease the job may have waited to run alone, and after its end it may have waited for a cancel.
 pub fn ran(job: &JobRecord, now: Millis) -> Option<Duration> {
     let start = job.started_at?;
     if job.state.is_leased() {
@@ -129,7 +129,8 @@ pub fn ran(job: &JobRecord, now: Millis) -> Option<Duration> {
         .or_else(|| job.ended_at.map(|ended| between(start, ended)))
 }
 
-/// How many letters tell these ids apart. Some more than that: those that were put at the same time and are not shown are alike.
+/// Number of letters by which these ids differ, plus some: ids that were made at the same time and are not shown are
+/// similar.
 pub fn short<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
     const LEAST: usize = 12;
     const MORE: usize = 4;
@@ -139,7 +140,7 @@ pub fn short<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
     ids.windows(2).map(alike).max().map_or(LEAST, |alike| (alike + 1 + MORE).max(LEAST))
 }
 
-/// An id as a table shows it; one that a person has made stays whole.
+/// An id as a table shows it; one that a person has chosen stays whole.
 pub fn shortened(id: &str, length: usize) -> &str {
     if is_made(id, MADE) { id.get(..length).unwrap_or(id) } else { id }
 }

@@ -1,4 +1,4 @@
-//! `job show`: one job on a page.
+//! `job show`: one job on one page.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::JobRecord;
 
-/// One job on a page.
+/// Prints one job on one page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let mut job = access.job(&access.named(&args.jid).await?).await?;
@@ -27,7 +27,7 @@ pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// A job with what only its supervisor knows.
+/// A job with data that only its supervisor knows.
 #[derive(serde::Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -36,7 +36,7 @@ struct Shown<'a> {
     unkillable: Option<Unkillable>,
 }
 
-/// What of a job was killed and does not die.
+/// A process of a job that was killed and does not die.
 #[derive(serde::Serialize)]
 struct Unkillable {
     /// For how long, in seconds.
@@ -49,7 +49,7 @@ fn in_seconds<S: serde::Serializer>(age: &Duration, to: S) -> Result<S::Ok, S::E
     to.serialize_f64(age.as_secs_f64())
 }
 
-/// What of a running job was killed and does not die, as its supervisor knows it.
+/// The process of a running job that was killed and does not die, as its supervisor reports it.
 async fn unkillable(access: &Access, job: &JobRecord) -> Option<Unkillable> {
     match access {
         Access::Api(..) if job.state.is_leased() => {}

@@ -1,4 +1,4 @@
-//! What a change of one job prints: its id and the state it is in now.
+//! The output of a change to one job: its id and its state.
 
 use crate::cli::term::screen::{escaped, print, print_json};
 use crate::failure::Failure;

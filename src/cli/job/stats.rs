@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{ClassDay, ClassStats};
 
-/// The table of a day, or of many.
+/// Prints the table of a day, or of many.
 pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
     let class = args.class.as_deref().map(Into::into);
     let asked = ClassStats { class, day: args.day, days: Some(args.days) };

@@ -1,4 +1,4 @@
-//! The timeline of `job show`: what happened to a job, who did it, and what became of each attempt.
+//! The timeline of `job show`: what happened to a job, who did it, and how each attempt ended.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use crate::cli::term::format::{between, counted, exit_status, known};
 use crate::cli::term::screen::{Look, age, escaped, size};
 use crate::model::{Attempt, Count, Entry, Forensics, Happened, JobRecord, JobState, Millis, Signal};
 
-/// One thing that happened, with what is to be said of it below.
+/// An event of the timeline, with the lines below it.
 struct Event {
     at: Millis,
     what: String,
     below: Vec<String>,
 }
 
-/// All that is known to have happened, and when the job is due.
+/// All known events, and when the job is due.
 pub fn render(out: &mut String, job: &JobRecord, look: &Look) {
     let mut events = events(job, look);
     events.sort_by_key(|event| event.at);
@@ -65,12 +65,12 @@ fn events(job: &JobRecord, look: &Look) -> Vec<Event> {
     events
 }
 
-/// The attempt of ours that the history does not have: one that runs, or completed the job, or went back unspent.
+/// The attempt of ours that is not in the history: one that runs, or completed the job, or was released unspent.
 fn latest(job: &JobRecord) -> Option<(Attempt, Option<Millis>)> {
     let is_it =
         |entry: &Entry| matches!(&entry.what, Happened::Attempt(attempt) if attempt.fence == job.fence);
     let started = job.started_at.filter(|_| job.holder.is_none() && !job.history.iter().any(is_it))?;
-    // Until an attempt has ended, the job has what is left of the one before.
+    // Until an attempt has ended, the job has the forensics of the one before.
     let own = |left: &&Forensics| left.at >= Some(started);
     let forensics = job.forensics.as_ref().filter(own).filter(|_| !is_running(job.state)).cloned();
     let ended = job.ended_at.or(forensics.as_ref().and_then(|left| left.at));
@@ -131,7 +131,8 @@ fn of_attempt(attempt: &Attempt, ended: Option<Millis>, look: &Look) -> Vec<Even
     events
 }
 
-/// What an attempt was interrupted by: what its worker was sent a signal for, or else nobody was there to send one.
+/// The cause of an interruption: the reason of the signal that its worker got; without a signal, the supervisor was
+/// gone.
 pub fn interrupted_by(attempt: &Attempt) -> String {
     match attempt.forensics.as_ref().and_then(|left| left.signals.last()) {
         Some(sent) => sent.why.clone(),
@@ -159,7 +160,7 @@ fn word_of_end(attempt: &Attempt) -> String {
     word.into()
 }
 
-/// Why, what it used and left, what it said last, and what comes next.
+/// The failure, resources, orphans and last output of an attempt, and what comes next.
 fn below(attempt: &Attempt, look: &Look) -> Vec<String> {
     let failure = attempt.failure.iter().map(|failure| match failure.message.is_empty() {
         true => failure.group.clone(),
@@ -174,7 +175,7 @@ fn below(attempt: &Attempt, look: &Look) -> Vec<String> {
     failure.chain(left.map(used)).chain(said).chain(next).filter(|line| !line.is_empty()).collect()
 }
 
-/// Of what it said.
+/// Longest line of its output to show, in characters.
 const LONGEST: usize = 200;
 
 fn used(left: &Forensics) -> String {

@@ -1,4 +1,4 @@
-//! `job wait`, `put --wait` and `job result`: how jobs end, and what they give back.
+//! `job wait`, `put --wait` and `job result`: ends and results of jobs.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::Queues;
 use crate::model::{JobId, JobRecord, JobState, json_text};
 
-/// Waits for the end of all.
+/// Waits until all jobs have ended.
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
     let all = all_named(&Access::open(config).await?, &args.jids).await?;
     let mut complete = true;
@@ -29,7 +29,8 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
     Ok(if code == exit::OK && !complete { exit::FAILED } else { code })
 }
 
-/// Waits for the end of jobs that were just put, and prints what each gives back. One that does not complete is an error.
+/// Waits until the jobs that were just put have ended, and prints the result of each. A job that does not complete is
+/// an error.
 pub async fn results(
     config: &Config,
     ids: Vec<JobId>,
@@ -50,7 +51,7 @@ pub async fn results(
     .await
 }
 
-/// What `put --wait --json` prints of a job.
+/// The output of `put --wait --json` for a job.
 #[derive(Serialize)]
 struct Ended<'a> {
     id: &'a JobId,
@@ -67,7 +68,7 @@ fn not_complete(job: &JobRecord) -> Failure {
     failure
 }
 
-/// Prints what a job has given back, alone.
+/// Prints only the result of a job.
 pub async fn result(config: &Config, args: &JobResult) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let job = access.job(&access.named(&args.jid).await?).await?;
@@ -86,13 +87,13 @@ pub async fn result(config: &Config, args: &JobResult) -> Result<u8, Failure> {
     Err(Failure::new(exit::FAILED, format!("job {id} has no result: it is {state}")).hint(hint))
 }
 
-/// Waits for the end of all, however they end.
+/// Waits until all have ended, however they end.
 pub async fn all_ended(config: &Config, all: Vec<JobId>) -> Result<u8, Failure> {
     each_end(config, all, None, true, async |_, _| Ok(())).await
 }
 
-/// Does something at the end of each, in their order. When the time is over, that is the error. `is_noted`: it was said
-/// before if nobody is there to run them.
+/// Calls `act` at the end of each, in their order. Fails when the time is over. `is_noted`: the note that no one runs
+/// them was printed before.
 async fn each_end<F>(
     config: &Config,
     all: Vec<JobId>,
@@ -136,7 +137,7 @@ where
     }
 }
 
-/// Waits for an end; after a while it is said, once, if nobody is there to run the job.
+/// Waits for an end. After a while prints a note, once, if no supervisor runs such jobs.
 async fn noted<T>(config: &Config, id: &JobId, is_noted: &mut bool, end: impl Future<Output = T>) -> T {
     const AFTER: Duration = Duration::from_secs(1);
     tokio::pin!(end);
@@ -165,7 +166,7 @@ async fn note_if_unserved(config: &Config, id: &JobId) -> Result<(), Failure> {
     Ok(())
 }
 
-/// When the time to wait is over each job is looked at once.
+/// One look at each job when the time to wait is over.
 struct Glances<'a> {
     config: &'a Config,
     access: Option<Access>,
@@ -173,7 +174,7 @@ struct Glances<'a> {
 }
 
 impl Glances<'_> {
-    /// How the job has ended, if it has. Who does not answer such a question soon is not asked the next.
+    /// How the job has ended, if it has. After a slow answer no further job is asked about.
     async fn end_of(&mut self, id: &JobId) -> Result<Option<JobState>, Failure> {
         const SOON: Duration = Duration::from_secs(2);
         if self.access.is_none() {

@@ -1,4 +1,4 @@
-//! Data on the command line: where it is read from, and whether it is JSON.
+//! Data on the command line: reads it, and checks whether it is JSON.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use crate::failure::{Failure, exit};
 use crate::model::Bytes;
 
-/// DATA, @FILE or -: the bytes, and what to call them.
+/// Reads DATA, @FILE or -: gives the bytes, and their name for errors.
 pub fn read(data: &OsStr) -> Result<(Vec<u8>, String), Failure> {
     let (read, name) = match data.as_bytes() {
         b"-" => (read_limited(io::stdin().lock(), "stdin"), "the data on stdin".into()),
@@ -38,7 +38,7 @@ fn read_limited(from: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// JSON is taken to the worker as it is, so it is looked at where its writer can still mend it.
+/// Checks that data is JSON. It goes to the worker unchanged, so its writer should learn of errors here.
 pub fn check_json(data: &[u8], name: &str) -> Result<(), Failure> {
     let why = match std::str::from_utf8(data) {
         Ok(text) => match serde_json::from_str::<IgnoredAny>(text) {

@@ -1,4 +1,4 @@
-//! What `put` makes its jobs of: the job as it was typed, with blanks for the lines of stdin.
+//! The jobs of `put`: the job as it was typed, with blanks to fill from lines of stdin.
 
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub const USAGE: &str = "\
 taskvisor put [OPTIONS] -- <COMMAND>...
        taskvisor put [OPTIONS] <QUEUE> <CLASS> [DATA|@FILE|-]";
 
-/// Below the options.
+/// Text below the options.
 pub const HELP: &str = "\
 A command runs as it stands behind --. A class names code that the workers of a queue have; what it gets is JSON.
 
@@ -30,15 +30,15 @@ Examples:
   taskvisor put --wait --timeout 1m math Add '[1, 2]'
   taskvisor put mail Welcome --lines <people.jsonl";
 
-/// A job that waits for its lines.
+/// A job with blanks for its lines.
 pub struct Form {
     job: NewJob,
-    /// Data need not be JSON.
+    /// Whether data may be other than JSON.
     raw: bool,
 }
 
 impl Form {
-    /// Reads what was typed, and the data it names.
+    /// Reads the arguments, and the data that they name.
     pub fn of(args: &Put) -> Result<Self, Failure> {
         let (queue, class, payload) = match Kind::of(args)? {
             Kind::Command => {
@@ -64,17 +64,17 @@ impl Form {
         Ok(Form { job, raw: args.raw })
     }
 
-    /// The jobs that it waits for, by their whole ids.
+    /// Sets the jobs that it needs, by their whole ids.
     pub fn depends_on(&mut self, jobs: Vec<JobId>) {
         self.job.depends = jobs;
     }
 
-    /// The one job that was typed.
+    /// The job without blanks.
     pub fn job(self) -> NewJob {
         self.job
     }
 
-    /// The job of one line; none for an empty one.
+    /// The job for one line; None for an empty line.
     pub fn filled(&self, line: &[u8]) -> Result<Option<NewJob>, Failure> {
         let mut job = self.job.clone();
         match &mut job.payload {
@@ -98,19 +98,19 @@ impl Form {
     }
 }
 
-/// How long from now it waits at least.
+/// The delay from now.
 fn delay(args: &Put) -> Duration {
     let until = args.at.map(|at| between(clock::wall(), at));
     args.delay.or(until).unwrap_or(Duration::ZERO)
 }
 
-/// Which line it is says who read it.
+/// Without the position in the text: the caller names the line.
 fn on_one_line(mut failure: Failure) -> Failure {
     failure.message = failure.message.replace(" at line 1 column ", " at column ");
     failure
 }
 
-/// Which of the two ways was meant.
+/// The two ways to put.
 enum Kind<'a> {
     Command,
     Data { queue: &'a str, class: &'a str },
@@ -204,7 +204,7 @@ fn check_data(args: &Put, queue: &str, class: &str) -> Result<(), Failure> {
     }
 }
 
-/// What a job with a class carries; with `--lines` the lines do.
+/// The payload of a job with a class; with `--lines` the lines fill it.
 fn data(args: &Put) -> Result<Payload, Failure> {
     let typed = match &args.data {
         Some(data) if !args.lines => data,
@@ -218,7 +218,7 @@ fn data(args: &Put) -> Result<Payload, Failure> {
     Ok(Payload::Data(Bytes(data)))
 }
 
-/// A command; with `--lines` the braces are still in it.
+/// A command; with `--lines` it still contains the braces.
 fn command(args: &Put) -> Result<Payload, Failure> {
     let stdin = match &args.commands_stdin {
         Some(data) if data == "-" && args.lines => {
@@ -240,12 +240,12 @@ fn command(args: &Put) -> Result<Payload, Failure> {
     Ok(Payload::Exec(Exec { argv, cwd, umask: umask()?, stdin }))
 }
 
-/// What is to be tried again and says nothing more waits as a class does.
+/// A job that is retried, and sets nothing else, waits as a class does.
 fn retry(retries: u32) -> Retry {
     Retry { retries, ..Retry::CLASS }
 }
 
-/// Read from /proc, for `umask` itself can only be asked by setting it.
+/// The umask from /proc: the system call can only read it by setting it.
 fn umask() -> Result<u32, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")
         .map_err(|error| Failure::from(error).of("failed to find the umask in /proc/self/status"))?;

@@ -1,4 +1,4 @@
-//! `put`: one job, or one for each line, in batches and in constant memory. What was typed is the [`Form`].
+//! `put`: one job, or one for each line, in batches and in constant memory. The arguments become a [`Form`].
 
 mod data;
 pub(super) mod form;
@@ -23,12 +23,12 @@ use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::{Bytes, JobId, NewJob, Payload};
 
-/// Jobs in one batch, at most.
+/// Most jobs in one batch.
 const BATCH: usize = 500;
-/// Bytes in one batch, about.
+/// Bytes of one batch, approximately.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Queues what was typed.
+/// Puts the jobs that were typed.
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     let mut form = Form::of(&args)?;
     let access = Access::open(config).await?;
@@ -51,7 +51,7 @@ async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure>
         BufReader::with_capacity(64 << 10, stdin.as_fd().try_clone_to_owned().map(std::fs::File::from)?);
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for number in 1_u64.. {
-        // Whoever writes slowly gets each line queued at once; whoever writes fast gets full batches.
+        // A slow writer has each line put at once; a fast one gets full batches.
         let full = batch.len() >= BATCH || bytes >= BATCH_BYTES;
         if full || (!input.buffer().contains(&end) && !is_readable(&stdin)) {
             sink.send(std::mem::take(&mut batch)).await?;
@@ -91,7 +91,7 @@ fn read_line(input: &mut impl BufRead, end: u8) -> Result<Option<Vec<u8>>, Failu
     Ok((read > 0).then_some(line))
 }
 
-/// About how many bytes a job is.
+/// Approximate size of a job in bytes.
 fn weight(job: &NewJob) -> usize {
     let carried = match &job.payload {
         Payload::Exec(exec) => exec.stdin.0.len() + exec.argv.iter().map(|word| word.0.len()).sum::<usize>(),
@@ -105,7 +105,8 @@ fn is_readable(stdin: &io::Stdin) -> bool {
     poll(&mut fds, PollTimeout::ZERO) != Ok(0)
 }
 
-/// Whether a stream was closed when this process began: it is open for reading, too, which no redirection to /dev/null is.
+/// Whether a stream was closed when this process began: then it is also open for reading, unlike a redirection to
+/// /dev/null.
 fn leads_nowhere(stream: impl AsFd) -> bool {
     const NULL: u64 = nix::sys::stat::makedev(1, 3);
     let both = |flags| OFlag::from_bits_retain(flags) & OFlag::O_ACCMODE == OFlag::O_RDWR;
@@ -113,19 +114,19 @@ fn leads_nowhere(stream: impl AsFd) -> bool {
     is_null && fcntl(&stream, FcntlArg::F_GETFL).is_ok_and(both)
 }
 
-/// Where jobs go and their ids come out.
+/// Puts jobs and prints their ids.
 struct Sink<'a> {
     config: &'a Config,
     access: Access,
     typed: &'a Put,
-    /// Those whose ends are waited for, if any are.
+    /// Jobs to wait for, if any.
     awaited: Option<Vec<JobId>>,
-    /// Nobody reads the ids any more; the jobs are still to be put.
+    /// Whether the reader of the ids has gone; the jobs must still be put.
     deaf: bool,
     acknowledged: usize,
-    /// The first of them.
+    /// The first job that was put.
     first: Option<JobId>,
-    /// That job, and whether nobody takes jobs from its queue, as far as the supervisor could tell.
+    /// That job, and whether no pool takes jobs from its queue, as far as the supervisor knows.
     sample: Option<(NewJob, bool)>,
 }
 
@@ -160,7 +161,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// What keeps the jobs from running, once all are queued: all jobs of a put have one queue and one directory.
+    /// Once all are put, prints what keeps the jobs from running: all jobs of a put have one queue and one directory.
     async fn note(&self) {
         let (Some(first), Some((sample, unserved))) = (&self.first, &self.sample) else { return };
         if leads_nowhere(io::stdout()) {
@@ -170,7 +171,7 @@ impl<'a> Sink<'a> {
         note_put(self.config, &self.access, self.typed, job, *unserved).await;
     }
 
-    /// What is queued, for who was not told all ids and might put again.
+    /// What was put, for a user who did not get all ids and might put the jobs again.
     fn in_words(&self) -> String {
         let first = self.first.as_ref().map_or("", JobId::as_str);
         match self.acknowledged {

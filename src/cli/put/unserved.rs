@@ -1,5 +1,5 @@
-//! Notes to people whose jobs nobody is there to run: a mistyped queue or directory, a forgotten `--`, another user's shell,
-//! a directory that the pool's user may not enter. They go to stderr; the job is queued all the same.
+//! Notes on stderr about jobs that no pool will run: a misspelled queue or directory, a forgotten `--`, another user's
+//! shell, a directory that the pool's user may not enter. The job is put all the same.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,20 +13,20 @@ use crate::cli::term::screen::escaped;
 use crate::config::{Config, suggestion};
 use crate::model::{Class, Fit, JobId, Payload, PoolStatus, QueueName, Subject};
 
-/// Why nobody runs the jobs of a queue.
+/// Why no pool runs the jobs of a queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Nobody {
-    /// A supervisor runs here, and none of its pools takes the queue. Those it takes, if they are known.
+    /// A supervisor runs here, but no pool of it takes the queue. Has the queues that it takes, if they are known.
     NoPool(Vec<String>),
     /// No supervisor runs here.
     NoSupervisor {
-        /// The socket nobody listens on.
+        /// The socket without a listener.
         socket: String,
-        /// Where the jobs wait.
+        /// The store in which the jobs wait.
         store: String,
-        /// The user who asks.
+        /// The user of the command.
         uid: u32,
-        /// Whether root seems to have a supervisor, which this user does not reach.
+        /// Whether root seems to have a supervisor, which this user cannot reach.
         of_root: bool,
     },
     /// No supervisor that shares this broker takes the queue.
@@ -34,7 +34,8 @@ pub enum Nobody {
 }
 
 impl Nobody {
-    /// Finds out; None = somebody takes jobs from the queue, or nobody can say. `unserved` is what the supervisor said of it.
+    /// Finds the reason; None = a pool takes jobs from the queue, or that is not known. `unserved` is the supervisor's
+    /// answer about it.
     pub async fn of(config: &Config, access: &Access, queue: &QueueName, unserved: bool) -> Option<Nobody> {
         match access {
             Access::Api(..) if !unserved => None,
@@ -63,7 +64,7 @@ impl Nobody {
         }
     }
 
-    /// In words, and what to do.
+    /// The reason in words, and what to do.
     pub fn words(&self, queue: &QueueName) -> (String, String) {
         match self {
             Nobody::NoPool(taken) => {
@@ -93,7 +94,7 @@ impl Nobody {
 /// The run directory of root's supervisor.
 const OF_ROOT: &str = "/run/taskvisor";
 
-/// Says on stderr what keeps the jobs of a put from being run, if anything is known to.
+/// Prints a note if something is known to keep the jobs of a put from running.
 pub async fn note_put(
     config: &Config,
     access: &Access,
@@ -132,7 +133,7 @@ pub async fn note_put(
     }
 }
 
-/// Says on stderr why a job that is waited for may wait for ever.
+/// Prints a note why a job that is waited for may wait for ever.
 pub async fn note_wait(config: &Config, access: &Access, queue: &QueueName, unserved: bool) {
     if let Some(nobody) = Nobody::of(config, access, queue, unserved).await {
         let (what, hint) = nobody.words(queue);
@@ -147,7 +148,7 @@ fn say(what: &str, hint: &str) {
     }
 }
 
-/// The command that was meant, if what stands for a queue is a program: `put echo hello`.
+/// The command that was probably meant, if the typed queue is a program: `put echo hello`.
 pub fn meant(typed: &Put) -> Option<String> {
     let (queue, class) = (typed.queue.as_deref()?, typed.class.as_deref()?);
     let data = typed.data.as_ref().map(|data| format!(" {}", data.to_string_lossy())).unwrap_or_default();
@@ -165,14 +166,14 @@ fn is_program(name: &str) -> bool {
     }
 }
 
-/// A directory that not everybody may enter.
+/// A directory that not all users may enter.
 struct Closed {
     dir: String,
     owner: u32,
     mode: u32,
 }
 
-/// The first directory on the way to this one that others than its owner and group may not enter.
+/// The first directory on the path to this one that others than its owner and group may not enter.
 fn closed(dir: &Path) -> Option<Closed> {
     let above: Vec<&Path> = dir.ancestors().collect();
     above.into_iter().rev().find_map(|dir| {
@@ -181,7 +182,8 @@ fn closed(dir: &Path) -> Option<Closed> {
     })
 }
 
-/// The user of a pool, if that one may not enter; `daemon` is that of the supervisor. A group gets the benefit of the doubt.
+/// The user of a pool, if that user may not enter; `daemon` is the supervisor's user. A group may enter, for all we
+/// know.
 fn cannot_enter(pool: &PoolStatus, daemon: u32, closed: &Closed) -> Option<String> {
     let (uid, name) = match &pool.user {
         Some(name) => (nix::unistd::User::from_name(name).ok()??.uid.as_raw(), name.clone()),

@@ -16,7 +16,7 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::{Pause, Queues, Resume};
 use crate::model::{JobState, Millis, QueueCounts, QueueName};
 
-/// One of them.
+/// Runs one of the commands.
 pub async fn run(config: &Config, command: QueueCommand) -> Result<u8, Failure> {
     match command {
         QueueCommand::List(args) => list(config, &args).await,
@@ -27,7 +27,7 @@ pub async fn run(config: &Config, command: QueueCommand) -> Result<u8, Failure> 
     }
 }
 
-/// All queues, counted.
+/// Prints the counts of all queues.
 pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
     let queues = Access::open(config).await?.ask(Queues {}).await?;
     match args.json {
@@ -38,7 +38,7 @@ pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Stops fetching from one. It need not have had a job yet, but a name that is new may be one that is mistyped.
+/// Pauses a queue. It need not have had a job yet, but an unknown name may be misspelled.
 pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let name = QueueName::from(args.queue.as_str());
@@ -57,7 +57,7 @@ pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Fetches from it again.
+/// Resumes a queue.
 pub async fn resume(config: &Config, args: &QueueResume) -> Result<u8, Failure> {
     Access::open(config).await?.ask(Resume { queue: args.queue.as_str().into() }).await?;
     if args.json {
@@ -66,7 +66,7 @@ pub async fn resume(config: &Config, args: &QueueResume) -> Result<u8, Failure> 
     Ok(exit::OK)
 }
 
-/// The table of queues, also below the tree of `status`.
+/// The table of queues; it is also printed below the tree of `status`.
 pub fn render(queues: &BTreeMap<QueueName, QueueCounts>, now: Millis, look: &Look) -> String {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.is_shown(queues)).collect();
     let heads = columns.iter().map(|column| column.head);
@@ -75,11 +75,11 @@ pub fn render(queues: &BTreeMap<QueueName, QueueCounts>, now: Millis, look: &Loo
     table(look, &heads, &rows)
 }
 
-/// Jobs that are counted together.
+/// A column, which counts jobs together.
 struct Column {
     head: &'static str,
     states: &'static [JobState],
-    /// Left out where there are none at all: on a narrow screen the last columns are cut.
+    /// Whether the column is left out if it has no jobs at all: on a narrow screen the last columns are cut.
     is_rare: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{QueueDay, Stats, Times};
 
-/// The page of one day.
+/// Prints the page of one day.
 pub async fn stats(config: &Config, args: &QueueStats) -> Result<u8, Failure> {
     let asked = Stats { queue: args.queue.as_str().into(), day: args.day };
     let day = Access::open(config).await?.ask(asked).await?;
@@ -54,7 +54,7 @@ fn times(out: &mut String, name: &str, times: &Times, look: &Look) {
     }
 }
 
-/// The widest bar.
+/// Width of the longest bar.
 const WIDTH: usize = 30;
 
 fn bar(count: u64, most: u64, ascii: bool) -> String {
@@ -62,7 +62,7 @@ fn bar(count: u64, most: u64, ascii: bool) -> String {
     if ascii { "#" } else { "█" }.repeat(filled)
 }
 
-/// What fits on a page: few buckets, from the first that has any to the last one.
+/// The bars of a histogram: a few buckets, from the first to the last one with any jobs.
 fn bars(times: &Times) -> Vec<(&'static str, u64)> {
     const BARS: [(u32, &str); 9] = [
         (0, "< 1s"),

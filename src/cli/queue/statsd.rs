@@ -1,4 +1,4 @@
-//! `stats --statsd`: the figures of all queues, as gauges by UDP.
+//! `stats --statsd`: sends the figures of all queues as gauges by UDP.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ pub struct Args {
     prefix: String,
 }
 
-/// Who asks more often than that loads the broker for nothing.
+/// Shortest interval: more frequent requests would only load the broker.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 fn pause(text: &str) -> Result<Duration, String> {
@@ -45,7 +45,8 @@ fn pause(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Sends them. What fails at first is an error; later it is said, and tried again with the next.
+/// Sends them. If the first try fails, that is an error; later failures are reported, and the next interval tries
+/// again.
 pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
     round(config, args).await?;
     let Some(every) = args.every else { return Ok(exit::OK) };
@@ -97,7 +98,7 @@ async fn resolved(place: &str) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(|| unknown("the name has no address".into()))
 }
 
-/// What is sent of.
+/// The figures to send.
 struct Figures {
     queues: BTreeMap<QueueName, (QueueCounts, Times, Times)>,
     groups: Vec<FailureGroup>,
@@ -117,7 +118,7 @@ async fn gathered(access: &Access) -> Result<Figures, Failure> {
     Ok(Figures { queues, groups: access.ask(Failed::default()).await? })
 }
 
-/// One gauge a line. What is called the same when its name was made safe is told as one.
+/// One gauge a line. Queues whose names become equal when made safe are counted together.
 fn lines(figures: &Figures, prefix: &str, now: Millis) -> Vec<String> {
     let mut gauges: BTreeMap<String, f64> = BTreeMap::new();
     let mut add = |name: String, value: f64| *gauges.entry(name).or_default() += value;
@@ -135,7 +136,7 @@ fn lines(figures: &Figures, prefix: &str, now: Millis) -> Vec<String> {
     gauges.into_iter().map(|(name, value)| format!("{prefix}.{name}:{}|g", number(value))).collect()
 }
 
-/// By the words of qless-stats, as far as it had one.
+/// The figures under the names of qless-stats, where that has them.
 fn of_queue(counts: &QueueCounts, now: Millis) -> Vec<(&'static str, f64)> {
     let of = |state: JobState| counts.jobs.get(&state).copied().unwrap_or(0) as f64;
     let oldest = counts.oldest_waiting.map_or(0, |at| now.0.saturating_sub(at.0).max(0));
@@ -161,19 +162,19 @@ fn of_times(wait: &Times, run: &Times) -> [(&'static str, f64); 4] {
     [("wait.avg", wait.mean), ("wait.std-dev", wait.std), ("run.avg", run.mean), ("run.std-dev", run.std)]
 }
 
-/// A name that is no more than one: servers split at dots, and read colons and bars.
+/// A name without special characters: servers split at dots, and interpret colons and bars.
 fn safe(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
     if name.is_empty() { "_".into() } else { name.chars().map(letter).collect() }
 }
 
-/// Whole numbers without a fraction, others to the millionth: jobs may take microseconds.
+/// Whole numbers without a fraction, others with six decimals: jobs may take microseconds.
 fn number(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// Lines in packets that pass any net whole.
+/// Packs lines into packets small enough for any network.
 fn packets(lines: &[String]) -> Vec<String> {
     const MOST: usize = 1400;
     let mut packets: Vec<String> = Vec::new();

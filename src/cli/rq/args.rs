@@ -145,7 +145,7 @@ pub enum Mode {
     Prefork,
 }
 
-/// What was asked for.
+/// The command that was typed.
 #[derive(Debug)]
 pub enum Asked {
     Worker(Worker),
@@ -153,7 +153,7 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// What both take.
+    /// The flags that both commands have.
     pub fn shared(&self) -> &Shared {
         match self {
             Asked::Worker(worker) => &worker.shared,
@@ -161,7 +161,7 @@ impl Asked {
         }
     }
 
-    /// Where the process id is to be written.
+    /// The file for the process id.
     pub fn pid_file(&self) -> Option<&Path> {
         match self {
             Asked::Worker(worker) => worker.pid.as_deref(),
@@ -170,7 +170,7 @@ impl Asked {
     }
 }
 
-/// RQ's `-ds` is one flag of two letters.
+/// Splits `-ds`, which in RQ is one flag of two letters.
 pub fn in_words(typed: &[OsString]) -> Vec<OsString> {
     let word = |word: &OsString| match word == "-ds" {
         true => "--dequeue-strategy".into(),

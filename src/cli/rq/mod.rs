@@ -19,7 +19,7 @@ use self::translate::{Start, start};
 use super::args::{Common, RqCommand};
 use crate::failure::{Failure, exit};
 
-/// Becomes the supervisor that the flags ask for.
+/// Becomes the supervisor for these flags.
 pub fn rq(common: &Common, RqCommand::Of(typed): &RqCommand) -> Result<ExitCode, Failure> {
     let name = typed.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let asked = match name.as_str() {
@@ -33,7 +33,7 @@ pub fn rq(common: &Common, RqCommand::Of(typed): &RqCommand) -> Result<ExitCode,
     let asked = match asked {
         Ok(asked) => asked,
         Err(error) => {
-            // A reader of the help that went away is no failure.
+            // A reader of the help that has gone is no failure.
             let _ = error.print();
             return Ok(ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK }));
         }
@@ -61,7 +61,7 @@ fn write_pid(path: &Path) -> io::Result<()> {
     write!(file, "{}", std::process::id())
 }
 
-/// Only returns if that fails. Addresses stand in the environment, where nobody else sees them.
+/// Returns only on failure. URLs go into the environment, which other users cannot read.
 fn become_it(common: &Common, planned: &Start, place: &place::Place) -> io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,

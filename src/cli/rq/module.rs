@@ -1,4 +1,4 @@
-//! A config module of RQ. It is Python, so Python reads it.
+//! A config module of RQ. As it is Python, Python reads it.
 
 use std::process::{Command, Stdio};
 
@@ -7,25 +7,25 @@ use serde::Deserialize;
 use super::args::Shared;
 use crate::failure::{Failure, exit};
 
-/// What the module says, or without one RQ's variables.
+/// The settings of the module, or without one RQ's variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Module {
-    /// The Redis with the jobs. It may hold a password.
+    /// The URL of the Redis with the jobs. It may hold a password.
     pub url: String,
     /// The names of the queues.
     #[serde(default)]
     pub queues: Vec<String>,
     /// The name of the worker.
     pub name: Option<String>,
-    /// Whether it sets up the logging.
+    /// Whether the module sets up logging.
     #[serde(default)]
     pub logs: bool,
-    /// What it says and we do not read.
+    /// Settings of the module that are not used here.
     #[serde(default)]
     pub unused: Vec<String>,
 }
 
-/// Reads it, if something is to be read: a URL that is typed stands for itself.
+/// Reads the module, if needed: a URL on the command line is enough by itself.
 pub fn read(shared: &Shared) -> Result<Option<Module>, Failure> {
     if shared.config.is_none() && shared.url.is_some() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Where a supervisor that was started by RQ's command line lives: `rq worker` may be started many times on a machine.
+//! The directories of a supervisor started by RQ's command line: `rq worker` may be started many times on a machine.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -17,11 +17,11 @@ pub struct Place {
     pub run: PathBuf,
 }
 
-/// More of them on one machine are a mistake.
+/// Most such supervisors on one machine: more are a mistake.
 const MOST: u32 = 1000;
 
-/// The directories that were said; else those of its name; else the first that nobody has. What is returned with them keeps
-/// others away, also from the program that this process becomes.
+/// The directories that were set; else those for its name; else the first that are free. The returned lock keeps others
+/// away, also while this process becomes another program.
 pub fn place(common: &Common, name: Option<&str>) -> Result<(Option<Flock<File>>, Place), Failure> {
     let flags = Flags { purpose: Purpose::Find, ..common.flags() };
     let (state_is_said, run_is_said) = (flags.state_dir.is_some(), flags.run_dir.is_some());
@@ -46,7 +46,7 @@ pub fn place(common: &Common, name: Option<&str>) -> Result<(Option<Flock<File>>
         .hint("--state-dir and --run-dir give this one directories of its own"))
 }
 
-/// A name as that of a directory.
+/// A name in the form of a directory name.
 fn plain(name: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => (byte as char).to_string(),
@@ -55,7 +55,7 @@ fn plain(name: &str) -> String {
     name.bytes().map(escape).collect()
 }
 
-/// Takes a directory, if nobody has it: neither one that is about to start, nor one that runs.
+/// Takes a directory, unless it is in use by a supervisor that runs or is about to start.
 fn claim(dir: &Path) -> Result<Option<Flock<File>>, Failure> {
     let failed = |error: std::io::Error| Failure::from(error).of(format!("failed to make {}", dir.display()));
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
@@ -74,7 +74,8 @@ fn claim(dir: &Path) -> Result<Option<Flock<File>>, Failure> {
     if Flock::lock(open("lock").map_err(failed)?, FlockArg::LockExclusiveNonblock).is_err() {
         return Ok(None);
     }
-    // It is to outlive this program: `start` has taken its own lock before the keeper closes what it does not know.
+    // The lock must outlive exec: `start` has taken its own lock before the keeper closes descriptors that it does not
+    // know.
     fcntl(&*claim, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| failed(error.into()))?;
     Ok(Some(claim))
 }

@@ -1,33 +1,33 @@
-//! What RQ's flags mean for `start`. Nothing here is read or run.
+//! Translates RQ's flags to those of `start`. Nothing here reads files or runs programs.
 
 use std::ffi::OsString;
 
 use super::args::{Asked, Mode, Shared, Strategy, Worker};
 use super::module::Module;
 
-/// How `start` is to be called.
+/// The call of `start`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Start {
-    /// What stands behind `start`.
+    /// The arguments of `start`.
     pub args: Vec<OsString>,
-    /// The broker's address. It may hold a password.
+    /// The broker's URL. It may hold a password.
     pub broker: String,
     /// The same Redis, for the workers.
     pub url: String,
     /// The name of the worker, if it was given one.
     pub name: Option<String>,
-    /// What is said of flags that have no meaning here.
+    /// Notes on flags that have no meaning here.
     pub notes: Vec<String>,
 }
 
-/// Why there is no way to call it.
+/// Why the flags cannot be translated.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wrong {
     pub what: String,
     pub hint: &'static str,
 }
 
-/// Makes it of the flags, the config module and the environment; what was typed wins.
+/// Makes the call from the flags, the config module and the environment; flags win.
 pub fn start(
     asked: &Asked,
     module: Option<Module>,
@@ -62,7 +62,7 @@ pub fn start(
     Ok(Start { args: args(asked, worker, &queues, config), url: broker.clone(), broker, name, notes })
 }
 
-/// RQ's URL as one of ours.
+/// RQ's URL in our form.
 fn address(url: &str) -> Result<String, Wrong> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     match scheme {
@@ -84,7 +84,7 @@ fn with_query(url: &str, query: &[(String, String)]) -> String {
     url
 }
 
-/// As a value of a query has to be.
+/// Escapes text for a value in a query.
 fn escaped(value: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b':' | b'{' | b'}' => {
@@ -118,7 +118,7 @@ fn args(asked: &Asked, worker: &Worker, queues: &[String], config: Option<&str>)
         Asked::Pool(pool) => (pool.num_workers, &pool.logging_level),
     };
     say(&["-w", &workers.to_string(), "-m", mode(shared)]);
-    // RQ's workers have all that their caller has, and RQ itself tries again what is to be tried again.
+    // RQ's workers get the whole environment of their caller, and RQ itself does the retries.
     say(&["--env", "*", "--retries", "0"]);
     match strategy(shared, worker) {
         Strategy::Default => {}
@@ -140,7 +140,7 @@ fn args(asked: &Asked, worker: &Worker, queues: &[String], config: Option<&str>)
         say(&["--end-when-idle", &format!("{seconds}s")]);
     }
     if let Some(seconds) = worker.job_monitoring_interval {
-        // So long RQ waits for a word about a running job.
+        // RQ waits this long for a sign of life of a running job.
         say(&["--lease", &format!("{}s", seconds.saturating_add(60))]);
     }
     if let Some(level) = log_level(shared, level.as_deref()) {
@@ -150,7 +150,7 @@ fn args(asked: &Asked, worker: &Worker, queues: &[String], config: Option<&str>)
     args
 }
 
-/// The workers, with what concerns them; `config` is the module that sets up their logging.
+/// The workers' command with its flags; `config` is the module that sets up their logging.
 fn command(shared: &Shared, worker: &Worker, config: Option<&str>) -> Vec<OsString> {
     let mut args: Vec<OsString> = Vec::new();
     let mut say = |words: &[&str]| args.extend(words.iter().map(Into::into));
@@ -175,7 +175,7 @@ fn command(shared: &Shared, worker: &Worker, config: Option<&str>) -> Vec<OsStri
         say(&["-m", module]);
     }
     if let Some(seconds) = worker.results_ttl {
-        // Behind an equals sign, for it may be negative.
+        // With an equals sign, as it may be negative.
         say(&[&format!("--results-ttl={seconds}")]);
     }
     if worker.disable_default_exception_handler {
@@ -190,7 +190,7 @@ fn command(shared: &Shared, worker: &Worker, config: Option<&str>) -> Vec<OsStri
     args
 }
 
-/// The last name of the class of workers: some of them are modes, or orders.
+/// The last part of the name of the worker class: some of them stand for modes, or orders.
 fn kind(shared: &Shared) -> &str {
     let class = shared.worker_class.as_deref().unwrap_or_default();
     if class.starts_with("rq.") { class.rsplit('.').next().unwrap_or_default() } else { "" }

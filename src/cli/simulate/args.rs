@@ -10,7 +10,7 @@ use crate::config::parse_duration;
 use crate::model::{Order, QUEUE_PRIORITY_MAX, QueueName};
 use crate::simulate::Goal;
 
-/// What stands below the help.
+/// Text below the help.
 pub const HELP: &str = "\
 FILE is YAML with duration and queues, or CSV (its name ends in .csv) with the columns queue,arrival,run_time or, as kale has \
 them, queue,run_time. A worker chooses among queues as in a pool whose order is the selector.

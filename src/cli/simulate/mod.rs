@@ -31,7 +31,7 @@ struct Runs<'a> {
     runs: &'a [Tried],
 }
 
-/// Tries it and says what came of it.
+/// Runs the simulation and prints the result.
 pub(super) fn simulate(how: &Simulate) -> Result<ExitCode, Failure> {
     let workload = read(how)?;
     let named = |goal: &&Goal| {
@@ -60,7 +60,7 @@ pub(super) fn simulate(how: &Simulate) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if reached { exit::OK } else { exit::FAILED }))
 }
 
-/// All sizes; with a goal only up to the first that reaches it.
+/// The runs of all sizes; with a goal only up to the first that reaches it.
 fn tried(how: &Simulate, workload: &Workload, order: Order) -> Vec<Tried> {
     let prices =
         Prices { batch: how.batch.into(), poll: how.poll, per_million: how.price, ..Prices::default() };

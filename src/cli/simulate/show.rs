@@ -1,4 +1,4 @@
-//! The figures for people.
+//! The results of simulations as text.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use super::args::Simulate;
 use crate::cli::term::screen::{Look, age, escaped, percent, table};
 use crate::simulate::{Latency, Report};
 
-/// One run, and whether it reached all goals.
+/// A run, and whether it reached all goals.
 #[derive(Debug, Serialize)]
 pub(super) struct Tried {
     #[serde(flatten)]
     pub(super) report: Report,
-    /// None = there is no goal.
+    /// None if there is no goal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reached: Option<bool>,
 }
 
-/// One run queue by queue; several as a line each, with what was found.
+/// One run with a line for each queue; several runs with a line each, and the smallest fleets.
 pub(super) fn show(runs: &[Tried], how: &Simulate) -> String {
     let look = Look::of_stdout(false);
     let mut out = match runs {
@@ -123,12 +123,12 @@ fn found(runs: &[Tried], how: &Simulate) -> String {
     out
 }
 
-/// To a tenth of a millisecond where it is short.
+/// A short time with a tenth of a millisecond.
 fn wait(time: Duration) -> String {
     if time < Duration::from_millis(100) { format!("{:.1}ms", time.as_secs_f64() * 1e3) } else { age(time) }
 }
 
-/// Small sums with more figures.
+/// A price; small ones with more digits.
 fn cost(cost: f64) -> String {
     if cost >= 1.0 || cost == 0.0 { format!("{cost:.2}") } else { format!("{cost:.6}") }
 }

@@ -12,7 +12,7 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::ShowFleet;
 use crate::model::{Fleet, Member, Millis, PoolSign};
 
-/// Shows it, whether a supervisor runs here or not.
+/// Prints it, whether a supervisor runs here or not.
 pub async fn fleet(config: &Config, args: &Args) -> Result<u8, Failure> {
     let asked = ShowFleet { jobs: args.verbose || args.json };
     let fleet = Access::open(config).await?.ask(asked).await?;

@@ -1,4 +1,4 @@
-//! `status`: once, again and again, or as an exit code.
+//! `status`: once, repeatedly, or as an exit code.
 
 mod fleet;
 mod slot;
@@ -23,7 +23,7 @@ pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
         return fleet::fleet(config, args).await;
     }
     match show(config, args).await {
-        // Also a verdict; whatever else is wrong is said.
+        // This is also a verdict; other failures are printed.
         Err(failure) if args.quiet && matches!(failure.code, exit::NOT_RUNNING | exit::UNHEALTHY) => {
             Ok(failure.code)
         }
@@ -39,7 +39,7 @@ async fn show(config: &Config, args: &Args) -> Result<u8, Failure> {
     }
 }
 
-/// A supervisor that has not answered for so long hangs.
+/// A supervisor that does not answer for this long hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn hangs() -> Failure {
@@ -67,7 +67,7 @@ fn verdict(status: &Status) -> u8 {
     }
 }
 
-/// Until Ctrl-C. A supervisor that is away is said on the screen and looked for again.
+/// Draws until Ctrl-C. While the supervisor is away the screen says so, and it is looked for again.
 async fn watch(client: &Client, args: &Args, every: Duration) -> Result<u8, Failure> {
     let full_screen = io::stdout().is_terminal() && !args.json;
     if full_screen {
@@ -85,7 +85,7 @@ async fn watch(client: &Client, args: &Args, every: Duration) -> Result<u8, Fail
     shown.map(|()| exit::OK)
 }
 
-/// The other screen, without a cursor; and back.
+/// Codes for the alternate screen without a cursor, and back.
 const OPEN: &str = "\x1b[?1049h\x1b[?25l";
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 
@@ -110,7 +110,7 @@ async fn redraw(client: &Client, args: &Args, every: Duration, full_screen: bool
     }
 }
 
-/// Drawn over the one before, so nothing flickers; what is below the screen is left out.
+/// Draws over the last frame, so that nothing flickers; lines below the screen are left out.
 fn frame(text: &str, height: Option<usize>) -> String {
     let lines: Vec<&str> = text.lines().take(height.unwrap_or(usize::MAX)).collect();
     format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"))

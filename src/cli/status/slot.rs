@@ -1,4 +1,4 @@
-//! A slot in the picture of `status`: its worker, its jobs, its processes, and why it is down.
+//! A slot in the tree of `status`: its worker, its jobs, its processes, and why it is down.
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,15 @@ use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
 use crate::cli::term::screen::{Look, age, escaped, percent, size};
 use crate::model::{Process, RunningJob, SlotState, SlotStatus};
 
-/// From here on a slot and its only job share a line.
+/// From this width on a slot and its only job share a line.
 const WIDE: usize = 120;
 
-/// A worker's line, with what is below it.
+/// The line of a worker, with the lines below it.
 pub fn slot(slot: &SlotStatus, look: &Look) -> Node {
     named(format!("{}#{} ", slot.slot, slot.generation), slot, look)
 }
 
-/// The process that forks a pool's workers.
+/// The line of a template, which forks a pool's workers.
 pub fn template(slot: &SlotStatus, look: &Look) -> Node {
     named("template ".into(), slot, look)
 }
@@ -43,7 +43,7 @@ fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
     Node::new(line, below)
 }
 
-/// What happens at the moment that is told of a slot in this state.
+/// What happens at the deadline of a slot in this state.
 fn what_comes(state: SlotState) -> &'static str {
     match state {
         SlotState::Down => "next in",
@@ -53,7 +53,7 @@ fn what_comes(state: SlotState) -> &'static str {
     }
 }
 
-/// The first of many.
+/// The first few of many.
 fn some<T>(all: &[T], look: &Look, text: impl Fn(&T) -> String) -> Vec<Node> {
     const SHOWN: usize = 10;
     let mut nodes: Vec<Node> = all.iter().take(SHOWN).map(|each| Node::leaf(text(each))).collect();
@@ -64,7 +64,7 @@ fn some<T>(all: &[T], look: &Look, text: impl Fn(&T) -> String) -> Vec<Node> {
     nodes
 }
 
-/// Why it is down or stuck, and the last words of a life that never was ready.
+/// Why it is down or stuck, and the last output of a life that never became ready.
 fn trouble(slot: &SlotStatus) -> Option<Node> {
     let words = match (&slot.why, slot.restarts) {
         (None, 0) => None,
@@ -77,7 +77,7 @@ fn trouble(slot: &SlotStatus) -> Option<Node> {
     Some(Node { text: last_lines(trace), ..Node::leaf(escaped(&words)) })
 }
 
-/// What its worker warns of: the first line, and the others below.
+/// The warning of its worker: the first line, and the others below.
 fn warning(slot: &SlotStatus) -> Option<Node> {
     let (first, rest) = slot.warning.as_deref().map(|text| text.split_once('\n').unwrap_or((text, "")))?;
     Some(Node { text: last_lines(rest), ..Node::leaf(escaped(&format!("warning: {first}"))) })
@@ -99,7 +99,7 @@ fn color(slot: &SlotStatus) -> &'static str {
     }
 }
 
-/// The title comes last: it is what a narrow terminal may cut.
+/// The line of a job. The title comes last, as a narrow terminal may cut it.
 fn job(job: &RunningJob) -> String {
     let mut text = format!("job {} #{} {}", job.id, job.attempt, age(job.ran));
     if let Some(limit) = job.time_limit {

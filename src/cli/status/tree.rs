@@ -1,4 +1,4 @@
-//! The picture of `status`: the verdict first, then who is whose child.
+//! The tree of `status`: the verdict first, then pools, slots and processes.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
 use crate::cli::term::screen::{Look, age, escaped, size};
 use crate::model::{Health, LogStatus, Millis, PoolStatus, Status, Stop};
 
-/// All of it. `now` is for the ages of queues.
+/// The whole text. `now` is for the ages of queues.
 pub fn render(status: &Status, now: Millis, look: &Look) -> String {
     let mut out = String::new();
     for line in head(status) {
@@ -69,7 +69,7 @@ fn head(status: &Status) -> Vec<Line> {
     lines
 }
 
-/// Jobs that wait for a pool that is not there: for a queue with a mistyped name, perhaps.
+/// Jobs in queues from which no pool takes jobs, perhaps because of a misspelled name.
 fn unserved(status: &Status) -> Option<String> {
     const SHOWN: usize = 5;
     let left = status.queues.iter().filter(|(_, queue)| queue.unserved && queue.to_run() > 0);

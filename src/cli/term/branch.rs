@@ -1,11 +1,11 @@
-//! A tree on a terminal: lines, and what is below each of them.
+//! A tree on a terminal: lines, each with the lines below it.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::screen::Look;
 
-/// One line, of which one word may have a colour.
+/// A line, in which one word may have a colour.
 #[derive(Default)]
 pub struct Line {
     pub text: String,
@@ -42,7 +42,7 @@ impl Line {
     }
 }
 
-/// A line with what is below it.
+/// A line with the lines below it.
 pub struct Node {
     pub line: Line,
     /// Plain lines that belong to it.
@@ -59,7 +59,7 @@ impl Node {
         Node::new(Line::plain(text), Vec::new())
     }
 
-    /// `own` stands before this line, `rest` before those below it.
+    /// `own` comes before this line, `rest` before those below it.
     pub fn draw(self, look: &Look, own: &str, rest: &str, out: &mut String) {
         let indent = own.len();
         let Line { text, colored } = self.line;

@@ -1,4 +1,4 @@
-//! Small pieces of sentences: counts, spans of time, how a process ended.
+//! Small parts of sentences: counts, durations, how a process ended.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ pub fn exit_status(exit: &Exit) -> String {
     if exit.oom { status + ", out of memory" } else { status }
 }
 
-/// A moment, unless nobody knows it: what other programs did is not always told with a time.
+/// The moment, if it is known: changes by other programs may come without a time.
 pub fn known(at: Millis) -> Option<Millis> {
     (at.0 > 0).then_some(at)
 }
 
-/// From one moment to a later one; nothing if a clock was set back.
+/// The time from one moment to a later one; zero if a clock was set back.
 pub fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
 }

@@ -1,9 +1,9 @@
-//! JSON for people: the same tokens on lines of their own.
+//! Formats JSON for people: the same tokens on several lines.
 
 use serde::de::IgnoredAny;
 
-/// JSON text with a line for each member; numbers and strings stay as they were written. What fits on a short line, and
-/// what is not JSON, stays as it is.
+/// JSON text with a line for each member; numbers and strings stay as they were written. Text that fits on a short
+/// line, or is not JSON, stays as it is.
 pub fn pretty_json(text: &str) -> String {
     const SHORT: usize = 60;
     let has_lines = text.contains('\n');
@@ -45,7 +45,7 @@ fn new_line(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// A mark, a string, or a number or word.
+/// The next token: a mark, a string, or a number or word.
 fn next_token(text: &str) -> Option<&str> {
     let length = match text.as_bytes().first()? {
         b'{' | b'}' | b'[' | b']' | b',' | b':' => 1,

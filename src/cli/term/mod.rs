@@ -1,4 +1,4 @@
-//! What a terminal shows: widths, colours, tables and trees, and nothing that drives a terminal by accident.
+//! Output for a terminal: widths, colours, tables and trees, and no unintended control codes.
 
 pub(super) mod branch;
 pub(super) mod format;

@@ -1,4 +1,4 @@
-//! What can be shown where: widths, lines, colours, and nothing that drives a terminal by accident.
+//! Output for a terminal or a pipe: widths, lines, colours, and no unintended control codes.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -14,22 +14,22 @@ use crate::model::{Millis, Progress};
 /// How to draw.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// Columns; None = as wide as it gets.
+    /// Number of columns; None = unlimited.
     pub width: Option<usize>,
-    /// Lines of a terminal.
+    /// Number of lines of a terminal.
     pub height: Option<usize>,
-    /// Whether a terminal shows it.
+    /// Whether the output is a terminal.
     pub tty: bool,
     /// Lines and marks of ASCII only.
     pub ascii: bool,
-    /// Colour on states.
+    /// Whether states have colours.
     pub color: bool,
-    /// Where the reader lives.
+    /// The reader's time zone.
     pub zone: TimeZone,
 }
 
 impl Look {
-    /// As stdout and the environment allow.
+    /// The look for stdout and the environment.
     pub fn of_stdout(ascii: bool) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let tty = io::stdout().is_terminal();
@@ -40,7 +40,7 @@ impl Look {
         Look {
             width: columns.or(size.map(|size| usize::from(size.ws_col))),
             height: size.map(|size| usize::from(size.ws_row)),
-            // A pipe gets UTF-8; a terminal that says it is something else does not.
+            // A pipe gets UTF-8; a terminal with another encoding does not.
             tty,
             ascii: ascii || (tty && !locale.contains("utf-8") && !locale.contains("utf8")),
             color: tty && set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb"),
@@ -48,7 +48,7 @@ impl Look {
         }
     }
 
-    /// Text cut to the width, with a sign that it was.
+    /// Text cut to the width, with a mark if it was cut.
     pub fn cut<'a>(&self, line: &'a str) -> Cow<'a, str> {
         match self.width {
             Some(width) if line.chars().count() > width => {
@@ -61,7 +61,7 @@ impl Look {
         }
     }
 
-    /// A moment on the reader's clock, with its zone as in RFC 3339: the log beside it has UTC.
+    /// A moment by the reader's clock, with its zone as in RFC 3339: the log has UTC.
     pub fn moment(&self, at: Millis) -> String {
         match jiff::Timestamp::from_millisecond(at.0) {
             Ok(at) => {
@@ -81,7 +81,7 @@ pub fn headline(message: &str) -> &str {
     line.unwrap_or_default()
 }
 
-/// Text of several lines; only the ends of lines and tabs keep their meaning.
+/// Escaped text of several lines; only line ends and tabs keep their meaning.
 pub fn escaped_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (n, line) in text.split('\n').enumerate() {
@@ -113,7 +113,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1}T")
 }
 
-/// A time for people: two units, and below ten seconds a tenth.
+/// A duration for people: two units, and below ten seconds with tenths.
 pub fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -125,7 +125,7 @@ pub fn age(duration: Duration) -> String {
     }
 }
 
-/// How far a job has come: a bar and percents, and what its worker says.
+/// The progress of a job: a bar and percents, and the worker's message.
 pub fn how_far(progress: &Progress, look: &Look) -> String {
     const WIDTH: usize = 20;
     let bar = progress.fraction.map(|fraction| {
@@ -141,7 +141,7 @@ pub fn how_far(progress: &Progress, look: &Look) -> String {
     [bar, said].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// A fraction, rounded down: `100%` is all of it.
+/// A fraction as a percentage, rounded down: `100%` means all of it.
 pub fn percent(fraction: f64) -> String {
     format!("{:.0}%", (within(fraction) * 100.0).floor())
 }
@@ -150,22 +150,22 @@ fn within(fraction: f64) -> f64 {
     if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) }
 }
 
-/// Columns under their names, as wide as they must be; the last one may be cut.
+/// A table with the names of the columns above them, as wide as needed; the last column may be cut.
 pub fn table(look: &Look, heads: &[&str], rows: &[Vec<String>]) -> String {
     Columns::new(heads).lines(look, rows)
 }
 
-/// Columns a cell is padded to, at most. A longer cell pushes the rest of its own line aside, and no other line.
+/// Most columns to which a cell is padded. A longer cell shifts only the rest of its own line.
 const WIDEST: usize = 120;
 
-/// A table that comes in pieces: the names stand above the first, and a column only grows.
+/// A table that is printed in pieces: the names come before the first, and a column only grows.
 pub struct Columns {
     widths: Vec<usize>,
     heads: Option<Vec<String>>,
 }
 
 impl Columns {
-    /// Columns of these names.
+    /// A table with these column names.
     pub fn new(heads: &[&str]) -> Self {
         Columns {
             widths: heads.iter().map(|head| head.chars().count()).collect(),
@@ -185,7 +185,7 @@ impl Columns {
             let mut line = String::new();
             for (number, (width, cell)) in self.widths.iter().zip(row).enumerate() {
                 line += cell;
-                // Not by `{:<width$}`, which panics beyond 65,535, and not behind the last cell.
+                // `{:<width$}` panics beyond 65,535; the last cell needs no padding.
                 if number + 1 < row.len() {
                     let missing = width.saturating_sub(cell.chars().count());
                     line.extend(std::iter::repeat_n(' ', missing + 2));

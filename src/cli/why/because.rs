@@ -1,4 +1,4 @@
-//! The sentences of `why`: each says one thing that keeps something as it is.
+//! The sentences of `why`: each gives one reason for a state.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::model::{
     QueueName, SlotState, Why,
 };
 
-/// Who could be asked, beside the store.
+/// Which supervisors could answer, besides the store.
 pub enum Heard {
     /// The supervisor that runs here.
     Supervisor,
-    /// Nobody runs here, and nobody else has these jobs.
+    /// No supervisor runs here, and no other host shares these jobs.
     Nobody,
-    /// Nobody runs here, but others share the jobs: the hosts of those that take the job's queue.
+    /// No supervisor runs here, but other hosts share the jobs: those that take the job's queue.
     Others(Vec<String>),
 }
 
@@ -86,13 +86,13 @@ fn paused(why: &Why, job: &JobRecord, now: Millis) -> Option<String> {
     Some(format!("Queue {} was paused{since} by {}{reason}.", job.queue, pause.by))
 }
 
-/// What will be in the way of a job also when its time has come: not that all workers are busy just now.
+/// Reasons that will last when the job is due: not that all workers are busy at the moment.
 fn lasting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
     let pools = if runs { no_pool(&why.pools, job, paused_pool) } else { Vec::new() };
     paused(why, job, now).into_iter().chain(pools).collect()
 }
 
-/// What keeps all pools from taking jobs.
+/// The reason why all pools fetch no jobs.
 pub(super) fn held_up(suspect: &JobId) -> String {
     let minutes = Job::ALONE_FOR.as_secs() / 60;
     format!(
@@ -107,7 +107,7 @@ fn paused_pool(pool: &PoolStatus) -> Option<String> {
     pool.paused.then(|| format!("Pool {name} is paused{by}: taskvisor resume {name} has it take jobs again."))
 }
 
-/// Whether a queue runs as many jobs as it may.
+/// The sentence for a queue at its limit of running jobs.
 fn full(name: &QueueName, queue: &QueueCounts) -> Option<String> {
     let most = queue.max_concurrency?;
     let count = |state| queue.jobs.get(&state).copied().unwrap_or(0);
@@ -116,7 +116,7 @@ fn full(name: &QueueName, queue: &QueueCounts) -> Option<String> {
     })
 }
 
-/// What stands in the way of a waiting job in each pool that takes its queue.
+/// Why each pool that takes its queue does not run a waiting job.
 fn no_pool(
     pools: &[(PoolStatus, Fit)],
     job: &JobRecord,
@@ -155,7 +155,7 @@ fn no_room(pool: &PoolStatus) -> Option<String> {
     }
 }
 
-/// Why it waits again, when it has been given out before.
+/// Why it waits again after an earlier attempt.
 fn came_back(job: &JobRecord) -> Option<String> {
     let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Attempt(attempt) => Some((entry.at, Ok(attempt))),
@@ -231,7 +231,7 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     said
 }
 
-/// Of a worker of another program only its name is known, and since when it has the job.
+/// Of another program's worker only its name is known, and since when it has the job.
 fn held_elsewhere(holder: &str, job: &JobRecord, now: Millis) -> String {
     let since = job.started_at.map(|from| format!(" for {}", age(between(from, now)))).unwrap_or_default();
     format!("Worker {holder} of another program has had it{since}.")

@@ -16,7 +16,7 @@ pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
     if said.is_empty() { vec![format!("Nothing is known of slot {name}.")] } else { said }
 }
 
-/// While a pool is exchanged a slot has two lives: that of the pool that leaves, and its heir's.
+/// While a pool is replaced a slot has two lives: that of the outdated pool, and its heir's.
 fn of_life(pool: &PoolStatus, slot: &SlotStatus) -> Vec<String> {
     let state = slot.state.as_str();
     let leaves = if pool.outdated { ", and leaves for its heir" } else { "" };
@@ -59,7 +59,7 @@ fn in_state(slot: &SlotStatus) -> Option<String> {
     })
 }
 
-/// Why a pool is of its size, and what keeps it from work.
+/// Why a pool has its size, and what keeps it from working.
 pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     let states = [
         SlotState::Busy,

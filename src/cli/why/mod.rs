@@ -1,4 +1,4 @@
-//! `why job|slot|pool`: facts made into sentences, and the decisions that led there.
+//! `why job|slot|pool`: turns facts into sentences, and lists the decisions that led there.
 
 mod because;
 mod because_pool;
@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::{Decision, JobRecord, Millis, Subject, Why};
 
-/// Says why something is as it is.
+/// Prints why something is in its state.
 pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
     let (WhyOf { name, json }, subject) = match command {
         WhyCommand::Job(of) => (of, Subject::Job(of.name.as_str().into())),
@@ -44,7 +44,7 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Who was asked about a job, which gets the names of hosts.
+/// Which supervisors could answer about a job. Adds the names of hosts to the job.
 async fn about(access: &Access, job: &mut JobRecord) -> Heard {
     let hosts = Hosts::of(access).await;
     hosts.name_in(job);
