@@ -1,4 +1,4 @@
-"""Checks of what an application gives: numbers, names, sizes, ids.
+"""Checks of values that an application gives: numbers, names, sizes, ids.
 
 Each returns the value or raises a TypeError or ValueError that names the argument. What the supervisor would refuse is
 refused here, where the mistake was made. Nothing here depends on the rest of the package.
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Optional
 
-#: The supervisor's own bounds, refused here where the mistake was made.
+#: The supervisor's own limits, checked here where the mistake was made.
 _LONGEST_SECONDS = 36_525 * 24 * 3600
 _LONGEST_NAME = 256
 _LARGEST = 2**63 - 1
@@ -21,7 +21,7 @@ _LARGEST_COUNT = 2**32 - 1
 
 
 def seconds(name: str, value: float) -> float:
-    """The value, if it is a number of seconds that can be waited.
+    """Returns the value, if it is a valid number of seconds to wait.
 
     >>> seconds("after", 1.5)
     1.5
@@ -36,7 +36,7 @@ def seconds(name: str, value: float) -> float:
 
 
 def limit(name: str, value: float) -> float:
-    """The value, if it is a number of seconds that a job can run.
+    """Returns the value, if it is a valid time limit in seconds.
 
     >>> limit("time_limit", 60)
     60
@@ -51,7 +51,7 @@ def limit(name: str, value: float) -> float:
 
 
 def name_of(what: str, value: object) -> str:
-    """The value, if it can be the name of a queue or a class.
+    """Returns the value, if it can be the name of a queue or a class.
 
     >>> name_of("queue", "mail")
     'mail'
@@ -67,7 +67,7 @@ def name_of(what: str, value: object) -> str:
     length = len(value.encode("utf-8", "replace"))
     if length > _LONGEST_NAME:
         raise ValueError(f"{what} must have {_LONGEST_NAME} bytes at most, not {length}: {value[:32]!r}...")
-    # What is_control means in Rust: the categories Cc and, which no UTF-8 holds, Cs.
+    # The same rule as is_control in Rust (category Cc), and surrogates (Cs), which UTF-8 cannot hold.
     if any(letter < " " or "\x7f" <= letter <= "\x9f" or "\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{what} must not hold newlines or other control characters: {value!r}")
     return value
@@ -78,7 +78,7 @@ _UNITS = {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "Ki
 
 
 def size(name: str, value: object) -> int:
-    """The value as a number of bytes.
+    """Returns the value as a number of bytes.
 
     >>> size("memory_limit", "512MB"), size("memory_limit", 4096)
     (512000000, 4096)
@@ -93,7 +93,7 @@ def size(name: str, value: object) -> int:
 
 
 def whole(name: str, value: int, least: int = 0) -> int:
-    """The value, if it is a whole number from `least` on.
+    """Returns the value, if it is a whole number of at least `least`.
 
     >>> whole("retries", 3)
     3
@@ -104,7 +104,7 @@ def whole(name: str, value: int, least: int = 0) -> int:
 
 
 def ids(name: str, value: Optional[Sequence[str]]) -> Optional[list[str]]:
-    """The value as a list of ids.
+    """Returns the value as a list of ids.
 
     >>> ids("depends", ("a", "b"))
     ['a', 'b']
@@ -115,7 +115,7 @@ def ids(name: str, value: Optional[Sequence[str]]) -> Optional[list[str]]:
 
 
 def exists_rule(value: str) -> str:
-    """The value, if it says what happens to a job whose id exists already.
+    """Returns the value, if it is a valid rule for a job whose id exists already.
 
     >>> exists_rule("skip")
     'skip'

@@ -93,6 +93,6 @@ class DataMismatch(TypeError):
     """The data of a job does not fit the signature of its function: it fails for good."""
 
 
-# A user meets them as taskvisor.Retry, in tracebacks too.
+# Users know them as taskvisor.Retry and so on, in tracebacks too.
 for _public in (Retry, Snooze, Fail, Interrupted, TimeLimitExceeded, SoftTimeLimitExceeded, PutError):
     _public.__module__ = "taskvisor"

@@ -1,4 +1,4 @@
-"""`Advance`, which a job returns to go on in another queue. It only holds and checks what is given."""
+"""`Advance`, which a job returns to go on in another queue. It only holds and checks its values."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ class Advance:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-# A user meets it as taskvisor.Advance.
+# Users know it as taskvisor.Advance.
 Advance.__module__ = "taskvisor"

@@ -1,4 +1,4 @@
-"""The API of the supervisor over its Unix socket: finds it, checks whose it is, and puts jobs.
+"""The API of the supervisor over its Unix socket: finds it, checks its owner, and puts jobs.
 
 It never sends a word to a listener of another user.
 """
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 def socket_path() -> str:
-    """The API socket of the supervisor that the environment names.
+    """Returns the API socket of the supervisor that the environment names.
 
     >>> os.environ["TASKVISOR_SOCKET"] = "/run/mine.sock"
     >>> socket_path()
@@ -45,7 +45,7 @@ def socket_path() -> str:
 
 
 def connect(path: str) -> socket.socket:
-    """A connection to the supervisor; OSError if none listens, PutError if another user does."""
+    """Connects to the supervisor. Raises OSError if none listens, PutError if another user does."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_PATIENCE_SECONDS)
@@ -75,7 +75,7 @@ def _check_owner(connection: socket.socket, path: str) -> None:
 
 
 def _is_given_by_root(directory: str) -> bool:
-    """Whether nobody but root can have put it there, and nobody but its owner can change what is in it.
+    """Whether only root can have put the directory there, and only its owner can change its content.
 
     >>> _is_given_by_root("/usr/bin"), _is_given_by_root("/tmp/anybody"), _is_given_by_root("relative")
     (True, False, False)
@@ -124,5 +124,5 @@ def put(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> lis
 
 
 def count(jobs: list[dict[str, Any]]) -> str:
-    """How many jobs, for messages."""
+    """The number of jobs in words, for messages."""
     return "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"

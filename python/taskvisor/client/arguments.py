@@ -19,7 +19,7 @@ _VARIADIC, _VARIADIC_NAMED, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x0
 
 
 def check_target(target: Any) -> None:
-    """Raises a TypeError for what cannot be a job.
+    """Raises a TypeError for an object that cannot be a job.
 
     >>> check_target(lambda: (yield))
     Traceback (most recent call last):
@@ -81,20 +81,20 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 class Shape:
-    """The names of the parameters of a plain function. With them most calls need no `inspect`."""
+    """The parameters of a plain function. With them most calls need no `inspect`."""
 
     __slots__ = ("places", "names", "needed")
 
     def __init__(self, places: int, names: tuple[str, ...], needed: frozenset[str]) -> None:
-        #: How many of the names can be given as positional arguments.
+        #: Number of parameters that can be given as positional arguments.
         self.places = places
         self.names = names
-        #: Those without a default.
+        #: Parameters without a default.
         self.needed = needed
 
 
 def shape(function: Callable[..., Any]) -> Optional[Shape]:
-    """The names of a function's parameters; None if its code does not say how it is called.
+    """The parameters of a function; None if its code does not say how it is called.
 
     >>> def f(a, b=1, *, c): pass
     >>> found = shape(f)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Calls it."""
+    """Calls the function."""
     return function(*args, **kwargs)
 
 
 async def call_async(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Calls it and awaits what it gives."""
+    """Calls the function and awaits the result."""
     return await function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""`@job`, which makes a function a job: it checks what is given and registers the function by the name of its class."""
+"""`@job`, which makes a function a job: it checks its arguments and registers the function by the name of its class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 else:
     def overload(function):
-        """As in `typing`."""
+        """Stands in for `typing.overload`."""
         return function
 
 
@@ -91,10 +91,10 @@ def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str 
 def _default_name(function: Callable[..., Any]) -> str:
     module = function.__module__
     if module == "__main__":
-        # The worker imports the file by its name, so that is what the job is called by.
+        # The worker imports the file by its module name, so the job is named after that.
         main = sys.modules["__main__"]
         spec = getattr(main, "__spec__", None)
         file = getattr(main, "__file__", None)
         module = spec.name if spec else os.path.splitext(os.path.basename(file))[0] if file else module
-    # An object that can be called has no name of its own.
+    # A callable object has no name of its own.
     return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"

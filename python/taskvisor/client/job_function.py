@@ -10,7 +10,7 @@ import functools
 from . import arguments, calling, putting, registry
 from .new_job import NewJob
 
-# `typing`, `inspect` and their like are a tenth of what a worker weighs and of the time it takes to start.
+# `typing`, `inspect` and similar modules take a tenth of a worker's memory and start time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 else:
     class Generic:
-        """What is given in brackets is for type checkers only."""
+        """The parameters in brackets are for type checkers only."""
 
         def __class_getitem__(cls, _parameters):
             return cls
@@ -57,7 +57,7 @@ class JobFunction(Generic[P, R]):
         self.class_name = class_name
         #: The queue of its jobs, unless they are put with another.
         self.queue = queue
-        #: What its jobs get that were put without their own: limits, retries, retry_delay, retry_cap.
+        #: Settings for its jobs that were put without their own: limits, retries, retry_delay, retry_cap.
         self.settings = settings
         #: True for ``async def``.
         self.is_async = arguments.is_async(function)
@@ -69,7 +69,8 @@ class JobFunction(Generic[P, R]):
         arguments.look_like(wrapped, function, self.is_async)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str, str]]:
-        # By its name, as functions are pickled. The module may have the plain function there: then the class finds it.
+        # By its name, as functions are pickled. If the module has the plain function under that name, the class finds
+        # it.
         return _unpickle, (self.__module__, getattr(self, "__qualname__", ""), self.class_name)
 
     @property
@@ -100,7 +101,7 @@ class JobFunction(Generic[P, R]):
                 tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
                 time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
                 depends: Optional[Sequence[str]] = None) -> Options[P, R]:
-        """Another queue, a delay and so on for the jobs that are put with what this returns.
+        """Options such as another queue or a delay for the jobs that are put with the returned object.
 
         >>> @job("doc.Later")
         ... def later(what): ...
@@ -124,7 +125,7 @@ class JobFunction(Generic[P, R]):
 
     if not TYPE_CHECKING:
         def __getattr__(self, name):
-            """Names `put` to those who know the word of another library."""
+            """Suggests `put` if the name is one by which another library queues jobs."""
             known = f"; queue it with {self.__dict__.get('__name__', 'job')}.put(...)" if name in _WORDS_FOR_PUT else ""
             raise AttributeError(f"a job has no attribute {name!r}{known}")
 

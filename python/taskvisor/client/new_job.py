@@ -1,4 +1,4 @@
-"""A job that is to be put: its queue, class, data and options, checked before they are sent. It never sends itself."""
+"""A job to put: its queue, class, data and options, checked before they are sent. It never sends itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NewJob:
                  priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
                  time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
                  depends: Optional[Sequence[str]] = None) -> None:
-        #: The queue in which it waits.
+        #: The queue in which the job waits.
         self.queue = queue
         #: The name of its class.
         self.class_name = class_name
@@ -80,7 +80,7 @@ class NewJob:
             "depends": ids("depends", self.depends),
         }
         if self.retries is not None:
-            # Tries of its own come with waits of its own: those of its function.
+            # With its own number of retries a job also needs waits between them: those of its function.
             known = registry.functions.get(self.class_name)
             options.update((name, value) for name, value in (known.settings if known else {}).items()
                            if name in ("retry_delay", "retry_cap"))

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def put(jobs: list[dict[str, Any]], before: str) -> list[str]:
-    """Queues the jobs and returns their ids. `before` says for errors why no other way was taken."""
+    """Queues the jobs and returns their ids. `before` says in errors why the socket could not be used."""
     path = shutil.which("taskvisor")
     if path is None:
         raise PutError(f"failed to put {count(jobs)}: {before}, and there is no program taskvisor in PATH; "
                        "start the supervisor, set TASKVISOR_RUN_DIR to its run directory, or install taskvisor")
     for name in (job[key] for job in jobs for key in ("queue", "class")):
-        # The program would take it for an option, and print its help for an id.
+        # The program would take such a name for an option, and print its help for an id.
         if name.startswith("-"):
             raise PutError(f"failed to put {count(jobs)}: {before}, and {name!r} cannot be given to {path} put, "
                            "as it begins with '-'; start the supervisor")
-    # One process for each: the program knows no batches of classes, so here it is not all or none.
+    # One process for each job: the program has no batches with different classes, so this is not all or none.
     ids: list[str] = []
     for job in jobs:
         done = subprocess.run(_command(path, job), input=frames.strict_json(job["data"]).encode(),

@@ -1,4 +1,4 @@
-"""Puts jobs. Inside of a job they go over the worker's channel, elsewhere as `outside` says."""
+"""Puts jobs. Inside a job they go over the worker's channel, elsewhere by `outside`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of this process that are jobs, by the name of their class. `@job` adds them, workers find them here."""
+"""The functions of this process that are jobs, by class name. `@job` adds them, workers look them up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 class Registered(Protocol):
     """A function that is a job, as `JobFunction` is."""
 
-    #: What its jobs get that were put without their own.
+    #: Settings for its jobs that were put without their own.
     settings: dict[str, float]
 
     @property

@@ -1,4 +1,4 @@
-"""The job that runs: what it is, which code belongs to it, and `progress`.
+"""The running job: its data, which code belongs to it, and `progress`.
 
 Nothing here knows the mode of the worker. What a job needs of its worker is the protocol `Runtime`.
 """
@@ -20,7 +20,7 @@ else:
 
 
 class Runtime(Protocol):
-    """What a job needs of the worker it runs in."""
+    """The functions of the worker that a job uses."""
 
     def send(self, line: bytes) -> None:
         """Sends a frame."""
@@ -29,10 +29,10 @@ class Runtime(Protocol):
         """Sends a frame that must not be lost if the process dies at once."""
 
     def call(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Asks the supervisor and waits for the answer."""
+        """Makes a call to the supervisor and waits for the answer."""
 
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Asks the supervisor; other jobs go on until the answer is there."""
+        """Makes a call to the supervisor; other jobs go on until the answer comes."""
 
 
 class Job:
@@ -58,7 +58,7 @@ class Job:
     priority: int
     #: Its tags.
     tags: list[str]
-    #: What was put: any JSON value, or bytes.
+    #: The data that was put: any JSON value, or bytes.
     data: Any
     #: How often it is tried again after it has failed; None if the supervisor does not say.
     retries: Optional[int]
@@ -139,7 +139,7 @@ of_left_threads: dict[Thread, Job] = {}
 
 
 def running() -> Optional[Job]:
-    """The job that this code belongs to, if to any. It may have ended, if this is a thread that it has left."""
+    """The job to which this code belongs, if any. It may have ended, if this is a thread that it has left."""
     job = of_task.get()
     if job is None and of_left_threads:
         job = of_left_threads.get(current_thread())
@@ -147,7 +147,7 @@ def running() -> Optional[Job]:
 
 
 def current_job() -> Job:
-    """The job that runs here; a RuntimeError outside of one.
+    """Returns the job that runs this code; a RuntimeError outside of one.
 
     >>> current_job()
     Traceback (most recent call last):
@@ -161,7 +161,7 @@ def current_job() -> Job:
 
 
 def progress(fraction: Optional[float] = None, message: Optional[str] = None) -> None:
-    """Says how far the job is: a fraction from 0 to 1, a message, or both. The latest is kept.
+    """Reports the progress of the job: a fraction from 0 to 1, a message, or both. The latest is kept.
 
     Outside of a job it does nothing, so that the function can still be called plainly.
 

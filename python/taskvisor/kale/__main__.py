@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Says hello, and runs tasks until told to stop. Returns the exit status."""
+    """Says hello, and runs tasks until the supervisor stops the worker. Returns the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(given)
     if os.environ.get("TASKVISOR_MODE") == "coroutine":

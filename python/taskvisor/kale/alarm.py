@@ -42,7 +42,7 @@ class Alarm:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
 
     def __exit__(self, *_raised: object) -> None:
-        # From here on it is too late to raise.
+        # From here on the alarm must not raise any more.
         self._over = True
         if not self._taken:
             return

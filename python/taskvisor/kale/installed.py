@@ -1,4 +1,4 @@
-"""The application's own kale: the names of it that are used here, and no others."""
+"""The application's own kale: only the names of it that are used here."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Installed:
         self.exceptions: Any = importlib.import_module("kale.exceptions")
 
     def setting(self, name: str, default: Any) -> Any:
-        """A setting, if there is one."""
+        """The value of a setting, if it is set."""
         return getattr(self.settings, name, default)

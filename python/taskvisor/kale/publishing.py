@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Again:
-    """A task that kale sends once more: what becomes of the job that runs it."""
+    """A task that kale sends once more: how the job that runs it ends."""
 
     def __init__(self, body: str, delay: float) -> None:
         #: The new message.
@@ -24,7 +24,7 @@ class Again:
 
 
 class Publisher:
-    """Stands in the place of kale's own publisher while a worker of taskvisor runs a task."""
+    """Replaces kale's own publisher while a worker of taskvisor runs a task."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -58,6 +58,6 @@ class Publisher:
         self._watched, self._again = task_id, None
 
     def kept(self) -> Optional[Again]:
-        """What was kept, if anything; from now on all is queued."""
+        """The task that was kept, if any; from now on all tasks are queued."""
         again, self._watched, self._again = self._again, None, None
         return again

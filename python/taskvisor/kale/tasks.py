@@ -31,7 +31,7 @@ class Tasks:
         self._publisher: Optional[Publisher] = None
 
     def start_up(self, installed: Installed) -> None:
-        """Puts our publisher in the place of kale's, and calls ON_WORKER_STARTUP now and ON_WORKER_SHUTDOWN at the end."""
+        """Replaces kale's publisher by ours, and calls ON_WORKER_STARTUP now and ON_WORKER_SHUTDOWN at the end."""
         publisher = self._publisher = Publisher(installed)
         installed.task._get_publisher = staticmethod(lambda: publisher)
         self._installed = installed
@@ -39,7 +39,7 @@ class Tasks:
         process = os.getpid()
 
         def shut_down() -> None:
-            # The forks of a template are no workers that start and end.
+            # Forks of a template are not separate workers: they run no shutdown hook.
             if os.getpid() == process:
                 installed.setting("ON_WORKER_SHUTDOWN", lambda: None)()
 
@@ -49,11 +49,11 @@ class Tasks:
         """None: it takes any class."""
 
     def has_coroutines(self) -> bool:
-        """False: tasks of kale are none."""
+        """False: tasks of kale are not coroutines."""
         return False
 
     def find(self, job: Job) -> Call:
-        """The task; why there is none is found when it runs."""
+        """The task; if there is none, running it says why."""
         assert self._installed is not None and self._publisher is not None
         return Call(job, self._installed, self._publisher)
 
@@ -70,11 +70,11 @@ class Call:
 
     @property
     def function(self) -> Callable[[], Any]:
-        """Runs the task and gives what the job has become."""
+        """Runs the task and returns how the job ends."""
         return self._run
 
     def call_for(self, _data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The message has its arguments."""
+        """No arguments: the message has them."""
         return (), {}
 
     def _run(self) -> Any:
@@ -95,7 +95,7 @@ class Call:
         return None
 
     def _class(self) -> Any:
-        """The class that the job names, or that TASK_MAPPER has for it."""
+        """The class that the job names, or the one that TASK_MAPPER has for it."""
         name = self._installed.setting("TASK_MAPPER", {}).get(self._job.class_name, self._job.class_name)
         module, _, last = name.rpartition(".")
         if not module:
@@ -118,7 +118,7 @@ class Call:
         return self._installed.message(task_class=klass, task_id=task_id, payload=payload)
 
     def _later(self, klass: Any, message: Any) -> Ending:
-        """should_run_task() has said no: the task comes back later and later, as often as that takes."""
+        """should_run_task() returned false: the task comes back after longer and longer waits, until it may run."""
         self._publisher.watch(message.task_id)
         payload = {"args": message.task_args, "kwargs": message.task_kwargs, "app_data": message.task_app_data}
         delay = min((1 << min(message.task_retry_num, 31)) * klass._retry_delay_multiple,
@@ -143,11 +143,11 @@ class Call:
         return self._again(error)
 
     def _again(self, error: Optional[BaseException]) -> Ending:
-        """The job waits with the new message, whose counters are kale's: no attempt of taskvisor's is spent."""
+        """The job waits with the new message, whose counters are kale's: taskvisor counts no attempt."""
         again = self._publisher.kept()
         reason = None if error is None else outcome.describe(error)
         if again is None:
-            # A handle_failure() of the application's own has taken care of the retry.
+            # The application's own handle_failure() has seen to the retry.
             return Ending("complete", result=None)
         runtime = self._job.runtime
         assert runtime is not None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: The longest line, newline included.
 LONGEST = 16 * 1024 * 1024
 
-#: JSON in one line; what is no JSON raises.
+#: Encodes JSON in one line; raises for values that are no JSON.
 encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -44,7 +44,7 @@ TOO_DEEP = "it is nested too deeply for Python"
 
 
 def _without_depth(text: str) -> dict[str, Any]:
-    """A frame whose data Python cannot read: what stands before them still says what it is about.
+    """A frame whose data Python cannot read: the part before the data still says which job it is.
 
     >>> _without_depth('{"run":{"job":{"id":"a","fence":1,"data":[[]]}}}')
     {'unreadable': {'id': 'a', 'fence': 1}}
@@ -66,7 +66,7 @@ def refusal(job: dict[str, Any]) -> bytes:
 
 
 def strict_json(value: Any, name: str = "data") -> str:
-    """JSON that every other language can read, or a TypeError that says where there is none.
+    """JSON that every other language can read, or a TypeError with the path of the value that is not JSON.
 
     >>> strict_json({"a": [1, None]})
     '{"a":[1,null]}'
@@ -77,7 +77,7 @@ def strict_json(value: Any, name: str = "data") -> str:
     """
     try:
         text = encode(value)
-        # Half of a surrogate pair has no UTF-8.
+        # Half of a surrogate pair cannot be written as UTF-8.
         if not text.isascii():
             text.encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -88,7 +88,7 @@ def strict_json(value: Any, name: str = "data") -> str:
 
 
 def frame(name: str, fields: dict[str, Any]) -> bytes:
-    r"""A whole line.
+    r"""Writes a whole line.
 
     >>> frame("ready", {})
     b'{"ready":{}}\n'
@@ -97,7 +97,7 @@ def frame(name: str, fields: dict[str, Any]) -> bytes:
 
 
 def log(job: str, text: str) -> bytes:
-    r"""A `log` frame: what `frame` makes of it, in a tenth of the time.
+    r"""Writes a `log` frame: the same as `frame`, in a tenth of the time.
 
     >>> log("7", 'a "b"')
     b'{"log":{"job":"7","text":"a \\"b\\""}}\n'
@@ -137,7 +137,7 @@ def split_lines(chunk: bytes, unfinished: list[bytes], lines: deque[bytes]) -> N
 
 
 def answer(verb: str, reply: dict[str, Any]) -> Any:
-    """What a reply says, or a PutError.
+    """The content of a reply, or a PutError.
 
     >>> answer("put", {"n": 1, "ok": {"ids": ["7"]}})
     {'ids': ['7']}

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 #: Longer paths are cut in the middle.
 _LONGEST = 400
-#: How many containers are searched before the search is given up.
+#: Most containers to search.
 _MOST = 1_000_000
 
 
 def where(value: Any, name: str) -> Optional[str]:
-    """The path to the first part that is not JSON and what is there, or None if nothing was found.
+    """The path to the first part that is not JSON, and its type; None if there is none.
 
     >>> from datetime import date
     >>> where({"items": [{"when": date.min}]}, "result")
@@ -24,7 +24,7 @@ def where(value: Any, name: str) -> Optional[str]:
     >>> where([float("nan")], "result"), where({(1, 2): 3}, "result"), where({"a b": 1j}, "result")
     ('result[0]: nan', 'result: a key of type tuple', "result['a b']: complex")
     """
-    # No recursion: the value may be nested more deeply than Python's stack goes. The path is that of the iterators.
+    # Without recursion: the value may be nested more deeply than Python's stack allows. The iterators keep the path.
     fault = _fault_of(value)
     if fault is not None:
         return f"{name}: {fault}"
@@ -69,7 +69,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _fault_of(value: Any) -> Optional[str]:
-    """What is wrong with the value itself, not with its parts."""
+    """Why the value itself is not JSON, apart from its parts."""
     if value is None or isinstance(value, (bool, int)):
         return None
     if isinstance(value, str):

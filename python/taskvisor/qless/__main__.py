@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn, Optional
 
-#: What qless-py-worker does by itself is the supervisor's work here.
+#: Options of qless-py-worker for things that the supervisor does here.
 _ELSEWHERE = {
     "--host": "taskvisor start -b URL", "-n": "nothing: they are called host-pool.slot",
     "--name": "nothing: they are called host-pool.slot",
@@ -35,7 +35,7 @@ _ELSEWHERE = {
 
 
 class _Elsewhere(argparse.Action):
-    """An option of qless-py-worker that is not the worker's here."""
+    """An option of qless-py-worker that the worker here does not have."""
 
     def __call__(self, parser: argparse.ArgumentParser, _namespace: Any, _values: Any,
                  option_string: Optional[str] = None) -> NoReturn:
@@ -44,7 +44,7 @@ class _Elsewhere(argparse.Action):
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Says hello, and runs jobs until told to stop. Returns the exit status."""
+    """Says hello, and runs jobs until the supervisor stops the worker. Returns the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     options = _parse(given)
     if options.reload and os.environ.get("TASKVISOR_MODE", "prefork") != "prefork":

@@ -1,4 +1,4 @@
-"""A job as qless-py shows it, running or not: what is known of it, and what can be asked of the supervisor about it."""
+"""A job in the form of qless-py, running or not: its fields, and requests to the supervisor about it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-#: States by the names that qless has for them. It knows no more of the others.
+#: States by their names in qless, which has no others.
 _STATES = {"delayed": "scheduled", "held": "failed", "canceling": "running"}
 
 
 class Asking(Protocol):
-    """What a job needs of `job.client`."""
+    """The functions of `job.client` that a job uses."""
 
-    #: By name.
+    #: Queues by name.
     queues: Any
 
     def ask(self, verb: str, **arguments: Any) -> Any:
@@ -30,21 +30,21 @@ class Asking(Protocol):
 
 
 class BaseJob:
-    """Any job. What is not known at once is asked for when it is looked at first, by one call for all of it."""
+    """Any job. Unknown fields are looked up at the first use, all of them by one call."""
 
     def __init__(self, client: Asking, jid: str, klass_name: str, queue_name: str, data: Any, priority: int,
                  tags: list[str]) -> None:
-        #: By which it asks.
+        #: The client for its requests.
         self.client = client
         #: Its id.
         self.jid = jid
-        #: What it is: ``module.Class``.
+        #: Its class: ``module.Class``.
         self.klass_name = klass_name
-        #: Where it waits, or was taken from.
+        #: The queue in which it waits, or from which it was taken.
         self.queue_name = queue_name
-        #: What was put: any JSON value.
+        #: The data that was put: any JSON value.
         self.data = data
-        #: The words to find it by.
+        #: Tags, by which it can be found.
         self.tags = tags
         self._priority = priority
         self._record: Optional[dict[str, Any]] = None
@@ -65,7 +65,7 @@ class BaseJob:
 
     @property
     def queue(self) -> Any:
-        """Its queue, to put other jobs into."""
+        """Its queue, for putting other jobs."""
         return self.client.queues[self.queue_name]
 
     @property
@@ -80,7 +80,7 @@ class BaseJob:
 
     @property
     def state(self) -> str:
-        """By the name that qless has for it; one that was canceled is ``canceled``."""
+        """The state by its name in qless; that of a canceled job is ``canceled``."""
         state = str(self.record()["state"])
         return _STATES.get(state, state)
 
@@ -103,12 +103,12 @@ class BaseJob:
 
     @property
     def expires_at(self) -> float:
-        """Until when it may run, in seconds since 1970; 0 if it does not. The supervisor renews that in time."""
+        """Until when it may run, in seconds since 1970; 0 if it does not run. The supervisor renews this in time."""
         return float(self.record().get("expires_at_ms") or 0) / 1000
 
     @property
     def ttl(self) -> float:
-        """Seconds until then."""
+        """Seconds until the lease expires."""
         return self.expires_at - time.time()
 
     @property
@@ -125,7 +125,7 @@ class BaseJob:
 
     @property
     def dependencies(self) -> list[str]:
-        """The ids of the jobs it waits for."""
+        """The ids of the jobs for which it waits."""
         return [need["job"] for need in self.record().get("depends", ())]
 
     @property
@@ -135,7 +135,7 @@ class BaseJob:
 
     @property
     def failure(self) -> dict[str, Any]:
-        """Why it failed last: group, message, when, and the trace where there is one. Empty if it has not."""
+        """The last failure: group, message, when, and a trace if there is one. Empty if it has not failed."""
         record = self.record()
         failure = record.get("failure")
         if failure is None:
@@ -145,7 +145,7 @@ class BaseJob:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """What has happened to it, oldest first: ``what`` and ``when``, and what else is known."""
+        """The history, oldest first: ``what`` and ``when``, and other known fields."""
         record = self.record()
         entries = [{"what": "put", "when": record["put_at_ms"] // 1000}]
         for entry in record.get("history", ()):
@@ -154,24 +154,24 @@ class BaseJob:
         return entries
 
     def record(self) -> dict[str, Any]:
-        """All that is known of it, as ``taskvisor job show --json`` prints it."""
+        """The whole record, as ``taskvisor job show --json`` prints it."""
         if self._record is None:
             found: dict[str, Any] = self.client.ask("job", id=self.jid)
             self._record = found
         return self._record
 
     def cancel(self) -> str:
-        """Cancels it. A job that runs, also this one, gets SIGTERM, and SIGKILL after the grace of its pool."""
+        """Cancels it. A running job, even this one, gets SIGTERM, and SIGKILL after the grace of its pool."""
         self.client.ask("cancel", id=self.jid)
         return self.jid
 
     def tag(self, *tags: str) -> list[str]:
-        """Adds tags, and gives all that it then has."""
+        """Adds tags, and returns all its tags."""
         self.tags = self.client.ask("tag", id=self.jid, add=list(tags))["tags"]
         return self.tags
 
     def untag(self, *tags: str) -> list[str]:
-        """Removes tags, and gives those that it then has."""
+        """Removes tags, and returns those that are left."""
         self.tags = self.client.ask("tag", id=self.jid, remove=list(tags))["tags"]
         return self.tags
 
@@ -181,20 +181,20 @@ class BaseJob:
         return True
 
     def untrack(self) -> bool:
-        """Tracks it no longer."""
+        """Stops tracking it."""
         self.client.ask("untrack", id=self.jid)
         return True
 
     def depend(self, *_jids: str) -> NoReturn:
-        """Cannot be had here."""
+        """Not available here."""
         self._refuse("depend()", "give `depends` to put or complete, or run `taskvisor job depends JID on OTHER`")
 
     def undepend(self, *_jids: str, **_options: Any) -> NoReturn:
-        """Cannot be had here."""
+        """Not available here."""
         self._refuse("undepend()", "run `taskvisor job depends JID off OTHER`")
 
     def timeout(self) -> NoReturn:
-        """Cannot be had here."""
+        """Not available here."""
         self._refuse("timeout()", "a job gives itself back by retry(); others end it by cancel()")
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
@@ -202,7 +202,7 @@ class BaseJob:
 
 
 def asked(runtime: Any, verb: str, arguments: dict[str, Any]) -> Any:
-    """What the supervisor answers, or a QlessException that says why it does not."""
+    """The supervisor's answer, or a QlessException with the reason."""
     if runtime is None:
         raise QlessException(f"failed to {verb}: only the worker itself can ask the supervisor, not a process that a "
                              "job has started")

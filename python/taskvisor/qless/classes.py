@@ -26,11 +26,11 @@ class Classes:
         """None: it takes any class."""
 
     def has_coroutines(self) -> bool:
-        """False: that is known only when a class is imported for its job."""
+        """False: whether a class has coroutines is known only when it is imported for its job."""
         return False
 
     def find(self, run: Run) -> Call:
-        """The method, or why there is none: the job then fails."""
+        """The method; if there is none, running it says why and the job fails."""
         job = Job(run)
         try:
             klass = imported(job.klass_name, self._fresh)
@@ -58,11 +58,11 @@ class Call:
 
     @property
     def function(self) -> Callable[[], Any]:
-        """Runs the method and gives what the job has become."""
+        """Runs the method and returns how the job ends."""
         return self._await if self.is_async else self._run
 
     def call_for(self, _data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The job has its data."""
+        """No arguments: the job has its data."""
         return (), {}
 
     def _run(self) -> Any:
@@ -83,7 +83,8 @@ class Call:
 
 
 def _is_static(klass: Any, name: str, method: Any) -> bool:
-    """Python 3 takes a function of a class for a static one; so do we, if it is happy with the job alone.
+    """Whether a method is static. In Python 3 a plain function in a class counts as static if it can take the job
+    alone.
 
     >>> class Mail:
     ...     def process(self, job): ...

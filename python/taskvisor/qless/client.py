@@ -18,9 +18,9 @@ class Client:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        #: By name, to put jobs into.
+        #: Queues by name, to put jobs into.
         self.queues = Queues(self)
-        #: By id.
+        #: Jobs by id.
         self.jobs = Jobs(self)
 
     def ask(self, verb: str, **arguments: Any) -> Any:
@@ -29,7 +29,7 @@ class Client:
 
     @property
     def worker_name(self) -> str:
-        """Who runs this job: host, pool and slot."""
+        """The worker that runs this job: host, pool and slot."""
         return by_record(self, self.ask("job", id=self._run.id)).worker_name
 
     def __getattr__(self, name: str) -> Any:
@@ -58,7 +58,7 @@ class Queue:
     def put(self, klass: Union[type, str], data: Any, priority: Optional[int] = None,
             tags: Optional[Sequence[str]] = None, delay: Optional[float] = None, retries: Optional[int] = None,
             jid: Optional[str] = None, depends: Optional[Sequence[str]] = None) -> str:
-        """Queues a job and returns its id, once it is durable. An id that exists is refused."""
+        """Queues a job and returns its id, once it is durable. An id that exists already is refused."""
         job = NewJob(self.name, class_string(klass), data, delay=delay, priority=priority, tags=tags,
                              retries=retries, id=jid, depends=depends)
         ids: list[str] = self._client.ask("put", jobs=[job.fields()])["ids"]
@@ -85,7 +85,7 @@ class Jobs:
 
 
 def by_record(client: Client, record: dict[str, Any]) -> BaseJob:
-    """A job as the supervisor tells of it."""
+    """A job from a record of the supervisor."""
     job = BaseJob(client, record["id"], record["class"], record["queue"], record.get("data", record.get("raw")),
                   record["priority"], record["tags"])
     job._record = record
@@ -93,7 +93,7 @@ def by_record(client: Client, record: dict[str, Any]) -> BaseJob:
 
 
 def class_string(klass: Union[type, str]) -> str:
-    """What the class is called in a job.
+    """The name of the class in a job.
 
     >>> class_string(Client), class_string("app.Mail")
     ('taskvisor.qless.client.Client', 'app.Mail')

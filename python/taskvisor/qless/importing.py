@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def imported(name: str, fresh: Optional[Freshness] = None) -> Any:
-    """The class of that name.
+    """Returns the class of that name.
 
     >>> imported("taskvisor.qless.importing.Freshness") is Freshness
     True
@@ -34,13 +34,13 @@ class Freshness:
         self._seen: dict[str, float] = {}
 
     def imported(self, name: str) -> types.ModuleType:
-        """The module as its file is now."""
+        """The module in the version of its file now."""
         known = name in sys.modules
         module = importlib.import_module(name)
         try:
             changed = os.stat(module.__file__ or "").st_mtime
         except (OSError, AttributeError):
-            # Built in, or its file is gone: there is nothing newer.
+            # Built in, or its file is gone: there is no newer version.
             return module
         if known and changed > self._seen.get(name, self._started):
             importlib.invalidate_caches()

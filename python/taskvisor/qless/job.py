@@ -1,4 +1,4 @@
-"""The job that a method of qless gets. The job itself says how it ends; that counts when its method returns."""
+"""The job that a method of qless gets. The job itself says how it ends; that takes effect when its method returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Job(BaseJob):
-    """The job that runs. What it says of its end holds when its method returns."""
+    """The running job. How it says it ends takes effect when its method returns."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(Client(run), run.id, run.class_name, run.queue, run.data, run.priority, list(run.tags))
@@ -35,12 +35,12 @@ class Job(BaseJob):
 
     @property
     def state(self) -> str:
-        """``running``, until it has said what it is to become."""
+        """``running``, until it has said how it ends."""
         return self._state
 
     @property
     def sandbox(self) -> str:
-        """The empty directory that it works in."""
+        """The empty directory in which it works."""
         if self._run.cwd is None:
             raise AttributeError("job.sandbox: the pool gives its jobs no directories; start it with --sandbox "
                                  "(`sandbox: true` in its settings)")
@@ -56,11 +56,11 @@ class Job(BaseJob):
         """Tries that remain after this one."""
         return None if self._run.retries is None else self._run.retries - (self._run.attempt - 1)
 
-    # What becomes of it.
+    # How the job ends.
 
     def complete(self, nextq: Optional[str] = None, delay: Optional[float] = None,
                  depends: Optional[Sequence[str]] = None) -> str:
-        """It is done; with `nextq` it is done here and goes on there, with its data as it is now."""
+        """The job is done; with `nextq` it goes on in that queue, with its present data."""
         self._must_run("Complete")
         if nextq is None:
             for name, given in (("delay", delay), ("depends", depends)):
@@ -71,7 +71,7 @@ class Job(BaseJob):
         return self._go_on(nextq, delay, depends)
 
     def move(self, queue: str, delay: Optional[float] = 0, depends: Optional[Sequence[str]] = None) -> str:
-        """It goes on in another queue, with its data as it is now."""
+        """The job goes on in another queue, with its present data."""
         self._must_run("Move")
         self._go_on(queue, delay, depends)
         return self.jid
@@ -79,7 +79,7 @@ class Job(BaseJob):
     requeue = move
 
     def fail(self, group: str, message: str) -> str:
-        """It has failed for good, and is counted by the group."""
+        """The job has failed for good, and is counted in the group."""
         self._must_run("Fail")
         self._keep_data()
         self._end("failed", _failed(str(group), str(message)))
@@ -104,7 +104,7 @@ class Job(BaseJob):
         return left
 
     def heartbeat(self) -> float:
-        """Keeps the data as it is now, and gives until when the job may run. The supervisor renews that by itself."""
+        """Stores the present data, and returns until when the job may run. The supervisor renews that by itself."""
         self._must_run("Heartbeat")
         self._record = None
         record = self.record()
@@ -120,10 +120,10 @@ class Job(BaseJob):
         if runtime is not None:
             runtime.send(frames.frame("log", {"job": self.jid, "text": text}))
 
-    # For `classes`, which calls its method.
+    # For `classes`, which calls the job's method.
 
     def returned(self) -> Union[Ending, Advance]:
-        """Its method has returned."""
+        """Its method has returned: how the job ends."""
         if self._ending is None:
             print(f"taskvisor.qless: the method of job {self.jid} returned without complete(), fail() or retry(): it "
                   "is taken as complete", file=sys.stderr)
@@ -132,7 +132,7 @@ class Job(BaseJob):
         return self._ending
 
     def raised(self, error: BaseException) -> Union[Ending, Advance]:
-        """Its method has raised: it has failed, if nothing was said before, and if that was not the word itself."""
+        """Its method has raised: the job has failed, unless it has said before how it ends."""
         if self._ending is not None:
             print(f"taskvisor.qless: job {self.jid} is {self._state} by its own word, and then raised:",
                   file=sys.stderr)
@@ -147,7 +147,7 @@ class Job(BaseJob):
         return self.failed_by(type(error).__name__, error)
 
     def failed_by(self, suffix: str, error: BaseException) -> Ending:
-        """Failed by an error, in the group that qless-py gives it."""
+        """The failure for an error, in the group that qless-py gives it."""
         told = {**outcome.describe(error), "group": f"{self.queue_name}-{suffix}"}
         if error.__traceback__ is None:
             del told["trace"]
@@ -184,7 +184,7 @@ def _failed(group: str, message: str) -> Ending:
 
 
 def _text(data: Any) -> Optional[str]:
-    """The data as text to compare, or None for what is no JSON."""
+    """The data as text to compare, or None if it is not JSON."""
     try:
         return json.dumps(data)
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A stand-in for `import qless` where qless-py is not installed. It has only what code of jobs imports."""
+"""A stand-in for `import qless` if qless-py is not installed. It has only the names that code of jobs imports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Is not to be had: there is no connection to Redis in this package."""
+    """Not available: this package has no connection to Redis."""
 
     def __init__(self, *_arguments: Any, **_options: Any) -> None:
         raise exceptions.QlessException("qless.Client: this is taskvisor's stand-in for qless-py, which is not "
@@ -26,7 +26,7 @@ class Client:
 
 
 def install() -> bool:
-    """Puts the stand-in where `import qless` finds it, in this process only, unless qless-py is there."""
+    """Makes `import qless` find the stand-in, in this process only, unless qless-py is installed."""
     if "qless" in sys.modules or importlib.util.find_spec("qless") is not None:
         return False
     _module("qless", "taskvisor's stand-in for qless-py.", retry=decorators.retry, Client=Client, Job=Job,

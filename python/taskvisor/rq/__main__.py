@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Says hello, and runs jobs until told to stop. Returns the exit status."""
+    """Says hello, and runs jobs until the supervisor stops the worker. Returns the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(given)
     if os.environ.get("TASKVISOR_MODE") == "coroutine":
         _parser().error("jobs of RQ run one at a time in a process: use the mode fork or prefork")
-    # RQ has the directory that it is started in on its path.
+    # RQ puts the directory in which it is started on its path.
     sys.path[:0] = map(os.path.abspath, options.path or ["."])
     jobs = Jobs()
     return start.run(jobs, lambda: _load(options, jobs), False, f"taskvisor.rq {' '.join(given)}")

@@ -1,4 +1,4 @@
-"""Calls what a job wants called that ended without its worker, as RQ's own parent process or its maintenance would."""
+"""Runs callbacks of jobs that ended without their worker, as RQ's own parent process or its maintenance would."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def call(setup: Setup, run: Run) -> Ending:
-    """Calls it. The supervisor writes down how the job has ended, whatever becomes of this."""
+    """Runs the callback. The supervisor records how the job has ended, whatever the callback does."""
     assert run.callback is not None
     said, job = run.callback, run.job()
     try:
@@ -49,7 +49,7 @@ def _abandoned(setup: Setup, _run: Run, job: Any) -> None:
 
 
 def _killed(setup: Setup, run: Run, job: Any) -> None:
-    """RQ's own class does nothing but write to its log."""
+    """RQ's own method only writes to its log."""
     if setup.installed.is_plain(setup.worker_class):
         return
     assert run.callback is not None
@@ -59,7 +59,7 @@ def _killed(setup: Setup, run: Run, job: Any) -> None:
 
 
 def _failed(_setup: Setup, _run: Run, _job: Any) -> None:
-    """Its worker has called what it could; its webhooks are sent when its end is written."""
+    """The job's worker has run its callbacks; the webhooks are sent when its end is recorded."""
 
 
 _KINDS = {"failed": _failed, "stopped": _stopped, "abandoned": _abandoned, "killed": _killed}

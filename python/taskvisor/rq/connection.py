@@ -1,4 +1,4 @@
-"""The connection to Redis of a worker: it is opened when the first command is sent, and never if none is."""
+"""A worker's connection to Redis: opened when the first command is sent, and never if none is."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-#: Options in the query of the broker's URL that are the supervisor's: RQ's own client does not know them.
+#: Options in the query of the broker's URL that only the supervisor knows, not RQ's client.
 _OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "scheduler", "max_jobs"}
 
 
-#: What the supervisor calls the files of TLS, and redis-py.
+#: Names of the options for TLS files: the supervisor's, and those of redis-py.
 _FILES = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile"}
 
 
 def plain(url: str) -> str:
-    """The URL for redis-py, of one that is written for the supervisor.
+    """The URL for redis-py, made of one for the supervisor.
 
     >>> plain("rq+redis://:pw@host:6380/2?name=w1&socket_timeout=5")
     'redis://:pw@host:6380/2?socket_timeout=5'
@@ -35,7 +35,7 @@ def plain(url: str) -> str:
 
 
 def connection(url: Optional[str], path: Optional[str]) -> Any:
-    """A connection that nobody has opened. Where there is no URL, it says so when it is touched."""
+    """A connection that is not opened yet. Without a URL, using it raises an error that says so."""
     if not url:
         return _Nowhere()
     url = plain(url)
@@ -46,7 +46,7 @@ def connection(url: Optional[str], path: Optional[str]) -> Any:
 
 
 def _by_sentinel(url: str) -> Any:
-    """`redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`."""
+    """A connection for `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`."""
     parts = urlsplit(url)
     login, _, hosts = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
@@ -67,7 +67,7 @@ def _by_sentinel(url: str) -> Any:
 
 
 class _Nowhere:
-    """Stands for a connection where none can be made."""
+    """Stands for a connection that cannot be made."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(f"a job wants to ask Redis ({name}), and this worker has no URL of it: set RQ_REDIS_URL in the "

@@ -1,4 +1,4 @@
-"""Runs a job and tells the supervisor what it has become: there is no connection unless the job's code asks for one."""
+"""Runs a job and reports its end to the supervisor: without a connection, unless the job's code uses one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
     from .run import Run, Setup
 
-#: Of a job object: what the end of a job writes anyway, and what is made of its data when that is first looked at.
+#: Attributes of a job object that the end of a job writes anyway, and those made of its data at the first look.
 _NOT_ITS_OWN = {"_status", "_result", "_data", "_func_name", "_instance", "_args", "_kwargs", "_success_callback",
                 "_failure_callback", "_stopped_callback", "_exc_info", "_cached_result", "_dependency", "meta",
                 "started_at", "ended_at", "last_heartbeat", "worker_name", "redis_server_version", "connection",
                 "serializer", "log"}
-#: Of its hash: those that the supervisor writes.
+#: Fields of its hash that the supervisor writes.
 _WRITTEN_ELSEWHERE = {b"status", b"started_at", b"ended_at", b"last_heartbeat", b"worker_name", b"enqueued_at", b"data"}
 
 
 def run(setup: Setup, run: Run) -> Ending:
-    """Runs it with its callbacks and handlers, in RQ's order."""
+    """Runs the job with its callbacks and handlers, in RQ's order."""
     installed = setup.installed
     penalty = setup.worker_class.death_penalty_class
     try:
@@ -69,18 +69,18 @@ def _failed(setup: Setup, run: Run, job: Any, before: dict[str, Any], error: Bas
     except Interrupted:
         raise
     except BaseException as second:
-        # What a callback raises takes the place of what the job has raised.
+        # An exception of a callback replaces that of the job.
         error = second
     handle(setup, job, error)
     changed = _changed(run, job, before)
     if changed:
-        # An answer of failure has no fields, and RQ keeps what the job has changed of itself then, too.
+        # The answer for a failure has no fields, but RQ also keeps what the job has changed of itself then.
         job.connection.hset(job.key, mapping=changed)
     return Ending("failed", error=outcome.describe(error))
 
 
 def handle(setup: Setup, job: Any, error: BaseException) -> None:
-    """Walks the handlers; one that says so explicitly is the last."""
+    """Calls the exception handlers in turn; one that returns a false value other than None is the last."""
     for handler in setup.handlers:
         goes_on = handler(job, type(error), error, error.__traceback__)
         if goes_on is not None and not goes_on:
@@ -88,7 +88,7 @@ def handle(setup: Setup, job: Any, error: BaseException) -> None:
 
 
 def _dumped(setup: Setup, value: Any) -> bytes:
-    """The bytes of a result, or RQ's words for one that has none."""
+    """The bytes of a result, or RQ's text for one that cannot be kept."""
     try:
         return bytes(setup.serializer.dumps(value))
     except Interrupted:

@@ -1,4 +1,4 @@
-"""The application's own RQ: the names of it that are used here, and where its versions differ."""
+"""The application's own RQ: the names of it that are used here, and the differences between its versions."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class Installed:
 
     def __init__(self) -> None:
         rq: Any = importlib.import_module("rq")
-        #: Its version, as it says it.
+        #: Its version as text.
         self.version: str = rq.__version__
-        #: The first number of that.
+        #: The first number of the version.
         self.major = int(self.version.partition(".")[0])
-        #: Where its code is.
+        #: The directory of its code.
         self._place = os.path.dirname(os.path.abspath(rq.__file__)) + os.sep
         self._job: Any = importlib.import_module("rq.job")
-        #: What a job returns that wants to run again; RQ 1 has none.
+        #: The class that a job returns to run again; RQ 1 has none.
         self.retry: Any = self._job.Retry
-        #: Raised in a job whose time is over.
+        #: The exception for a job whose time is over.
         self.timeout: Any = importlib.import_module("rq.timeouts").JobTimeoutException
-        #: Stands for a result that cannot be kept.
+        #: The text for a result that cannot be kept.
         self.unserializable: Any = getattr(importlib.import_module("rq.defaults"),
                                            "UNSERIALIZABLE_RETURN_VALUE_PAYLOAD", "Unserializable return value")
-        #: The first part of its keys.
+        #: The prefix of its keys.
         self.prefix: str = getattr(importlib.import_module("rq.defaults"), "RQ_KEY_PREFIX", "rq")
 
     def named(self, path: str) -> Any:
-        """What stands at a path with dots."""
+        """The object at a dotted path."""
         return importlib.import_module("rq.utils").import_attribute(path)
 
     def job_class(self, path: Optional[str]) -> Any:
@@ -54,7 +54,7 @@ class Installed:
         return self.named(path or _DEFAULT_WORKER)
 
     def serializer(self, name: Optional[str]) -> Any:
-        """What makes bytes of a job's call and result."""
+        """The serializer for calls and results of jobs."""
         serializers = importlib.import_module("rq.serializers")
         known = {"json": serializers.JSONSerializer, "pickle": serializers.DefaultSerializer}
         return serializers.resolve_serializer(known.get(name, name) if name else None)
@@ -68,7 +68,7 @@ class Installed:
         return execution
 
     def is_plain(self, klass: Any) -> bool:
-        """Whether all code of a class is RQ's own: nobody has derived from it or patched it."""
+        """Whether all code of a class is RQ's own: not a subclass, and not patched."""
         bases = [base for base in klass.__mro__ if base is not object]
         functions = [_function(value) for base in bases for value in vars(base).values()]
         return all(base.__module__.split(".")[0] in ("rq", "typing", "abc") for base in bases) and all(
@@ -95,11 +95,11 @@ class Installed:
             getattr(job, name)(penalty, *arguments)
 
     def now(self) -> Any:
-        """The time as RQ keeps it."""
+        """The current time in RQ's form."""
         return importlib.import_module("rq.utils").now()
 
     def abandoned(self) -> BaseException:
-        """What RQ gives the callbacks of a job that nobody runs any more."""
+        """The exception that RQ passes to callbacks of abandoned jobs."""
         error: BaseException = importlib.import_module("rq.exceptions").AbandonedJobError()
         return error
 
@@ -109,7 +109,7 @@ class Installed:
 
 
 def _function(value: Any) -> Optional[FunctionType]:
-    """The function behind a member of a class, if there is one."""
+    """The function behind a member of a class, if it is one."""
     if isinstance(value, property):
         value = value.fget
     value = getattr(value, "__func__", value)

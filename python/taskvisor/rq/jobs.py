@@ -1,4 +1,4 @@
-"""The application of a worker for RQ: it makes the job that a function sees of the fields that the supervisor sends."""
+"""The application of a worker for RQ: makes the job object for a function from the fields that the supervisor sends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Jobs:
         self._setup: Optional[Setup] = None
 
     def start_up(self, installed: Installed, options: argparse.Namespace) -> None:
-        """Loads what the options name."""
+        """Loads the objects that the options name."""
         setup = Setup(installed, connection(options.url, options.connection_class))
         setup.serializer = installed.serializer(options.serializer)
         setup.serializer_of_jobs = setup.serializer if options.serializer else None
@@ -55,7 +55,7 @@ class Jobs:
         return False
 
     def find(self, job: Job) -> Call:
-        """The call; what is wrong with it is found when it runs."""
+        """The call; if something is wrong with it, running it says so."""
         assert self._setup is not None
         return Call(job, self._setup)
 
@@ -71,11 +71,11 @@ class Call:
 
     @property
     def function(self) -> Callable[[], Any]:
-        """Runs the job and gives what it has become."""
+        """Runs the job and returns how it ends."""
         return self._run
 
     def call_for(self, _data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The job has its arguments."""
+        """No arguments: the job has them."""
         return (), {}
 
     def _run(self) -> Ending:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(setup: Setup, run: Run) -> Ending:
-    """Runs it to its end. What it has become is in Redis then, where the supervisor looks."""
+    """Runs the job to its end. Its state is then in Redis, where the supervisor looks."""
     installed = setup.installed
     try:
         job = run.job()
@@ -27,12 +27,12 @@ def run(setup: Setup, run: Run) -> Ending:
             performer.execution = execution
     except Exception as error:
         return Ending("failed", error=outcome.describe(error))
-    # As in a work horse: SIGTERM ends it at once, and what RQ has written by then counts.
+    # As in a work horse, SIGTERM ends it at once, and only what RQ has written by then counts.
     performer.setup_work_horse_signals()
     try:
         performer.perform_job(*([job, place, execution] if installed.major >= 3 else [job, place]))
     except Exception as error:
-        # RQ's own code has failed, or its connection: it may have written nothing.
+        # RQ's own code or its connection has failed: it may have written nothing.
         return Ending("failed", error=outcome.describe(error))
     status = job.get_status(refresh=False)
     return Ending("complete", result={"mode": "native", "rq": installed.version,
@@ -46,7 +46,7 @@ def queue(setup: Setup, run: Run) -> Any:
 
 
 def worker(setup: Setup, run: Run, place: Any) -> Any:
-    """A worker in the place of the one that took the job, as its work horse is."""
+    """A worker in place of the one that took the job, as in its work horse."""
     worker = setup.worker_class(
         [place], name=run.worker, connection=setup.connection, default_result_ttl=setup.results_ttl,
         job_class=setup.job_class, queue_class=setup.queue_class, exception_handlers=setup.handlers or None,

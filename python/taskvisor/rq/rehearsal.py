@@ -1,4 +1,5 @@
-"""Runs jobs that do nothing before the first real one: what their code imports, compiles and keeps, all forks then share."""
+"""Runs jobs that do nothing before the first real one: so all forks share what their code imports, compiles and
+caches."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rehearse(setup: Setup) -> None:
-    """Runs one that returns, and one that raises. No connection is opened, nothing is written and no handler called."""
+    """Runs one job that returns, and one that raises. Opens no connection, writes nothing and calls no handler."""
     ending = fast.run(setup, _run_of(setup, nothing))
     if ending.outcome != "complete":
         raise RuntimeError(ending.fields["error"])
@@ -30,9 +31,9 @@ def _run_of(setup: Setup, function: Callable[[], Any]) -> Run:
 
 
 def nothing() -> None:
-    """Returns."""
+    """A job that returns."""
 
 
 def fails() -> None:
-    """Raises."""
+    """A job that raises."""
     raise RuntimeError("a rehearsal")

@@ -1,4 +1,4 @@
-"""What a worker for RQ has loaded, and one run of a job with it."""
+"""What a worker for RQ has loaded, and one run of a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from .installed import Installed
 
-#: Versions whose end of a job the supervisor writes as RQ does.
+#: Versions of RQ for which the supervisor can write the end of a job as RQ does.
 _KNOWN = range(2, 4)
 #: Seconds, as in RQ.
 _RESULTS_TTL = 500
@@ -23,20 +23,20 @@ def encoded(fields: Mapping[str, Any]) -> dict[bytes, bytes]:
 
 
 class Setup:
-    """What the options of the worker have named."""
+    """The objects that the options of the worker name."""
 
     def __init__(self, installed: Installed, connection: Any) -> None:
         self.installed = installed
-        #: Not opened before it is touched.
+        #: Not opened until it is used.
         self.connection = connection
         self.serializer: Any = None
-        #: None for RQ's default, which jobs then take without a look at its type.
+        #: None for RQ's default, which jobs then use without a check of its type.
         self.serializer_of_jobs: Any = None
         self.job_class: Any = None
         self.queue_class: Any = None
         self.worker_class: Any = None
         self.handlers: list[Any] = []
-        #: Whether a failure is kept in RQ's registry.
+        #: Whether failures are kept in RQ's registry.
         self.keeps_failures = True
         self.results_ttl = _RESULTS_TTL
         #: Whether RQ's own code ends every job.
@@ -44,21 +44,22 @@ class Setup:
         self._perform: Any = None
 
     def choose(self) -> None:
-        """Decides the mode. The supervisor can end jobs in RQ's place if all code that takes part is RQ's own, and known."""
-        # Whoever has patched the queue has done so for those who put jobs.
+        """Decides the mode. The supervisor can end jobs in RQ's place if all code involved is RQ's own, in a known
+        version."""
+        # A patched queue does not count: the patch is for code that puts jobs.
         own = self.queue_class is self.installed.queue_class(None) and all(
             map(self.installed.is_plain, (self.worker_class, self.job_class)))
         self.is_native |= not (own and self.keeps_failures and self.installed.major in _KNOWN)
         self._perform = self.worker_class.perform_job
 
     def is_fast(self, run: Run) -> bool:
-        """Whether the supervisor ends the job. The module of a job may have patched the worker, to measure it say; and
-        webhooks are sent by RQ."""
+        """Whether the supervisor ends the job. Not if the job's module has patched the worker, for example to measure
+        it, or if the job has webhooks, which RQ sends."""
         return not (self.is_native or run.fields.get(b"webhooks")) and self.worker_class.perform_job is self._perform
 
 
 class Run:
-    """A job that a worker has been handed."""
+    """A job that a worker was given."""
 
     def __init__(self, setup: Setup, id: str, queue: str, execution: str, worker: str, fields: dict[bytes, bytes],
                  callback: Optional[dict[str, Any]]) -> None:
@@ -66,14 +67,14 @@ class Run:
         self.queue = queue
         self.execution = execution
         self.worker = worker
-        #: The hash of the job as it was when it was taken.
+        #: The hash of the job at the time when it was taken.
         self.fields = fields
-        #: What is to be called in place of the job's function.
+        #: The callback to run in place of the job's function.
         self.callback = callback
         self._setup = setup
 
     def job(self) -> Any:
-        """The job as RQ makes it of its hash. Raises what RQ raises."""
+        """The job, as RQ makes it from its hash. Raises RQ's exceptions."""
         setup = self._setup
         job = setup.job_class(self.id, connection=setup.connection, serializer=setup.serializer_of_jobs)
         job.restore(self.fields)

@@ -17,7 +17,7 @@ _FALSE = {"n", "no", "f", "false", ""}
 
 
 def url(settings: Mapping[str, Any]) -> str:
-    """The URL that the settings stand for, with RQ's defaults.
+    """The URL for the settings, with RQ's defaults.
 
     >>> url({"REDIS_HOST": "db", "REDIS_PORT": "6380", "REDIS_PASSWORD": "a/b"})
     'redis://:a%2Fb@db:6380/0'
@@ -50,7 +50,7 @@ def _login(user: Any, password: Any) -> str:
 
 
 def main() -> int:
-    """Prints what the module says, as JSON. Without a module the environment counts, as in RQ."""
+    """Prints the settings of the module as JSON. Without a module the environment counts, as in RQ."""
     sys.path[:0] = map(os.path.abspath, sys.argv[2:] or ["."])
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     settings: Mapping[str, Any] = vars(importlib.import_module(name)) if name else os.environ
@@ -58,7 +58,7 @@ def main() -> int:
     if name:
         found.update({key.lower(): settings[key] for key in ("QUEUES", "NAME") if settings.get(key)})
         found["logs"] = bool(settings.get("DICT_CONFIG"))
-    # A certificate has no place in a URL.
+    # A URL cannot hold a certificate.
     found["unused"] = sorted(key for key in settings if key.startswith(("REDIS_SSL_", "SENTRY_")) and settings[key])
     json.dump(found, sys.stdout)
     return 0

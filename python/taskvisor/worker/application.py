@@ -28,7 +28,7 @@ class Function(Protocol):
 
 
 class Application(Protocol):
-    """What a worker loads before it says hello."""
+    """The application that a worker loads before it says hello."""
 
     def hello_classes(self) -> Optional[dict[str, dict[str, float]]]:
         """The classes that it can run, with their settings; None if it takes any."""

@@ -25,7 +25,7 @@ _LARGE_CHUNK = 1024 * 1024
 
 
 class Closed(Exception):
-    """The channel is closed, or the descriptor is no longer the channel."""
+    """The channel is closed, or its descriptor leads elsewhere now."""
 
 
 class Channel:
@@ -37,7 +37,7 @@ class Channel:
         self._identity = identity(descriptor)
         self._lines: deque[bytes] = deque()
         self._unfinished: list[bytes] = []
-        # Reentrant: a finaliser that tells its progress may come in the middle of a write.
+        # Reentrant: a finaliser that reports progress may run in the middle of a write.
         self._write_lock = threading.RLock()
         self._call_lock = threading.Lock()
         self._calls = 0
@@ -81,14 +81,14 @@ class Channel:
                 self._read()
 
     def read_lines(self) -> list[bytes]:
-        """Reads once, and returns the whole lines that are there."""
+        """Reads once, and returns the whole lines that have arrived."""
         self._read()
         lines = list(self._lines)
         self._lines.clear()
         return lines
 
     def call(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Asks the supervisor and waits for its answer. From any thread of the job."""
+        """Makes a call to the supervisor and waits for the answer. From any thread of the job."""
         with self._call_lock:
             self._calls += 1
             number = self._calls
@@ -107,11 +107,12 @@ class Channel:
         return self.call(verb, arguments)
 
     def renew(self) -> None:
-        """Takes note that another channel is at this descriptor now."""
+        """Notes that another channel is at this descriptor now."""
         self._identity = identity(self.descriptor)
 
     def check(self) -> None:
-        """Raises Closed if the descriptor is no longer the channel: a job can have closed it, or put a file there."""
+        """Raises Closed if the descriptor does not lead to the channel any more: a job may have closed it, or put a
+        file there."""
         if identity(self.descriptor) != self._identity:
             raise Closed(f"descriptor {self.descriptor} was closed by a job")
 

@@ -34,7 +34,7 @@ _LARGE_CHUNK = 1024 * 1024
 
 
 class _Run:
-    """One job that runs."""
+    """One running job."""
 
     __slots__ = ("job", "task", "stopped_by", "told", "soft")
 
@@ -42,7 +42,7 @@ class _Run:
         self.job = job
         #: None for a plain function: it runs in a thread, which cannot be ended from outside.
         self.task: Optional[asyncio.Task[None]] = None
-        #: Why it was told to end: "soft", which does not bind it, "cancel", "signal", "signal in company" or not at all.
+        #: Why it was asked to end: "soft" (it may go on), "cancel", "signal", "signal in company"; None if it was not.
         self.stopped_by: Optional[str] = None
         #: The reason in the supervisor's `cancel`.
         self.told = ""
@@ -73,25 +73,25 @@ class Worker:
         loop.add_signal_handler(signal.SIGTERM, self._on_term)
         self._guard = ForkGuard([descriptor])
 
-    # For the jobs.
+    # Methods for jobs.
 
     def send(self, line: bytes) -> None:
         """Sends a frame, from any thread."""
         self.outgoing.send(line)
 
     def send_now(self, line: bytes) -> None:
-        """Sends a frame that must not wait for the loop's next turn, with all before it."""
+        """Sends a frame at once, with all before it, without waiting for the loop's next turn."""
         self.outgoing.send_now(line)
 
     def call(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Asks the supervisor and waits. In the event loop's own thread all jobs wait with it."""
+        """Makes a call to the supervisor and waits. In the event loop's own thread all jobs wait with it."""
         reply = self._ask(verb, arguments)
         if threading.get_ident() == self._loop_thread:
             self._pump(reply)
         return answer(verb, reply.result())
 
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Asks the supervisor; other jobs go on in the meantime."""
+        """Makes a call to the supervisor; other jobs go on meanwhile."""
         return answer(verb, await asyncio.wrap_future(self._ask(verb, arguments)))
 
     def _ask(self, verb: str, arguments: dict[str, Any]) -> concurrent.futures.Future[dict[str, Any]]:
@@ -106,7 +106,7 @@ class Worker:
         return reply
 
     def _pump(self, reply: concurrent.futures.Future[dict[str, Any]]) -> None:
-        """Reads the channel in place of the event loop, which waits for this call. Only replies are handled."""
+        """Reads the channel in place of the event loop, which waits for this call. Handles only replies."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         later: list[bytes] = []
@@ -124,7 +124,7 @@ class Worker:
         self._lines.extendleft(reversed(later))
         self._loop.call_soon(self._handle_lines)
 
-    # Frames of the supervisor.
+    # Handlers of the supervisor's frames.
 
     def _on_readable(self) -> None:
         self._read()
@@ -162,7 +162,7 @@ class Worker:
 
     def _on_reply(self, reply: dict[str, Any]) -> None:
         waiting = self._replies.pop(reply["n"], None)
-        # The task that asked may have been canceled.
+        # The task that made the call may have been canceled.
         if waiting is not None and waiting.set_running_or_notify_cancel():
             waiting.set_result(reply)
 
@@ -192,12 +192,12 @@ class Worker:
         self._close()
 
     def _gone(self, why: str) -> None:
-        """Ends the process: without the channel no outcome of a job can be reported."""
+        """Ends the process: without the channel it can report no outcome."""
         try:
             os.write(2, f"taskvisor.worker: there is no way to the supervisor: {why}\n".encode())
         except OSError:
             pass
-        # Threads that run jobs would hold up every other way out.
+        # Threads that run jobs would block every other way to exit.
         os._exit(1)
 
     def _stop_serving(self, status: int) -> None:
@@ -205,7 +205,7 @@ class Worker:
         if not self.ended.done():
             self.ended.set_result(status)
 
-    # Jobs.
+    # Methods that run jobs.
 
     def _start(self, job: Job) -> None:
         function = self._application.find(job)
@@ -256,7 +256,8 @@ class Worker:
         if run.stopped_by == "cancel":
             return outcome.canceled(run.job, None if is_cancel else error)
         if run.stopped_by == "signal in company" and is_cancel:
-            # No outcome is sent. If the signal was a stranger's, the supervisor runs each job again, alone, unspent.
+            # No outcome is sent. If another process sent the signal, the supervisor runs each job again, alone,
+            # unspent.
             return b""
         if run.stopped_by is not None and is_cancel:
             error = self._why(run).with_traceback(error.__traceback__)
@@ -281,7 +282,7 @@ class Worker:
 
 
 def serve(application: Application, descriptor: int, concurrency: int, hello: bytes) -> int:
-    """Runs jobs until told to stop. Returns the exit status."""
+    """Runs jobs until the supervisor stops the worker. Returns the exit status."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     worker = Worker(application, loop, descriptor, concurrency)
@@ -291,7 +292,7 @@ def serve(application: Application, descriptor: int, concurrency: int, hello: by
             status = loop.run_until_complete(worker.ended)
             break
         except SystemExit:
-            # asyncio lets it through when a task that a job has started raises it. The other jobs go on.
+            # asyncio passes it on when a task started by a job raises it. The other jobs go on.
             traceback.print_exc()
     worker.outgoing.drain()
     _finish(loop)
@@ -299,7 +300,7 @@ def serve(application: Application, descriptor: int, concurrency: int, hello: by
 
 
 def _finish(loop: asyncio.AbstractEventLoop) -> None:
-    """Ends what the jobs have left in the loop, as asyncio.run does."""
+    """Ends tasks that jobs have left in the loop, as asyncio.run does."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()

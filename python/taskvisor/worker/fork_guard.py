@@ -1,4 +1,4 @@
-"""Keeps a process that a job forks apart from the worker: it has neither the worker's channel nor its signal handler."""
+"""Separates a process that a job forks from the worker: it has neither the worker's channel nor its signal handler."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-#: What `signal` is made of: without the names that it looks up for each signal.
+#: The C module behind `signal`, without the lookup of enum names at each call.
 _signal: Any = sys.modules["_signal"]
 
 
 class ForkGuard:
-    """To be made after the worker has installed its handler of SIGTERM. From then on children of jobs lose both."""
+    """Must be made after the worker has installed its handler of SIGTERM. From then on children of jobs lose both."""
 
     def __init__(self, descriptors: list[int]) -> None:
         #: False in a child.
@@ -31,7 +31,7 @@ class ForkGuard:
         os.register_at_fork(before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child)
 
     def _before(self) -> None:
-        # Python forgets a signal that comes to a child before its hooks ran. Held back, it comes after them.
+        # Python loses a signal that comes to a child before its hooks ran. While blocked, it comes after them.
         if self.is_worker:
             self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
@@ -47,7 +47,7 @@ class ForkGuard:
         if job is not None:
             # Without a runtime, jobs that it puts go to the supervisor's socket.
             job.runtime = None
-        # The pipe behind it is shared with the worker, which would take our signals for its own.
+        # The child shares the pipe behind it with the worker, which would take the child's signals for its own.
         signal.set_wakeup_fd(-1)
         if _signal.getsignal(signal.SIGTERM) == self._handler:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Forks a child whose parent is our own parent, so that the keeper owns it from its first moment.
+"""Forks a child whose parent is our own parent, so that the keeper is its parent from the start.
 
 It makes system calls by ctypes. Nothing here knows of jobs or frames.
 """
@@ -23,23 +23,23 @@ _CLONE_PARENT = 0x00008000
 _CLONE_CHILD_CLEARTID = 0x00200000
 _CLONE_CHILD_SETTID = 0x01000000
 _CLONE_INTO_CGROUP = 0x200000000
-#: The C library's note of its own thread id would be that of the template otherwise.
+#: Otherwise the C library would keep the template's thread id as the child's.
 _KEEP_THREAD_ID = _CLONE_CHILD_CLEARTID | _CLONE_CHILD_SETTID
-#: The same number on every machine.
+#: The number of the system call, the same on every machine.
 _CLONE3 = 435
 _CGROUP_FIELD = 10
-#: From machine to the number of the system call, and where the address of the thread id stands among its arguments.
+#: By machine: the number of the system call, and the position of the thread id's address among its arguments.
 _CLONE = {"x86_64": (56, 3), "aarch64": (220, 4), "riscv64": (220, 4)}
 
-# The interpreter lock must be held from before the fork to after it, so PyDLL and not CDLL.
+# The interpreter lock must be held across the fork, so PyDLL and not CDLL.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _before_fork, _after_fork_child, _after_fork_parent = (ctypes.pythonapi.PyOS_BeforeFork,
                                                        ctypes.pythonapi.PyOS_AfterFork_Child,
                                                        ctypes.pythonapi.PyOS_AfterFork_Parent)
 
-# All that a fork can share with the ones before it is made once: the child copies each page that it or the template
-# touches, and what is made anew touches the most.
+# Objects that all forks can share are made once: the child copies each page that it or the template touches, and new
+# objects touch the most.
 _machine = os.uname().machine
 _nothing = ctypes.c_ulong(0)
 _die_with_parent = (ctypes.c_int(_PR_SET_PDEATHSIG), ctypes.c_ulong(signal.SIGKILL), _nothing, _nothing, _nothing)
@@ -48,18 +48,19 @@ _subreaper = tuple((ctypes.c_int(_PR_SET_CHILD_SUBREAPER), ctypes.c_ulong(wanted
 
 
 def set_subreaper(wanted: bool) -> None:
-    """Whether orphans below this process become its children."""
+    """Sets whether orphans below this process become its children."""
     _prctl(_subreaper[wanted])
 
 
 def die_with_parent() -> None:
-    """SIGKILL when the parent dies."""
+    """Makes the kernel send SIGKILL when the parent dies."""
     _prctl(_die_with_parent)
 
 
 def give_back() -> None:
-    """Gives free memory back to the system: what compiling the application took, say. Each fork would share it out."""
-    # Only glibc has it.
+    """Returns free memory to the system, for example from compiling the application. Otherwise each fork would inherit
+    it."""
+    # Only glibc has this function.
     trim = getattr(_libc, "malloc_trim", None)
     if trim is not None:
         trim(ctypes.c_size_t(0))
@@ -87,7 +88,7 @@ def _clone(address: int, flags: int, cgroup: Optional[int]) -> int:
     _before_fork()
     pid: int = -1
     if cgroup is not None:
-        # Another user may not, and some sandboxes know no clone3.
+        # Another user may not do this, and some sandboxes have no clone3.
         calls.fields[_CGROUP_FIELD] = cgroup
         pid = clone(*calls.into_cgroup)
     if pid < 0:
@@ -119,7 +120,7 @@ class _Calls:
                                              ctypes.c_size_t(ctypes.sizeof(self.fields)))
 
 
-#: By the flags of the fork.
+#: Prepared arguments by the flags of the fork.
 _calls: dict[int, _Calls] = {}
 
 
@@ -127,14 +128,14 @@ def _fork_twice(parent: int, cgroup: Optional[int]) -> int:
     middle = _fork()
     if middle == 0:
         try:
-            # Here is one thread only.
+            # There is one thread only here.
             address = None if cgroup is None else _thread_id_address()
             child = _fork() if address is None else _clone(address, 0, cgroup)
         except OSError as error:
             os._exit(error.errno or 1)
         if child != 0:
             os._exit(0)
-        # The kernel hands us on when the process in the middle is gone.
+        # The kernel changes our parent when the process in the middle is gone.
         own = os.getppid()
         while os.getppid() == own != parent:
             time.sleep(0.0002)
@@ -148,13 +149,13 @@ def _fork_twice(parent: int, cgroup: Optional[int]) -> int:
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # From 3.12 on a fork with threads warns. Here the child goes on with the one that it has.
+        # Since 3.12 a fork with threads warns. Here the child goes on with only the thread that it has.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def _thread_id_address() -> Optional[int]:
-    """Where the C library keeps the thread id of the only thread, or None if a bare clone is not safe here."""
+    """The address at which the C library keeps the id of the only thread, or None if a bare clone is not safe here."""
     if not _has_one_thread() or threading.get_ident() != threading.main_thread().ident:
         return None
     if not _found:
@@ -162,7 +163,7 @@ def _thread_id_address() -> Optional[int]:
     return _found[0]
 
 
-#: What was found: an address for as long as the process and its forks live, or that there is none.
+#: The result: an address that is valid as long as the process and its forks live, or None.
 _found: list[Optional[int]] = []
 
 

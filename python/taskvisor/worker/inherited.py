@@ -1,4 +1,4 @@
-"""Names what every child of a template inherits and cannot use as it is: threads, sockets, random generators.
+"""Warns of objects that every child of a template inherits and cannot use: threads, sockets, random generators.
 
 It only looks and warns. It never closes or changes what it finds.
 """
@@ -24,13 +24,14 @@ _TAIL = ("Make them in the job, or anew in each child: os.register_at_fork(befor
 
 
 class Inherited:
-    """Looks at the first fork, when the hooks of the application have run in the template and in the child.
+    """Checks at the first fork, after the fork hooks of the application have run in the template and in the child.
 
     What an application stops before a fork, or makes anew in the child, is not named.
     """
 
     def __init__(self) -> None:
-        """Before the application is loaded: hooks that run before a fork do so in reverse order, so this one is last."""
+        """Must be made before the application is loaded: hooks before a fork run in reverse order, so this one is
+        last."""
         self._armed = False
         self._sockets_before = _sockets()
         self._main = _comm(os.getpid())
@@ -40,7 +41,7 @@ class Inherited:
         os.register_at_fork(before=self._before)
 
     def arm(self) -> None:
-        """The next fork is to be looked at."""
+        """Checks at the next fork."""
         self._armed = True
         self.generators = _generators()
 
@@ -56,14 +57,14 @@ class Inherited:
         names = [thread.name for thread in known.values() if thread is not threading.main_thread()]
         for task in os.listdir("/proc/self/task"):
             name = _comm(int(task))
-            # One without a name has ended since the list was read: a hook may just have joined it.
-            # Those of libraries for numbers have the name of the program, and their libraries end them before a fork.
+            # A thread without a name has ended since the list was read: a hook may just have joined it. Threads of
+            # numeric libraries have the name of the program, and their libraries end them before a fork.
             if int(task) not in known and name not in ("", self._main):
                 names.append(name)
         return names
 
     def warning(self, own: set[int]) -> Optional[str]:
-        """What is wrong, in the child; None if nothing is. `own` are sockets of this package."""
+        """The warning, in the child; None if there is none. `own` are sockets of this package."""
         running = {_plain(thread.name) for thread in threading.enumerate()}
         threads = [name for name in self.threads if _plain(name) not in running]
         now = _sockets()
@@ -85,7 +86,7 @@ def _line(what: str, names: list[str]) -> Optional[str]:
 
 
 def _plain(name: str) -> str:
-    """Without the number that a new thread of the same kind has another of."""
+    """The name without the number that differs between threads of one kind."""
     return re.sub(r"\d+", "", name)
 
 
@@ -98,7 +99,7 @@ def _comm(task: int) -> str:
 
 
 def _sockets() -> dict[int, tuple[int, int]]:
-    """From descriptor to identity."""
+    """The sockets: from descriptor to identity."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -111,7 +112,7 @@ def _sockets() -> dict[int, tuple[int, int]]:
 
 
 def _address(descriptor: int) -> str:
-    """Between whom a socket is, for people."""
+    """The two addresses of a socket, for people."""
     import socket
 
     with socket.socket(fileno=os.dup(descriptor)) as found:
@@ -133,13 +134,13 @@ def _end(ask: Any) -> str:
 
 
 def _generators() -> list[tuple[str, Any, object]]:
-    """The generators of pseudo-random numbers that modules and their classes hold, with their states."""
+    """The pseudo-random generators in modules and their classes, with their states."""
     kinds = tuple(kind for kind in map(_kind, (("random", "Random"), ("numpy.random", "Generator"),
                                                ("numpy.random", "RandomState"))) if kind is not None)
     system = _kind(("random", "SystemRandom"))
     found: dict[int, tuple[str, Any, object]] = {}
     for module_name, module in list(sys.modules.items()):
-        # Those of the modules themselves are seeded anew: by Python and by us.
+        # The generators of these modules themselves are seeded again: by Python and by us.
         if not kinds or module_name == "random" or module_name.split(".")[0] == "numpy":
             continue
         for name, value in list(getattr(module, "__dict__", {}).items()):

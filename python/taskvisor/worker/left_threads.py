@@ -1,4 +1,4 @@
-"""Threads that a job leaves running in a worker that lives on: what they do later is never taken for the next job's.
+"""Threads that a job leaves running in a worker that lives on: their later output never counts as the next job's.
 
 Nobody can end a thread. Threads of pools are left out: `concurrent.futures` starts one in the job that needs it first,
 and gives it work of later jobs.
@@ -24,13 +24,13 @@ _POOLS = ("concurrent.futures.thread", "multiprocessing.pool")
 
 
 class LeftThreads:
-    """Finds the threads that a job has left, and keeps them apart from the next job."""
+    """Finds the threads that a job has left, and separates them from the next job."""
 
     def __init__(self) -> None:
         self._before: set[threading.Thread] = set()
 
     def begin_job(self) -> None:
-        """What runs now was not started by the job that comes."""
+        """Threads that run now were not started by the next job."""
         alone = threading.active_count() == 1
         self._before = set() if alone else set(threading.enumerate())
         left = running_job.of_left_threads
@@ -40,7 +40,7 @@ class LeftThreads:
         _wrap_streams() if left else _unwrap_streams()
 
     def end_job(self, job: Job) -> list[str]:
-        """The threads that the job has left, by name. `job` gets what they do from now on."""
+        """The threads that the job has left, by name. Their output goes to `job` from now on."""
         if threading.active_count() == 1:
             return []
         own = threading.current_thread()
@@ -58,11 +58,11 @@ class LabelledStream(io.TextIOBase):
     def __init__(self, real: Any) -> None:
         super().__init__()
         self.real = real
-        #: What follows the last newline, by thread.
+        #: The text after the last newline, by thread.
         self._partial: dict[threading.Thread, str] = {}
 
     def write(self, text: str) -> int:
-        """Passes on what other threads print."""
+        """Passes on the output of other threads."""
         thread = threading.current_thread()
         job = running_job.of_left_threads.get(thread)
         if job is None:
@@ -77,11 +77,11 @@ class LabelledStream(io.TextIOBase):
         return len(text)
 
     def writable(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def flush(self) -> None:
-        """Half a line of a left thread is kept."""
+        """Keeps the unfinished line of a left thread."""
         self.real.flush()
 
     def fileno(self) -> int:
@@ -90,7 +90,7 @@ class LabelledStream(io.TextIOBase):
         return descriptor
 
     def __getattr__(self, name: str) -> Any:
-        # encoding, errors, buffer, reconfigure and so on.
+        # For encoding, errors, buffer, reconfigure and so on.
         return getattr(self.real, name)
 
 

@@ -1,4 +1,4 @@
-"""Makes the `done` frame of a job from what it returned or raised. It never sends a frame."""
+"""Makes the `done` frame of a job from its result or exception. It never sends a frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_MESSAGE = 16 * 1024
 
 
 class Ending:
-    """Returned by functions of other systems, which say themselves how their job ended: the fields of `done`."""
+    """Returned by functions of other systems, which decide themselves how their job ends: the fields of `done`."""
 
     __slots__ = ("fields", "outcome")
 
@@ -29,7 +29,7 @@ class Ending:
 
 
 def complete(job: Job, result: Any) -> bytes:
-    """The job has returned; with a result that cannot be sent it has failed for good."""
+    """The end of a job that has returned. If its result cannot be sent, it has failed for good."""
     if isinstance(result, Ending):
         return _done(job, result.outcome, **result.fields)
     advance = result if isinstance(result, Advance) else None
@@ -51,7 +51,7 @@ def _next(advance: Optional[Advance]) -> str:
 
 
 def ended_by(job: Job, error: BaseException) -> bytes:
-    """The job has raised."""
+    """The end of a job that has raised."""
     if isinstance(error, Retry):
         return _done(job, "retry", after=error.after, error=_reason(error))
     if isinstance(error, Snooze):
@@ -61,12 +61,12 @@ def ended_by(job: Job, error: BaseException) -> bytes:
 
 
 def canceled(job: Job, error: Optional[BaseException] = None) -> bytes:
-    """The job was told to end, and has."""
+    """The end of a job that was asked to end, and has."""
     return _done(job, "canceled", error=None if error is None else describe(error))
 
 
 def with_traces(done: bytes, cpu: float, left: list[str]) -> bytes:
-    r"""The frame with the seconds of CPU time that the job took, and what it has left running in the worker.
+    r"""Adds the seconds of CPU time that the job used, and what it has left running in the worker.
 
     >>> with_traces(b'{"done":{"job":"7"}}\n', 0.25, ["thread beat"])
     b'{"done":{"job":"7","cpu":0.250000,"left":["thread beat"]}}\n'
@@ -76,17 +76,17 @@ def with_traces(done: bytes, cpu: float, left: list[str]) -> bytes:
 
 
 def unknown_class(job: Job) -> bytes:
-    """There is no function for it here."""
+    """The end of a job whose class has no function here."""
     return _done(job, "unknown_class")
 
 
 def failed_because(job: Job, group: str, message: str) -> bytes:
-    """Failed for good, without an exception of the job's own: to run it again would end in the same way."""
+    """The job has failed for good, without an exception of its own: another run would end in the same way."""
     return _done(job, "failed_for_good", error={"group": group, "message": message})
 
 
 def describe(error: BaseException) -> dict[str, str]:
-    """An exception as the supervisor keeps it.
+    """An exception in the form for the supervisor.
 
     >>> described = describe(ValueError("no"))
     >>> described["group"], described["message"]
@@ -129,7 +129,7 @@ def _message(error: BaseException) -> str:
 
 def _trace(error: BaseException) -> str:
     try:
-        # No file is read for a frame that is taken out.
+        # The source lines of a frame that is removed are not read.
         shown = traceback.TracebackException.from_exception(error, lookup_lines=False)
         _strip(shown, set())
         return "".join(shown.format())
@@ -138,7 +138,7 @@ def _trace(error: BaseException) -> str:
 
 
 def _strip(shown: traceback.TracebackException, seen: set[int]) -> None:
-    """Takes the frames of this package out: they say nothing about the job."""
+    """Removes the frames of this package: they say nothing about the job."""
     if id(shown) in seen:
         return
     seen.add(id(shown))

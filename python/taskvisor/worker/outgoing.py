@@ -1,4 +1,5 @@
-"""The frames that a worker of mode coroutine sends: gathered for a turn of the event loop, written in few system calls."""
+"""Sends the frames of a worker of mode coroutine: collected in a turn of the event loop, written in few system
+calls."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Outgoing:
         self._descriptor = descriptor
         self._on_gone = on_gone
         self._loop_thread = threading.get_ident()
-        # Reentrant: a signal handler or a finaliser that prints may come in the middle of `send`.
+        # Reentrant: a signal handler or a finaliser that prints may run in the middle of `send`.
         self._lock = threading.RLock()
         self._frames: deque[Union[bytes, memoryview]] = deque()
         self._bytes = 0
@@ -33,7 +34,7 @@ class Outgoing:
         self._watching = False
         self._gone = False
         self._identity = identity(descriptor)
-        #: Whether this turn of the loop has seen that the descriptor is still the channel.
+        #: Whether this turn of the loop has checked that the descriptor is still the channel.
         self._looked = False
 
     def send(self, line: bytes) -> None:
@@ -52,7 +53,7 @@ class Outgoing:
             (self._loop.call_soon if here else self._loop.call_soon_threadsafe)(self._write_some)
 
     def send_now(self, line: bytes) -> None:
-        """Sends the frame with all before it; what the socket does not take yet goes out as soon as it does."""
+        """Sends the frame with all before it; what the socket does not take now is sent as soon as it can."""
         with self._lock:
             if self._frames or self._gone or not self._is_whole_in_this_turn():
                 self.send(line)
@@ -66,7 +67,7 @@ class Outgoing:
                 self.send(line[written:])
 
     def drain(self) -> None:
-        """Writes all of them before it returns."""
+        """Writes all frames before it returns."""
         with self._lock:
             self._write_all()
 
@@ -91,7 +92,8 @@ class Outgoing:
         return identity(self._descriptor) == self._identity
 
     def _is_whole_in_this_turn(self) -> bool:
-        """Looks once in a turn of the loop: to look costs more than to write a line. Threads have no turns."""
+        """Checks the channel once in a turn of the loop, as a check costs more than writing a line. Threads have no
+        turns."""
         if threading.get_ident() != self._loop_thread:
             return self._is_whole()
         if not self._looked and self._is_whole():
@@ -103,7 +105,7 @@ class Outgoing:
         self._looked = False
 
     def _write(self) -> bool:
-        """Writes what the socket takes. True if that was all."""
+        """Writes as much as the socket takes. True if that was all."""
         while self._frames and not self._gone:
             self._join_first()
             data = self._frames[0]
@@ -119,7 +121,7 @@ class Outgoing:
                 break
             self._bytes -= written
             if written < len(data):
-                # A view: the rest of a long frame is not copied for each piece of it.
+                # A view: the rest of a long frame is not copied for each piece.
                 self._frames[0] = memoryview(data)[written:]
             else:
                 self._frames.popleft()

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-#: Where the spare descriptors are out of the way.
+#: Lowest number for the spare descriptors.
 _HIGH = 100
 
 
@@ -43,7 +43,7 @@ class Outputs:
                 if stream is not None:
                     stream.flush()
             except OSError:
-                # The job replaced the stream, and its file cannot be written: a full disk, for example.
+                # The job replaced the stream, and its file cannot be written, for example because the disk is full.
                 pass
             except ValueError:
                 self._reopen(number, name)

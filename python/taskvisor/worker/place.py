@@ -1,4 +1,4 @@
-"""Shows in a job's log where its code was when the job was told to end.
+"""Shows in a job's log where its code was when the job was asked to end.
 
 Only frames of the job's code are shown, never those of this package.
 """
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _CALLING = calling.call.__code__.co_filename
 #: The directory of the package: its frames are left out.
 PACKAGE = os.path.dirname(os.path.dirname(_CALLING)) + os.sep
-#: In characters. Of a longer trace the end is kept.
+#: In characters. A longer trace keeps its end.
 LONGEST_TRACE = 128 * 1024
 
 
 def describe_place(error: BaseException, stack: traceback.StackSummary) -> str:
-    """Where a job was when it was told to end: the frames of its own code, and of what that called.
+    """Where a job was when it was asked to end: the frames of its own code, and of code that it called.
 
     What this package called for the job is left out, and so is what it called before it came to the job's code. The stack
     may come without its lines: a file is read only for a frame that is shown.
@@ -39,7 +39,7 @@ def describe_place(error: BaseException, stack: traceback.StackSummary) -> str:
 
 
 def is_ours(entry: traceback.FrameSummary) -> bool:
-    """Whether a frame is of this package."""
+    """Whether a frame belongs to this package."""
     return entry.filename.startswith(PACKAGE)
 
 

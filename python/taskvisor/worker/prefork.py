@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def prepare(application: Application) -> None:
-    """Loads what the jobs of the application need, before the first of them has come."""
+    """Loads what jobs of the application need, before the first of them has come."""
     if application.has_coroutines():
         from . import own_loop as _
 
@@ -46,15 +46,15 @@ class Worker:
         self._jobs = jobs
         self.termination = termination
         self.channel = Channel(descriptor, termination)
-        # A process of one job has no next one to put anything back for.
+        # A process for one job has no next job for which to restore anything.
         self._surroundings = Surroundings() if jobs is None else None
         self._left_threads = LeftThreads()
         self._outputs = Outputs(for_many_jobs=jobs is None)
-        # Where there is but one job, nothing of the application's runs before it has come.
+        # In a process for one job, no code of the application runs before the job has come.
         self._guard: Optional[ForkGuard] = None if jobs is not None else self._guarded()
 
     def serve(self) -> int:
-        """Takes jobs until told to stop, or as many as it is for. Returns the exit status."""
+        """Takes jobs until the supervisor stops the worker, or up to its number of jobs. Returns the exit status."""
         jobs = self._jobs
         try:
             while jobs is None or jobs > 0:
@@ -89,11 +89,11 @@ class Worker:
         if surroundings is not None:
             self._left_threads.begin_job()
             before = cpu_seconds()
-        # Context variables that it sets are gone with its context.
+        # Context variables that the job sets are dropped with its context.
         done = copy_context().run(self._outcome, job, function)
         if not guard.is_worker:
             leave_child(done)
-        # All of this comes before the word: once it is said, the next job may be on its way.
+        # All of this comes before `done` is sent: after that the next job may be on its way.
         if surroundings is not None:
             surroundings.restore()
             done = outcome.with_traces(done, cpu_seconds() - before, self._left_threads.end_job(job))
@@ -139,7 +139,7 @@ class Worker:
 
 
 def cpu_seconds() -> float:
-    """CPU time that this process and its ended children have taken."""
+    """CPU time that this process and its ended children have used."""
     own, children = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def identity(descriptor: int) -> Optional[tuple[int, int]]:
-    """Which file it is, or None if it is closed."""
+    """The identity of the open file, or None if it is closed."""
     try:
         found = os.fstat(descriptor)
     except OSError:
@@ -28,7 +28,7 @@ def close(descriptor: int) -> None:
 
 
 def flush_streams() -> None:
-    """Flushes stdout and stderr, as far as the job has left that possible."""
+    """Flushes stdout and stderr, if the job has left them usable."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -37,7 +37,7 @@ def flush_streams() -> None:
 
 
 def give_up(message: str) -> NoReturn:
-    """Says why on stderr, if there still is one, and ends the worker."""
+    """Prints the reason to stderr, if it still exists, and ends the worker."""
     try:
         os.write(2, f"taskvisor.worker: {message}\n".encode("utf-8", "replace"))
     except OSError:

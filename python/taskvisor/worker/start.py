@@ -29,20 +29,20 @@ _PROTOCOL = 1
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Loads the modules, says hello, and runs jobs until told to stop. Returns the exit status."""
+    """Loads the modules, says hello, and runs jobs until the supervisor stops the worker. Returns the exit status."""
     modules, coroutines = _parse(sys.argv[1:] if arguments is None else arguments)
     return run(registry, lambda: _load(modules), coroutines, f"taskvisor.worker {' '.join(modules)}")
 
 
 def run(application: Application, load: Callable[[], bool], coroutines: bool, command: str) -> int:
-    """Loads the application and runs its jobs. `command` is how it is started, for those who do it by hand."""
-    # While the application is loaded there is no job to lose. The runtimes listen in their own ways.
+    """Loads the application and runs its jobs. `command` is the command to show to people who start it by hand."""
+    # While the application is loaded no job can be lost. Each runtime installs its own handler later.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     descriptor = _channel_descriptor(command)
     concurrent = coroutines or os.environ.get("TASKVISOR_MODE") == "coroutine"
     inherited = _look_at_forks()
     _prepare_streams()
-    # A crash shows where every thread was. What the application or PYTHONFAULTHANDLER has said counts.
+    # Shows every thread at a crash. Settings of the application or PYTHONFAULTHANDLER are kept.
     if not faulthandler.is_enabled():
         faulthandler.enable(2)
     if concurrent:
@@ -171,14 +171,14 @@ def _load(modules: Sequence[str]) -> bool:
 
 
 def _prepare_logging() -> None:
-    """Log records land in the job's log, unless the application has said where they go."""
+    """Sends log records to the job's log, unless the application has configured logging."""
     if not logging.getLogger().handlers:
         stream: Any = _CurrentStderr()
         logging.basicConfig(stream=stream, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
 
 
 class _CurrentStderr:
-    """Whatever `sys.stderr` is at the moment: a handler of `logging` keeps the stream that it is given."""
+    """The present `sys.stderr`: a handler of `logging` keeps the stream that it gets first."""
 
     @staticmethod
     def write(text: str) -> None:

@@ -16,12 +16,12 @@ from ..protocol import frames
 #: A line that does not end is sent in pieces of this many characters.
 _LONGEST = 256 * 1024
 
-# Reentrant: a finaliser that prints may come in the middle of a print.
+# Reentrant: a finaliser that prints may run in the middle of a print.
 _lock = threading.RLock()
 
 
 class JobStream(io.TextIOBase):
-    """Sends the lines of a job as frames, and passes on what is printed outside of one."""
+    """Sends the lines of a job as frames, and passes on output outside of jobs."""
 
     def __init__(self, real: TextIO) -> None:
         super().__init__()
@@ -29,14 +29,14 @@ class JobStream(io.TextIOBase):
         self._name = str(real.name)
 
     def write(self, text: str) -> int:
-        """Keeps what follows the last newline until its line is whole."""
+        """Keeps the text after the last newline until its line is complete."""
         job = of_task.get()
         if job is None or job.ended or job.runtime is None:
             return self._real.write(text)
         partial, name = job.partial_lines, self._name
         with _lock:
             if text == "\n":
-                # The end of a print, which writes it apart.
+                # The end of a print, which writes it separately.
                 _send(job, partial.pop(name, ""))
                 return 1
             end = text.rfind("\n")
@@ -52,34 +52,35 @@ class JobStream(io.TextIOBase):
         return len(text)
 
     def writable(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def isatty(self) -> bool:
-        """Never."""
+        """Always false."""
         return False
 
     def flush(self) -> None:
-        """Half a line of a job is kept: a frame adds a newline."""
+        """Keeps an unfinished line of a job: a frame adds a newline."""
         self._real.flush()
 
     def fileno(self) -> int:
-        """The real descriptor: what is written there belongs to no job."""
+        """The real descriptor: output to it belongs to no job."""
         return self._real.fileno()
 
     def __getattr__(self, name: str) -> Any:
-        # encoding, errors, buffer, reconfigure and so on.
+        # For encoding, errors, buffer, reconfigure and so on.
         return getattr(self._real, name)
 
 
 def install() -> None:
-    """Replaces stdout and stderr. Before the application is loaded, as log handlers keep the stream that they find."""
+    """Replaces stdout and stderr. Must run before the application is loaded, as log handlers keep the stream that they
+    find."""
     sys.stdout = JobStream(sys.stdout)
     sys.stderr = JobStream(sys.stderr)
 
 
 def finish(job: Job) -> None:
-    """Sends the lines that the job has not ended."""
+    """Sends the unfinished lines of the job."""
     with _lock:
         for rest in job.partial_lines.values():
             if rest:
@@ -88,7 +89,7 @@ def finish(job: Job) -> None:
 
 
 def _send(job: Job, text: str) -> None:
-    """Sends it at once: what is kept in memory until the end of the loop's turn is lost if the process crashes before."""
+    """Sends the text at once: if it were kept until the end of the loop's turn, a crash before that would lose it."""
     runtime = job.runtime
     if runtime is None:
         return

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What `signal` is made of: without the names that it looks up for each signal.
+#: The C module behind `signal`, without the lookup of enum names at each call.
 _signal: Any = sys.modules["_signal"]
 #: Not restored: the worker handles SIGTERM itself, and the others cannot be handled.
 _OURS = {signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP}
@@ -26,14 +26,14 @@ class Surroundings:
         self._directory = os.getcwd()
         self._umask = os.umask(0o077)
         os.umask(self._umask)
-        # What was set by other than Python is None, and cannot be put back by it.
+        # A handler that was not set by Python is None, and Python cannot restore it.
         handlers = {number: _signal.getsignal(number) for number in map(int, signal.valid_signals() - _OURS)}
-        # Those in real time are left out: to look at them as well would take as long as all else here.
+        # Real-time signals are left out: checking them would take as long as everything else here.
         self._handlers = [(number, handler) for number, handler in handlers.items()
                           if handler is not None and number < signal.SIGRTMIN]
 
     def restore(self) -> None:
-        """Restores all of it."""
+        """Restores the whole state."""
         _signal.alarm(0)
         getsignal = _signal.getsignal
         for number, handler in self._handlers:
@@ -47,10 +47,10 @@ class Surroundings:
             if os.getcwd() == self._directory:
                 return
         except OSError:
-            # The job has removed the directory that it was in.
+            # The job has removed the directory in which it was.
             pass
         try:
             os.chdir(self._directory)
         except OSError:
-            # The worker's own directory is gone: the next job finds no worse than the last one did.
+            # The worker's own directory is gone: the next job finds nothing worse than the last one did.
             pass

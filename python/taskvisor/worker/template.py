@@ -32,14 +32,14 @@ _NUMBER_BYTES = 8
 #: The child's channel, stdout and stderr.
 _ENDS = 3
 _INT_BYTES = struct.calcsize("i")
-#: One more than are expected.
+#: Room for one descriptor more than expected.
 _ANCILLARY_BYTES = socket.CMSG_SPACE((_ENDS + 2) * _INT_BYTES)
-#: Above the descriptors that the protocol speaks of.
+#: Lowest number above the descriptors of the protocol.
 _OUT_OF_THE_WAY = 5
 
 
 class Template:
-    """Forks children as the keeper asks for them."""
+    """Forks children at the keeper's requests."""
 
     def __init__(self, application: Application, descriptor: int, fork_descriptor: int, channel: Channel,
                  termination: Termination, inherited: Inherited) -> None:
@@ -51,16 +51,16 @@ class Template:
         self._orders = socket.socket(fileno=fork_descriptor)
         self._orders.setblocking(True)
         self._orders.set_inheritable(False)
-        # The second fork of two would become our child again.
+        # Otherwise the second of two forks would become our child again.
         forking.set_subreaper(False)
         # Made at the first fork, when the threads and descriptors of the application are there, and shared by all.
         self._worker: Optional[Worker] = None
-        #: Until the first fork has been looked at.
+        #: Until the first fork has been checked.
         self._inherited: Optional[Inherited] = inherited
         self._nothing = _out_of_the_way(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def serve(self) -> int:
-        """Forks until told to stop."""
+        """Forks until the supervisor stops the template."""
         poll = select.poll()
         orders, termination = self._orders.fileno(), self._termination
         for descriptor in (orders, self._descriptor, termination.wake):
@@ -107,7 +107,7 @@ class Template:
         if min(descriptors) < _OUT_OF_THE_WAY:
             descriptors = tuple(map(_out_of_the_way, descriptors))
         try:
-            # The fourth is the child's cgroup, where it has one.
+            # The fourth is the child's cgroup, if it has one.
             self._fork(number, descriptors[:_ENDS], descriptors[_ENDS] if len(descriptors) > _ENDS else None)
         finally:
             for descriptor in descriptors:
@@ -119,13 +119,13 @@ class Template:
         worker = self._worker
         if worker is None:
             worker = self._worker = Worker(self._application, self._descriptor, self._termination, jobs=1)
-            # Children that never look at old objects never copy their pages.
+            # A child that never looks at old objects does not copy their pages.
             gc.collect()
             forking.give_back()
             gc.freeze()
         if self._inherited is not None:
             self._inherited.arm()
-        # Whether to wait is a property of the socket, and so the child's too.
+        # Blocking is a property of the socket, so it holds for the child too.
         os.set_blocking(descriptors[0], True)
         try:
             child = forking.fork_sibling(self._keeper, cgroup)
@@ -144,12 +144,14 @@ class Template:
             self._termination.requested = False
             self._orders.send(number, socket.MSG_NOSIGNAL)
             if self._inherited is not None:
-                # Only here is seen what the hooks of the application have made anew. It goes out as the template's word.
+                # What the hooks of the application have replaced is only visible here. The warning is sent in the
+                # template's name.
                 self._warn(self._inherited.warning({descriptors[0], self._descriptor, self._orders.fileno()}))
             os.close(self._orders.detach())
             if cgroup is not None:
                 os.close(cgroup)
-            # The template's channel is replaced below. Its number must not be free before, or the pipe would take it.
+            # The template's channel is replaced below. Its number must not be free before that, or the pipe would take
+            # it.
             self._termination.renew()
             self._settle(descriptors)
             _reseed()
@@ -160,7 +162,7 @@ class Template:
         except BaseException:
             traceback.print_exc()
             flush_streams()
-        # What a job prints was flushed before its end was told.
+        # Output of the job was flushed before its end was reported.
         os._exit(status)
 
     def _warn(self, text: Optional[str]) -> None:
@@ -184,7 +186,7 @@ class Template:
 
 
 def _out_of_the_way(descriptor: int) -> int:
-    """An application may have closed its stdin, and this be at its place now."""
+    """Moves a descriptor up: if the application closed its stdin, the descriptor may have that number now."""
     if descriptor >= _OUT_OF_THE_WAY:
         return descriptor
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
@@ -193,7 +195,7 @@ def _out_of_the_way(descriptor: int) -> int:
 
 
 def _reseed() -> None:
-    """`random` does so by itself at a fork; numpy's global generator does not."""
+    """Seeds numpy's global generator; `random` does this by itself at a fork."""
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()

@@ -1,4 +1,4 @@
-"""Handles SIGTERM and the soft time limit of a worker with one job at a time, by what the process does at that moment.
+"""Handles SIGTERM and the soft time limit of a worker with one job at a time, by the state of the process.
 
 It never raises while a frame is written or a reply is read.
 """
@@ -23,11 +23,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Optional
 
-#: What `signal` is made of: without the names that it looks up for each signal.
+#: The C module behind `signal`, without the lookup of enum names at each call.
 _signal: Any = sys.modules["_signal"]
-#: A clock that was started a little after the supervisor's must not turn a time limit into something else.
+#: A SIGTERM this many seconds before the time limit counts as that limit: the clock here starts a little later than the
+#: supervisor's.
 _TOLERANCE_SECONDS = 0.25
-#: Above the descriptors that the protocol speaks of.
+#: Lowest number above the descriptors of the protocol.
 _OUT_OF_THE_WAY = 10
 
 
@@ -53,7 +54,7 @@ class Termination:
 
     def install(self) -> None:
         """Installs the handler in this process."""
-        # A template's child puts its channel at a number that is free at this moment: the pipe must not be there.
+        # A template's child puts its channel at a number that is free at this moment: the pipe must not have it.
         ends = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.wake, self._wake_write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for end in ends)
         for end in ends:
@@ -61,7 +62,7 @@ class Termination:
         self.listen()
 
     def renew(self) -> None:
-        """Makes a new pipe in a forked child, at the same descriptors. No signal is lost meanwhile."""
+        """Makes a new pipe in a forked child, at the same descriptors, without losing a signal."""
         wake, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.dup2(wake, self.wake, False)
         os.dup2(wake_write, self._wake_write, False)
@@ -69,21 +70,21 @@ class Termination:
         os.close(wake_write)
 
     def listen(self) -> None:
-        """Installs the handler again, should a job have replaced it."""
-        # Without the names that `signal` looks up for what it finds.
+        """Installs the handler again, in case a job has replaced it."""
+        # Without the enum names that `signal` looks up for the handler it finds.
         if _signal.getsignal(signal.SIGTERM) != self._on_signal:
             signal.signal(signal.SIGTERM, self._on_signal)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
-        """Empties the pipe that signals write to."""
+        """Empties the pipe to which signals write."""
         try:
             os.read(self.wake, 4096)
         except OSError:
             pass
 
     def begin_wait(self) -> None:
-        """From here on SIGTERM exits; if it came before, it does so here."""
+        """From here on SIGTERM exits; if it came before, this exits."""
         self._waiting = True
         if self.requested:
             self._exit()
@@ -93,7 +94,7 @@ class Termination:
         self._waiting = False
 
     def begin_job(self, job: Job) -> None:
-        """From here on SIGTERM raises in the job; if it came before, it does so here."""
+        """From here on SIGTERM raises in the job; if it came before, this raises."""
         self._job = job
         if isinstance(self.raised, SoftTimeLimitExceeded):
             self.raised = None
@@ -112,14 +113,15 @@ class Termination:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def interrupt_by(self, interrupt: Callable[[], object]) -> None:
-        """Calls this in place of raising: for a job in an event loop, where the exception would hit the loop."""
+        """Calls `interrupt` instead of raising: for a job in an event loop, where an exception would hit the loop."""
         self._interrupt = interrupt
         if self.raised is not None:
             interrupt()
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Raises only at its end, so that no frame is torn. Python runs handlers in the main thread only."""
+        """Raises only at the end of the block, so that no frame is torn. Python runs handlers in the main thread
+        only."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -147,12 +149,13 @@ class Termination:
             self._deliver()
 
     def _exit(self) -> None:
-        # Once: a second signal must not hit what runs at exit.
+        # Only once: a second signal must not hit the code that runs at exit.
         self._waiting = False
         raise SystemExit(0)
 
     def _deliver(self) -> None:
-        """Raises in the job. Called from the signal handler or at the end of a shield: the job's own frames are below."""
+        """Raises in the job. Called from the signal handler or at the end of a shield: the job's own frames are below
+        it."""
         job = self._job
         if job is None or not (self.raised is None or isinstance(self.raised, SoftTimeLimitExceeded)):
             return
@@ -173,7 +176,7 @@ class Termination:
         if self._interrupt is not None:
             self._interrupt()
         else:
-            # At once, as a job that does not end is killed and has no last word. One that is only told may go on.
+            # At once, as a job that does not end is killed and cannot report later. After a soft limit it may go on.
             if not isinstance(error, SoftTimeLimitExceeded):
                 report_place(error, sys._getframe())
             raise error
