@@ -17,14 +17,14 @@ use crate::{Class, End, Job, sys, template};
 
 type Handler = Box<dyn FnMut(&Job<'_>) -> Result<Box<RawValue>, End>>;
 
-/// How a handler ended; None = there is no handler for the class.
+/// The end of a handler; None = there is no handler for the class.
 pub(crate) type Finished = Option<Result<Box<RawValue>, End>>;
 
 /// A worker with its handlers, for the modes `prefork` and `fork`.
 ///
-/// In mode `fork` its process makes the handlers once and then forks a child for each job: what they hold is loaded once and
-/// shared. Make no threads before [`Worker::run`]: a child has only the thread that forks, and a lock that another one held
-/// stays locked in it.
+/// In mode `fork` its process makes the handlers once and then forks a child for each job: what they hold is loaded
+/// once and shared. Make no threads before [`Worker::run`]: a child has only the thread that forks, and a lock held by
+/// another thread stays locked in it.
 #[derive(Default)]
 pub struct Worker {
     handlers: BTreeMap<String, Handler>,
@@ -32,17 +32,17 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Without a handler yet.
+    /// A worker without handlers.
     pub fn new() -> Worker {
         Worker::default()
     }
 
-    /// Runs jobs of this class by `handler`; what it returns is kept with the job, as JSON. `class` is a name, or a [`Class`]
-    /// with settings.
+    /// Runs jobs of this class by `handler`; its result is kept with the job, as JSON. `class` is a name, or a
+    /// [`Class`] with settings.
     ///
     /// # Panics
     ///
-    /// If the name is none that a class can have.
+    /// If the name is not valid for a class.
     #[track_caller]
     pub fn handle<T: Serialize>(
         mut self,
@@ -56,7 +56,7 @@ impl Worker {
         self
     }
 
-    /// Runs jobs until the supervisor wants no more. Without a supervisor it says so and fails.
+    /// Runs jobs until the supervisor stops the worker. Without a supervisor it fails with a message.
     pub fn run(mut self) -> ExitCode {
         let served = sys::channel().and_then(|channel| match sys::fork_requests() {
             Some(requests) => template::serve(&mut self, channel, requests),
@@ -76,7 +76,7 @@ impl Worker {
         hello(self.classes.clone(), template)
     }
 
-    /// Until so many jobs are done, the channel ends, or a job was told to end.
+    /// Runs jobs until `most` of them are done, the channel ends, or a job was asked to end.
     pub(crate) fn serve_jobs(&mut self, pipe: &RefCell<Pipe>, mut most: usize) -> io::Result<()> {
         while most > 0 {
             let Some(line) = pipe.borrow_mut().next()? else { return Ok(()) };
@@ -86,7 +86,7 @@ impl Worker {
                     let (id, fence) = (facts.id.clone(), facts.fence);
                     let before = sys::cpu_seconds();
                     let finished = self.run_job(pipe, facts);
-                    // What it printed belongs to this job.
+                    // Its output belongs to this job.
                     io::stdout().flush().ok();
                     let cpu = Some(sys::cpu_seconds() - before);
                     pipe.borrow_mut().say(&Said::Done(Done { cpu, ..done(&id, fence, &finished) }));
@@ -97,7 +97,7 @@ impl Worker {
                 }
                 ToWorker::Ping(_) => pipe.borrow_mut().say(&Said::Pong(Empty {})),
                 ToWorker::Shutdown(_) => return Ok(()),
-                // One job at a time is ended by signals.
+                // A job that runs alone is ended by signals.
                 ToWorker::Cancel(_) | ToWorker::Reply(_) => {}
             }
         }
@@ -121,8 +121,8 @@ impl Worker {
     }
 }
 
-/// What a handler returned, as JSON. What cannot be written as JSON never will be: the job has failed for good, since to run
-/// it again would only repeat what it did.
+/// A handler's result as JSON. A result that cannot be written as JSON fails the job for good: another run would only
+/// repeat what it did.
 pub(crate) fn result<T: Serialize>(value: T) -> Result<Box<RawValue>, End> {
     to_raw_value(&value).map_err(|error| End::fail(format!("the result is no JSON: {error}")))
 }

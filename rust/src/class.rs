@@ -7,11 +7,11 @@ use crate::protocol;
 /// The longest name of a class, in bytes.
 const NAME_MAX: usize = 255;
 
-/// A class that a worker has a handler for: its name, and what counts for its jobs that were put without their own settings.
+/// A class for which a worker has a handler: its name, and the settings of its jobs that were put without their own.
 /// These win over the settings of the pool.
 ///
-/// Every method panics at a value that no job can have, so that a mistake is found when the worker starts and not when the pool
-/// refuses it.
+/// Every method panics at a value that no job can have, so that a mistake shows when the worker starts, and not when
+/// the pool refuses the value.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,8 +61,8 @@ impl Class {
         self.in_order()
     }
 
-    /// From this moment of an attempt on [`Job::is_nearly_over`](crate::Job::is_nearly_over) says yes, so that the handler can
-    /// wrap up.
+    /// From this moment of an attempt on [`Job::is_nearly_over`](crate::Job::is_nearly_over) returns true, so that the
+    /// handler can wrap up.
     ///
     /// # Panics
     ///
@@ -84,7 +84,7 @@ impl Class {
         self
     }
 
-    /// Kills an attempt whose processes take more memory, in bytes.
+    /// Kills an attempt whose processes use more memory, in bytes.
     ///
     /// # Panics
     ///
@@ -123,7 +123,7 @@ impl Class {
         self
     }
 
-    /// The wait before the first retry, doubled for each next one up to `cap`.
+    /// The wait before the first retry, doubled for each later one up to `cap`.
     ///
     /// # Panics
     ///

@@ -60,17 +60,18 @@ facts!(AsyncJob);
 verbs!(AsyncJob, async, await);
 
 impl AsyncJob {
-    /// Says how far it has come: a share from 0 to 1, a line for people. `status` and `job show` have the latest.
+    /// Reports its progress: a fraction from 0 to 1, and a line for people. `status` and `job show` have the latest.
     pub fn progress(&self, fraction: Option<f64>, message: &str) {
         self.voice.say(&self.facts.progress(fraction, message));
     }
 
-    /// Adds a line to the job's log. What is printed cannot be told from what other jobs print.
+    /// Adds a line to the job's log. Printed output cannot be told apart from that of other jobs.
     pub fn log(&self, text: &str) {
         self.voice.say(&self.facts.log(text));
     }
 
-    /// Returns when the soft time limit of this attempt is over: time to save what is done. Never, if it has none.
+    /// Returns when the soft time limit of this attempt is over: time to save the work done. Never returns without such
+    /// a limit.
     pub async fn nearly_over(&self) {
         match self.facts.soft_time_limit {
             Some(limit) => tokio::time::sleep_until((self.facts.begun + limit).into()).await,
@@ -83,7 +84,7 @@ impl AsyncJob {
     }
 }
 
-/// What all tasks speak with.
+/// The means by which all tasks send frames.
 #[derive(Clone)]
 struct Voice {
     out: mpsc::UnboundedSender<Vec<u8>>,
@@ -120,17 +121,17 @@ impl Voice {
 }
 
 impl AsyncWorker {
-    /// Without a handler yet.
+    /// A worker without handlers.
     pub fn new() -> AsyncWorker {
         AsyncWorker::default()
     }
 
-    /// Runs jobs of this class by `handler`; what it returns is kept with the job, as JSON. `class` is a name, or a [`Class`]
-    /// with settings.
+    /// Runs jobs of this class by `handler`; its result is kept with the job, as JSON. `class` is a name, or a
+    /// [`Class`] with settings.
     ///
     /// # Panics
     ///
-    /// If the name is none that a class can have.
+    /// If the name is not valid for a class.
     #[track_caller]
     pub fn handle<T: Serialize, F>(
         mut self,
@@ -150,7 +151,8 @@ impl AsyncWorker {
         self
     }
 
-    /// Runs jobs until the supervisor wants no more, on a runtime of its own. Without a supervisor it says so and fails.
+    /// Runs jobs until the supervisor stops the worker, on a runtime of its own. Without a supervisor it fails with a
+    /// message.
     pub fn run(self) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         ended(runtime.and_then(|runtime| {
@@ -188,7 +190,7 @@ impl AsyncWorker {
     }
 }
 
-/// The jobs under way.
+/// The running jobs.
 struct Tasks {
     voice: Voice,
     handlers: BTreeMap<String, Handler>,
@@ -197,7 +199,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    /// Gives whether no more jobs come.
+    /// Handles a line. Gives whether no more jobs come.
     fn told(&mut self, line: &[u8]) -> io::Result<bool> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Ok(false);
@@ -266,7 +268,7 @@ impl Tasks {
     }
 }
 
-/// Sends what has gathered, at once.
+/// Sends the collected lines together.
 async fn write(mut writer: tokio::net::unix::OwnedWriteHalf, mut lines: mpsc::UnboundedReceiver<Vec<u8>>) {
     while let Some(mut gathered) = lines.recv().await {
         while let Ok(line) = lines.try_recv() {

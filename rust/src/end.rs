@@ -1,4 +1,4 @@
-//! How a handler ends when it does not complete.
+//! The ends of a handler other than completion.
 
 use std::any::type_name;
 use std::error::Error;
@@ -9,10 +9,10 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::protocol::{Failure, Next, Outcome};
 
-/// An end other than completion. Every error becomes [`End::Failed`] by `?`.
+/// An end other than completion. `?` turns every error into [`End::Failed`].
 #[derive(Clone, Debug)]
 pub enum End {
-    /// It failed: tried again while tries remain.
+    /// It failed; it is tried again while tries remain.
     Failed {
         /// A short name to count by.
         group: String,
@@ -21,11 +21,11 @@ pub enum End {
     },
     /// It failed and is not tried again.
     FailedForGood(String),
-    /// Tried again after this long, the attempt is spent.
+    /// It is tried again after this time; the attempt is spent.
     Retry(Duration, String),
-    /// Not yet: back after this long, the attempt is not spent.
+    /// Not done yet: back after this time; the attempt is not spent.
     Snooze(Duration),
-    /// Done here, and it goes on in another queue.
+    /// It is done here, and goes on in another queue.
     Advance(Advance),
 }
 
@@ -42,9 +42,9 @@ pub enum End {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Advance {
-    /// Name of the queue it goes on in.
+    /// Name of the queue in which it goes on.
     pub queue: String,
-    /// What is done here gave this: kept in the job's history.
+    /// The result of the work done here, kept in the job's history.
     pub result: Option<Box<RawValue>>,
     /// Not before this long from now.
     pub delay: Duration,
@@ -53,12 +53,12 @@ pub struct Advance {
 }
 
 impl Advance {
-    /// To that queue, at once.
+    /// Goes on in that queue, at once.
     pub fn to(queue: impl Into<String>) -> Advance {
         Advance { queue: queue.into(), result: None, delay: Duration::ZERO, depends: Vec::new() }
     }
 
-    /// With a result of what is done here.
+    /// Adds a result of the work done here.
     pub fn with(self, result: &impl Serialize) -> Result<Advance, End> {
         Ok(Advance { result: Some(to_raw_value(result)?), ..self })
     }
@@ -70,17 +70,17 @@ impl Advance {
 }
 
 impl End {
-    /// Not to be tried again.
+    /// A failure that is not tried again.
     pub fn fail(message: impl Into<String>) -> End {
         End::FailedForGood(message.into())
     }
 
-    /// To be tried again after `wait`.
+    /// A failure that is tried again after `wait`.
     pub fn retry_after(wait: Duration, message: impl Into<String>) -> End {
         End::Retry(wait, message.into())
     }
 
-    /// Nothing wrong, but not yet.
+    /// Not an error, but not done yet.
     pub fn snooze(wait: Duration) -> End {
         End::Snooze(wait)
     }
@@ -92,7 +92,7 @@ impl End {
         End::Failed { group: "panic".into(), message }
     }
 
-    /// What it gives back.
+    /// The result of the job, if there is one.
     pub(crate) fn result(&self) -> Option<&RawValue> {
         match self {
             End::Advance(advance) => advance.result.as_deref(),
@@ -100,7 +100,7 @@ impl End {
         }
     }
 
-    /// As the protocol has it: outcome, why, when, where it goes on.
+    /// The fields for the protocol: outcome, failure, delay, next queue.
     pub(crate) fn told(self) -> (Outcome, Option<Failure>, Option<f64>, Option<Next>) {
         let failure = |group: &str, message| Some(Failure { group: group.into(), message, trace: None });
         match self {
@@ -123,7 +123,7 @@ impl<E: Error> From<E> for End {
             message += &format!(": {cause}");
             source = cause.source();
         }
-        // `std::io::error::Error` and the like: the last two words say which.
+        // The last two parts of a name such as `std::io::error::Error` identify it.
         let name = type_name::<E>();
         let start = name.rmatch_indices("::").nth(1).map_or(0, |(at, _)| at + 2);
         End::Failed { group: name[start..].to_owned(), message }

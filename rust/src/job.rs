@@ -1,4 +1,4 @@
-//! A job in its handler.
+//! A job, as its handler gets it.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::pipe::Pipe;
 use crate::protocol::{self, Log, Progress, Raw, Said};
 use crate::verbs::{Ask, verbs};
 
-/// What a job is, apart from its handler's means to speak.
+/// The data of a job, without its handler's means to send frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) id: String,
@@ -69,7 +69,7 @@ impl Facts {
     }
 }
 
-/// What both kinds of jobs tell their handlers.
+/// Methods of both kinds of jobs.
 macro_rules! facts {
     ($type:ty) => {
         impl $type {
@@ -83,22 +83,22 @@ macro_rules! facts {
                 &self.facts.class
             }
 
-            /// The queue it waited in.
+            /// The queue in which it waited.
             pub fn queue(&self) -> &str {
                 &self.facts.queue
             }
 
-            /// Which attempt this is, from 1.
+            /// Number of this attempt, from 1.
             pub fn attempt(&self) -> u32 {
                 self.facts.attempt
             }
 
-            /// Tries after the first one before it has failed; None = as the supervisor decides.
+            /// Retries after the first attempt; None = as the supervisor decides.
             pub fn retries(&self) -> Option<u32> {
                 self.facts.retries
             }
 
-            /// A higher one runs first.
+            /// Higher priorities run first.
             pub fn priority(&self) -> i32 {
                 self.facts.priority
             }
@@ -108,22 +108,22 @@ macro_rules! facts {
                 &self.facts.tags
             }
 
-            /// How long this attempt may take, counted from its start.
+            /// The time limit of this attempt, counted from its start.
             pub fn time_limit(&self) -> Option<std::time::Duration> {
                 self.facts.time_limit
             }
 
-            /// When it should wrap up, counted from its start.
+            /// The soft time limit, counted from its start.
             pub fn soft_time_limit(&self) -> Option<std::time::Duration> {
                 self.facts.soft_time_limit
             }
 
-            /// How long it may still run before its time limit ends it; None = there is no limit.
+            /// Time left before its time limit ends it; None = there is no limit.
             pub fn time_left(&self) -> Option<std::time::Duration> {
                 Some(self.facts.time_limit?.saturating_sub(self.facts.begun.elapsed()))
             }
 
-            /// Whether its soft time limit is over: time to save what is done and return.
+            /// Whether its soft time limit is over: time to save the work done and return.
             pub fn is_nearly_over(&self) -> bool {
                 self.facts.soft_time_limit.is_some_and(|limit| self.facts.begun.elapsed() >= limit)
             }
@@ -137,7 +137,7 @@ macro_rules! facts {
             ///
             /// # Errors
             ///
-            /// If it does not fit the type. It never will: such a job has failed for good.
+            /// If the data does not fit the type. As it never will, the job has then failed for good.
             pub fn data<T: serde::de::DeserializeOwned>(&self) -> Result<T, $crate::End> {
                 let wrong = |error| $crate::End::fail(format!("the data does not fit: {error}"));
                 serde_json::from_slice(&self.facts.data).map_err(wrong)
@@ -158,7 +158,7 @@ facts!(Job<'_>);
 verbs!(Job<'_>);
 
 impl Job<'_> {
-    /// Says how far it has come: a share from 0 to 1, a line for people. `status` and `job show` have the latest.
+    /// Reports its progress: a fraction from 0 to 1, and a line for people. `status` and `job show` have the latest.
     pub fn progress(&self, fraction: Option<f64>, message: &str) {
         self.pipe.borrow_mut().say(&self.facts.progress(fraction, message));
     }
@@ -168,11 +168,11 @@ impl Job<'_> {
         self.pipe.borrow_mut().say(&self.facts.log(text));
     }
 
-    /// Whether this job is to end now: it is canceled, its time is over, or the service stops.
+    /// Whether this job must end now: it is canceled, its time is over, or the service stops.
     ///
-    /// The supervisor says so by SIGTERM, of which the process would die. From the first call on until the job ends it does
-    /// not: the handler has the pool's grace to return. What it returns then changes nothing, but for a stop: there a job that
-    /// completes is complete.
+    /// The supervisor says so by SIGTERM, which would end the process. From the first call until the end of the job it
+    /// does not: the handler has the pool's grace to return. Its result then changes nothing, except at a stop: there a
+    /// job that completes is complete.
     pub fn is_ending(&self) -> bool {
         crate::sys::term_is_heard()
     }

@@ -1,4 +1,4 @@
-//! The channel, from the worker's end, in calls that wait.
+//! The channel at the worker's end, with blocking calls.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use crate::End;
 use crate::protocol::{Call, Said, ToWorker, decode, encode};
 
-/// Lines in, frames out.
+/// Reads lines and writes frames.
 pub(crate) struct Pipe {
     reader: BufReader<UnixStream>,
-    /// Frames that came while the answer to a call was waited for.
+    /// Frames that came during the wait for the answer to a call.
     later: VecDeque<Vec<u8>>,
     calls: u64,
     out: Vec<u8>,
@@ -29,17 +29,17 @@ impl Pipe {
         }
     }
 
-    /// The descriptor that is read.
+    /// The descriptor for reading.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.get_ref().as_fd()
     }
 
-    /// Whether nothing of what has come is unread here.
+    /// Whether there is no unread line here.
     pub(crate) fn is_empty(&self) -> bool {
         self.later.is_empty() && self.reader.buffer().is_empty()
     }
 
-    /// Sends a frame. If the supervisor is gone, the next read says so.
+    /// Sends a frame. If the supervisor is gone, the next read reports it.
     pub(crate) fn say(&mut self, frame: &Said<'_>) {
         self.out.clear();
         encode(frame, &mut self.out);
@@ -66,7 +66,7 @@ impl Pipe {
         }
     }
 
-    /// Asks the supervisor for something and waits for the answer.
+    /// Makes a call to the supervisor and waits for the answer.
     pub(crate) fn call(&mut self, verb: &str, args: &str) -> Result<Box<RawValue>, End> {
         self.calls += 1;
         let n = self.calls;
@@ -84,7 +84,7 @@ impl Pipe {
     }
 }
 
-/// What an answer says.
+/// The content of an answer.
 pub(crate) fn answered(ok: Option<&RawValue>, error: Option<String>) -> Result<Box<RawValue>, End> {
     match (ok, error) {
         (_, Some(why)) => Err(End::Failed { group: "refused".into(), message: why }),

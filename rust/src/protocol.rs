@@ -1,4 +1,4 @@
-//! What supervisor and worker say to each other: one line of JSON a frame, as `docs/worker-protocol.md` has it.
+//! The messages between supervisor and worker: each frame is one line of JSON, as `docs/worker-protocol.md` describes.
 //!
 //! Both directions are here, for both sides: the supervisor reads [`Said`] and writes [`ToWorker`]; the worker the other way
 //! round. A frame is an object with one key, so that it can be read in one pass and a job's data is never re-encoded.
@@ -21,7 +21,7 @@ pub const FRAME_MAX: usize = 16 << 20;
 /// The descriptor of the channel in a worker.
 pub const CHANNEL: i32 = 3;
 
-/// The descriptor by which a template is asked to fork.
+/// The descriptor for fork requests to a template.
 pub const FORKS: i32 = 4;
 
 /// Worker to supervisor.
@@ -31,7 +31,7 @@ pub enum Said<'a> {
     /// The first frame.
     #[serde(borrow)]
     Hello(Hello<'a>),
-    /// It takes jobs from now on.
+    /// The worker takes jobs from now on.
     Ready(Empty),
     /// A job has ended.
     #[serde(borrow)]
@@ -47,7 +47,7 @@ pub enum Said<'a> {
     /// A fault of the application that costs no job by itself, for people.
     #[serde(borrow)]
     Warning(Warning<'a>),
-    /// It wants something; answered by `reply`.
+    /// The worker makes a call; answered by `reply`.
     #[serde(borrow)]
     Call(Call<'a>),
 }
@@ -75,15 +75,15 @@ pub enum ToWorker<'a> {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Empty {}
 
-/// A worker's first frame: what it speaks and what it can do.
+/// A worker's first frame: its protocol version and its classes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello<'a> {
-    /// The version it speaks.
+    /// The version that it speaks.
     pub protocol: u32,
-    /// What it is made with, for people.
+    /// The library with which it is made, for people.
     #[serde(borrow, default)]
     pub sdk: Cow<'a, str>,
-    /// The classes it can run; None = any.
+    /// The classes that it can run; None = any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<BTreeMap<String, Class>>,
     /// Whether it can fork job children.
@@ -94,10 +94,10 @@ pub struct Hello<'a> {
 /// The settings of a class; times in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Class {
-    /// Longest run of an attempt.
+    /// Time limit of an attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<f64>,
-    /// After so long the worker tells the job that its time is nearly over.
+    /// After this time the worker tells the job that its time is nearly over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_time_limit: Option<f64>,
     /// Bytes of memory of its process tree.
@@ -129,26 +129,26 @@ pub struct Done<'a> {
     /// The job's id.
     #[serde(borrow)]
     pub job: Cow<'a, str>,
-    /// As in `run`.
+    /// The same as in `run`.
     pub fence: u64,
     /// How it ended.
     pub outcome: Outcome,
-    /// What it gives back, as it is.
+    /// The result, passed on unchanged.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub result: Option<&'a RawValue>,
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
-    /// When to try again, in seconds.
+    /// Seconds until the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<f64>,
-    /// Where it goes on, if it is complete in its queue alone.
+    /// Where it goes on, if it is complete only in its queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
-    /// What it has left running within the worker, in words: threads.
+    /// What it has left running in the worker, in words: threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
-    /// Seconds of CPU time that the job took, where the worker runs one at a time.
+    /// Seconds of CPU time that the job used, if the worker runs one at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
 }
@@ -156,9 +156,9 @@ pub struct Done<'a> {
 /// Where a job goes on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Next {
-    /// The queue it goes on in.
+    /// The queue in which it goes on.
     pub queue: String,
-    /// Not before so many seconds from now.
+    /// Shortest time until then, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<f64>,
     /// Not before these jobs are complete.
@@ -172,17 +172,17 @@ pub struct Next {
 pub enum Outcome {
     /// The job is done.
     Complete,
-    /// Tried again while tries remain.
+    /// It is tried again while tries remain.
     Failed,
     /// Not tried again.
     FailedForGood,
-    /// Tried again after a time, the attempt is spent.
+    /// It is tried again after a time; the attempt is spent.
     Retry,
-    /// Not yet: back after a time, the attempt is not spent.
+    /// Not done yet: back after a time; the attempt is not spent.
     Snooze,
     /// The worker has no code for it.
     UnknownClass,
-    /// Ended because it was told to.
+    /// It was asked to end, and has.
     Canceled,
 }
 
@@ -205,7 +205,7 @@ pub struct Progress<'a> {
     /// The job's id.
     #[serde(borrow)]
     pub job: Cow<'a, str>,
-    /// From 0 to 1.
+    /// A fraction from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
     /// A line for people.
@@ -219,7 +219,7 @@ pub struct Log<'a> {
     /// Id of the job.
     #[serde(borrow)]
     pub job: Cow<'a, str>,
-    /// Without a newline at its end.
+    /// The text without a newline at its end.
     #[serde(borrow)]
     pub text: Cow<'a, str>,
 }
@@ -227,7 +227,7 @@ pub struct Log<'a> {
 /// A fault of the application, in words.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Warning<'a> {
-    /// What is wrong and what to do; it may have several lines.
+    /// The fault and what to do; it may have several lines.
     #[serde(borrow)]
     pub text: Cow<'a, str>,
 }
@@ -235,9 +235,9 @@ pub struct Warning<'a> {
 /// A request of the worker: a verb with its arguments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call<'a> {
-    /// The answer bears the same number.
+    /// Number of the call; the answer has the same.
     pub n: u64,
-    /// What is wanted.
+    /// The verb that is called.
     #[serde(borrow)]
     pub verb: Cow<'a, str>,
     /// Its arguments, as JSON.
@@ -261,10 +261,10 @@ pub struct Job<'a> {
     pub id: Cow<'a, str>,
     /// The proof of the right to run it: `done` gives it back.
     pub fence: u64,
-    /// What it is.
+    /// The job's class.
     #[serde(borrow)]
     pub class: Cow<'a, str>,
-    /// Where it waited.
+    /// The queue in which it waited.
     #[serde(borrow)]
     pub queue: Cow<'a, str>,
     /// Its data, exactly as it was put.
@@ -273,9 +273,9 @@ pub struct Job<'a> {
     /// Its data, if that is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Raw>,
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// Tries after the first one, before it has failed.
+    /// Retries after the first attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
     /// Higher runs first.
@@ -283,10 +283,10 @@ pub struct Job<'a> {
     /// Tags of the job: free words.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Seconds from now.
+    /// Time limit in seconds, counted from this frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<f64>,
-    /// Seconds from now, after which the worker tells the job that its time is nearly over.
+    /// Seconds from this frame, after which the worker tells the job that its time is nearly over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_time_limit: Option<f64>,
     /// A directory to work in.
@@ -297,33 +297,33 @@ pub struct Job<'a> {
 /// A job to end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cancel<'a> {
-    /// The job's id.
+    /// Id of the job.
     #[serde(borrow)]
     pub job: Cow<'a, str>,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(borrow)]
     pub why: Cow<'a, str>,
 }
 
-/// The answer to a wish.
+/// The answer to a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reply<'a> {
-    /// Of the call.
+    /// Number of the call.
     pub n: u64,
-    /// What was asked for.
+    /// The result of the call.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub ok: Option<&'a RawValue>,
-    /// Why it was not done.
+    /// Why the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A line that is no frame.
+/// A line that is not a frame.
 #[derive(Debug)]
 pub enum BadLine {
     /// A frame that this protocol does not have.
     Unknown(String),
-    /// It is not what the protocol says.
+    /// A frame that breaks the protocol.
     Torn {
         /// Where and why.
         why: serde_json::Error,
@@ -354,7 +354,7 @@ impl std::error::Error for BadLine {}
 /// ```
 pub fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadLine> {
     serde_json::from_slice(line).map_err(|why| {
-        // A line without end may be a million names.
+        // A long line may have a million names.
         let short = Some(line).filter(|line| line.len() <= 1 << 16);
         let named = short
             .and_then(|line| serde_json::from_slice::<BTreeMap<String, serde::de::IgnoredAny>>(line).ok());
@@ -370,11 +370,11 @@ pub fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadLine> {
     })
 }
 
-/// The frame that answers a `call`, with its newline; `answer` is JSON on one line, or why there is none. One that would be
-/// longer than a frame may be says so in its place.
+/// The frame that answers a `call`, with its newline. `answer` is JSON on one line, or the reason why there is none. If
+/// it were longer than a frame may be, the frame says that instead.
 pub fn reply(n: u64, answer: Result<String, String>) -> Vec<u8> {
     const AROUND: usize = 64;
-    // In characters.
+    // Longest reason, in characters.
     const LONGEST_WHY: usize = 2000;
     let why = match answer {
         Ok(json) if json.len() + AROUND <= FRAME_MAX => {
@@ -394,7 +394,7 @@ const KNOWN: [&str; 12] = [
 
 /// Appends a frame with its newline.
 pub fn encode<T: Serialize>(frame: &T, out: &mut Vec<u8>) {
-    // Maps have text for keys and nothing fails by itself: what could not be written would be a mistake of ours.
+    // Keys are text and no field can fail: an error here would be a mistake of ours.
     serde_json::to_writer(&mut *out, frame).unwrap_or_default();
     out.push(b'\n');
 }

@@ -1,4 +1,4 @@
-//! A job to be queued.
+//! A job to put.
 
 use std::time::Duration;
 
@@ -14,36 +14,36 @@ use serde_json::value::RawValue;
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Put {
-    /// Where it waits.
+    /// The queue for the job.
     pub queue: String,
     /// The job's class.
     pub class: String,
-    /// What the job carries, as JSON text.
+    /// The data of the job, as JSON text.
     pub data: Box<RawValue>,
-    /// A higher one runs first.
+    /// Higher priorities run first.
     pub priority: i32,
     /// Not before this long from now.
     #[serde(serialize_with = "as_seconds")]
     pub delay: Duration,
     /// Tags of the job: free words.
     pub tags: Vec<String>,
-    /// Tries after the first one; None = as its class or pool says.
+    /// Retries after the first attempt; None = as its class or pool says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Longest run of an attempt; None = as its class or pool says.
+    /// Time limit of an attempt; None = as its class or pool says.
     #[serde(serialize_with = "as_some_seconds", skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Duration>,
     /// Its id; None = a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What happens if that id exists: `refuse`, or `skip` (put nothing, and give that id).
+    /// What to do if that id exists: `refuse`, or `skip` (put nothing, and return that id).
     pub exists: &'static str,
     /// Ids of jobs that must be complete before it runs.
     pub depends: Vec<String>,
 }
 
 impl Put {
-    /// A job with data, and nothing else said.
+    /// A job with data and defaults for everything else.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Data that is not JSON: as text, or in base64, whichever is shorter.
+/// Data that is not JSON: as text, or in base64 if that is shorter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Raw {

@@ -12,9 +12,10 @@ use crate::protocol::{CHANNEL, FORKS};
 
 /// The number of a fork request, in bytes.
 const NUMBER: usize = 8;
-/// Descriptors that come with a request: channel, stdout, stderr, and the cgroup's directory where there is one.
+/// Number of descriptors that come with a request: channel, stdout, stderr; then the cgroup's directory, if there is
+/// one.
 const ENDS: usize = 3;
-/// Above the descriptors that the protocol speaks of.
+/// Lowest number above the descriptors of the protocol.
 const OUT_OF_THE_WAY: RawFd = 5;
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
@@ -25,7 +26,7 @@ fn check(result: impl Into<i64>) -> io::Result<i64> {
     }
 }
 
-/// The channel this process was started with, close-on-exec. An error when no supervisor started it.
+/// The channel of this process, close-on-exec. An error if no supervisor started the process.
 pub(crate) fn channel() -> io::Result<UnixStream> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let given = std::env::var("TASKVISOR_FD").is_ok_and(|fd| fd == CHANNEL.to_string());
@@ -35,26 +36,26 @@ pub(crate) fn channel() -> io::Result<UnixStream> {
             "this program is a worker and is started by taskvisor: taskvisor start -w 2 -- {name}"
         )));
     }
-    // SAFETY: the supervisor hands the number over, and the flag above gives it out once; if the variable lies, the first use
-    // of the descriptor fails.
+    // SAFETY: the supervisor passes the descriptor, and the flag above hands it out only once; if the variable is
+    // wrong, the first use of the descriptor fails.
     let socket = unsafe { OwnedFd::from_raw_fd(CHANNEL) };
     // A duplicate is close-on-exec, so that programs a handler starts do not hold the channel.
     Ok(UnixStream::from(out_of_the_way(&socket)?))
 }
 
-/// The socket of fork requests, in a template only. To be called once, after [`channel`].
+/// The socket for fork requests, in a template only. Must be called once, after [`channel`].
 pub(crate) fn fork_requests() -> Option<OwnedFd> {
     std::env::var("TASKVISOR_FORK_FD").ok().filter(|fd| *fd == FORKS.to_string())?;
-    // SAFETY: the keeper hands the number over, and this is called once.
+    // SAFETY: the keeper passes the descriptor, and this is called once.
     let socket = unsafe { OwnedFd::from_raw_fd(FORKS) };
     out_of_the_way(&socket).ok()
 }
 
 fn out_of_the_way(descriptor: &OwnedFd) -> io::Result<OwnedFd> {
-    // SAFETY: no pointer; the new descriptor is nobody else's.
+    // SAFETY: no pointer; nothing else owns the new descriptor.
     let moved = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
     let moved = check(moved)?;
-    // SAFETY: as said.
+    // SAFETY: as above.
     Ok(unsafe { OwnedFd::from_raw_fd(moved as RawFd) })
 }
 
@@ -63,17 +64,17 @@ pub(crate) fn parent() -> i32 {
     parent_id() as i32
 }
 
-/// Whether orphans below this process become its children.
+/// Sets whether orphans below this process become its children.
 pub(crate) fn set_subreaper(wanted: bool) -> io::Result<()> {
     // SAFETY: no pointer.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, libc::c_ulong::from(wanted), 0, 0, 0) })
         .map(drop)
 }
 
-/// Seconds of CPU time that this process and its ended children have taken.
+/// Seconds of CPU time that this process and its ended children have used.
 pub fn cpu_seconds() -> f64 {
     let of = |whom| {
-        // SAFETY: `usage` is plain numbers, for which zeroes stand, and is written to alone.
+        // SAFETY: `usage` is plain numbers, for which zeroes are valid, and the kernel only writes to it.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             libc::getrusage(whom, &raw mut usage);
@@ -85,13 +86,13 @@ pub fn cpu_seconds() -> f64 {
     of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
 }
 
-/// Ends this process without running anything of it.
+/// Exits at once, without destructors or exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: it does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// What can be read.
+/// Which of the two can be read.
 pub(crate) enum Ready {
     Channel,
     Requests,
@@ -102,7 +103,7 @@ pub(crate) fn wait(channel: BorrowedFd<'_>, requests: BorrowedFd<'_>) -> io::Res
     let on = |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut polled = [on(channel), on(requests)];
     loop {
-        // SAFETY: the array outlives the call and has as many entries as is said.
+        // SAFETY: the array outlives the call and has the given number of entries.
         match check(unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) }) {
             Ok(_) if polled[1].revents != 0 => return Ok(Ready::Requests),
             Ok(_) => return Ok(Ready::Channel),
@@ -124,7 +125,7 @@ pub(crate) struct Request {
 /// The next request; None when the keeper is gone.
 pub(crate) fn receive(requests: BorrowedFd<'_>) -> io::Result<Option<Request>> {
     let mut number = [0_u8; NUMBER];
-    // Aligned for a cmsghdr, and large enough for one more descriptor than are expected.
+    // Aligned for a cmsghdr, with room for one more descriptor than expected.
     let mut space = [0_u64; 8];
     let mut part = libc::iovec { iov_base: number.as_mut_ptr().cast(), iov_len: NUMBER };
     // SAFETY: all-zero is a valid msghdr.
@@ -132,7 +133,7 @@ pub(crate) fn receive(requests: BorrowedFd<'_>) -> io::Result<Option<Request>> {
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
     message.msg_control = space.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&space) as _;
-    // SAFETY: all that the message points to outlives the call, with the lengths that are said.
+    // SAFETY: everything to which the message points outlives the call, with the given lengths.
     let length = unsafe { libc::recvmsg(requests.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
     let length = check(length as i64)?;
     let mut descriptors = descriptors(&message).into_iter();
@@ -155,8 +156,8 @@ pub(crate) fn receive(requests: BorrowedFd<'_>) -> io::Result<Option<Request>> {
 
 fn descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
     let mut found = Vec::new();
-    // SAFETY: the kernel has filled the message in; the macros stay within its control length, and each descriptor is new and
-    // nobody else's.
+    // SAFETY: the kernel has filled the message in; the macros stay within its control length, and each descriptor is
+    // new and owned by nothing else.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while !header.is_null() {
@@ -181,23 +182,23 @@ pub(crate) fn send(to: BorrowedFd<'_>, packet: &[u8]) -> io::Result<()> {
     check(sent as i64).map(drop)
 }
 
-/// On which side of a fork this is.
+/// The side of a fork.
 pub(crate) enum Forked {
     Child,
     Parent,
 }
 
-/// Forks a child of our own parent, in that cgroup if the system lets us; else it is in ours.
+/// Forks a child of our own parent, in that cgroup if the system allows it; else it is in ours.
 ///
-/// With one thread this is a bare clone. Other threads may hold locks of the C library, so with more of them it is two of the
-/// library's own forks: the child is handed on to `keeper` when the process in the middle ends.
+/// With one thread this is a bare clone. Other threads may hold locks of the C library, so with more threads it is two
+/// of the library's own forks: the child becomes `keeper`'s when the process in the middle ends.
 pub(crate) fn fork_sibling(keeper: i32, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
     match has_one_thread().then(thread_id_address).flatten() {
         Some(address) => {
             let born_there = cgroup.map(|cgroup| clone3(address, Some(cgroup)));
-            // Another user than the keeper may not.
+            // Another user than the keeper may not do this.
             match born_there.filter(Result::is_ok).unwrap_or_else(|| clone3(address, None)) {
-                // Some sandboxes know no clone3.
+                // Some sandboxes have no clone3.
                 Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => fork_twice(keeper),
                 other => other,
             }
@@ -215,22 +216,22 @@ fn clone3(address: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = cgroup.as_raw_fd() as u64;
     }
-    // SAFETY: the arguments outlive the call. Without CLONE_VM this is a fork, of a process with one thread; the address is
-    // where the C library keeps that thread's id, which is the child's own from then on.
+    // SAFETY: the arguments outlive the call. Without CLONE_VM this is a fork, of a process with one thread. The
+    // address is where the C library keeps that thread's id, and belongs to the child from then on.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
     Ok(if check(pid)? == 0 { Forked::Child } else { Forked::Parent })
 }
 
 fn fork_twice(keeper: i32) -> io::Result<Forked> {
-    // SAFETY: the C library puts its own locks in order; the child calls nothing of ours that another thread may have locked,
-    // as the documentation of `Worker` asks of its user.
+    // SAFETY: the C library keeps its own locks consistent; the child calls nothing of ours that another thread may
+    // have locked, as the documentation of `Worker` requires of its user.
     let middle = check(unsafe { libc::fork() })?;
     if middle == 0 {
         // SAFETY: the same, with one thread.
         match check(unsafe { libc::fork() }) {
             Ok(0) => {
                 let own = parent();
-                // The kernel hands us on when the process in the middle is gone.
+                // The kernel changes our parent when the process in the middle is gone.
                 while parent() == own && own != keeper {
                     std::thread::sleep(Duration::from_micros(200));
                 }
@@ -253,7 +254,7 @@ fn has_one_thread() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
-/// Where the C library keeps the id of this thread; None if that cannot be told.
+/// Where the C library keeps the id of this thread; None if that is not known.
 fn thread_id_address() -> Option<u64> {
     const PR_GET_TID_ADDRESS: libc::c_int = 40;
     let mut address: *const libc::c_int = std::ptr::null();
@@ -266,12 +267,12 @@ fn thread_id_address() -> Option<u64> {
     }
 }
 
-/// In a forked child, once it has spoken: closes what is the template's, and takes what came with the request. Gives its
-/// channel.
+/// In a forked child, after its report: closes the template's descriptors, and takes those that came with the request.
+/// Gives its channel.
 pub(crate) fn settle(keeper: i32, templates: [RawFd; 2], request: Request) -> io::Result<UnixStream> {
     let nothing = out_of_the_way(&std::fs::File::open("/dev/null")?.into())?;
-    // SAFETY: no pointers. The template's descriptors are closed in this child alone, which ends by `exit_now` and so never
-    // drops their owners; 0 to 3 are replaced by what the protocol puts there.
+    // SAFETY: no pointers. The template's descriptors are closed only in this child, which ends by `exit_now` and so
+    // never drops their owners; 0 to 3 are replaced as the protocol says.
     unsafe {
         for descriptor in templates {
             libc::close(descriptor);

@@ -1,7 +1,7 @@
 //! Mode `fork`: a process that has made its handlers and forks a child for each job.
 //!
-//! The child's parent is the keeper, so that it is the keeper's to reap and to kill. The order of a child's first acts is that
-//! of `docs/worker-protocol.md`.
+//! The child's parent is the keeper, which reaps and kills it. `docs/worker-protocol.md` gives the order of a child's
+//! first steps.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -20,9 +20,9 @@ struct Template<'a> {
     keeper: i32,
 }
 
-/// Forks until told to stop.
+/// Forks until the supervisor stops the template.
 pub(crate) fn serve(worker: &mut Worker, channel: UnixStream, requests: OwnedFd) -> io::Result<()> {
-    // The second fork of two would become our own child again.
+    // Otherwise the second of two forks would become our own child again.
     sys::set_subreaper(false)?;
     let mut pipe = Pipe::new(channel);
     pipe.say(&Said::Hello(worker.hello(true)));
@@ -41,7 +41,7 @@ pub(crate) fn serve(worker: &mut Worker, channel: UnixStream, requests: OwnedFd)
 }
 
 impl Template<'_> {
-    /// Reads the frames that have come; false if one says to stop.
+    /// Reads the frames that have arrived; false if one says to stop.
     fn goes_on(&mut self) -> io::Result<bool> {
         loop {
             let Some(line) = self.pipe.next()? else { return Ok(false) };
@@ -57,7 +57,7 @@ impl Template<'_> {
     }
 
     fn fork(&mut self, request: Request) -> io::Result<()> {
-        // What is in the buffer would be printed by each child again.
+        // Otherwise each child would print the content of the buffer again.
         io::stdout().flush().ok();
         match sys::fork_sibling(self.keeper, request.cgroup.as_ref().map(AsFd::as_fd)) {
             Ok(Forked::Child) => {

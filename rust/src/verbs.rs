@@ -1,4 +1,4 @@
-//! What a worker can ask the supervisor for, and how the answers are read.
+//! The calls of a worker to the supervisor, and their answers.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -51,7 +51,7 @@ pub(crate) fn field<T: DeserializeOwned>(answer: &RawValue, name: &str) -> Resul
     Ok(serde_json::from_value(answer[name].take())?)
 }
 
-/// The methods of a job that ask the supervisor, for both kinds of workers.
+/// The methods of a job that make calls, for both kinds of workers.
 macro_rules! verbs {
     ($type:ty $(, $async:tt, $await:tt)?) => {
         impl $type {
@@ -75,7 +75,7 @@ macro_rules! verbs {
                 $crate::verbs::field(&answer, "ids")
             }
 
-            /// Cancels a job, and gives the state it then has; one that runs may go on for its grace.
+            /// Cancels a job, and gives its new state; a running job may go on for its grace.
             ///
             /// # Errors
             ///
@@ -95,7 +95,7 @@ macro_rules! verbs {
                 Ok(serde_json::from_str(answer.get())?)
             }
 
-            /// Gives this job other data, which it has from its next attempt or queue on.
+            /// Changes the data of this job, from its next attempt or queue on.
             ///
             /// # Errors
             ///
@@ -114,7 +114,7 @@ macro_rules! verbs {
                 self.ask($crate::verbs::Ask::priority(id, priority))$(.$await)?.map(drop)
             }
 
-            /// Adds tags to a job and removes others; gives all it then has.
+            /// Adds tags to a job and removes others; gives all its tags.
             ///
             /// # Errors
             ///
@@ -129,7 +129,7 @@ macro_rules! verbs {
                 $crate::verbs::field(&answer, "tags")
             }
 
-            /// Marks a job as one that somebody follows, or removes the mark.
+            /// Tracks a job for people, or stops tracking it.
             ///
             /// # Errors
             ///
