@@ -1,4 +1,4 @@
-//! One job at a time.
+//! Workers that run one job at a time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

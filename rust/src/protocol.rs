@@ -259,7 +259,7 @@ pub struct Job<'a> {
     /// The job's id.
     #[serde(borrow)]
     pub id: Cow<'a, str>,
-    /// The proof of the right to run it: `done` gives it back.
+    /// The proof of the lease: `done` sends it back.
     pub fence: u64,
     /// The job's class.
     #[serde(borrow)]

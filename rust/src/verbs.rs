@@ -105,7 +105,7 @@ macro_rules! verbs {
                 self.ask(ask)$(.$await)?.map(drop)
             }
 
-            /// Gives a job another priority.
+            /// Changes the priority of a job.
             ///
             /// # Errors
             ///

@@ -136,7 +136,7 @@ impl Client {
         Ok(state)
     }
 
-    /// The whole picture.
+    /// The whole status of the supervisor.
     pub async fn status(&self) -> Result<Status, Error> {
         self.get("/v1/status").await
     }

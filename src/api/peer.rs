@@ -116,7 +116,7 @@ impl Door for SharedSocket {
 
 /// A TCP port. Behind it is a [`Gate`](super::Gate).
 pub struct Port {
-    /// Where it listens.
+    /// The listening socket.
     pub listener: TcpListener,
     /// Whether programs can be put through it.
     pub programs: bool,

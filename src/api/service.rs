@@ -18,7 +18,7 @@ use crate::wq::{self, Taken};
 /// Every request that a client can make to a running supervisor.
 #[async_trait]
 pub trait Service: Send + Sync + 'static {
-    /// Where the jobs are, without secrets.
+    /// The broker's name, without secrets.
     fn broker(&self) -> String;
 
     /// Puts jobs, all or none, and gives their ids when they are durable.
@@ -51,7 +51,7 @@ pub trait Service: Send + Sync + 'static {
     /// Waits until the job has ended and gives its state. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;
 
-    /// The whole picture.
+    /// The whole status of the supervisor.
     async fn status(&self) -> Result<Status, Problem>;
 
     /// Why a job, a slot or a pool is in its state.

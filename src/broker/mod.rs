@@ -1,4 +1,4 @@
-//! Where jobs wait: one contract, several brokers.
+//! Brokers: one contract, several kinds.
 
 mod cancel;
 mod circle;

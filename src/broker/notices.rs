@@ -38,7 +38,7 @@ impl Notices {
         let _ = self.room.set(room);
     }
 
-    /// Where somebody listens.
+    /// The bus for events, if there are subscribers.
     pub(in crate::broker) fn heard(&self) -> Option<&EventBus> {
         self.room.get().filter(|room| room.is_heard())
     }

@@ -15,7 +15,7 @@ use crate::wq::Taken;
 
 /// The name of its file in the state directory.
 const FILE: &str = "outbox.db";
-/// Jobs of one put.
+/// Number of jobs in one put.
 const BATCH: usize = 100;
 /// Wait after a failed put, and the limit up to which it is doubled.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));

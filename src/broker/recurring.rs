@@ -54,7 +54,7 @@ pub(super) struct Occurrences {
     pub(super) wanted: Vec<i64>,
     /// The latest occurrence that does not fire.
     pub(super) missed: Option<i64>,
-    /// When it is due after that.
+    /// The next occurrence after these.
     pub(super) next: Option<i64>,
 }
 

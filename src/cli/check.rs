@@ -37,7 +37,7 @@ struct Report<'a> {
     routes: Vec<Way>,
 }
 
-/// New jobs of some classes go to another broker.
+/// A route of new jobs of some classes to another broker.
 #[derive(Debug, PartialEq, Serialize)]
 struct Way {
     classes: Vec<Class>,

@@ -37,7 +37,7 @@ pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure>
     }
 }
 
-/// Makes a job recur.
+/// Puts a recurring job.
 async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
     let recurring = recurring(args)?;
     let record = Access::open(config).await?.ask(recurring).await?;

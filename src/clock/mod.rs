@@ -22,7 +22,7 @@ pub fn wall() -> Millis {
     Millis(wall_millis())
 }
 
-/// Milliseconds since 1970. For what people are shown, never for a timer.
+/// Milliseconds since 1970, to show to people, never for a timer.
 pub fn wall_millis() -> i64 {
     let spec = clock_gettime(ClockId::CLOCK_REALTIME).expect("CLOCK_REALTIME always exists");
     spec.tv_sec() * 1_000 + spec.tv_nsec() / 1_000_000

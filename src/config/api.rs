@@ -1,4 +1,4 @@
-//! The API over TCP: where it listens, who may speak to it, and how they prove it.
+//! The API over TCP: its address, its clients, and its token.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -19,11 +19,11 @@ use crate::model::SpawnSpec;
 pub struct ApiSection {
     /// Address and port.
     pub listen: Option<String>,
-    /// The file that holds the token.
+    /// The file with the token.
     pub token_file: Option<PathBuf>,
     /// Names that clients may use besides this machine's own names for itself.
     pub hosts: Option<Vec<String>>,
-    /// Web pages that may use it.
+    /// Web origins whose pages may use the API.
     pub origins: Option<Vec<String>>,
     /// Whether programs can be put through it.
     pub allow_exec: Option<bool>,
@@ -32,13 +32,13 @@ pub struct ApiSection {
 /// The API over TCP, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Api {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
     /// The token that clients must send. Empty where no supervisor listens.
     pub token: Token,
     /// Names that clients may use, in small letters.
     pub hosts: Vec<String>,
-    /// Web pages that may use it.
+    /// Web origins whose pages may use the API.
     pub origins: Vec<String>,
     /// Whether programs can be put through it.
     pub allow_exec: bool,

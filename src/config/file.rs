@@ -24,13 +24,13 @@ const BRACKETS_MAX: usize = 5_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Where what must last is kept.
+    /// The directory for data that must last.
     pub state_dir: Option<PathBuf>,
-    /// Where the socket is.
+    /// The directory for the socket.
     pub run_dir: Option<PathBuf>,
     /// The group whose members may use the socket.
     pub socket_group: Option<String>,
-    /// Where jobs wait.
+    /// The URL of the broker.
     pub broker: Option<String>,
     /// Rules that send new jobs to another broker.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct File {
     /// Length of a lease.
     #[serde(default, deserialize_with = "duration")]
     pub lease: Option<Duration>,
-    /// From the order to stop to the last KILL.
+    /// Time from the order to stop to the last KILL.
     #[serde(default, deserialize_with = "duration")]
     pub stop_deadline: Option<Duration>,
     /// Whether held jobs make the supervisor degraded.

@@ -1,4 +1,4 @@
-//! Where things are kept.
+//! The directories and files of a supervisor.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;

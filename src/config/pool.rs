@@ -22,13 +22,13 @@ pub struct Pool {
     pub name: Option<String>,
     /// How its workers run jobs.
     pub mode: Option<Mode>,
-    /// How many slots.
+    /// Number of slots of the pool.
     pub workers: Option<Workers>,
     /// Jobs at a time in one worker.
     pub concurrency: Option<u32>,
     /// When to exchange a worker for a new one.
     pub recycle: Option<Wear>,
-    /// Where its jobs come from.
+    /// The queues from which it takes jobs.
     pub queues: Option<Vec<String>>,
     /// How to choose among the queues.
     pub order: Option<Order>,
@@ -38,7 +38,7 @@ pub struct Pool {
     pub classes: Option<Vec<String>>,
     /// Do not take these classes.
     pub except_classes: Option<Vec<String>>,
-    /// Workers that speak the protocol.
+    /// The command of its workers, which speak the worker protocol.
     #[serde(default, deserialize_with = "command")]
     pub command: Option<Vec<Bytes>>,
     /// A program for each job, which gets the job's data on stdin.
@@ -56,20 +56,20 @@ pub struct Pool {
     pub group: Option<String>,
     /// Whether each job gets an empty directory.
     pub sandbox: Option<bool>,
-    /// What becomes of processes that a job leaves behind.
+    /// What to do with orphans of a job.
     pub leftovers: Option<Leftovers>,
-    /// From TERM to KILL.
+    /// Time from TERM to KILL.
     #[serde(default, deserialize_with = "duration")]
     pub grace: Option<Duration>,
-    /// The same for a job that somebody else may run already.
+    /// The same for a job that another supervisor may already run.
     #[serde(default, deserialize_with = "duration")]
     pub lost_grace: Option<Duration>,
-    /// What becomes of jobs when the broker does not answer.
+    /// What to do with jobs when the broker does not answer.
     pub when_cut_off: Option<CutOff>,
     /// Time from spawn to ready.
     #[serde(default, deserialize_with = "duration")]
     pub boot_timeout: Option<Duration>,
-    /// What an attempt may take.
+    /// Limits of an attempt.
     pub limits: Option<Limits>,
     /// The same for classes.
     pub class_limits: Option<Named<Limits>>,
@@ -139,9 +139,9 @@ pub struct Workers {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "{pass: [NAME], set: {NAME: VALUE}}")]
 pub struct Env {
-    /// Those of the supervisor's own environment.
+    /// Variables to pass on from the supervisor's own environment.
     pub pass: Option<Vec<String>>,
-    /// Others, with their values.
+    /// Variables to set, with their values.
     pub set: Option<Named<String>>,
 }
 

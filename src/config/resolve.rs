@@ -29,15 +29,15 @@ pub struct Config {
     pub settings: Settings,
     /// How to make the workers of each pool.
     pub outfits: Vec<SpawnSpec>,
-    /// Where what must last is kept.
+    /// The directory for data that must last.
     pub state_dir: PathBuf,
     /// Whether a flag or the environment set `state_dir`.
     pub state_dir_is_named: bool,
-    /// Where the socket is.
+    /// The directory for the socket.
     pub run_dir: PathBuf,
     /// The group whose members may use the socket, besides the supervisor's user and root.
     pub socket_group: Option<SocketGroup>,
-    /// Where jobs wait.
+    /// The broker of the jobs.
     pub broker: Address,
     /// Whether a flag or the environment set the broker; false if it is only the one in this state directory.
     pub broker_is_named: bool,

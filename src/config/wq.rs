@@ -16,15 +16,15 @@ use crate::wq::{Settings, WhenAway};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WqSection {
-    /// Whether they are taken in.
+    /// Whether notifications are accepted.
     pub enabled: Option<bool>,
-    /// Where their jobs wait.
+    /// The queue for their jobs.
     pub queue: Option<String>,
     /// The class of their jobs, for requests that name none.
     pub class: Option<String>,
     /// Tries after the first one.
     pub max_retries: Option<u32>,
-    /// From the first failure to the first retry.
+    /// Time from the first failure to the first retry.
     #[serde(default, deserialize_with = "duration")]
     pub retry_delay: Option<Duration>,
     /// How long tasks that succeeded are kept.

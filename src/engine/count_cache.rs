@@ -21,7 +21,7 @@ pub(super) struct Counted<T> {
     pub counts: T,
     /// Age of the counts; None if they were taken for this question.
     pub age: Option<Duration>,
-    /// What is wrong with the broker. To be a little slow is no trouble.
+    /// The trouble with the broker. A little slowness is none.
     pub trouble: Option<String>,
 }
 

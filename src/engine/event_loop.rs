@@ -236,7 +236,7 @@ async fn leave(effects: &Effects) {
     }
 }
 
-/// What of the logs was lost, and what is in the way.
+/// How much of the logs was dropped, and what is wrong with writing them.
 fn log_status(effects: &Effects) -> LogStatus {
     let (output_dropped, output) = effects.outputs.trouble();
     let (lines_dropped, own) = effects.log.trouble();

@@ -65,11 +65,11 @@ pub struct View {
     pub pools: Vec<PoolStatus>,
     /// Jobs settled since the start, by verdict.
     pub settled: BTreeMap<String, u64>,
-    /// How far the stop has come.
+    /// The stage of the stop, if one was ordered.
     pub stopping: Option<Stop>,
-    /// From the order to stop to the last KILL.
+    /// Time from the order to stop to the last KILL.
     pub stop_deadline: Duration,
-    /// What of the logs was lost, and what is in the way.
+    /// How much of the logs was dropped, and what is wrong with writing them.
     pub logs: LogStatus,
     /// Whether held jobs make the verdict degraded.
     pub held_degrades: bool,
@@ -77,7 +77,7 @@ pub struct View {
     pub settings_trouble: Option<String>,
     /// The keeper's process as /proc shows it.
     pub keeper: Process,
-    /// Supervisors that ended before this one.
+    /// Number of supervisors that ended before this one.
     pub restarts: u32,
     /// The counters for metrics.
     pub counters: Counters,

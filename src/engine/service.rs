@@ -28,7 +28,7 @@ use crate::wq::{self, Taken};
 
 /// The service of one supervisor.
 pub(super) struct ApiService {
-    /// Where the jobs are.
+    /// The broker of the jobs.
     pub broker: Arc<Broker>,
     /// Takes events to publish, and subscribers.
     pub newsroom: EventBus,

@@ -58,7 +58,7 @@ pub struct Setup {
     pub outfits: Vec<SpawnSpec>,
     /// The holder of the leases: one per state directory.
     pub instance: Instance,
-    /// Where the jobs are.
+    /// The broker of the jobs.
     pub broker: Arc<Broker>,
     /// The broker's name without secrets.
     pub broker_name: String,
@@ -68,7 +68,7 @@ pub struct Setup {
     pub socket: PathBuf,
     /// The parent of the directories of slots, for pools that have them.
     pub sandboxes: PathBuf,
-    /// Where the API listens.
+    /// The socket on which the API listens.
     pub listener: UnixListener,
     /// The group whose members may use it, too.
     pub members: Option<api::Members>,

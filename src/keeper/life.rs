@@ -28,7 +28,7 @@ pub(super) struct Life {
     /// The keeper's duplicates, so that nothing the child wrote is lost if the supervisor dies.
     pub ends: Ends,
     pub kill_at: Option<Instant>,
-    /// Who comes after it without being asked for.
+    /// The lives that the keeper makes after this one without an order for each.
     pub follow: Option<Follow>,
     /// Whether the life has a cgroup of its own that still exists.
     pub cgroup: bool,

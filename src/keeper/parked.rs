@@ -21,7 +21,7 @@ const SOCKET: RawFd = 3;
 const FORKS: RawFd = 4;
 const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// What a child needs to know of its keeper.
+/// Facts about the keeper that a child needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub keeper: i32,

@@ -32,7 +32,7 @@ pub struct Setup {
 pub struct Restarts {
     /// The wait before the second restart.
     pub first: Duration,
-    /// The longest wait.
+    /// The longest wait before a restart.
     pub longest: Duration,
     /// This number of crashes…
     pub crashes: usize,

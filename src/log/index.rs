@@ -54,7 +54,7 @@ pub struct Mark {
 pub struct Piece {
     /// Bytes of the job's output before this piece.
     pub offset: u64,
-    /// What is known of it.
+    /// When, in which attempt and to which stream it was printed.
     pub mark: Mark,
 }
 

@@ -14,7 +14,7 @@ pub(super) enum Rank {
     Matters,
     /// Debug and trace lines.
     Detail,
-    /// What workers print outside of jobs.
+    /// Output of workers outside of jobs.
     Workers,
 }
 

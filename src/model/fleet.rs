@@ -9,11 +9,11 @@ use super::{Class, Instance, Instant, JobId, Millis, PoolStatus, QueueName, Slot
 /// A supervisor's presence, which it publishes to all that share its broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presence {
-    /// Whose leases it holds.
+    /// The holder of its leases.
     pub instance: Instance,
     /// When it started, by this host's time since boot.
     pub started: Instant,
-    /// How far its stop has come.
+    /// The stage of its stop, if one was ordered.
     pub stopping: Option<Stop>,
     /// The pools of the supervisor, as counts.
     pub pools: Vec<PoolSign>,

@@ -18,7 +18,7 @@ pub struct Settings {
     pub changes: Vec<(String, Change)>,
     /// Length of a lease; renewed at a third of it.
     pub lease: Duration,
-    /// From the order to stop to the last KILL.
+    /// Time from the order to stop to the last KILL.
     pub stop_deadline: Duration,
     /// First generation to use: above all that this keeper has used.
     pub first_generation: u32,
@@ -43,7 +43,7 @@ pub struct PoolSettings {
     pub name: String,
     /// Number of its [`SpawnSpec`](super::SpawnSpec); equal specs have equal numbers.
     pub outfit: u32,
-    /// How many slots.
+    /// Number of slots of the pool.
     pub workers: u16,
     /// The least number of workers; None = all of `workers`. The others start when jobs wait, and end when they are
     /// idle.
@@ -66,7 +66,7 @@ pub struct PoolSettings {
     pub filter: ClassFilter,
     /// The classes that its workers know, if that is known before they report it; None = any.
     pub knows: Option<Arc<Classes>>,
-    /// From TERM to KILL.
+    /// Time from TERM to KILL.
     pub grace: Duration,
     /// The same for a job that another supervisor may already run; zero: KILL without TERM.
     pub lost_grace: Duration,
@@ -208,7 +208,7 @@ impl Default for PoolSettings {
 /// The lives that the keeper makes without an order for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Follow {
-    /// How many lives.
+    /// Number of lives to make.
     pub lives: u16,
     /// Each is killed at this time after it was made, unless ordered otherwise; None = it is not.
     pub fence: Option<Duration>,

@@ -15,7 +15,7 @@ const GONE: &str = "gone.";
 /// The directories of all lives, and a thread that removes what jobs have left in them: a job may leave a million
 /// files, and the next one must not wait for that.
 pub(super) struct Sandboxes {
-    /// Where they are.
+    /// The parent of the directories.
     root: PathBuf,
     /// Sends paths to the thread, which starts with the first one.
     thread: Option<Sender<PathBuf>>,

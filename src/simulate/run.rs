@@ -17,9 +17,9 @@ const COUNTS: Duration = Duration::from_secs(5);
 /// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many workers.
+    /// Number of workers in the fleet.
     pub workers: u16,
-    /// From which queue first.
+    /// How to choose among the queues.
     pub order: Order,
     /// Time from the start of a fetch to the start of its jobs.
     pub latency: Duration,

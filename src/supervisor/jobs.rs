@@ -40,7 +40,7 @@ pub(super) struct Running {
     pub(super) backoff: Backoff,
 }
 
-/// How far a job has come.
+/// The progress of a job towards its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The job runs.
@@ -119,7 +119,7 @@ impl Running {
         !matches!(self.phase, Phase::Ends(why) if why.is_anothers())
     }
 
-    /// Whether a person has ended it.
+    /// Whether a person has canceled it.
     pub(super) fn is_canceled(&self) -> bool {
         self.phase == Phase::Ends(Why::Lost(Revocation::Canceled))
     }

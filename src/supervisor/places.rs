@@ -57,7 +57,7 @@ impl Pool {
         }
     }
 
-    /// Another number of places.
+    /// Changes the number of slots.
     pub(super) fn scale(&mut self, by: Scale) {
         let workers = by.of(self.settings.workers);
         self.settings.workers = workers;

@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// An order to stop.
 #[derive(Debug)]
 pub(super) struct Stopping {
-    /// How far it has come. It only goes up.
+    /// The stage of the stop. It never goes back.
     pub(super) stage: Stop,
     /// When the last KILL is sent.
     pub(super) deadline: Instant,

@@ -189,7 +189,7 @@ impl Supervisor {
         pools.into_iter()
     }
 
-    /// How far the stop has come, if it was ordered.
+    /// The stage of the stop, if one was ordered.
     pub fn stopping(&self) -> Option<Stop> {
         self.stop.as_ref().map(|stop| stop.stage)
     }

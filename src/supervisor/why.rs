@@ -18,7 +18,7 @@ pub(super) enum Why {
     Backoff,
     /// The job exceeded a limit.
     Limit(Excess),
-    /// The right to run the job is lost.
+    /// The lease of the job is lost.
     Lost(Revocation),
     /// Another job of the same worker could only be ended with the worker.
     Neighbour,

@@ -20,9 +20,9 @@ pub(super) enum State {
     Down,
     /// Being made; killed at the deadline.
     Starting,
-    /// Has room for a job.
+    /// The worker has room for a job.
     Ready,
-    /// Has no room for a job.
+    /// The worker has no room for a job.
     Busy,
     /// Asked to end, or ending as planned; killed at the deadline.
     Stopping(Why),

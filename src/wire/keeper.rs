@@ -91,7 +91,7 @@ pub enum Report {
 pub struct Hello {
     /// The keeper's pid, for people.
     pub pid: i32,
-    /// Supervisors that ended before this one.
+    /// Number of supervisors that ended before this one.
     pub restarts: u32,
     /// How the last supervisor ended.
     pub ended: Option<ExitStatus>,

@@ -1,4 +1,4 @@
-//! What becomes of a notification.
+//! Settings for notifications.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::model::{Class, NewJob, QueueName, Retry};
 /// How notifications become jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where their jobs wait.
+    /// The queue for their jobs.
     pub queue: QueueName,
     /// The class of their jobs, for requests that name none.
     pub class: Option<Class>,
     /// Tries after the first one.
     pub max_retries: u32,
-    /// From the first failure to the first retry; doubled for each later one.
+    /// Time from the first failure to the first retry; doubled for each later one.
     pub retry_delay: Duration,
     /// How long to keep tasks that succeeded; None = as the broker's options say. Holds for all jobs of the broker.
     pub success_ttl: Option<Duration>,

@@ -19,7 +19,7 @@ use crate::wq::{Task, TaskRuntime};
 pub(super) enum Shown {
     /// The whole task.
     Whole,
-    /// What has become of it.
+    /// Only the status and the errors of a task.
     Runtime,
 }
 

@@ -70,7 +70,7 @@ impl Broker {
         self
     }
 
-    /// What it can do.
+    /// The card of the broker.
     pub fn card(&self) -> &'static Card {
         self.card
     }

@@ -49,7 +49,7 @@ pub trait Browse: Send + Sync {
     async fn ended(&self, id: JobId) -> Result<JobState, Error>;
 }
 
-/// Tells what happens to jobs.
+/// Publishes events of jobs.
 #[async_trait]
 pub trait Feed: Send + Sync {
     /// Publishes job events on `room` from now on, each once it is durable, while somebody is subscribed. The supervisor

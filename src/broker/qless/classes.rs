@@ -1,4 +1,4 @@
-//! How the jobs of each class fared.
+//! Statistics of the jobs of each class.
 
 use super::reply::{array, number, parts, text};
 use super::shared::Shared;

@@ -44,7 +44,8 @@ impl Reporter {
         }
     }
 
-    /// Where somebody listens. If nobody does, the next listener starts it again.
+    /// The bus for events, if there are subscribers. Without any the task ends, and the next subscriber starts it
+    /// again.
     pub(super) fn room(&self, notices: &Notices) -> Option<EventBus> {
         let mut reports = self.reports();
         let room = notices.heard().cloned();

@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub(super) notices: Notices,
     pub(super) holds: Holds,
     pub(super) unheard: Unheard,
-    /// Tells what happens to jobs.
+    /// Publishes events of jobs.
     pub(super) reporter: Reporter,
     /// The queues from which jobs were fetched.
     watched: Mutex<HashSet<QueueName>>,

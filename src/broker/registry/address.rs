@@ -71,7 +71,7 @@ impl Address {
         self.file.as_deref()
     }
 
-    /// Where its jobs are.
+    /// The place of its jobs.
     pub fn place(&self) -> Place {
         match &self.file {
             Some(path) => Place::File(path.clone()),
@@ -84,7 +84,7 @@ impl Address {
         self.place() == Place::Supervisor
     }
 
-    /// What it can do.
+    /// The card of the broker.
     pub fn card(&self) -> &'static Card {
         self.kind.card()
     }
@@ -148,7 +148,7 @@ impl fmt::Debug for Address {
 /// A kind of broker.
 #[async_trait]
 pub trait Adapter: Sync {
-    /// What it can do.
+    /// The card of this kind of broker.
     fn card(&self) -> &'static Card;
 
     /// The schemes of its URLs: `redis` of `redis://HOST`.
@@ -161,7 +161,7 @@ pub trait Adapter: Sync {
     /// repeat the URL: it may hold a password.
     fn fault(&self, url: &str) -> Option<&'static str>;
 
-    /// Where its jobs are.
+    /// The place of its jobs.
     fn place(&self, url: &str) -> Place;
 
     /// The URL as people may see it.

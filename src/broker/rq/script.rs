@@ -1,4 +1,4 @@
-//! The script that runs in Redis.
+//! The script of RQ's commands, which runs in Redis.
 
 use redis::Cmd;
 

@@ -104,7 +104,7 @@ pub(super) fn of(store: &mut Store, asked: &Stats, now: Instant) -> Result<Queue
     })
 }
 
-/// How the jobs of each class fared.
+/// Statistics of the jobs of each class.
 pub(super) fn of_classes(store: &Store, asked: &ClassStats, now: Instant) -> Result<Vec<ClassDay>, Trouble> {
     class_figures::of(store, &store.figures.classes, asked, now)
 }

@@ -278,7 +278,7 @@ pub struct Ends {
     config: Arc<Config>,
     /// Jobs that are not waited for yet.
     ids: VecDeque<JobId>,
-    /// Those that are.
+    /// Waits under way, for the next jobs.
     ahead: VecDeque<JoinHandle<Waited>>,
     /// Ways that are not in use.
     ways: Vec<Access>,

@@ -74,12 +74,12 @@ pub async fn scale(config: &Config, args: &ScaleArgs) -> Result<u8, Failure> {
     change(config, Some(&args.pool), Change::Scale(args.workers)).await
 }
 
-/// Takes no more jobs.
+/// Pauses a pool, or all: no more jobs are fetched.
 pub async fn pause(config: &Config, args: &Intake) -> Result<u8, Failure> {
     change(config, args.pool.as_deref(), Change::Pause).await
 }
 
-/// Takes jobs again.
+/// Resumes a pool, or all.
 pub async fn resume(config: &Config, args: &Intake) -> Result<u8, Failure> {
     change(config, args.pool.as_deref(), Change::Resume).await
 }
