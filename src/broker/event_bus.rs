@@ -70,7 +70,7 @@ impl EventBus {
     }
 
     /// Publishes the last event, with the number of unconfirmed verdicts and the processes left alive. Waits until
-    /// subscribers have read it, for [`FAREWELL`] at most.
+    /// subscribers have read it, for a second at most.
     pub async fn close(&self, at: Millis, untold: u64, alive: String) {
         let count = (untold > 0).then_some(untold);
         let why = Some(alive).filter(|alive| !alive.is_empty());
