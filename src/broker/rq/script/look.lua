@@ -87,7 +87,8 @@ end
 
 -- Reads so many jobs of a stretch whose ids begin so, and gives how far it has looked.
 local function page()
-  local queue, state, from, looks, is_oldest, rows, prefix = arg(), arg(), number(), number(), arg() == 'oldest', number(), arg()
+  local queue, state, from, looks, is_oldest = arg(), arg(), number(), number(), arg() == 'oldest'
+  local rows, prefix = number(), arg()
   local jobs, ids = {}, stretch(queue, state, from, looks, is_oldest)
   for i, id in ipairs(ids) do
     local fields = string.sub(id, 1, #prefix) == prefix and fields_of(id, false)
@@ -103,8 +104,8 @@ local function page()
   return { #ids, jobs }
 end
 
--- Counts the tasks of a stretch whose ids begin so, and gives how far it has looked. The id of a task has four elements in
--- base 32, the last one of 26 letters.
+-- Counts the tasks of a stretch whose ids begin so, and gives how far it has looked. The id of a task has four elements
+-- in base 32, the last one of 26 letters.
 local function count_tasks()
   local queue, state, from, looks, prefix = arg(), arg(), number(), number(), arg()
   local found, ids = 0, stretch(queue, state, from, looks, false)
