@@ -1,6 +1,6 @@
-//! The kernel's own limits, in a cgroup that was given to the keeper: handed down, kept, and given back.
+//! Kernel limits in a cgroup that is delegated to the keeper: controllers enabled, bounds enforced, all undone at the end.
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
-// Both of its supports say what the machine lacks.
+// Both support modules report what the machine lacks.
 #![allow(clippy::duplicate_mod)]
 
 #[path = "support/python.rs"]
@@ -22,7 +22,7 @@ use support::{Keeper, worker};
 use taskvisor::model::{Bounds, ExitStatus, WorkerId};
 use taskvisor::wire::keeper::{Hello, Order};
 
-/// Not a test: what the keeper starts as its supervisor.
+/// Not a test: the keeper starts this as its supervisor.
 #[test]
 fn relay_supervisor() {
     support::relay();
@@ -30,11 +30,11 @@ fn relay_supervisor() {
 
 const PLAIN: u32 = 64321;
 
-/// A cgroup that is given to a keeper. What is left in it dies with it.
+/// A cgroup that is delegated to a keeper. Dropping it kills the processes in it.
 struct Given(PathBuf);
 
 impl Given {
-    /// None, and said, where there is none that offers a controller.
+    /// `None`, with a message, where no cgroup offers a controller.
     fn new(name: &str) -> Option<Given> {
         let mount = sandbox::cgroups().unwrap_or_default();
         let given = Given(mount.join(format!("tv-bounds-{}-{name}", std::process::id())));
@@ -45,7 +45,7 @@ impl Given {
         Some(given)
     }
 
-    /// The same with a controller that few machines have to give; the others have it in cgroup v1.
+    /// The same with one controller that few machines offer in cgroup v2; the others have it in v1.
     fn with(controller: &str, name: &str) -> Option<Given> {
         let given = Given::new(name)?;
         if !given.has(controller) {
@@ -71,7 +71,7 @@ impl Given {
         fs::write(self.0.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
     }
 
-    /// In front of a command line: it runs there.
+    /// A command line prefix that runs the command in this cgroup.
     fn inside<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         [&["sh", "-c", sandbox::ENTER, self.0.to_str().unwrap()], more].concat()
     }
@@ -86,14 +86,14 @@ impl Given {
         Keeper::start_with("", &line, &[])
     }
 
-    /// Whose keeper gets it.
+    /// A sandbox whose keeper gets this cgroup.
     fn sandbox(&self) -> Sandbox {
         let mut sandbox = Sandbox::new(Setting::RootCgroup);
         sandbox.given = Some(self.0.clone());
         sandbox
     }
 
-    /// The cgroups in it.
+    /// The names of its child cgroups.
     fn below(&self) -> Vec<String> {
         below(&self.0)
     }
@@ -136,7 +136,7 @@ fn start_limited<'a>(sandbox: &'a Sandbox, limits: &str) -> Running<'a> {
     sandbox.start(&["-c", file.to_str().unwrap()])
 }
 
-/// Where a process lives, by the name of its cgroup.
+/// The name of the cgroup of a process.
 fn home(pid: i32) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
@@ -144,7 +144,7 @@ fn home(pid: i32) -> String {
 }
 
 #[test]
-fn a_keeper_alone_in_its_cgroup_hands_controllers_down_and_gives_all_back() {
+fn keeper_alone_in_its_cgroup_delegates_controllers_and_undoes_it_at_its_end() {
     let Some(given) = Given::new("alone") else { return };
     let (mut keeper, hello) = given.keeper("");
     assert!(hello.cgroup && hello.bounds, "{hello:?}");
@@ -170,7 +170,7 @@ fn a_keeper_alone_in_its_cgroup_hands_controllers_down_and_gives_all_back() {
 }
 
 #[test]
-fn in_a_shared_cgroup_no_process_is_moved_and_lives_still_have_cgroups() {
+fn keeper_in_a_shared_cgroup_moves_no_process_and_still_gives_lives_cgroups() {
     let Some(given) = Given::new("shared") else { return };
     let line = given.inside(&["sleep", "1000"]);
     let mut other = Command::new(line[0]).args(&line[1..]).spawn().unwrap();
@@ -189,7 +189,7 @@ fn in_a_shared_cgroup_no_process_is_moved_and_lives_still_have_cgroups() {
 }
 
 #[test]
-fn controllers_that_are_switched_off_are_not_handed_down() {
+fn keeper_delegates_no_controller_that_is_switched_off() {
     let Some(given) = Given::new("off") else { return };
     let (keeper, hello) = given.keeper("memory,pids,hugetlb");
     assert!(hello.cgroup && !hello.bounds, "{hello:?}");
@@ -204,7 +204,7 @@ fn controllers_that_are_switched_off_are_not_handed_down() {
 }
 
 #[test]
-fn a_unit_of_systemd_is_left_as_it_is_unless_it_was_delegated() {
+fn keeper_changes_a_systemd_unit_only_if_it_is_delegated() {
     let Some(given) = Given::new("unit.service") else { return };
     let (keeper, hello) = given.keeper("");
     assert!(hello.cgroup && !hello.bounds, "{hello:?}");
@@ -221,7 +221,7 @@ fn a_unit_of_systemd_is_left_as_it_is_unless_it_was_delegated() {
 }
 
 #[test]
-fn a_user_who_was_given_a_cgroup_has_bounds_too() {
+fn plain_user_with_a_delegated_cgroup_has_bounds_too() {
     let Some(given) = Given::new("user.scope") else { return };
     for file in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
         chown(given.0.join(file), Some(PLAIN), Some(PLAIN)).unwrap();
@@ -235,7 +235,7 @@ fn a_user_who_was_given_a_cgroup_has_bounds_too() {
 }
 
 #[test]
-fn of_a_killed_keeper_nothing_lives_on_and_the_next_start_runs_its_job_again() {
+fn killed_keeper_leaves_no_process_and_the_next_start_reruns_its_job() {
     let Some(given) = Given::new("killed") else { return };
     let sandbox = given.sandbox();
     let mut running = sandbox.start(&["-w", "1"]);
@@ -255,7 +255,7 @@ fn of_a_killed_keeper_nothing_lives_on_and_the_next_start_runs_its_job_again() {
 }
 
 #[test]
-fn a_supervisor_that_is_replaced_lives_where_the_keeper_does() {
+fn replacement_supervisor_lives_in_the_cgroup_of_the_keeper() {
     let Some(given) = Given::new("replaced") else { return };
     let sandbox = given.sandbox();
     let mut running = sandbox.start(&["-w", "1"]);
@@ -270,7 +270,7 @@ fn a_supervisor_that_is_replaced_lives_where_the_keeper_does() {
 }
 
 #[test]
-fn a_jobs_limits_are_bounds_of_its_cgroup_while_it_runs() {
+fn limits_of_a_job_are_bounds_of_its_cgroup_while_it_runs() {
     let Some(given) = Given::new("limits") else { return };
     let sandbox = given.sandbox();
     let _running = start_limited(&sandbox, "memory: 62914560B, processes: 9");
@@ -290,7 +290,7 @@ fn a_jobs_limits_are_bounds_of_its_cgroup_while_it_runs() {
 }
 
 #[test]
-fn in_each_mode_a_life_has_the_bounds_of_the_job_it_runs() {
+fn cgroup_of_a_worker_has_the_bounds_of_its_job_in_each_mode() {
     for (mode, more) in [("prefork", 400), ("fork", 400), ("coroutine", 300)] {
         let Some(given) = Given::new(mode) else { return };
         let file = if given.has("memory") { "memory.max" } else { "hugetlb.2MB.max" };
@@ -316,7 +316,7 @@ fn in_each_mode_a_life_has_the_bounds_of_the_job_it_runs() {
 }
 
 #[test]
-fn a_keeper_that_may_not_hand_anything_down_goes_back() {
+fn keeper_that_may_not_delegate_any_controller_moves_back_to_its_cgroup() {
     let Some(given) = Given::new("refused") else { return };
     for file in ["", "cgroup.procs"] {
         chown(given.0.join(file), Some(PLAIN), Some(PLAIN)).unwrap();
@@ -329,7 +329,7 @@ fn a_keeper_that_may_not_hand_anything_down_goes_back() {
 }
 
 #[test]
-fn the_doctor_tells_what_is_handed_down_and_leaves_no_trace() {
+fn doctor_reports_delegated_controllers_and_leaves_no_trace() {
     let Some(given) = Given::new("doctor") else { return };
     let sandbox = Sandbox::new(Setting::RootCgroup);
     let line = given.inside(&[env!("CARGO_BIN_EXE_taskvisor"), "doctor", "--json"]);
@@ -346,14 +346,14 @@ fn the_doctor_tells_what_is_handed_down_and_leaves_no_trace() {
     assert_eq!((given.below(), given.read("cgroup.subtree_control")), (Vec::new(), String::new()));
 }
 
-/// Takes memory for ever, once it is told to; where no bound holds it, this limit does.
+/// Takes memory without end once the file `go` exists; the `ulimit` stops it where no bound does.
 const HOG: &str =
     "ulimit -v 2000000; (sleep 1000 & while [ ! -e go ]; do sleep 0.01; done; tail /dev/zero; sleep 1000)";
 
 const KILLED: ExitStatus = ExitStatus::Signal { signal: libc::SIGKILL, core: false };
 
 #[test]
-fn the_kernel_kills_a_hog_at_its_bound_with_all_that_lives_there() {
+fn kernel_kills_all_processes_of_a_life_at_its_memory_bound() {
     let Some(given) = Given::with("memory", "hog") else { return };
     let (mut keeper, _) = given.keeper("");
     let parked = keeper.park(worker(1, 1));
@@ -365,7 +365,7 @@ fn the_kernel_kills_a_hog_at_its_bound_with_all_that_lives_there() {
 }
 
 #[test]
-fn a_kill_for_want_of_memory_elsewhere_is_no_end_at_its_own_bound() {
+fn oom_kill_by_a_parent_cgroup_does_not_count_as_the_own_memory_bound() {
     let Some(given) = Given::with("memory", "want") else { return };
     let (mut keeper, _) = given.keeper("");
     given.set("memory.max", "80M");
@@ -379,7 +379,7 @@ fn a_kill_for_want_of_memory_elsewhere_is_no_end_at_its_own_bound() {
 }
 
 #[test]
-fn a_limit_of_memory_holds_while_the_supervisor_hangs_and_is_named() {
+fn memory_limit_holds_while_the_supervisor_hangs_and_is_reported() {
     let Some(given) = Given::with("memory", "hang") else { return };
     let sandbox = given.sandbox();
     let _running = start_limited(&sandbox, "memory: 48MB");
@@ -398,7 +398,7 @@ fn a_limit_of_memory_holds_while_the_supervisor_hangs_and_is_named() {
 }
 
 #[test]
-fn a_bomb_is_refused_more_than_its_bound_and_dies_as_a_whole() {
+fn fork_bomb_cannot_exceed_its_bound_and_dies_as_a_whole() {
     let Some(given) = Given::with("pids", "bomb") else { return };
     let (mut keeper, _) = given.keeper("");
     let parked = keeper.park(worker(1, 1));

@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// To wait for a job's end writes nothing, so a bad disk is no reason to refuse it.
+/// `job wait` writes nothing, so it works on a bad disk.
 #[track_caller]
 fn assert_waits(sandbox: &Sandbox, jid: &str) {
     assert_says(sandbox, &sandbox.run(&["job", "wait", jid, "--timeout", "1s"]), 124, &[]);
 }
 
-/// Becomes the rest, with a small disk of its own for the state directory.
+/// A shell prefix that mounts a small disk on the state directory, then executes the rest of the command line.
 const SMALL: &str = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
 
-/// Fills the small disk, which is in a mount namespace that ends with the pool, by a file that it gives.
+/// Fills the small disk (in a mount namespace that ends with the pool) with one file and returns its path.
 fn fill(sandbox: &Sandbox, running: &sandbox::Running<'_>) -> PathBuf {
     let disk = PathBuf::from(format!("/proc/{}/root{}", running.child.id(), sandbox.path("state").display()));
     let path = disk.join("filler");
@@ -27,7 +27,7 @@ fn fill(sandbox: &Sandbox, running: &sandbox::Running<'_>) -> PathBuf {
 }
 
 #[test]
-fn a_supervisor_that_dies_while_the_disk_is_full_is_replaced_as_soon_as_there_is_room() {
+fn keeper_replaces_a_dead_supervisor_once_the_full_disk_has_space_again() {
     if !is_root() {
         return missing("root");
     }
@@ -53,14 +53,14 @@ fn a_supervisor_that_dies_while_the_disk_is_full_is_replaced_as_soon_as_there_is
 }
 
 #[test]
-fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
+fn full_disk_refuses_puts_keeps_queued_jobs_and_counts_dropped_output() {
     if !is_root() {
         return missing("root");
     }
     let sandbox = Sandbox::new(Setting::Root);
     let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", SMALL, "sh"], &["-w", "2"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));
-    // From outside of the mount the directory is seen without its lock: whose it is would not be known.
+    // Commands outside of the mount namespace do not see the lock file; this copy names its owner.
     let signed = running.child.id().to_string();
     fs::write(sandbox.path("state").join("lock"), signed).expect("a lock");
     let jid = put_until_go(
@@ -101,7 +101,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
 }
 
 #[test]
-fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
+fn failing_disk_acknowledges_no_put_or_verdict_and_recovers_afterwards() {
     let sandbox = Sandbox::new(Setting::Plain);
     let Some(library) = shim(&sandbox) else { return };
     let flag = sandbox.path("eio");
@@ -128,7 +128,7 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
         reasons(&last).contains("Input/output error")
     });
     assert_eq!(last["health"], "degraded", "{last}");
-    // Some tries to mend it fail meanwhile.
+    // Some attempts to recover fail meanwhile.
     stays(Duration::from_secs(2), "no put is taken", || {
         let output = sandbox.run(&["put", "--", "true"]);
         assert_says(&sandbox, &output, 69, &words);
@@ -146,7 +146,7 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
 }
 
 #[test]
-fn verdicts_that_a_failing_disk_does_not_confirm_are_named_at_the_end_and_no_success() {
+fn stop_lists_verdicts_that_a_failing_disk_did_not_confirm_and_exits_69() {
     let sandbox = Sandbox::new(Setting::Plain);
     let Some(library) = shim(&sandbox) else { return };
     let flag = sandbox.path("eio");
@@ -176,12 +176,12 @@ fn verdicts_that_a_failing_disk_does_not_confirm_are_named_at_the_end_and_no_suc
     sandbox.ok(&["start", "-w", "2", "--burst"]);
     assert_eq!(sandbox.state(&jid), "complete");
     let runs = fs::read_to_string(sandbox.work("ran")).expect("ran");
-    // What is written and not known to be durable may be there all the same.
+    // A write that was never confirmed may have reached the disk all the same.
     assert!(["done\n", "done\ndone\n"].contains(&&*runs), "at least once: {runs}");
 }
 
 #[test]
-fn a_put_is_answered_after_its_fdatasync() {
+fn put_is_answered_after_its_fdatasync() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     // Nothing else is written meanwhile.

@@ -1,5 +1,5 @@
-//! Bad days of the machine, on the real binary: a disk that is full or fails, descriptors, processes and locks that run
-//! out, a clock that jumps, what does not die. Each is said by name; nothing is lost; nothing spins.
+//! Machine faults, on the real binary: a disk that is full or fails, descriptors, processes and locks that run out, a
+//! clock that jumps, processes that do not die. Each fault is reported by name; no job is lost; nothing spins.
 
 #[path = "../support/freezer.rs"]
 mod freezer;
@@ -27,7 +27,7 @@ use sandbox::{
 };
 use serde_json::Value;
 
-/// The exit code, and stderr with the sandbox's own directory as DIR.
+/// The exit code and stderr, with the sandbox's directory replaced by DIR.
 fn said(sandbox: &Sandbox, output: &Output) -> (Option<i32>, String) {
     let text = String::from_utf8_lossy(&output.stderr);
     (output.status.code(), text.replace(&sandbox.path("").display().to_string(), "DIR/"))
@@ -42,7 +42,7 @@ fn assert_says(sandbox: &Sandbox, output: &Output, code: i32, words: &[&str]) {
     }
 }
 
-/// A job that ends when the file `go` is there.
+/// Puts a job that ends when the file `go` exists.
 const UNTIL_GO: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done";
 
 fn put_until_go(sandbox: &Sandbox, then: &str) -> String {
@@ -55,7 +55,7 @@ fn go(sandbox: &Sandbox) {
     fs::write(sandbox.work("go"), "").expect("go");
 }
 
-/// It runs to its end and is complete, in its first attempt and without an interruption.
+/// Asserts that the job completes in its first attempt, without an interruption.
 fn assert_completes(sandbox: &Sandbox, jid: &str) -> Value {
     sandbox.run(&["job", "wait", jid, "--timeout", "40s"]);
     let job = sandbox.job(jid);
@@ -75,7 +75,7 @@ fn both(sandbox: &Sandbox) -> [i32; 2] {
     ["keeper", "supervisor"].map(|name| status[name]["pid"].as_i64().expect("a pid") as i32)
 }
 
-/// Soon there is a second in which neither keeper nor supervisor uses a processor to speak of.
+/// Waits for a second in which keeper and supervisor use almost no CPU time.
 #[track_caller]
 fn assert_calm(sandbox: &Sandbox) {
     let both = both(sandbox);
@@ -92,7 +92,7 @@ fn assert_calm(sandbox: &Sandbox) {
     );
 }
 
-/// A cgroup of one controller; what is left in it dies with it.
+/// A cgroup of one controller; dropping it kills the processes in it.
 struct Cell(PathBuf);
 
 impl Cell {
@@ -127,7 +127,7 @@ impl Drop for Cell {
     }
 }
 
-/// The library of `support/days.c`, made with the machine's C compiler.
+/// Builds the library of `support/days.c` with the machine's C compiler.
 fn shim(sandbox: &Sandbox) -> Option<String> {
     let library = sandbox.path("days.so").display().to_string();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/days.c");

@@ -1,11 +1,11 @@
-//! Too few descriptors, and no processes to be had.
+//! Too few descriptors, and forks that fail.
 
 use std::os::unix::net::UnixStream;
 
 use super::*;
 
 #[test]
-fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit() {
+fn slots_with_descriptors_work_and_status_names_emfile_for_the_others() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = sandbox.start_under(&["prlimit", "--nofile=40:40"], &["-w", "16"]);
     let mut last = Value::Null;
@@ -34,7 +34,7 @@ fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit
 }
 
 #[test]
-fn too_few_descriptors_for_a_supervisor_refuse_the_start_in_words() {
+fn start_is_refused_with_the_limit_when_descriptors_are_too_few() {
     let sandbox = Sandbox::new(Setting::Plain);
     for few in ["20", "35"] {
         let limit = format!("--nofile={few}:{few}");
@@ -51,7 +51,7 @@ fn too_few_descriptors_for_a_supervisor_refuse_the_start_in_words() {
 }
 
 #[test]
-fn a_crowd_of_clients_that_takes_all_descriptors_is_told_once_and_when_it_is_over() {
+fn log_reports_once_that_accept_fails_for_want_of_descriptors_and_once_that_it_recovered() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start_under(&["prlimit", "--nofile=48:48"], &["-w", "2"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));
@@ -68,8 +68,8 @@ fn a_crowd_of_clients_that_takes_all_descriptors_is_told_once_and_when_it_is_ove
 }
 
 #[test]
-fn slots_come_up_by_themselves_once_there_are_descriptors_again() {
-    // The limits of another user's process are not ours to set.
+fn down_slots_restart_by_themselves_once_descriptors_are_available() {
+    // A plain user may not set the limits of another user's process.
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let _running = sandbox.start_under(&["prlimit", "--nofile=1024:1024"], &["-w", "12"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));
@@ -92,7 +92,7 @@ fn slots_come_up_by_themselves_once_there_are_descriptors_again() {
 }
 
 #[test]
-fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
+fn failed_fork_is_reported_with_errno_and_retried_with_backoff() {
     let sandbox = Sandbox::new(Setting::Root);
     let Some(cell) = Cell::new("pids", "fork") else { return missing("pids") };
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", cell.0.display());
@@ -100,7 +100,7 @@ fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
     wait_until("all slots are up", || is_up(&sandbox.status()));
     let pipe = sandbox.work("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-    // It forks no more once it has begun.
+    // The job forks no more once it has begun.
     let jid = sandbox.put(&["sh", "-c", "touch begun; read word < pipe"]);
     wait_until("the job runs", || sandbox.work("begun").exists());
     cell.set("pids.max", "1");

@@ -1,9 +1,9 @@
-//! Starts that are refused, with the name of what is wrong.
+//! Starts that are refused, with the setting or file that is wrong.
 
 use super::*;
 
 #[test]
-fn a_start_on_a_full_disk_is_refused_with_the_file_that_has_no_room() {
+fn start_on_a_full_disk_is_refused_with_the_file_that_did_not_fit() {
     if !is_root() {
         return missing("root");
     }
@@ -26,7 +26,7 @@ fn a_start_on_a_full_disk_is_refused_with_the_file_that_has_no_room() {
 }
 
 #[test]
-fn a_store_that_is_none_of_ours_is_refused_by_whoever_looks_at_it_and_left_as_it_is() {
+fn every_command_refuses_an_unusable_store_and_leaves_it_unchanged() {
     let sandbox = Sandbox::new(Setting::Plain);
     sandbox.put(&["true"]);
     let store = sandbox.path("state").join("store.db");
@@ -77,7 +77,7 @@ fn a_store_that_is_none_of_ours_is_refused_by_whoever_looks_at_it_and_left_as_it
     sandbox.assert_nothing_left();
 }
 
-/// The names of what is in the state directory.
+/// The names of the files in the state directory.
 fn files(sandbox: &Sandbox) -> Vec<std::ffi::OsString> {
     let entries = fs::read_dir(sandbox.path("state")).expect("the state directory");
     let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
@@ -85,7 +85,7 @@ fn files(sandbox: &Sandbox) -> Vec<std::ffi::OsString> {
     names
 }
 
-/// So says the doctor of the store.
+/// Asserts that the doctor calls the store bad and gives this reason.
 #[track_caller]
 fn assert_bad(sandbox: &Sandbox, why: &str) {
     let output = sandbox.run(&["doctor", "--json"]);
@@ -97,9 +97,9 @@ fn assert_bad(sandbox: &Sandbox, why: &str) {
     assert!(store["found"].as_str().expect("words").contains(why), "{store}");
 }
 
-/// Of a store that was lost nobody begins an empty one in silence: whoever would open it says so.
+/// No command silently creates an empty store in place of a lost one: each that opens the store reports the loss.
 #[test]
-fn a_store_that_is_lost_is_begun_anew_on_purpose_only() {
+fn lost_store_is_recreated_only_on_request() {
     let sandbox = Sandbox::new(Setting::Plain);
     let jid = sandbox.put(&["true"]);
     let store = sandbox.path("state").join("store.db");
@@ -135,7 +135,7 @@ fn a_store_that_is_lost_is_begun_anew_on_purpose_only() {
         }
         assert_bad(&sandbox, why);
     }
-    // Put back, it is as it was.
+    // The file moved back holds all jobs.
     fs::rename(&away, &store).expect("mv");
     fs::write(&store, &good).expect("the store");
     assert_eq!(sandbox.state(&jid), "waiting");
@@ -147,7 +147,7 @@ fn a_store_that_is_lost_is_begun_anew_on_purpose_only() {
     let new = sandbox.put(&["true"]);
     assert_completes(&sandbox, &new);
     assert_eq!(sandbox.run(&["job", "show", &jid]).status.code(), Some(7), "it is gone");
-    // The keeper starts the next supervisor with the same words: it finds the store that was begun.
+    // The keeper starts the next supervisor with the same arguments: it opens the store that the first one created.
     kill(sandbox.one("tv-supervisor"), "KILL");
     wait_until("the next one knows the job", || {
         sandbox.run(&["status"]).status.success() && sandbox.state(&new) == "complete"
@@ -158,7 +158,7 @@ fn a_store_that_is_lost_is_begun_anew_on_purpose_only() {
 }
 
 #[test]
-fn check_takes_a_store_in_use_for_what_it_is_and_leaves_no_trace() {
+fn check_accepts_a_store_in_use_and_leaves_no_files() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     let jid = sandbox.put(&["true"]);
@@ -170,7 +170,7 @@ fn check_takes_a_store_in_use_for_what_it_is_and_leaves_no_trace() {
 }
 
 #[test]
-fn why_a_start_ends_is_in_its_log_and_on_stderr_once_each() {
+fn start_failure_is_reported_once_in_the_log_and_once_on_stderr() {
     let sandbox = Sandbox::new(Setting::Plain);
     let state = sandbox.path("state");
     sandbox.put(&["true"]);
@@ -197,7 +197,7 @@ fn why_a_start_ends_is_in_its_log_and_on_stderr_once_each() {
 }
 
 #[test]
-fn a_start_that_cannot_be_is_refused_with_the_name_of_what_is_wrong() {
+fn impossible_start_is_refused_with_the_setting_or_file_that_is_wrong() {
     let sandbox = Sandbox::new(Setting::Plain);
     assert_says(&sandbox, &sandbox.run(&["start", "-w", "0"]), 2, &["-w", "0 is not in 1.."]);
     assert_says(&sandbox, &sandbox.run(&["start", "-w", "70000"]), 2, &["-w", "70000 is not in 1..=65535"]);
@@ -244,7 +244,7 @@ fn a_start_that_cannot_be_is_refused_with_the_name_of_what_is_wrong() {
 }
 
 #[test]
-fn a_start_that_is_refused_for_a_directory_in_use_makes_no_other() {
+fn start_refused_for_a_directory_in_use_creates_no_other_directory() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     for (variable, in_use) in [("TASKVISOR_STATE_DIR", "DIR/run"), ("TASKVISOR_RUN_DIR", "DIR/state")] {

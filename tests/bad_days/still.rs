@@ -1,9 +1,9 @@
-//! What stands still: processes that do not die, readers that do not read.
+//! Processes that do not die, and clients that do not read.
 
 use super::*;
 
 #[test]
-fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
+fn status_shows_an_unkillable_job_with_its_cause_and_does_not_settle_it() {
     let sandbox = Sandbox::new(Setting::Root);
     let Some(cell) = Cell::new("freezer", "stuck") else { return missing("freezer") };
     let mut running = sandbox.start(&["-w", "2", "--grace", "200ms"]);
@@ -51,7 +51,7 @@ fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
 }
 
 #[test]
-fn readers_that_stall_or_are_killed_delay_nobody() {
+fn stalled_or_killed_clients_delay_no_job() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "2"]);
     let jid = put_until_go(&sandbox, "head -c 2000000 /dev/zero | tr '\\0' x");
@@ -67,7 +67,7 @@ fn readers_that_stall_or_are_killed_delay_nobody() {
     for client in &mut stalled {
         client.set_nonblocking(true).expect("nonblocking");
         let question = "GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1000);
-        // It asks for more than the socket holds and reads nothing.
+        // The client requests more than the socket buffer holds and reads no answer.
         let _ = client.write(question.as_bytes());
     }
     go(&sandbox);

@@ -1,9 +1,9 @@
-//! A store that others have locked, and a clock that jumps.
+//! A store that is locked, moved, damaged or grown, and a clock that jumps.
 
 use super::*;
 
 #[test]
-fn a_store_locked_by_another_program_is_named_and_loses_nothing() {
+fn store_locked_by_another_program_is_reported_and_loses_no_job() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "2"]);
     let jid = put_until_go(&sandbox, "true");
@@ -42,7 +42,7 @@ fn a_store_locked_by_another_program_is_named_and_loses_nothing() {
 }
 
 #[test]
-fn a_supervisor_that_dies_while_the_store_is_locked_comes_back_when_it_is_free() {
+fn keeper_restarts_the_supervisor_once_the_store_is_unlocked() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = sandbox.start(&["-w", "1"]);
     let jid = put_until_go(&sandbox, "true");
@@ -66,7 +66,7 @@ fn a_supervisor_that_dies_while_the_store_is_locked_comes_back_when_it_is_free()
 }
 
 #[test]
-fn a_store_that_is_moved_or_removed_under_a_supervisor_takes_no_jobs_until_it_is_back() {
+fn moved_or_removed_store_refuses_puts_until_the_file_is_back() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = sandbox.start(&["-w", "2"]);
     let jid = put_until_go(&sandbox, "true");
@@ -93,9 +93,9 @@ fn a_store_that_is_moved_or_removed_under_a_supervisor_takes_no_jobs_until_it_is
     sandbox.assert_nothing_left();
 }
 
-/// What is wrong with a row is nobody else's trouble: the job is held and named, and its queue goes on.
+/// A bad row affects its own job only: that job is held and logged, and its queue continues.
 #[test]
-fn a_job_that_cannot_be_read_is_held_and_named_and_its_queue_goes_on() {
+fn unreadable_job_is_held_and_logged_and_its_queue_continues() {
     let sandbox = Sandbox::new(Setting::Plain);
     let bad = [
         "UPDATE job SET tags = '{no list' WHERE jid = ?1",
@@ -137,7 +137,7 @@ fn a_job_that_cannot_be_read_is_held_and_named_and_its_queue_goes_on() {
 }
 
 #[test]
-fn a_reader_that_does_not_end_is_named_before_the_wal_fills_the_disk() {
+fn endless_reader_is_reported_before_the_wal_fills_the_disk() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     let reader = rusqlite::Connection::open(sandbox.path("state").join("store.db")).expect("the store");
@@ -163,7 +163,7 @@ fn a_reader_that_does_not_end_is_named_before_the_wal_fills_the_disk() {
 }
 
 #[test]
-fn a_wall_clock_that_jumps_a_day_moves_no_delay_and_no_lease() {
+fn wall_clock_jump_of_a_day_moves_no_delay_and_no_lease() {
     let sandbox = Sandbox::new(Setting::Plain);
     let Some(library) = shim(&sandbox) else { return };
     let wall = sandbox.path("wall");
@@ -179,7 +179,7 @@ fn a_wall_clock_that_jumps_a_day_moves_no_delay_and_no_lease() {
         wait_within(Duration::from_secs(10), "the delayed job runs", || sandbox.work(name).exists());
         assert!(since.elapsed() >= Duration::from_millis(1990), "{name}: early, after {:?}", since.elapsed());
         assert_completes(&sandbox, late.trim());
-        // Longer than the lease: it was renewed under the wrong clock.
+        // Longer than the lease: the supervisor renewed it under the wrong clock.
         stays(Duration::from_millis(6500), "the job runs", || sandbox.state(&jid) == "running");
         assert_eq!(sandbox.status()["health"], "healthy");
     }

@@ -1,11 +1,12 @@
-//! Processes that take long to die: until they are proven dead their job is theirs, whoever asks and whoever has died.
+//! Processes that take long to die: their job keeps its lease until they are proven dead, also after a cancel and after
+//! the death of the supervisor.
 
 use super::*;
 
 /// Short enough to see several renewals.
 const SETTINGS: [&str; 6] = ["-w", "2", "--lease", "6s", "--grace", "200ms"];
 
-/// Puts a program that leaves a process behind when it is let go; gives the pid of that.
+/// Puts a program that leaves a child process behind when it ends; returns the job and the pid of the child.
 fn put_with_a_child(sandbox: &Sandbox) -> (String, i32) {
     let line =
         "setsid sleep 1000 & echo $! > child.new; mv child.new child; while [ ! -e go ]; do sleep 0.02; done";
@@ -31,7 +32,7 @@ fn wait_unkillable(sandbox: &Sandbox) {
     wait_until("it is called unkillable", || is_unkillable(&sandbox.status()));
 }
 
-/// The job is renewed for longer than its lease, and nobody else gets it.
+/// Asserts that the job is renewed for longer than its lease and that no other worker gets it.
 fn assert_is_held(sandbox: &Sandbox, jid: &str, state: &str) {
     let renewals = |job: &Value| job["renewals"].as_u64().unwrap_or(0);
     let before = renewals(&sandbox.job(jid));
@@ -47,7 +48,7 @@ fn runs(sandbox: &Sandbox) -> usize {
 }
 
 #[test]
-fn a_program_that_ended_well_is_complete_however_long_what_it_left_takes_to_die() {
+fn finished_program_is_complete_once_its_slow_orphans_are_dead() {
     let sandbox = Sandbox::new(Setting::Root);
     let mut running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
@@ -64,7 +65,7 @@ fn a_program_that_ended_well_is_complete_however_long_what_it_left_takes_to_die(
 }
 
 #[test]
-fn a_canceled_job_is_canceled_when_the_last_of_it_is_dead_and_not_before() {
+fn canceled_job_is_settled_only_when_its_last_process_is_dead() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
@@ -81,7 +82,7 @@ fn a_canceled_job_is_canceled_when_the_last_of_it_is_dead_and_not_before() {
 }
 
 #[test]
-fn the_next_supervisor_keeps_a_job_of_which_something_still_lives() {
+fn next_supervisor_keeps_the_lease_of_a_job_with_living_processes() {
     let sandbox = Sandbox::new(Setting::RootCgroup);
     let _running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
@@ -129,7 +130,7 @@ fn the_next_supervisor_keeps_a_job_of_which_something_still_lives() {
 }
 
 #[test]
-fn a_program_that_ended_well_is_complete_also_when_the_supervisor_died_before_what_it_left() {
+fn finished_program_is_complete_though_the_supervisor_died_before_its_orphans() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
