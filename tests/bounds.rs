@@ -1,4 +1,4 @@
-//! Kernel limits in a cgroup that is delegated to the keeper: controllers enabled, bounds enforced, all undone at the end.
+//! Kernel limits in a cgroup delegated to the keeper: controllers enabled, bounds enforced, all undone at the end.
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 // Both support modules report what the machine lacks.
 #![allow(clippy::duplicate_mod)]

@@ -1,4 +1,4 @@
-//! Other settings, other sizes and new workers while jobs run: the real binary, its signals and its verbs.
+//! Reload, scale, recycle, pause and drain while jobs run: the real binary, by its signals and its verbs.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/python.rs"]
@@ -14,7 +14,7 @@ use python::{ended, pid_of, put_lines, result, touch, word};
 use sandbox::{Running, Sandbox, alive, wait_until};
 use serde_json::Value;
 
-/// A pool whose workers say in their environment which version they are.
+/// A pool whose workers have their version in the environment.
 fn version(number: u32, more: &str) -> String {
     let env = format!(
         "env: {{set: {{PYTHONPATH: '{}', PYTHONDONTWRITEBYTECODE: '1', VERSION: 'v{number}'}}}}",
@@ -24,7 +24,7 @@ fn version(number: u32, more: &str) -> String {
 }
 
 fn write(sandbox: &Sandbox, text: &str) {
-    // At once, as an editor would do it that does it well.
+    // Atomic, by a rename, as good editors write.
     fs::write(sandbox.work("new.yaml"), text).unwrap();
     fs::rename(sandbox.work("new.yaml"), sandbox.work("pools.yaml")).unwrap();
 }
@@ -38,7 +38,7 @@ fn file(sandbox: &Sandbox) -> String {
     sandbox.work("pools.yaml").display().to_string()
 }
 
-/// All slots of all pools of the name, as one list.
+/// The slots of all pools with this name, as one list.
 fn slots(sandbox: &Sandbox) -> Vec<Value> {
     let status = sandbox.status();
     let pools = status["pools"].as_array().cloned().unwrap_or_default();
@@ -76,7 +76,7 @@ fn check_exchange(mode: &str) {
     let jids = put_lines(&sandbox, "default", "version", &[], &vec!["null".into(); 300]);
     write(&sandbox, &version(2, &format!("mode: {mode}, workers: 4")));
     running.signal("HUP");
-    // Watched all the way: somebody takes jobs, and no slot has more than one process too many.
+    // At every moment some worker takes jobs, and each slot has at most one extra process.
     wait_until("a job is run by the new version", || {
         let seen = slots(&sandbox);
         assert!(seen.iter().any(works), "{seen:?}");
@@ -97,23 +97,23 @@ fn check_exchange(mode: &str) {
 }
 
 #[test]
-fn a_new_version_takes_over_while_jobs_run_and_none_is_lost() {
+fn reload_replaces_busy_workers_and_loses_no_job() {
     check_exchange("prefork");
 }
 
 #[test]
-fn a_template_is_replaced_like_its_workers() {
+fn reload_replaces_a_template_and_its_workers() {
     check_exchange("fork");
 }
 
 #[test]
-fn a_new_version_that_cannot_start_replaces_nobody() {
+fn reload_keeps_the_old_workers_when_new_ones_cannot_boot() {
     let sandbox = python::new();
     let running = start(&sandbox, &version(1, "workers: 2"));
     let old = all_ready(&sandbox, 2);
     write(&sandbox, &version(2, "workers: 2").replace("worker app", "worker no_such_module"));
     running.signal("HUP");
-    wait_until("it is told why", || {
+    wait_until("status gives the reason", || {
         let status = sandbox.status().to_string();
         status.contains("no_such_module") && status.contains("before they were ready")
     });
@@ -126,7 +126,7 @@ fn a_new_version_that_cannot_start_replaces_nobody() {
 }
 
 #[test]
-fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
+fn reload_of_wrong_settings_changes_nothing_and_reports_the_line() {
     let sandbox = python::new();
     let _running = start(&sandbox, &version(1, "workers: 2"));
     let old = all_ready(&sandbox, 2);
@@ -164,7 +164,7 @@ fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
 }
 
 #[test]
-fn without_a_file_there_is_nothing_to_read_again_and_that_is_said() {
+fn reload_without_a_settings_file_reports_nothing_to_reload() {
     let sandbox = python::new();
     let running = sandbox.start(&["-w", "2"]);
     let output = sandbox.run(&["reload"]);
@@ -177,7 +177,7 @@ fn without_a_file_there_is_nothing_to_read_again_and_that_is_said() {
 }
 
 #[test]
-fn a_supervisor_that_is_started_again_goes_by_the_settings_in_force_whatever_the_file_says() {
+fn next_supervisor_uses_the_settings_in_force_not_the_edited_file() {
     let sandbox = python::new();
     let running = start(&sandbox, &version(1, "workers: 1"));
     all_ready(&sandbox, 1);
@@ -196,7 +196,7 @@ fn a_supervisor_that_is_started_again_goes_by_the_settings_in_force_whatever_the
 }
 
 #[test]
-fn what_was_asked_of_pools_outlives_the_supervisor_and_ends_with_the_keeper() {
+fn scale_and_pause_of_a_pool_survive_the_supervisor_but_not_the_keeper() {
     let sandbox = python::new();
     let other = "  - {name: other, workers: 1, queues: [other]}\n";
     let mut running = start(&sandbox, &(version(1, "workers: 1") + other));
@@ -225,7 +225,7 @@ fn what_was_asked_of_pools_outlives_the_supervisor_and_ends_with_the_keeper() {
 }
 
 #[test]
-fn only_what_changed_is_touched() {
+fn reload_touches_only_changed_pools() {
     let sandbox = python::new();
     let other = "  - {name: other, workers: 1, queues: [other]}\n";
     let _running = start(&sandbox, &(version(1, "workers: 2") + other));
@@ -275,7 +275,7 @@ fn slots_and_pools_keep_their_names_and_their_order_through_recycle_and_reload()
     assert_eq!((&job["worker"]["slot"], &job["forensics"]["worker"]), (&"app.1".into(), &job["worker"]));
     let asked = sandbox.ok(&["why", "slot", "app.1"]);
     assert!(asked.contains("Slot app.1, generation ") && asked.contains("worker app.1#"), "{asked}");
-    // Pool three comes to the number that the first life of pool app had.
+    // The third pool gets the number that the first generation of pool app had.
     write(&sandbox, &(other("three") + &version(1, "workers: 1").replace("pools:\n", "") + &other("two")));
     let text = std::fs::read_to_string(sandbox.work("pools.yaml")).unwrap();
     write(&sandbox, &format!("pools:\n{text}"));
@@ -314,7 +314,7 @@ fn a_pool_is_scaled_by_verb_and_by_signal_and_its_jobs_end_first() {
 }
 
 #[test]
-fn a_pool_is_recycled_and_its_new_workers_run_the_code_of_today() {
+fn recycle_replaces_the_workers_of_a_pool_a_quarter_at_a_time() {
     let sandbox = python::new();
     let _running = start(&sandbox, &version(1, "workers: 4"));
     let old = all_ready(&sandbox, 4);
@@ -329,7 +329,7 @@ fn a_pool_is_recycled_and_its_new_workers_run_the_code_of_today() {
 }
 
 #[test]
-fn nothing_is_taken_while_it_is_paused_and_a_drain_waits_for_what_runs() {
+fn paused_pool_takes_no_jobs_and_drain_waits_for_running_ones() {
     let sandbox = python::new();
     let running = start(&sandbox, &version(1, "workers: 2"));
     let jid = sandbox.ok(&["put", "default", "hold", "[\"long\"]"]).trim().to_owned();
@@ -354,9 +354,9 @@ fn nothing_is_taken_while_it_is_paused_and_a_drain_waits_for_what_runs() {
 fn check_worn(rule: &str, why: &str) {
     let sandbox = python::new();
     let pools = version(1, &format!("workers: 4, recycle: {{{rule}}}"));
-    // What goes as planned is told at debug.
+    // Planned recycling is logged at debug.
     write(&sandbox, &format!("log: {{level: debug}}\n{pools}"));
-    // Where all is slow one of them is always away, so that a look may never see all four.
+    // On a slow machine one worker is always being replaced, so status may never show all four ready.
     let _running = sandbox.start_raw(&["-c", &file(&sandbox)]);
     wait_until("all are others", || {
         let seen = slots(&sandbox);
@@ -371,18 +371,18 @@ fn check_worn(rule: &str, why: &str) {
 }
 
 #[test]
-fn workers_that_are_old_or_idle_are_exchanged_one_of_four_at_a_time() {
+fn old_or_idle_workers_are_recycled_one_of_four_at_a_time() {
     check_worn("age: 500ms", "recycled: age");
     check_worn("idle: 300ms", "recycled: idle");
 }
 
 #[test]
-fn the_keeper_goes_by_the_stop_deadline_of_the_last_reload() {
+fn keeper_uses_the_stop_deadline_of_the_last_reload() {
     let sandbox = python::new();
     let mut running = start(&sandbox, "stop_deadline: 1h\n");
     write(&sandbox, "stop_deadline: 10ms\n");
     sandbox.ok(&["reload"]);
-    // It reads no order to stop, and the keeper waits for that as long as was said, and 10 s.
+    // The stopped supervisor does not read the order to stop; the keeper waits for the stop deadline and 10 s more.
     sandbox::kill(sandbox.one("tv-supervisor"), "STOP");
     running.signal("TERM");
     assert_eq!(running.wait().code(), Some(124));

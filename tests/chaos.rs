@@ -1,4 +1,4 @@
-//! Death at the worst moments: whoever dies, no process survives it and no job is lost.
+//! Kills at the worst moments: whichever process dies, no job process survives and no job is lost.
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
@@ -27,7 +27,7 @@ fn forget_begun(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_killed_worker_is_a_crash_that_spends_the_attempt_and_hurts_no_neighbour() {
+fn killed_worker_crashes_its_own_job_only_and_spends_the_attempt() {
     in_all_settings(|sandbox| {
         let mut running = sandbox.start(&["-w", "2"]);
         let victim = sandbox.put(&["sh", "-c", "sleep 0.01 & exec sh -c 'touch victim; exec sleep 1001'"]);
@@ -52,7 +52,7 @@ fn a_killed_worker_is_a_crash_that_spends_the_attempt_and_hurts_no_neighbour() {
 }
 
 #[test]
-fn after_the_death_of_the_supervisor_all_is_dead_and_the_jobs_run_again_unspent() {
+fn supervisor_death_kills_all_jobs_and_they_rerun_with_the_attempt_unspent() {
     in_all_settings(|sandbox| {
         let mut running = sandbox.start(&["-w", "2"]);
         let script = family(sandbox);
@@ -77,7 +77,7 @@ fn after_the_death_of_the_supervisor_all_is_dead_and_the_jobs_run_again_unspent(
 }
 
 #[test]
-fn after_the_death_of_the_keeper_nothing_lives_and_the_next_start_runs_the_jobs_again() {
+fn keeper_death_leaves_no_process_and_the_next_start_reruns_the_jobs() {
     in_all_settings(|sandbox| {
         let running = sandbox.start(&["-w", "2"]);
         let script = family(sandbox);
@@ -99,7 +99,7 @@ fn after_the_death_of_the_keeper_nothing_lives_and_the_next_start_runs_the_jobs_
 }
 
 #[test]
-fn after_the_death_of_both_the_next_start_ends_what_is_left_and_runs_the_jobs_again() {
+fn start_after_both_died_kills_orphans_and_reruns_the_jobs() {
     in_all_settings(|sandbox| {
         let running = sandbox.start(&["-w", "2"]);
         let script = family(sandbox);
@@ -134,7 +134,7 @@ fn a_stopped_supervisor_is_fenced_before_its_leases_end() {
         let supervisor = sandbox.one("tv-supervisor");
         kill(supervisor, "STOP");
         wait_until("the keeper has killed the job", || sandbox.job_processes().is_empty());
-        // It may begin again as soon as the supervisor goes on.
+        // The job may begin again as soon as the supervisor continues.
         forget_begun(sandbox);
         kill(supervisor, "CONT");
         wait_until("the job runs again", || begun(sandbox, 1));
@@ -143,7 +143,7 @@ fn a_stopped_supervisor_is_fenced_before_its_leases_end() {
 }
 
 #[test]
-fn the_third_death_under_a_job_alone_holds_it_with_its_reason() {
+fn job_is_held_after_the_supervisor_died_three_times_while_it_ran_alone() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     let jid = sandbox.put(&["sh", "-c", "touch begun.$$; exec sleep 1000"]);
@@ -163,9 +163,10 @@ fn the_third_death_under_a_job_alone_holds_it_with_its_reason() {
     wait_until("it runs again", || sandbox.state(&jid) == "running");
 }
 
-/// The supervisor is killed whenever it runs. Its neighbours take longer than that: without suspicion none ever ends.
+/// The supervisor is killed whenever the poison job runs. The neighbours take longer: they complete only because
+/// suspects run alone.
 #[test]
-fn a_job_of_which_the_supervisor_dies_is_held_and_its_neighbours_complete() {
+fn job_that_kills_the_supervisor_is_held_and_its_neighbours_complete() {
     in_all_settings(|sandbox| {
         let running = sandbox.start(&["-w", "4"]);
         let innocent = "touch begun.$$; while [ ! -e go ]; do sleep 0.02; done";
@@ -202,7 +203,7 @@ fn has_poison(sandbox: &Sandbox) -> bool {
 
 #[test]
 
-fn death_at_any_numbered_point_loses_no_job_and_leaves_no_process() {
+fn death_at_any_failpoint_loses_no_job_and_leaves_no_process() {
     let settings =
         if sandbox::is_root() { vec![Setting::RootCgroup, Setting::Plain] } else { vec![Setting::Plain] };
     for setting in settings {
@@ -213,7 +214,7 @@ fn death_at_any_numbered_point_loses_no_job_and_leaves_no_process() {
     }
 }
 
-/// Jobs run while a process dies at the point. The supervisor comes back by itself, the keeper with the next start.
+/// Runs jobs while a process dies at the failpoint. The keeper restarts the supervisor; the test restarts the keeper.
 fn die_at(setting: Setting, point: &str) {
     let sandbox = Sandbox::new(setting);
     let points = sandbox.work("points");
@@ -252,7 +253,7 @@ fn die_at(setting: Setting, point: &str) {
 }
 
 #[test]
-fn a_supervisor_that_panics_says_where_and_the_next_one_what_it_follows() {
+fn panic_of_the_supervisor_is_logged_with_its_place_and_its_successor_logs_why() {
     let sandbox = Sandbox::new(Setting::Plain);
     let (points, logs) = (sandbox.work("points"), sandbox.work("logs"));
     std::fs::create_dir(&points).expect("mkdir");
@@ -266,7 +267,9 @@ fn a_supervisor_that_panics_says_where_and_the_next_one_what_it_follows() {
     let jid = sandbox.put(&["true"]);
     sandbox.ok(&["job", "wait", "--timeout", "1m", &jid]);
     let read = || std::fs::read_to_string(logs.join("taskvisor.log")).unwrap_or_default();
-    wait_until("the next one has said what it follows", || read().contains("ended=exit code 101"));
+    wait_until("the next supervisor has logged how its predecessor ended", || {
+        read().contains("ended=exit code 101")
+    });
     let log = read();
     let line = |words: &str| log.lines().position(|line| line.contains(words)).expect(words);
     let panicked = line("ERROR the supervisor panicked");
@@ -280,7 +283,7 @@ fn a_supervisor_that_panics_says_where_and_the_next_one_what_it_follows() {
 }
 
 #[test]
-fn stop_reaches_a_supervisor_that_is_being_started_again() {
+fn stop_works_while_the_keeper_restarts_the_supervisor() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = sandbox.start(&["-w", "1"]);
     // From the second death on the keeper waits before it starts the next one.
@@ -295,7 +298,7 @@ fn stop_reaches_a_supervisor_that_is_being_started_again() {
 }
 
 #[test]
-fn a_supervisor_that_hangs_hangs_neither_stop_with_a_time_limit_nor_status() {
+fn status_and_stop_with_a_timeout_return_though_the_supervisor_hangs() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     kill(sandbox.one("tv-supervisor"), "STOP");
@@ -304,7 +307,7 @@ fn a_supervisor_that_hangs_hangs_neither_stop_with_a_time_limit_nor_status() {
 }
 
 #[test]
-fn in_a_flood_of_short_programs_no_kill_of_the_supervisor_makes_a_job_complete_that_never_ran() {
+fn killing_the_supervisor_completes_no_unrun_job_in_a_flood_of_short_programs() {
     use std::io::Write;
     const JOBS: usize = 1500;
     let sandbox = Sandbox::new(Setting::Root);
@@ -329,8 +332,8 @@ fn in_a_flood_of_short_programs_no_kill_of_the_supervisor_makes_a_job_complete_t
     assert_eq!(states.matches(" complete\n").count(), JOBS);
     let ran: std::collections::BTreeSet<String> = ran().lines().map(str::to_owned).collect();
     let never: Vec<&str> = jids.lines().filter(|jid| !ran.contains(*jid)).collect();
-    assert!(never.is_empty(), "complete, and never ran: {never:?}");
-    // What the next supervisor relies on: each job ran in the very life that the store has written down for it.
+    assert!(never.is_empty(), "complete although they never ran: {never:?}");
+    // The next supervisor relies on this: each job ran in the life that the store has recorded for it.
     let list = sandbox.ok(&["job", "list", "--limit", "2000", "--json"]);
     let jobs = list.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
     let elsewhere = jobs.filter(|job| job["worker"] != job["forensics"]["worker"]).count();

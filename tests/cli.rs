@@ -1,4 +1,4 @@
-//! The program as a person meets it, where no supervisor is needed: exit code, stdout, stderr.
+//! The command line without a supervisor: exit code, stdout, stderr.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
 
 use std::path::Path;
@@ -37,7 +37,7 @@ impl Sandbox {
         self.command(args).output().unwrap()
     }
 
-    /// Exit code and stderr, and that stdout is empty.
+    /// Asserts the exit code, the words on stderr and that stdout is empty.
     #[track_caller]
     fn refused(&self, args: &[&str], code: i32, words: &[&str]) {
         let output = self.run(args);
@@ -52,7 +52,7 @@ impl Sandbox {
 }
 
 #[test]
-fn what_is_typed_wrongly_is_refused_with_a_suggestion() {
+fn mistyped_commands_and_flags_are_refused_with_a_suggestion() {
     let sandbox = Sandbox::new();
     sandbox.refused(&["strat"], 2, &["unrecognized subcommand 'strat'", "'start'"]);
     sandbox.refused(&["start", "--wrokers", "8"], 2, &["'--wrokers'", "'--workers'"]);
@@ -79,7 +79,7 @@ fn what_is_typed_wrongly_is_refused_with_a_suggestion() {
 }
 
 #[test]
-fn what_stands_in_the_environment_is_neither_asked_for_nor_called_a_flag() {
+fn usage_omits_arguments_set_by_the_environment_and_errors_name_the_variable() {
     let sandbox = Sandbox::new();
     sandbox.refused(&["job", "wait"], 2, &["Usage: taskvisor job wait <JID>...\n"]);
     sandbox.refused(&["job", "logs"], 2, &["Usage: taskvisor job logs <JID>\n"]);
@@ -101,7 +101,7 @@ fn what_stands_in_the_environment_is_neither_asked_for_nor_called_a_flag() {
 }
 
 #[test]
-fn wrong_settings_are_placed() {
+fn wrong_settings_are_refused_with_their_place() {
     let sandbox = Sandbox::new();
     sandbox.write("t.yaml", "lease: 1m\npools:\n  - name: a\n    wokers: 8\n");
     let expected = "error: t.yaml:4:5: unknown setting 'wokers'\nhint: did you mean 'workers'?\n";
@@ -148,7 +148,7 @@ fn a_pool_that_cannot_work_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn nobody_listens_is_said_by_its_code() {
+fn commands_exit_3_when_no_supervisor_listens() {
     let sandbox = Sandbox::new();
     let words = ["error: no supervisor listens on DIR/run/ctl.sock", "hint: start one with"];
     sandbox.refused(&["status"], 3, &words);
@@ -162,7 +162,7 @@ fn nobody_listens_is_said_by_its_code() {
 }
 
 #[test]
-fn quiet_is_quiet_of_a_supervisor_that_says_nothing_too() {
+fn quiet_status_prints_nothing_when_the_supervisor_does_not_answer() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path().join("run")).unwrap();
     let _stopped = std::os::unix::net::UnixListener::bind(sandbox.path().join("run/ctl.sock")).unwrap();
@@ -171,7 +171,7 @@ fn quiet_is_quiet_of_a_supervisor_that_says_nothing_too() {
 }
 
 #[test]
-fn a_second_start_is_refused_by_name() {
+fn second_start_is_refused_and_names_the_run_directory() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path().join("run")).unwrap();
     sandbox.write("run/lock", "4711\n");
@@ -186,7 +186,7 @@ fn a_second_start_is_refused_by_name() {
 }
 
 #[test]
-fn a_run_directory_of_others_is_refused() {
+fn run_directory_that_others_can_write_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = Sandbox::new();
     let run = sandbox.path().join("run");
@@ -196,7 +196,7 @@ fn a_run_directory_of_others_is_refused() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn closed_stdout_is_no_failure() {
     let sandbox = Sandbox::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -206,7 +206,7 @@ fn a_reader_that_leaves_is_no_failure() {
 }
 
 #[test]
-fn help_and_version_are_data() {
+fn help_and_version_go_to_stdout() {
     let sandbox = Sandbox::new();
     for args in [&["--help"][..], &["help", "put"], &["job", "logs", "--help"], &["--version"]] {
         let output = sandbox.run(args);

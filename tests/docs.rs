@@ -1,4 +1,4 @@
-//! What README.md and docs/ say: their examples run, their tables are whole, their links lead somewhere.
+//! README.md and docs/: their examples run, their tables are complete, their links lead to files.
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
@@ -11,7 +11,7 @@ use sandbox::{Sandbox, Setting, is_root};
 use taskvisor::broker::ADAPTERS;
 use taskvisor::model::verb::Ability;
 
-/// Every page a reader may open.
+/// Every page of the documentation.
 fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).into();
@@ -123,12 +123,12 @@ fn every_page_with_examples_is_run() {
 }
 
 #[test]
-fn every_setting_is_explained() {
+fn docs_explain_every_setting() {
     let (file, page) = (read("conf/taskvisor.yaml"), read("docs/configuration.md"));
     let mut sections: Vec<(usize, String)> = Vec::new();
     let mut missing = Vec::new();
     for line in file.lines() {
-        // What depends on the user stands there as a comment without a blank after its mark.
+        // Settings whose default depends on the user are comments without a blank after the `#`.
         let line =
             line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line).replace("- ", "  ");
         let key: String =
@@ -155,7 +155,7 @@ fn every_setting_is_explained() {
     assert!(page.contains("`pools`"));
 }
 
-/// The names of the fields in what is logged by `tracing`, with the places where they are.
+/// The names of the `tracing` fields in the source, with the file of each.
 fn fields_of_the_log() -> Vec<(String, PathBuf)> {
     let mut fields = Vec::new();
     let mut rooms = vec![PathBuf::from("src")];
@@ -168,7 +168,7 @@ fn fields_of_the_log() -> Vec<(String, PathBuf)> {
         for level in ["info!(", "warn!(", "error!(", "debug!("] {
             for call in text.split(level).skip(1) {
                 let before = call.split('"').next().unwrap_or_default();
-                // A target is no field.
+                // `target` is no field.
                 let fields_of = before.split(',').filter(|field| !field.trim().starts_with("target:"));
                 let names = fields_of.map(|field| field.split('=').next().unwrap_or_default().trim());
                 let names = names.map(|name| name.trim_start_matches(['%', '?']));
@@ -182,7 +182,7 @@ fn fields_of_the_log() -> Vec<(String, PathBuf)> {
 }
 
 #[test]
-fn every_field_of_the_log_is_explained() {
+fn docs_explain_every_log_field() {
     let page = read("docs/operations.md");
     let (_, table) = page.split_once("\n| field | |\n").expect("a table");
     let table = table.split("\n\n").next().expect("text");
@@ -194,7 +194,7 @@ fn every_field_of_the_log_is_explained() {
 }
 
 #[test]
-fn the_exit_codes_are_those_of_the_program() {
+fn docs_list_the_exit_codes_of_the_program() {
     let mut source: Vec<u32> = read("src/failure/exit.rs")
         .lines()
         .filter_map(|line| {
@@ -226,7 +226,7 @@ fn every_route_is_in_the_api_page() {
 }
 
 #[test]
-fn the_goals_are_counted_right() {
+fn figures_page_counts_met_and_missed_goals_correctly() {
     let page = read("docs/figures.md");
     let mut sections: Vec<(&str, [usize; 2])> = Vec::new();
     for line in page.lines() {
@@ -248,9 +248,9 @@ fn the_goals_are_counted_right() {
     }
 }
 
-/// The description that is kept with the code, for those who make a client of it.
+/// The OpenAPI description is kept in the tree so that clients can be generated from it.
 #[test]
-fn the_description_of_the_api_is_the_one_that_is_served() {
+fn openapi_description_in_docs_is_the_one_the_api_serves() {
     const KEPT: &str = "docs/openapi.json";
     if std::env::var_os("RENEW").is_some() {
         fs::write(KEPT, taskvisor::api::openapi()).expect("written");
@@ -281,7 +281,7 @@ fn wrapped(item: &str) -> String {
     text + "\n"
 }
 
-/// Of each broker, what it can do; where it cannot, a number that leads to what to do instead.
+/// One row for each broker: its abilities; where it lacks one, the number of the note that says what to do instead.
 fn table_of_brokers() -> String {
     let cards: Vec<_> =
         ADAPTERS.iter().filter(|kind| kind.schemes() != ["memory"]).map(|kind| kind.card()).collect();
@@ -301,9 +301,9 @@ fn table_of_brokers() -> String {
     format!("{table}\n## What to do instead\n\n{instead}")
 }
 
-/// The page is made of the cards by which the program itself refuses.
+/// The page is generated from the cards by which the program itself refuses.
 #[test]
-fn the_page_of_brokers_is_what_their_cards_say() {
+fn brokers_page_matches_the_cards() {
     const PAGE: &str = "docs/brokers.md";
     const BEGIN: &str =
         "<!-- made of the cards: RENEW=1 cargo nextest run --test docs -E 'test(cards)' -->\n";
@@ -317,7 +317,7 @@ fn the_page_of_brokers_is_what_their_cards_say() {
 }
 
 #[test]
-fn every_link_leads_to_a_file() {
+fn every_link_in_the_docs_leads_to_a_file() {
     let mut broken = Vec::new();
     for page in pages() {
         let text = read(&page);
@@ -346,7 +346,7 @@ fn systemd_analyze(args: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn systemd_understands_all_of_the_units() {
+fn systemd_analyze_verify_accepts_the_units() {
     let dir = tempfile::tempdir().expect("a directory");
     let installed = "/usr/local/bin/taskvisor";
     for (unit, copy) in
@@ -363,15 +363,15 @@ fn systemd_understands_all_of_the_units() {
 }
 
 #[test]
-fn the_units_give_little_away() {
+fn systemd_analyze_security_rates_the_units_well() {
     for unit in ["systemd/taskvisor.service", "systemd/taskvisor@.service"] {
         systemd_analyze(&["security", "--offline=true", "--threshold=20", unit]);
     }
 }
 
-/// What the unit forbids no job may do, and most jobs speak to a database or to the web.
+/// A job may not do what its unit forbids, and most jobs need a database or the web.
 #[test]
-fn jobs_of_the_units_reach_the_network() {
+fn units_allow_jobs_to_use_the_network() {
     for unit in ["systemd/taskvisor.service", "systemd/taskvisor@.service"] {
         let settings = settings(unit);
         assert!(settings.iter().any(|line| line == "PrivateNetwork=no"), "{unit}");
@@ -387,7 +387,7 @@ fn settings(unit: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_two_units_differ_by_the_instance_only() {
+fn the_two_units_differ_only_in_instance_settings() {
     let (one, several) = (settings("systemd/taskvisor.service"), settings("systemd/taskvisor@.service"));
     let instance = |line: &&String| line.contains("%i") || line.starts_with("ConfigurationDirectory");
     for line in several.iter().filter(|line| !instance(line)) {

@@ -1,4 +1,4 @@
-//! What `doctor` says of machines that lack something, and that it leaves nothing behind.
+//! `doctor` on machines that lack something; it leaves nothing behind.
 #![allow(missing_docs)]
 
 #[path = "support/sandbox.rs"]
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use sandbox::{Sandbox, Setting, in_all_settings, is_root};
 use serde_json::Value;
 
-/// Runs a line in front of the doctor's, and gives its findings and exit code.
+/// Runs the doctor behind a command prefix and returns its findings and exit code.
 fn asked(sandbox: &Sandbox, before: &[&str]) -> (Value, Option<i32>) {
     let own = sandbox.command(&["doctor", "--json"]);
     let line = before.iter().map(std::ffi::OsStr::new).chain([own.get_program()]).chain(own.get_args());
@@ -30,14 +30,14 @@ fn read(output: &Output) -> (Value, Option<i32>) {
     (value, output.status.code())
 }
 
-/// What it says of one thing.
+/// The check with this name.
 fn check<'a>(findings: &'a Value, name: &str) -> &'a Value {
     let checks = findings["checks"].as_array().expect("checks");
     checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("nothing of {name}"))
 }
 
 #[test]
-fn a_machine_that_runs_taskvisor_is_well_and_keeps_no_trace() {
+fn doctor_finds_a_working_machine_well_and_leaves_no_trace() {
     in_all_settings(|sandbox| {
         let child = sandbox.command(&["doctor", "--json"]).stdout(std::process::Stdio::piped()).spawn();
         let child = child.expect("doctor");
@@ -63,7 +63,7 @@ fn a_machine_that_runs_taskvisor_is_well_and_keeps_no_trace() {
 }
 
 #[test]
-fn it_looks_beside_a_running_supervisor_and_disturbs_nothing() {
+fn doctor_runs_beside_a_supervisor_without_disturbing_it() {
     let sandbox = Sandbox::new(Setting::Root);
     if !is_root() {
         return sandbox::missing("root");
@@ -75,7 +75,7 @@ fn it_looks_beside_a_running_supervisor_and_disturbs_nothing() {
 }
 
 #[test]
-fn without_any_proof_of_death_the_exit_code_is_1() {
+fn doctor_exits_1_when_the_machine_has_no_proof_of_death() {
     let sandbox = Sandbox::new(Setting::Plain);
     let (findings, code) = asked(&sandbox, &["env", "TASKVISOR_WITHOUT=cgroup,subreaper"]);
     assert_eq!((code, &findings["well"]), (Some(1), &false.into()));
@@ -88,14 +88,14 @@ fn without_any_proof_of_death_the_exit_code_is_1() {
 }
 
 #[test]
-fn few_descriptors_are_bad() {
+fn doctor_reports_too_few_descriptors_as_bad() {
     let sandbox = Sandbox::new(Setting::Plain);
     let (findings, code) = asked(&sandbox, &["prlimit", "--nofile=30:30"]);
     assert_eq!((code, &check(&findings, "descriptors")["state"]), (Some(1), &"bad".into()));
 }
 
 #[test]
-fn a_store_that_does_not_outlive_the_boot_is_told() {
+fn doctor_reports_a_store_on_tmpfs_as_lost_at_reboot() {
     let sandbox = Sandbox::new(Setting::Plain);
     let output = sandbox.run(&["doctor", "--json", "--state-dir", "/dev/shm/taskvisor-doctor"]);
     let (findings, code) = read(&output);
@@ -106,7 +106,7 @@ fn a_store_that_does_not_outlive_the_boot_is_told() {
     assert_eq!(check(&findings, "store")["state"], "less");
 }
 
-/// In a pid namespace of its own, below a shell.
+/// Runs the doctor below a shell that is process 1 of its own pid namespace.
 fn below_a_shell(setting: Setting, proc: &str) -> Option<Value> {
     if !is_root() {
         sandbox::missing("root");
@@ -127,7 +127,7 @@ fn a_shell_as_process_1_is_reported() {
 }
 
 #[test]
-fn a_hidden_proc_is_told_to_who_it_is_hidden_from() {
+fn doctor_reports_hidepid_to_plain_users_only() {
     let Some(findings) = below_a_shell(Setting::Plain, "hidepid=2") else { return };
     let hidden = check(&findings, "/proc");
     assert_eq!((&hidden["state"], &hidden["found"]), (&"less".into(), &"hidepid=invisible".into()));

@@ -1,4 +1,4 @@
-//! Why did this job die? The real binary, asked afterwards.
+//! Forensics of the real binary: why a job died, waits or was held.
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
@@ -16,7 +16,7 @@ fn names(snapshot: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn what_runs_too_long_leaves_a_picture_of_its_processes_without_secrets() {
+fn time_limit_leaves_a_process_snapshot_without_secrets() {
     in_all_settings(|sandbox| {
         let _running = sandbox.start(&["-w", "1", "--grace", "100ms"]);
         let file = sandbox.work("held-open");
@@ -44,7 +44,7 @@ fn what_runs_too_long_leaves_a_picture_of_its_processes_without_secrets() {
 }
 
 #[test]
-fn a_job_that_is_ended_for_no_limit_is_not_looked_at() {
+fn canceled_job_gets_no_snapshot() {
     let sandbox = a_sandbox();
     let _running = sandbox.start(&["-w", "1", "--grace", "100ms"]);
     let jid = sandbox.put(&["sleep", "1000"]);
@@ -55,7 +55,7 @@ fn a_job_that_is_ended_for_no_limit_is_not_looked_at() {
 }
 
 #[test]
-fn a_poison_job_is_held_with_each_of_its_deaths_and_what_to_do() {
+fn poison_job_is_held_and_its_page_shows_each_crash_and_how_to_retry() {
     let sandbox = a_sandbox();
     let _running = sandbox.start(&["-w", "1"]);
     let dies = ["put", "--retries", "9", "--", "sh", "-c", "echo last words >&2; kill -SEGV $$"];
@@ -82,7 +82,7 @@ fn a_poison_job_is_held_with_each_of_its_deaths_and_what_to_do() {
     assert!(page.contains(&format!("put back to waiting by uid {uid}; it was held")), "{page}");
 }
 
-/// What `why` says of something.
+/// The output of `why`.
 fn why(sandbox: &Sandbox, kind: &str, name: &str) -> String {
     sandbox.ok(&["why", kind, name])
 }
@@ -167,7 +167,7 @@ fn why_of_an_ended_job_works_with_and_without_a_supervisor() {
 }
 
 #[test]
-fn why_of_a_slot_that_is_down_shows_its_last_words() {
+fn why_of_a_slot_that_is_down_shows_its_last_output() {
     let sandbox = a_sandbox();
     let script = sandbox.script("worker.sh", "#!/bin/sh\necho no database >&2; exit 7\n");
     let config = sandbox.work("pools.yaml");
@@ -185,7 +185,7 @@ fn why_of_a_slot_that_is_down_shows_its_last_words() {
 }
 
 #[test]
-fn a_worker_that_is_not_ready_in_time_leaves_a_picture_at_its_slot() {
+fn worker_killed_at_its_boot_timeout_leaves_a_snapshot_at_its_slot() {
     let sandbox = a_sandbox();
     let script = sandbox.script("worker.sh", "#!/bin/sh\nexec sleep 1000\n");
     let config = sandbox.work("pools.yaml");

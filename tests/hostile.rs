@@ -1,4 +1,4 @@
-//! Hostile jobs, settings and neighbours: none of them ends the supervisor, takes its powers or makes it wait.
+//! Hostile jobs, settings and users: none of them ends the supervisor, gains its rights or makes it hang.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/sandbox.rs"]
@@ -35,7 +35,7 @@ fn run(sandbox: &Sandbox, argv: &[&str]) -> Value {
     sandbox.job(&jid)
 }
 
-/// Each process makes the next; the last one writes a file.
+/// Each process forks the next; the last one writes a file.
 const CHAIN: &str = "import os, sys, time
 for left in range(int(sys.argv[1])):
     if os.fork():
@@ -44,7 +44,7 @@ open('begun', 'w').close()
 time.sleep(1000)";
 
 #[test]
-fn a_chain_of_processes_reaches_its_time_limit_and_the_supervisor_lives() {
+fn deep_process_chain_is_ended_at_its_time_limit_and_the_supervisor_lives() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running =
         start(&sandbox, "pools: [{name: default, workers: 1, grace: 200ms, limits: {time: 8s}}]\n");
@@ -56,7 +56,7 @@ fn a_chain_of_processes_reaches_its_time_limit_and_the_supervisor_lives() {
     sandbox.assert_calm();
 }
 
-/// Directories in directories, far beyond what a path can name.
+/// Nested directories, far deeper than a path can be long.
 const NEST: &str = "import os
 for depth in range(3000):
     os.mkdir('d')
@@ -83,7 +83,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_a_sandbox_left_when_the_supervisor_ended_goes_with_the_next_start() {
+fn next_start_removes_sandbox_directories_of_an_ended_supervisor() {
     let sandbox = Sandbox::new(Setting::Plain);
     let settings = "pools: [{name: default, workers: 1, sandbox: true}]\n";
     drop(start(&sandbox, settings));
@@ -108,7 +108,7 @@ fn own(sandbox: &Sandbox, tree: &Path) {
 }
 
 #[test]
-fn a_number_that_means_no_change_to_the_kernel_is_no_user() {
+fn uid_or_gid_4294967295_is_refused_for_a_pool() {
     if !is_root() {
         return;
     }
@@ -126,7 +126,7 @@ fn a_number_that_means_no_change_to_the_kernel_is_no_user() {
 }
 
 #[test]
-fn a_number_that_means_no_limit_to_the_kernel_is_no_limit() {
+fn limits_that_the_kernel_takes_as_unlimited_are_refused() {
     let sandbox = Sandbox::new(Setting::Plain);
     for (limit, words) in [
         ("open_files: 18446744073709551615", "no limit at all"),
@@ -140,7 +140,7 @@ fn a_number_that_means_no_limit_to_the_kernel_is_no_limit() {
 }
 
 #[test]
-fn settings_are_for_us_alone_whatever_the_umask() {
+fn files_of_the_supervisor_are_private_whatever_the_umask() {
     let sandbox = Sandbox::new(Setting::Plain);
     let file = file(&sandbox, "pools: [{name: default, workers: 1, env: {set: {SECRET: hush}}}]\n");
     let running = sandbox.start_under(&["sh", "-c", "umask 000; exec \"$@\"", "sh"], &["-c", &file]);
@@ -163,7 +163,7 @@ fn settings_are_for_us_alone_whatever_the_umask() {
     drop(running);
 }
 
-/// Listens as another user, and prints what the first client says. The kernel notes who listens at that moment.
+/// Listens as another user and prints what the first client sends. The kernel records the peer's uid at `listen`.
 const LISTENER: &str = "import os, socket, sys
 path, uid = sys.argv[1], int(sys.argv[2])
 listener = socket.socket(socket.AF_UNIX)
@@ -197,11 +197,11 @@ outside.put([{'queue': 'q', 'class': 'c', 'data': None}])";
 }
 
 #[test]
-fn a_client_says_nothing_to_a_listener_of_another_user() {
+fn client_sends_nothing_to_a_listener_of_another_user() {
     if !is_root() {
         return;
     }
-    // An ordinary user whose default directory somebody else has made, and root in a directory of its own.
+    // A plain user whose run directory another user has created, and root in a directory of its own.
     for (setting, owner) in [(Setting::Plain, STRANGER), (Setting::Root, 0)] {
         let sandbox = Sandbox::new(setting);
         let (run, socket) = (sandbox.path("run"), sandbox.path("run/ctl.sock"));
@@ -227,7 +227,7 @@ fn a_client_says_nothing_to_a_listener_of_another_user() {
 }
 
 #[test]
-fn no_file_that_is_named_is_read_without_end() {
+fn files_named_by_users_are_never_read_without_end() {
     let sandbox = Sandbox::new(Setting::Plain);
     let fifo = sandbox.work("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o666)).unwrap();
@@ -248,7 +248,7 @@ fn no_file_that_is_named_is_read_without_end() {
 }
 
 #[test]
-fn a_thousand_pools_are_checked_in_a_moment_and_more_are_refused() {
+fn check_handles_1000_pools_quickly_and_refuses_more() {
     let sandbox = Sandbox::new(Setting::Plain);
     let pools = |count: usize| -> String {
         let pool = |number| format!("  - name: p{number}\n    queues: [shared, q{number}]\n    workers: 1\n");
@@ -262,7 +262,7 @@ fn a_thousand_pools_are_checked_in_a_moment_and_more_are_refused() {
     assert!(code == 78 && said.contains("there are 1001 pools, 1000 are the most"), "{code} {said}");
 }
 
-/// A worker that asks eight times for the job that its own job names, and reads no answer before all is asked.
+/// A worker that requests eight times the job that its own job names, and reads no answer before the last request.
 const GREEDY: &str = "import json, socket
 channel = socket.socket(fileno=3).makefile('rwb')
 def say(frame):
@@ -291,7 +291,7 @@ fn megabytes(pid: i32, name: &str) -> u64 {
 }
 
 #[test]
-fn a_worker_that_asks_for_much_takes_little_of_the_supervisor() {
+fn worker_that_requests_large_jobs_costs_the_supervisor_little_memory() {
     let sandbox = Sandbox::new(Setting::Plain);
     let large = |size: usize| {
         fs::write(sandbox.work("large"), format!("\"{}\"", "x".repeat(size))).unwrap();
@@ -319,7 +319,7 @@ fn a_worker_that_asks_for_much_takes_little_of_the_supervisor() {
 }
 
 #[test]
-fn what_no_program_could_be_given_and_what_is_no_object_is_refused_at_the_put() {
+fn put_refuses_impossible_program_arguments_and_non_objects() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     let post = |path: &str, body: &str| {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn check_says_what_start_would_refuse_with_the_same_words_and_code() {
+fn check_refuses_what_start_refuses_with_the_same_message_and_exit_code() {
     let sandbox = Sandbox::new(Setting::Root);
     for yaml in [
         "pools:\n- name: a\n  wokers: 2\n",
@@ -45,7 +45,7 @@ fn check_says_what_start_would_refuse_with_the_same_words_and_code() {
 }
 
 #[test]
-fn a_contradiction_is_a_warning_with_its_place_and_start_logs_it_once() {
+fn check_warns_of_contradictions_with_their_place_and_start_logs_them_once() {
     in_all_settings(|sandbox| {
         let yaml = "lease: 2m\npools:\n- name: mail\n  queues: [a, a]\n  grace: 40s\n";
         fs::write(sandbox.work("t.yaml"), yaml).unwrap();
@@ -105,7 +105,7 @@ fn check_reports_who_may_read_and_write_files() {
 }
 
 #[test]
-fn config_show_prints_what_start_reads_again() {
+fn config_show_prints_settings_that_start_accepts() {
     let sandbox = Sandbox::new(Setting::Root);
     let yaml = "lease: 2m\nlog: {level: warn}\npools:\n- {name: a, workers: 2, umask: \"022\"}\n- name: b\n  run: cat\n  env: {set: {API_KEY: s3cret}}\n";
     fs::write(sandbox.work("t.yaml"), yaml).unwrap();
@@ -147,7 +147,7 @@ fn config_show_prints_what_start_reads_again() {
 }
 
 #[test]
-fn a_pool_has_the_size_of_the_time_of_day_from_its_start_and_after_a_reload() {
+fn pool_has_its_time_of_day_size_at_start_and_after_reload() {
     let sandbox = Sandbox::new(Setting::Root);
     let yaml = |workers: u8| {
         let text = format!(
@@ -181,7 +181,7 @@ fn a_pool_has_the_size_of_the_time_of_day_from_its_start_and_after_a_reload() {
 }
 
 #[test]
-fn new_jobs_of_a_class_go_to_the_broker_of_their_route_with_and_without_a_supervisor() {
+fn put_sends_a_routed_class_to_its_broker_with_and_without_a_supervisor() {
     let sandbox = Sandbox::new(Setting::Root);
     let other = format!("sqlite:{}", sandbox.path("other.db").display());
     let yaml = format!("route:\n- {{classes: [exec], to: '{other}'}}\n");

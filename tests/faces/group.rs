@@ -1,16 +1,16 @@
-//! The socket for the members of a group.
+//! The API socket for the members of a group.
 
 use std::os::unix::fs::chown;
 use std::process::{Command, Output};
 
 use super::*;
 
-/// A group that nobody is in, and two users whom the machine does not know.
+/// A group without members, and two uids that no user has.
 const GROUP: u32 = 64_400;
 const MEMBER: u32 = 64_500;
 const OTHER: u32 = 64_501;
 
-/// Who runs a command: a user, its first group, and more of them.
+/// A command run as this user, with a primary group and supplementary groups.
 fn as_user(uid: u32, gid: u32, more: &[u32]) -> Command {
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={uid}"), format!("--regid={gid}")]);
@@ -22,7 +22,7 @@ fn as_user(uid: u32, gid: u32, more: &[u32]) -> Command {
     command
 }
 
-/// A command of taskvisor in this run directory, by somebody who has no state of his own.
+/// A taskvisor command with this run directory, by a user without a state directory.
 fn taskvisor(mut command: Command, run: &std::path::Path, args: &[&str]) -> Output {
     command.arg(env!("CARGO_BIN_EXE_taskvisor")).args(args).current_dir("/");
     command.env_clear().env("TASKVISOR_RUN_DIR", run).env("HOME", "/nonexistent").output().unwrap()
@@ -41,7 +41,7 @@ fn python(mut command: Command, socket: &std::path::Path) -> Output {
 }
 
 #[test]
-fn members_of_the_group_use_the_socket_and_others_are_refused_whatever_its_mode() {
+fn only_group_members_may_use_the_socket_whatever_its_mode() {
     if !sandbox::is_root() {
         return sandbox::missing("root");
     }
@@ -71,7 +71,7 @@ fn members_of_the_group_use_the_socket_and_others_are_refused_whatever_its_mode(
 }
 
 #[test]
-fn a_member_trusts_the_owner_of_a_directory_that_root_has_given_to_it_and_of_no_other() {
+fn group_member_trusts_a_run_directory_only_below_a_directory_of_root() {
     if !sandbox::is_root() {
         return sandbox::missing("root");
     }
@@ -107,7 +107,7 @@ fn a_member_trusts_the_owner_of_a_directory_that_root_has_given_to_it_and_of_no_
 }
 
 #[test]
-fn a_group_that_does_not_exist_is_named() {
+fn check_refuses_an_unknown_group_by_name() {
     let sandbox = Sandbox::new(Setting::Plain);
     let (code, said) = sandbox.refused(&["check", "-c", &settings(&sandbox, "no-such-group")]);
     assert_eq!(code, 78, "{said}");

@@ -1,4 +1,4 @@
-//! What taskvisor shows of itself to people and machines that look from outside.
+//! The interfaces for people and machines: `check`, `config show`, metrics, health, the API.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
 
 #[path = "../support/sandbox.rs"]
@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// An answer's status line and body.
+/// GETs a path over the socket; returns the status line and the body.
 fn get(sandbox: &Sandbox, path: &str) -> (String, String) {
     let mut stream = UnixStream::connect(sandbox.path("run/ctl.sock")).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();

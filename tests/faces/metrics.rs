@@ -8,7 +8,7 @@ fn sample(page: &str, key: &str) -> Option<f64> {
 }
 
 #[test]
-fn metrics_count_what_happened() {
+fn metrics_count_jobs_and_queues() {
     in_all_settings(|sandbox| {
         let _running = sandbox.start(&["-w", "2"]);
         for _ in 0..3 {
@@ -54,7 +54,7 @@ fn metrics_count_what_happened() {
 }
 
 #[test]
-fn metrics_go_on_across_a_reload_and_a_pool_that_is_gone_is_shown_no_more() {
+fn metrics_keep_their_counts_across_reload_and_drop_removed_pools() {
     let sandbox = Sandbox::new(Setting::Plain);
     let write = |pools: &str| fs::write(sandbox.work("t.yaml"), format!("pools:\n{pools}")).unwrap();
     let run = |queue: &str| {
@@ -91,7 +91,7 @@ fn metrics_go_on_across_a_reload_and_a_pool_that_is_gone_is_shown_no_more() {
 }
 
 #[test]
-fn restarts_are_counted_and_the_ends_of_programs_are_none() {
+fn metrics_count_worker_deaths_as_restarts_but_not_ends_of_programs() {
     let sandbox = Sandbox::new(Setting::Plain);
     let dies = sandbox.script("worker", "#!/bin/sh\nexit 1\n");
     let pools = format!("pools:\n- name: good\n- {{name: bad, command: {dies}, queues: [bad]}}\n");
@@ -110,7 +110,7 @@ fn restarts_are_counted_and_the_ends_of_programs_are_none() {
 }
 
 #[test]
-fn ready_workers_take_jobs() {
+fn readyz_is_ok_only_while_workers_take_jobs() {
     let sandbox = Sandbox::new(Setting::Plain);
     let refuses = sandbox.script("worker", "#!/bin/sh\nexit 1\n");
     let mut running = sandbox.start_raw(&["--", &refuses]);
@@ -141,7 +141,7 @@ fn ready_workers_take_jobs() {
 }
 
 #[test]
-fn a_store_that_hangs_keeps_nobody_from_the_latest_counts_which_say_how_old_they_are() {
+fn status_shows_the_latest_counts_and_their_age_while_the_store_hangs() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     sandbox.ok(&["put", "-q", "never", "--", "true"]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// A server that hears on a port of its own.
+/// A StatsD server on a free port.
 fn server() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -14,7 +14,7 @@ fn server() -> (UdpSocket, String) {
     (socket, place)
 }
 
-/// What is heard until the last line of a round, which sorts behind all others.
+/// The lines received up to the last line of a round, which sorts behind all others.
 fn heard(socket: &UdpSocket, last: &str) -> BTreeSet<String> {
     let (mut lines, mut packet) = (BTreeSet::new(), [0; 2000]);
     while !lines.iter().any(|line: &String| line.starts_with(last)) {
@@ -25,7 +25,7 @@ fn heard(socket: &UdpSocket, last: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_figures_of_all_queues_are_sent_with_and_without_a_supervisor() {
+fn stats_sends_the_figures_of_all_queues_with_and_without_a_supervisor() {
     let sandbox = Sandbox::new(Setting::Root);
     let (socket, place) = server();
     let running = sandbox.start(&["-w", "1"]);
@@ -56,7 +56,7 @@ fn the_figures_of_all_queues_are_sent_with_and_without_a_supervisor() {
 }
 
 #[test]
-fn they_are_sent_again_until_the_stop() {
+fn stats_with_every_sends_figures_repeatedly_until_term() {
     let sandbox = Sandbox::new(Setting::Root);
     let (socket, place) = server();
     sandbox.put(&["true"]);
@@ -68,7 +68,7 @@ fn they_are_sent_again_until_the_stop() {
     let last = "taskvisor.queues.default.waiting:";
     assert!(heard(&socket, last).contains("taskvisor.queues.default.waiting:1|g"));
     sandbox.put(&["true"]);
-    wait_until("the second job is told", || {
+    wait_until("the second job is counted", || {
         heard(&socket, last).contains("taskvisor.queues.default.waiting:2|g")
     });
     sandbox::kill(child.id() as i32, "TERM");
@@ -76,7 +76,7 @@ fn they_are_sent_again_until_the_stop() {
 }
 
 #[test]
-fn a_server_that_cannot_be_found_is_an_error() {
+fn stats_fails_when_the_statsd_host_is_unknown() {
     let sandbox = Sandbox::new(Setting::Root);
     let (code, said) = sandbox.refused(&["stats", "--statsd", "nobody.invalid:8125"]);
     assert_eq!(code, 69, "{said}");

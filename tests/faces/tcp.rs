@@ -1,10 +1,10 @@
-//! The API over TCP: who comes in, who does not, and the commands from elsewhere.
+//! The API over TCP: which requests are accepted, and the commands with `--url`.
 
 use super::*;
 
 const TOKEN: &str = "correct-horse-battery-staple";
 
-/// Settings with a port of the kernel's choice and a token.
+/// Settings with a free port and a token.
 fn with_port(sandbox: &Sandbox, more: &str) -> String {
     fs::write(sandbox.work("token"), format!("{TOKEN}\n")).unwrap();
     fs::set_permissions(sandbox.work("token"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -15,7 +15,7 @@ fn with_port(sandbox: &Sandbox, more: &str) -> String {
     sandbox.work("api.yaml").display().to_string()
 }
 
-/// Where it listens, as its log says, which is written beside all else.
+/// The address from the log; the log is written asynchronously, so this waits for it.
 fn port(sandbox: &Sandbox) -> SocketAddr {
     let mut address = None;
     wait_until("the log says where it listens", || {
@@ -27,7 +27,7 @@ fn port(sandbox: &Sandbox) -> SocketAddr {
     address.unwrap()
 }
 
-/// The answer to a request of these headers, by TCP.
+/// Sends a request with these headers over TCP; returns status and answer.
 fn by_tcp(sandbox: &Sandbox, first: &str, headers: &[&str], body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(port(sandbox)).unwrap();
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
@@ -43,7 +43,7 @@ fn by_tcp(sandbox: &Sandbox, first: &str, headers: &[&str], body: &str) -> (u16,
 }
 
 #[test]
-fn a_new_token_opens_after_a_reload_and_the_old_one_no_more() {
+fn reload_accepts_the_new_token_and_rejects_the_old_one() {
     let sandbox = Sandbox::new(Setting::Plain);
     let file = with_port(&sandbox, "");
     let mut running = sandbox.start(&["-w", "1", "-c", &file]);
@@ -124,7 +124,7 @@ fn tcp_requests_need_the_token_and_a_known_host_name() {
 }
 
 #[test]
-fn programs_are_put_by_tcp_where_that_is_allowed() {
+fn tcp_clients_may_put_programs_only_with_allow_exec() {
     let sandbox = Sandbox::new(Setting::Plain);
     let config = with_port(&sandbox, "  allow_exec: true\n");
     let _running = sandbox.start(&["-c", &config]);
@@ -135,7 +135,7 @@ fn programs_are_put_by_tcp_where_that_is_allowed() {
 }
 
 #[test]
-fn without_a_good_token_nobody_listens() {
+fn tcp_port_needs_a_long_private_token_and_valid_hosts() {
     let sandbox = Sandbox::new(Setting::Root);
     let token = sandbox.work("token");
     let refused = |yaml: &str, words: &str| {
@@ -184,7 +184,7 @@ fn without_a_good_token_nobody_listens() {
 }
 
 #[test]
-fn a_port_in_use_is_said_before_anything_runs() {
+fn start_fails_on_a_port_in_use_before_any_worker_runs() {
     let sandbox = Sandbox::new(Setting::Plain);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -203,7 +203,7 @@ fn a_port_in_use_is_said_before_anything_runs() {
 }
 
 #[test]
-fn a_crowd_at_the_port_keeps_nobody_out_of_the_socket() {
+fn tcp_clients_that_use_all_connections_do_not_block_the_socket() {
     let sandbox = Sandbox::new(Setting::Plain);
     let config = with_port(&sandbox, "");
     let _running = sandbox.start(&["-c", &config]);
@@ -213,7 +213,7 @@ fn a_crowd_at_the_port_keeps_nobody_out_of_the_socket() {
     let silent: Vec<TcpStream> = (0..1000).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert_eq!(get(&sandbox, "/livez").0, "HTTP/1.1 200 OK");
     sandbox.ok(&["put", "--", "true"]);
-    // Whoever asks comes in as soon as somebody has been silent for a second.
+    // A new client is accepted as soon as another one has been silent for a second.
     let headers = ["host: localhost", &format!("authorization: Bearer {TOKEN}")];
     wait_until("one of the silent has made room", || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -226,13 +226,13 @@ fn a_crowd_at_the_port_keeps_nobody_out_of_the_socket() {
 }
 
 #[test]
-fn the_commands_work_from_elsewhere_with_the_token() {
+fn commands_work_over_tcp_with_the_token() {
     let sandbox = Sandbox::new(Setting::Plain);
     let config = with_port(&sandbox, "  allow_exec: true\n");
     let mut running = sandbox.start(&["-c", &config]);
     let url = format!("http://{}", port(&sandbox));
     let token = sandbox.work("token").display().to_string();
-    // Of the machine itself it sees nothing.
+    // The command has no access to the run and state directories.
     let there = |args: &[&str]| {
         let mut command = sandbox.command(args);
         command.env("TASKVISOR_RUN_DIR", "/nowhere").env("TASKVISOR_STATE_DIR", "/nowhere");
@@ -278,7 +278,7 @@ fn the_commands_work_from_elsewhere_with_the_token() {
 }
 
 #[test]
-fn no_worker_sees_the_token_whatever_its_pool_passes_on() {
+fn workers_never_get_the_api_token_in_their_environment() {
     let sandbox = Sandbox::new(Setting::Plain);
     fs::write(sandbox.work("t.yaml"), "api: {listen: '127.0.0.1:0'}\npools:\n- env: {pass: ['*']}\n")
         .unwrap();

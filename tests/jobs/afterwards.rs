@@ -1,10 +1,10 @@
-//! What went wrong is found, put right and removed by the verbs.
+//! Failed jobs are listed, retried and removed by the verbs.
 
 use crate::sandbox::{Sandbox, Setting};
 use taskvisor::model::*;
 
 #[test]
-fn what_went_wrong_is_found_and_put_right_by_the_binary() {
+fn failed_jobs_are_listed_retried_and_removed_by_the_verbs() {
     let sandbox = Sandbox::new(Setting::Plain);
     for code in [3, 3, 4] {
         sandbox.put(&["sh", "-c", &format!("echo 'no {code}' >&2; [ -e right ] || exit {code}")]);
@@ -79,7 +79,7 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
 }
 
 #[test]
-fn a_supervisor_removes_what_has_been_kept_for_long_enough() {
+fn supervisor_removes_expired_jobs() {
     let sandbox = Sandbox::new(Setting::Plain);
     sandbox.ok(&["option", "set", "keep_complete_count", "2"]);
     sandbox.ok(&["option", "set", "keep_failed", "1ms"]);
@@ -99,7 +99,7 @@ fn a_supervisor_removes_what_has_been_kept_for_long_enough() {
 }
 
 #[test]
-fn a_queue_that_cannot_be_forgotten_loses_no_job() {
+fn refused_forget_of_a_queue_loses_no_job() {
     let sandbox = Sandbox::new(Setting::Plain);
     sandbox.ok(&["put", "--jid", "over", "--", "true"]);
     sandbox.ok(&["job", "cancel", "over"]);

@@ -1,4 +1,4 @@
-//! Verbs in the moment in which a supervisor ends.
+//! Verbs at the moment when a supervisor ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -12,13 +12,13 @@ use taskvisor::model::NewJob;
 
 use crate::sandbox::{Sandbox, Setting, is_root};
 
-/// Plays a supervisor that ends of the first thing that it is asked.
+/// Plays a supervisor that ends when it gets its first request.
 fn ends_when_asked(sandbox: &Sandbox) -> JoinHandle<()> {
     let socket = sandbox.path("run/ctl.sock");
     fs::create_dir_all(sandbox.path("run")).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
     std::thread::spawn(move || {
-        // The first connection sees whether somebody listens, the second one asks.
+        // The client's first connection probes the socket, the second one sends the request.
         let (mut looked, _) = listener.accept().unwrap();
         assert_eq!(looked.read(&mut [0]).unwrap(), 0);
         let (mut asked, _) = listener.accept().unwrap();
@@ -29,7 +29,7 @@ fn ends_when_asked(sandbox: &Sandbox) -> JoinHandle<()> {
 }
 
 #[test]
-fn what_only_looks_is_answered_though_the_supervisor_that_was_asked_ends() {
+fn reading_verbs_fall_back_to_the_store_when_the_supervisor_ends() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let jid = sandbox.put(&["true"]);
     for (look, finds) in
@@ -40,7 +40,7 @@ fn what_only_looks_is_answered_though_the_supervisor_that_was_asked_ends() {
         assert!(answer.contains(finds), "{look:?}: {answer}");
         supervisor.join().unwrap();
     }
-    // It may have been done.
+    // A cancel may have been carried out, so the client does not fall back to the store.
     let supervisor = ends_when_asked(&sandbox);
     let (code, said) = sandbox.refused(&["job", "cancel", &jid]);
     assert!(code == 1 && said.contains("lost the supervisor on"), "{code}: {said}");
@@ -82,7 +82,7 @@ fn body(mut request: impl BufRead) -> Value {
 }
 
 #[test]
-fn a_put_whose_answer_was_lost_knows_the_job_that_it_has_queued() {
+fn put_whose_answer_was_lost_finds_the_job_it_queued() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     sandbox.put(&["true"]);
     for (id, args) in [("mine", &["--jid", "mine"][..]), ("", &[])] {

@@ -1,4 +1,4 @@
-//! Jobs that need others and jobs that are changed, with the real binary: by a supervisor and without one.
+//! Dependencies and edits of jobs, with the real binary: by a supervisor and without one.
 
 use crate::sandbox::{Sandbox, in_all_settings, wait_until};
 use serde_json::json;
@@ -8,7 +8,7 @@ fn put(sandbox: &Sandbox, options: &[&str]) -> String {
     sandbox.ok(&args).trim().to_owned()
 }
 
-/// All that can be done to jobs that wait; the same whoever answers.
+/// Every edit of a waiting job; the same with and without a supervisor.
 fn check_edits(sandbox: &Sandbox) {
     let ok = |args: &[&str]| sandbox.ok(args);
     for id in ["a", "b"] {
@@ -87,19 +87,19 @@ fn check_ends(sandbox: &Sandbox) {
 }
 
 #[test]
-fn jobs_are_changed_by_the_store_alone() {
+fn edits_work_without_a_supervisor() {
     check_edits(&Sandbox::new(crate::sandbox::Setting::Plain));
 }
 
 #[test]
-fn jobs_are_changed_by_the_supervisor() {
+fn edits_work_with_a_supervisor() {
     let sandbox = Sandbox::new(crate::sandbox::Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     check_edits(&sandbox);
 }
 
 #[test]
-fn what_is_needed_runs_before() {
+fn dependencies_run_before_their_dependents() {
     in_all_settings(|sandbox| {
         let _running = sandbox.start(&["-w", "3"]);
         let log = sandbox.work("log");
@@ -121,7 +121,7 @@ fn what_is_needed_runs_before() {
 }
 
 #[test]
-fn what_will_not_come_is_named_with_what_to_do() {
+fn why_names_a_failed_dependency_and_how_to_retry_it() {
     let sandbox = Sandbox::new(crate::sandbox::Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     let failed = sandbox.put(&["false"]);
@@ -137,7 +137,7 @@ fn what_will_not_come_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_job_that_runs_ends_with_all_that_depend_on_it() {
+fn cancel_wait_ends_a_running_job_and_its_dependents() {
     let sandbox = Sandbox::new(crate::sandbox::Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     let runs = sandbox.put(&["sleep", "1000"]);
@@ -168,16 +168,16 @@ fn check_stages(mode: &str) {
 }
 
 #[test]
-fn a_function_has_its_job_go_on_in_another_queue_prefork() {
+fn function_advances_its_job_to_another_queue_prefork() {
     check_stages("prefork");
 }
 
 #[test]
-fn a_function_has_its_job_go_on_in_another_queue_fork() {
+fn function_advances_its_job_to_another_queue_fork() {
     check_stages("fork");
 }
 
 #[test]
-fn a_function_has_its_job_go_on_in_another_queue_coroutine() {
+fn function_advances_its_job_to_another_queue_coroutine() {
     check_stages("coroutine");
 }

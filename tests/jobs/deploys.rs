@@ -1,4 +1,4 @@
-//! What an operator asks before and while things change: what a stop would end, what a reload changes, whether new workers work.
+//! Deploys: what a stop would end, what a reload changes, whether new workers boot, cancel by filter.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::python;
 use crate::sandbox::{Sandbox, Setting, is_root, kill, missing, wait_until};
 
-/// A pool whose workers say in their environment which version they are.
+/// A pool whose workers have their version in the environment.
 fn write(sandbox: &Sandbox, version: u32, module: &str) -> String {
     let text = format!(
         "pools:\n- {{name: app, workers: 2, grace: 2s, env: {{set: {{PYTHONPATH: '{}', TOKEN: 's3cret{version}', V: 'v{version}'}}}}, \
@@ -20,7 +20,7 @@ fn write(sandbox: &Sandbox, version: u32, module: &str) -> String {
 }
 
 #[test]
-fn a_deploy_waits_until_all_workers_are_new_and_fails_when_they_cannot_boot() {
+fn reload_wait_returns_when_all_workers_are_new_and_fails_if_they_cannot_boot() {
     if !is_root() {
         return;
     }
@@ -55,7 +55,7 @@ fn a_deploy_waits_until_all_workers_are_new_and_fails_when_they_cannot_boot() {
 }
 
 #[test]
-fn a_deploy_goes_on_with_the_supervisor_that_replaces_one_that_died() {
+fn reload_wait_survives_the_death_of_the_supervisor() {
     if !is_root() {
         return missing("root");
     }
@@ -79,7 +79,7 @@ fn a_deploy_goes_on_with_the_supervisor_that_replaces_one_that_died() {
 }
 
 #[test]
-fn a_dry_run_of_a_stop_names_each_job_and_ends_none() {
+fn stop_dry_run_lists_each_running_job_and_ends_none() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let mut running = sandbox.start(&["-w", "2", "--grace", "3s"]);
     assert_eq!(sandbox.ok(&["stop", "--dry-run"]), "no job runs: it would end at once\n");
@@ -113,7 +113,7 @@ fn a_dry_run_of_a_stop_names_each_job_and_ends_none() {
 }
 
 #[test]
-fn jobs_are_canceled_by_what_they_are_with_a_reason_that_is_kept() {
+fn cancel_by_filter_keeps_its_reason_in_each_job() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let mut running = sandbox.start(&["-w", "1", "--grace", "1s"]);
     let put =
@@ -121,7 +121,7 @@ fn jobs_are_canceled_by_what_they_are_with_a_reason_that_is_kept() {
     let runs = put(&["--tag", "eu"]);
     wait_until("it runs", || sandbox.state(&runs) == "running");
     let [waits, other] = [put(&["--tag", "eu"]), put(&["-q", "other"])];
-    // The older of these needs the newer: whichever is asked for first, both end.
+    // The older of these two needs the newer: both are canceled, in whichever order they are taken.
     let late = put(&["--tag", "eu", "--delay", "1h"]);
     sandbox.ok(&["job", "depends", &waits, "on", &late]);
     let held_by = put(&["--delay", "1h", "--tag", "eu"]);

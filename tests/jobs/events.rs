@@ -1,4 +1,4 @@
-//! What a supervisor tells of its jobs and workers to those who listen.
+//! The events of jobs and workers that a supervisor publishes.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use crate::sandbox::{Sandbox, Setting, is_root, kill, wait_until};
 use serde_json::Value;
 
 #[test]
-fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
+fn events_prints_jobs_and_workers_until_the_supervisor_ends() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     assert_eq!(sandbox.run(&["events"]).status.code(), Some(3));
     let mut running = sandbox.start(&["-w", "1"]);
@@ -31,7 +31,7 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
     };
     wait_until("its end is told", || of_job(&jid).contains(&"canceled".to_owned()));
     assert!(lines().iter().all(|news| news["job"].is_null() || news["class"] == "exec"), "{:?}", lines());
-    // A worker's end is told behind the put of its job, though nothing of it has to be written first.
+    // The worker's end is published after the put of its job, though the end needs no write to the store first.
     let put = |_| {
         let jid = sandbox.put(&["true"]);
         sandbox.ok(&["job", "wait", &jid]);
@@ -51,7 +51,7 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
     sandbox.ok(&["queue", "resume", "mail"]);
     sandbox.ok(&["option", "set", "grace", "9s"]);
     let ordered = |what: &str| lines().into_iter().find(|news| news["kind"] == what);
-    wait_until("the orders are told", || ordered("option").is_some());
+    wait_until("the orders are published", || ordered("option").is_some());
     let paused = ordered("paused").unwrap();
     assert_eq!((&paused["queue"], &paused["why"]), (&"mail".into(), &"full".into()), "{paused}");
     assert!(paused["by"].as_str().unwrap().starts_with("uid "), "{paused}");
@@ -60,7 +60,7 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
         lines().iter().any(|news| news["kind"] == what && news["worker"].is_object() && news["why"] == why)
     };
     assert!(told("asked", "canceled") && told("killed", "canceled"), "{:?}", lines());
-    wait_until("the worker's end is told", || told("exited", "signal 9"));
+    wait_until("the worker's end is published", || told("exited", "signal 9"));
     sandbox.ok(&["stop", "--now"]);
     running.wait();
     let ended = listener.wait_with_output().unwrap();
@@ -119,7 +119,7 @@ fn orders_reloads_and_verdicts_are_published_with_author_and_reason() {
 }
 
 #[test]
-fn the_events_go_on_with_the_next_supervisor_when_one_is_lost() {
+fn events_continues_with_the_next_supervisor_when_one_dies() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = sandbox.start(&["-w", "1"]);
     let heard = std::fs::File::create(sandbox.path("heard")).unwrap();
@@ -134,7 +134,7 @@ fn the_events_go_on_with_the_next_supervisor_when_one_is_lost() {
         let text = std::fs::read_to_string(sandbox.path("heard")).unwrap();
         text.lines().any(|line| line.contains("complete") && line.contains(jid))
     };
-    wait_until("the next one is heard", || {
+    wait_until("events of the next supervisor arrive", || {
         let jid = sandbox.put(&["true"]);
         sandbox.ok(&["job", "wait", &jid]);
         heard(&jid)

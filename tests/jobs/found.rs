@@ -1,9 +1,9 @@
-//! What a person finds: what a job is, what failed since a time, a job by the beginning of its id.
+//! Finding jobs: failures since a time, by filter, by the beginning of an id.
 
 use crate::sandbox::{Sandbox, Setting, is_root};
 
 #[test]
-fn what_failed_since_the_deploy_is_one_command_with_and_without_a_supervisor() {
+fn failed_since_a_time_works_with_and_without_a_supervisor() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let mut running = sandbox.start(&["-w", "1", "-q", "default", "-q", "mail"]);
     let old = sandbox.put(&["sh", "-c", "echo old >&2; exit 3"]);
@@ -31,7 +31,7 @@ fn what_failed_since_the_deploy_is_one_command_with_and_without_a_supervisor() {
         );
     };
     look();
-    // Named by the beginning of its id, and by nothing that is not one.
+    // A job is found by the beginning of its id, and by nothing else.
     assert_eq!(sandbox.json(&["job", "show", &new[..20], "--json"])["id"], new);
     assert_eq!(sandbox.ok(&["job", "tag", &new[..20], "add", "x"]).trim(), format!("{new} eu x"));
     let (code, said) = sandbox.refused(&["job", "show", &new[..6]]);
@@ -40,7 +40,7 @@ fn what_failed_since_the_deploy_is_one_command_with_and_without_a_supervisor() {
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
     look();
-    // A name that no job has is no empty list, whatever it is the name of.
+    // An unknown name is an error, not an empty list.
     for named in [["--queue", "x"], ["--class", "x"], ["--tag", "y"], ["--group", "x"]] {
         assert_eq!(sandbox.refused(&["job", "list", named[0], named[1]]).0, 7, "{named:?}");
     }

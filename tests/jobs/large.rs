@@ -1,4 +1,4 @@
-//! Data of a job that is long.
+//! Large data of a job.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use crate::sandbox::{Sandbox, Setting, is_root};
 const LONGEST: usize = 40 << 20;
 
 #[test]
-fn data_that_would_be_escapes_for_the_most_part_comes_to_its_command() {
+fn binary_data_that_json_would_escape_arrives_whole() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let _running = sandbox.start(&["-w", "1"]);
-    // In a text of JSON each of them is six bytes: more, together, than a body of the API may have.
+    // JSON text would escape each byte as six: together more than a request body of the API may have.
     const MANY: usize = LONGEST * 3 / 7;
     fs::write(sandbox.work("zeros"), vec![0; MANY]).unwrap();
     let jid = sandbox.ok(&["put", "-d", "@zeros", "--", "wc", "-c"]);

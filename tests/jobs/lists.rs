@@ -1,4 +1,4 @@
-//! Lists longer than a page, by either way to the jobs.
+//! Lists longer than a page, with and without a supervisor.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::sandbox::{Sandbox, Setting, is_root};
 use taskvisor::model::*;
 
-/// Puts so many jobs that nobody takes.
+/// Puts `count` jobs that no pool takes.
 fn put(sandbox: &Sandbox, count: usize) {
     let mut put = sandbox.command(&["put", "--lines", "-q", "idle", "--", "true"]);
     let mut put = put.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -16,7 +16,7 @@ fn put(sandbox: &Sandbox, count: usize) {
 }
 
 #[test]
-fn the_command_lists_all_with_and_without_a_supervisor() {
+fn job_list_pages_through_all_jobs_with_and_without_a_supervisor() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     put(&sandbox, 1234);
     let lists = || {
@@ -40,7 +40,7 @@ fn the_command_lists_all_with_and_without_a_supervisor() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_a_list_without_a_word() {
+fn job_list_ends_silently_when_its_reader_closes_the_pipe() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     put(&sandbox, 1234);
     let mut list = sandbox.command(&["job", "list", "-n", "0"]);

@@ -1,4 +1,4 @@
-//! What of the output of a job `job logs` shows, by time, stream and attempt.
+//! `job logs` by time, stream and attempt.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -17,7 +17,7 @@ fn stamped(text: &str) -> Vec<(String, String, String)> {
 fn output_is_split_by_time_stream_and_attempt() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
-    // Each attempt waits for its word, so that two streams are never read at the same moment.
+    // Each attempt waits for its files, so that the supervisor never reads two streams at the same moment.
     let script = "n=$TASKVISOR_ATTEMPT; echo out $n; until test -e a$n; do sleep 0.05; done; echo err $n >&2; \
                   until test -e b$n; do sleep 0.05; done; echo end $n; test $n = 2";
     let jid = sandbox.ok(&["put", "--retries", "1", "--", "sh", "-c", script]).trim().to_owned();
@@ -40,13 +40,13 @@ fn output_is_split_by_time_stream_and_attempt() {
     assert_eq!(streams, ["stdout", "stderr", "stdout", "stdout", "stderr", "stdout"]);
     assert!(lines.windows(2).all(|two| two[0].0 <= two[1].0) && lines[0].0 < lines[5].0, "{lines:?}");
     assert_eq!(lines[4].2, "err 2");
-    // A piece begins at its own millisecond.
+    // `--since` is inclusive to the millisecond.
     assert_eq!(logs(&["--since", &lines[3].0]), "out 2\nerr 2\nend 2\n");
     assert_eq!(logs(&["--until", &lines[3].0]), "out 1\nerr 1\nend 1\n");
     let group = sandbox.path("state").join("logs").join(&jid[jid.len() - 2..]);
     let index = std::fs::metadata(group.join(format!("{jid}.idx"))).unwrap();
     assert_eq!((index.len(), index.permissions().mode() & 0o777), (6 * 16, 0o600));
-    // What most jobs print needs no second file, and is told apart all the same.
+    // Short output needs no index file, and still has its stream and time.
     let short = sandbox.put(&["echo", "hello"]);
     sandbox.ok(&["job", "wait", &short]);
     let one = stamped(&sandbox.ok(&["job", "logs", "-t", &short])).remove(0);

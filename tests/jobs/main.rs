@@ -1,4 +1,4 @@
-//! What becomes of jobs, with the real binary: by a supervisor, and straight to the store.
+//! Jobs with the real binary: by a supervisor, and straight in the store.
 #![allow(missing_docs, clippy::unwrap_used, clippy::too_many_lines)]
 
 #[path = "../support/python.rs"]

@@ -48,7 +48,7 @@ fn options_are_set_shown_dumped_and_loaded() {
 }
 
 #[test]
-fn a_queue_with_a_limit_never_runs_more_than_that() {
+fn queue_never_runs_more_jobs_than_its_max_concurrency() {
     let sandbox = Sandbox::new(Setting::Plain);
     sandbox.ok(&["option", "set", "max_concurrency", "2", "--queue", "default"]);
     let script = "echo + >> log; sleep 0.03; echo - >> log";

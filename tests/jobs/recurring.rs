@@ -89,7 +89,7 @@ fn badly(sandbox: &Sandbox) {
 }
 
 #[test]
-fn recurring_jobs_are_kept_with_and_without_a_supervisor() {
+fn recur_verbs_work_with_and_without_a_supervisor() {
     let sandbox = Sandbox::new(Setting::Plain);
     badly(&sandbox);
     by_hand(&sandbox, "alone");
@@ -107,7 +107,7 @@ fn jobs_of(sandbox: &Sandbox, args: &[&str], name: &str) -> Vec<Value> {
     jobs
 }
 
-/// Numbered without a gap, and each of another time of the schedule.
+/// Asserts that the jobs are numbered without a gap and that each has another time of the schedule.
 fn each_once(jobs: &[Value], name: &str, first: i64) {
     let ids: Vec<&str> = jobs.iter().map(|job| job["id"].as_str().expect("an id")).collect();
     let expected: Vec<String> = (1..=jobs.len()).map(|n| format!("{name}-{n}")).collect();
@@ -142,7 +142,7 @@ fn each_occurrence_fires_once_though_hosts_are_killed() {
 }
 
 #[test]
-fn two_supervisors_on_one_store_have_each_time_once() {
+fn two_supervisors_on_one_store_fire_each_occurrence_once() {
     let (one, two) = (Sandbox::new(Setting::Plain), Sandbox::new(Setting::Plain));
     let store = format!("sqlite:{}", one.work("shared.db").display());
     let shared = ["-b", &store];

@@ -1,4 +1,4 @@
-//! What jobs give back, to those who wait for it; and when a put is due.
+//! Results of jobs: `put --wait` and `job result`; `put --at`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 #[test]
-fn a_put_that_waits_prints_the_result_and_says_by_its_code_how_it_ended() {
+fn put_wait_prints_the_result_and_its_exit_code_gives_the_outcome() {
     if !is_root() {
         return;
     }
@@ -43,7 +43,7 @@ fn a_put_that_waits_prints_the_result_and_says_by_its_code_how_it_ended() {
 }
 
 #[test]
-fn of_many_lines_all_are_waited_for_and_a_timeout_leaves_them() {
+fn put_wait_with_lines_waits_for_all_jobs_and_a_timeout_leaves_them_running() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let mut running = sandbox.start(&["-w", "2"]);
     let mut shell = std::process::Command::new("sh");
@@ -69,7 +69,7 @@ fn of_many_lines_all_are_waited_for_and_a_timeout_leaves_them() {
 }
 
 #[test]
-fn a_put_at_a_time_is_due_then() {
+fn put_at_a_time_delays_the_job_until_then() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let at = jiff::Timestamp::now().checked_add(Duration::from_secs(5000)).unwrap();
     let here = at.to_zoned(jiff::tz::TimeZone::fixed(jiff::tz::offset(5))).strftime("%F %T").to_string();
@@ -88,7 +88,7 @@ fn a_put_at_a_time_is_due_then() {
 }
 
 #[test]
-fn a_job_that_others_wait_for_or_look_at_is_named_by_the_beginning_of_its_id() {
+fn depends_and_events_accept_the_beginning_of_a_job_id() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let mut running = sandbox.start(&["-w", "1"]);
     let first = sandbox.ok(&["put", "--delay", "1h", "--", "true"]);

@@ -1,4 +1,4 @@
-//! One store file, several supervisors, many clients: some by a supervisor's socket, some straight to the file.
+//! One store file, several supervisors, many clients: some use a supervisor's socket, some the file itself.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -9,7 +9,7 @@ use crate::sandbox::{Sandbox, Setting, in_all_settings};
 const CLIENTS: usize = 10;
 const JOBS: usize = 30;
 
-/// A client that puts jobs, each of which tells its id.
+/// A client that puts jobs; each job appends its id to `ran`.
 fn client(sandbox: &Sandbox, store: &str, ran: &str) -> std::process::Child {
     let tell = format!("echo $TASKVISOR_JOB >> {ran}");
     let mut put = sandbox.command(&["-b", store, "put", "--lines", "--", "sh", "-c", &tell]);
@@ -20,7 +20,7 @@ fn client(sandbox: &Sandbox, store: &str, ran: &str) -> std::process::Child {
 }
 
 #[test]
-fn ten_clients_of_two_supervisors_on_one_store_have_each_job_run_once() {
+fn two_supervisors_on_one_store_run_each_job_of_ten_clients_once() {
     let (one, two, none) =
         (Sandbox::new(Setting::Plain), Sandbox::new(Setting::Plain), Sandbox::new(Setting::Plain));
     let store = format!("sqlite:{}", one.work("shared.db").display());
@@ -45,7 +45,7 @@ fn ten_clients_of_two_supervisors_on_one_store_have_each_job_run_once() {
     assert_eq!(told.lines().map(str::to_owned).collect::<BTreeSet<_>>(), jids, "all ran");
     let queues = none.json(&["-b", &store, "queue", "list", "--json"]);
     assert_eq!(queues["default"]["jobs"], serde_json::json!({ "complete": CLIENTS * JOBS }), "{queues}");
-    // Both had a part in it, and nothing is left of either.
+    // Both supervisors ran jobs, and neither leaves a process.
     for (sandbox, running) in [(&one, &mut first), (&two, &mut second)] {
         let settled = sandbox.json(&["-b", &store, "status", "--json"])["settled"]["complete"].clone();
         assert!(settled.as_u64().is_some_and(|settled| settled > 0), "{settled}");
@@ -56,7 +56,7 @@ fn ten_clients_of_two_supervisors_on_one_store_have_each_job_run_once() {
 }
 
 #[test]
-fn a_state_directory_that_is_not_that_of_the_supervisor_here_is_not_passed_over_in_silence() {
+fn state_directory_other_than_that_of_the_running_supervisor_is_refused() {
     in_all_settings(|sandbox| {
         let _running = sandbox.start(&["-w", "1"]);
         for args in [&["put", "--", "true"][..], &["job", "list"]] {
@@ -66,7 +66,7 @@ fn a_state_directory_that_is_not_that_of_the_supervisor_here_is_not_passed_over_
             assert!(said.contains("/other as its state directory\nhint: leave --state-dir"), "{said}");
         }
         assert!(!sandbox.path("other").exists());
-        // The same one by another name, and another one with a run directory of its own.
+        // The same directory by a symlink is accepted, and another one with its own run directory too.
         std::os::unix::fs::symlink(sandbox.path("state"), sandbox.work("link")).unwrap();
         sandbox.ok(&["--state-dir", "link", "put", "--", "true"]);
         sandbox.ok(&["--state-dir", "own/state", "--run-dir", "own/run", "put", "--", "true"]);

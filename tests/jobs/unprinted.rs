@@ -1,4 +1,4 @@
-//! What is said when stdout takes nothing.
+//! Commands whose stdout is full.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::sandbox::{Sandbox, Setting, is_root};
 
-/// Runs a verb whose stdout is full, and gives its code and what it said.
+/// Runs a verb whose stdout is full; returns its exit code and stderr.
 fn unprinted(sandbox: &Sandbox, args: &[&str], input: &[u8]) -> (Option<i32>, String) {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut verb = sandbox.command(args);
@@ -36,7 +36,7 @@ fn ids_that_cannot_go_to_stdout_go_to_stderr() {
 }
 
 #[test]
-fn whatever_cannot_be_printed_it_is_said_that_stdout_is_to_blame() {
+fn failed_write_to_stdout_is_reported_as_such() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let _running = sandbox.start(&["-w", "1"]);
     let jid = sandbox.put(&["echo", "a"]);

@@ -1,4 +1,4 @@
-//! Jobs that nobody is there to run, and programs that are no workers: it is said at once, on stderr.
+//! Jobs that no supervisor or pool will run, and programs that are no workers: both are reported at once on stderr.
 
 use std::process::Output;
 
@@ -8,7 +8,7 @@ fn sandbox() -> Sandbox {
     Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain })
 }
 
-/// Puts, which succeeds, and gives what was said on stderr.
+/// Runs a put that succeeds and returns its stderr.
 #[track_caller]
 fn said(sandbox: &Sandbox, args: &[&str]) -> String {
     let Output { status, stdout, stderr } = sandbox.run(args);
@@ -18,7 +18,7 @@ fn said(sandbox: &Sandbox, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_put_says_that_no_supervisor_runs_here_and_where_that_is() {
+fn put_notes_on_stderr_that_no_supervisor_listens_and_names_the_socket() {
     let sandbox = sandbox();
     let note = said(&sandbox, &["put", "echo", "hello"]);
     let socket = sandbox.path("run").join("ctl.sock");
@@ -29,7 +29,7 @@ fn a_put_says_that_no_supervisor_runs_here_and_where_that_is() {
 }
 
 #[test]
-fn a_queue_that_no_pool_takes_is_named_wherever_people_look() {
+fn queue_without_a_pool_is_reported_by_put_queue_list_status_and_wait() {
     let sandbox = sandbox();
     let mut running = sandbox.start(&["-w", "1", "-q", "mail", "-q", "default"]);
     assert_eq!(said(&sandbox, &["put", "--", "true"]), "");
@@ -56,7 +56,7 @@ fn a_queue_that_no_pool_takes_is_named_wherever_people_look() {
 }
 
 #[test]
-fn the_id_is_not_lost_when_stdout_is_closed() {
+fn put_prints_the_id_on_stderr_when_stdout_is_closed() {
     let sandbox = sandbox();
     let mut put = sandbox.command(&["put", "--", "true"]);
     let inner: Vec<_> =
@@ -73,7 +73,7 @@ fn the_id_is_not_lost_when_stdout_is_closed() {
 }
 
 #[test]
-fn a_job_that_cannot_enter_its_directory_is_foretold() {
+fn put_warns_when_the_pool_user_cannot_enter_the_job_directory() {
     if !is_root() {
         return;
     }
@@ -93,7 +93,7 @@ fn a_job_that_cannot_enter_its_directory_is_foretold() {
 }
 
 #[test]
-fn a_mistyped_class_is_noted_at_the_put() {
+fn put_warns_of_a_class_that_no_worker_knows() {
     if !is_root() {
         return;
     }
@@ -109,7 +109,7 @@ fn a_mistyped_class_is_noted_at_the_put() {
 }
 
 #[test]
-fn of_a_kill_that_nobody_sent_it_is_said_what_it_may_be() {
+fn an_unexplained_sigkill_is_reported_with_possible_causes() {
     let sandbox = sandbox();
     let mut running = sandbox.start(&["-w", "1"]);
     let page = |script: &str| {
@@ -128,7 +128,7 @@ fn of_a_kill_that_nobody_sent_it_is_said_what_it_may_be() {
 }
 
 #[test]
-fn root_is_told_how_to_act_as_the_owner_of_a_store() {
+fn root_gets_a_sudo_hint_for_a_store_of_another_user() {
     if !is_root() {
         return;
     }
@@ -143,7 +143,7 @@ fn root_is_told_how_to_act_as_the_owner_of_a_store() {
 }
 
 #[test]
-fn a_command_that_is_no_worker_is_named_within_seconds() {
+fn command_that_speaks_no_worker_protocol_is_reported_within_seconds() {
     let sandbox = sandbox();
     for (command, words) in [
         (&["sleep", "100"][..], "`sleep 100` has said nothing for 5 s"),
