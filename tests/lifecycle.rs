@@ -1,4 +1,4 @@
-//! The life of a pool with real processes, in every setting: what it runs, how it stops, what it leaves: nothing.
+//! The life of a pool with real processes, in every setting: it runs jobs, stops in stages, and leaves nothing.
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
@@ -49,7 +49,7 @@ fn term_once_or_many_times_lets_the_running_job_end() {
 }
 
 #[test]
-fn a_second_interrupt_ends_the_job_which_waits_again_unspent() {
+fn second_interrupt_ends_the_job_and_requeues_it_unspent() {
     in_all_settings(|sandbox| {
         let mut running = sandbox.start(&["-w", "1"]);
         let jid = sandbox.put(&["sh", "-c", "touch begun; exec sleep 1000"]);
@@ -81,7 +81,7 @@ fn a_job_that_ignores_term_is_killed_at_the_end_of_its_grace() {
 }
 
 #[test]
-fn the_tree_is_a_keeper_a_supervisor_and_parked_children() {
+fn process_tree_is_keeper_supervisor_and_parked_children() {
     let sandbox = Sandbox::new(SETTINGS[usize::from(!sandbox::is_root()) * 2]);
     let running = sandbox.start(&["-w", "8"]);
     let comms = |name: &str| sandbox.processes().iter().filter(|seen| seen.comm == name).count();
@@ -93,7 +93,7 @@ fn the_tree_is_a_keeper_a_supervisor_and_parked_children() {
 }
 
 #[test]
-fn a_second_start_on_the_same_run_dir_is_refused_by_name() {
+fn second_start_on_the_same_run_dir_is_refused_and_names_it() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     let second = sandbox.run(&["start", "-w", "1"]);
@@ -103,7 +103,7 @@ fn a_second_start_on_the_same_run_dir_is_refused_by_name() {
 }
 
 #[test]
-fn a_start_that_could_not_prove_the_end_of_any_job_is_refused() {
+fn start_is_refused_when_nothing_can_prove_the_death_of_jobs() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut start = sandbox.command(&["start", "-w", "1"]);
     let output = start.env("TASKVISOR_WITHOUT", "cgroup,subreaper").output().expect("taskvisor runs");
@@ -126,7 +126,7 @@ fn burst_ends_when_the_queue_is_empty() {
     });
 }
 
-/// Ends with this code, and says why, though jobs are left.
+/// Asserts that a burst ends with this code and these words though jobs are left.
 #[track_caller]
 fn assert_burst_gives_up(args: &[&str], put: &[&str], code: i32, words: &[&str]) {
     let sandbox = Sandbox::new(Setting::Plain);
@@ -144,10 +144,10 @@ fn assert_burst_gives_up(args: &[&str], put: &[&str], code: i32, words: &[&str])
 }
 
 #[test]
-fn a_burst_that_gets_no_further_ends_and_says_why() {
+fn burst_that_cannot_finish_ends_with_the_reason() {
     let job: &[&str] = &["put", "default", "Nobody", "1"];
     assert_burst_gives_up(&["-w", "2", "--", "false"], job, 1, &["pool default: 5 workers died"]);
-    // Nobody listens there.
+    // No server listens there.
     let nowhere = ["-b", "redis://127.0.0.1:1", "-w", "1"];
     assert_burst_gives_up(&nowhere, &[], 69, &["127.0.0.1:1"]);
     let unknown = ["1 of classes that no worker knows, such as 'Nobody'"];
@@ -155,7 +155,7 @@ fn a_burst_that_gets_no_further_ends_and_says_why() {
 }
 
 #[test]
-fn a_burst_does_not_wait_for_jobs_that_need_one_that_has_failed() {
+fn burst_does_not_wait_for_dependents_of_a_failed_job() {
     let sandbox = Sandbox::new(Setting::Plain);
     let failed = sandbox.put(&["false"]);
     let after = sandbox.ok(&["put", "--depends", &failed, "--", "true"]);
@@ -170,7 +170,7 @@ fn a_burst_does_not_wait_for_jobs_that_need_one_that_has_failed() {
 }
 
 #[test]
-fn lines_of_stdin_become_jobs_with_any_byte_in_their_names() {
+fn put_lines_makes_jobs_from_names_with_any_byte() {
     let sandbox = Sandbox::new(Setting::Plain);
     let odd = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"odd \xff\nname");
     std::fs::write(sandbox.work("plain"), "").expect("a file");
@@ -189,7 +189,7 @@ fn lines_of_stdin_become_jobs_with_any_byte_in_their_names() {
 }
 
 #[test]
-fn put_goes_on_across_the_end_of_the_supervisor_and_puts_no_job_twice() {
+fn put_lines_continues_in_the_store_when_the_supervisor_stops() {
     use std::io::{BufRead, Write};
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = sandbox.start(&["-w", "1"]);

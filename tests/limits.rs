@@ -1,4 +1,4 @@
-//! Jobs that take more than they may, in the real binary: each ends by its limit, says which, and hurts nobody else.
+//! Jobs over their limits, in the real binary: each ends by its limit, names it, and affects no other job.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/python.rs"]
@@ -35,7 +35,7 @@ fn assert_ended_by(job: &Value, limit: &str, signals: &[&str]) {
     assert_eq!((&job["state"], &failure["group"]), (&json!("failed"), &json!(limit)), "{job}");
     assert_eq!(job["crashes"], 0, "a limit is no crash: {job}");
     let message = failure["message"].as_str().unwrap();
-    // The kernel may be first where it holds the limit, too.
+    // Where the cgroup has the same bound the kernel may kill first.
     let by_kernel = message.starts_with("the kernel ended it at its limit of ");
     assert!(message.contains("limit is") || by_kernel && limit == "memory limit", "{message}");
     let signals = if by_kernel { &[] } else { signals };
@@ -46,13 +46,13 @@ fn assert_ended_by(job: &Value, limit: &str, signals: &[&str]) {
     assert_eq!(sent, expected, "{job}");
 }
 
-/// Limits are kept by looking alone, and by the kernel too.
+/// Limits enforced by polling alone, and by the kernel too.
 const WAYS: [Setting; 2] = [Setting::Root, Setting::RootCgroup];
 
 const HOG: &str = "import time\nkept = [bytearray(b'x' * 10_000_000) for _ in range(40)]\ntime.sleep(1000)";
 
 #[test]
-fn a_program_that_takes_too_much_memory_is_killed_and_says_why() {
+fn program_over_its_memory_limit_is_killed_and_its_page_names_the_limit() {
     in_all_settings(|sandbox| {
         let _running = programs(sandbox, "{memory: 100MB}");
         let job = program(sandbox, &["python3", "-c", HOG]);
@@ -65,7 +65,7 @@ fn a_program_that_takes_too_much_memory_is_killed_and_says_why() {
 }
 
 #[test]
-fn of_a_tree_the_sum_counts_though_each_process_takes_little() {
+fn memory_limit_counts_the_sum_of_a_process_tree() {
     in_all_settings(|sandbox| {
         let _running = programs(sandbox, "{memory: 150MB}");
         let child = "import time\nkept = bytearray(b'x' * 40_000_000)\ntime.sleep(1000)";
@@ -77,7 +77,7 @@ fn of_a_tree_the_sum_counts_though_each_process_takes_little() {
 }
 
 #[test]
-fn what_forked_processes_share_counts_once() {
+fn memory_shared_by_forked_processes_counts_once() {
     let sandbox = python::new();
     let _running = programs(&sandbox, "{memory: 150MB}");
     let family = "import os, time\nkept = b'x' * 80_000_000\npids = []\nfor _ in range(4):\n    pid = os.fork()\n    if not pid:\n        time.sleep(0.5)\n        os._exit(0)\n    pids.append(pid)\nfor pid in pids: os.waitpid(pid, 0)";
@@ -86,7 +86,7 @@ fn what_forked_processes_share_counts_once() {
 }
 
 #[test]
-fn a_hog_in_a_worker_that_lives_on_or_in_a_fork_ends_alone() {
+fn memory_hog_in_a_prefork_or_fork_worker_fails_alone() {
     for (mode, setting) in WAYS.map(|setting| [("prefork", setting), ("fork", setting)]).as_flattened() {
         let sandbox = Sandbox::new(*setting);
         let _running = workers(&sandbox, mode, "workers: 2, limits: {memory: 150MB}");
@@ -97,7 +97,7 @@ fn a_hog_in_a_worker_that_lives_on_or_in_a_fork_ends_alone() {
 }
 
 #[test]
-fn a_hog_among_several_jobs_of_a_worker_is_found_and_none_of_its_neighbours_is_punished() {
+fn memory_hog_in_a_coroutine_worker_is_found_and_its_neighbours_are_spared() {
     WAYS.map(Sandbox::new).iter().for_each(a_hog_harms_no_neighbour);
 }
 
@@ -118,7 +118,7 @@ fn a_hog_harms_no_neighbour(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_job_that_uses_cpu_for_ever_is_asked_to_end_and_killed_if_it_does_not() {
+fn job_over_its_cpu_limit_gets_term_and_then_kill() {
     in_all_settings(|sandbox| {
         let _running = programs(sandbox, "{cpu: 200ms}");
         let job = program(sandbox, &["sh", "-c", "while :; do :; done"]);
@@ -130,7 +130,7 @@ fn a_job_that_uses_cpu_for_ever_is_asked_to_end_and_killed_if_it_does_not() {
 }
 
 #[test]
-fn the_cpu_time_of_children_that_have_ended_counts_and_that_of_earlier_jobs_does_not() {
+fn cpu_limit_counts_ended_children_but_not_earlier_jobs() {
     let sandbox = python::new();
     let _running = workers(&sandbox, "prefork", "limits: {cpu: 600ms}");
     let pids: Vec<Value> = (0..3).map(|_| result(&run(&sandbox, "burns", "0.3"))).collect();
@@ -155,7 +155,7 @@ fn a_job_with_too_many_processes_is_killed_as_a_whole() {
 }
 
 #[test]
-fn a_fork_bomb_dies_of_its_limit() {
+fn fork_bomb_is_killed_at_its_process_limit() {
     let Some(cell) = Cell::new() else { return };
     for setting in [Setting::RootCgroup, Setting::Root] {
         let sandbox = Sandbox::new(setting);
@@ -167,7 +167,7 @@ fn a_fork_bomb_dies_of_its_limit() {
     }
 }
 
-/// A place where no more than 400 processes can be.
+/// A cgroup for at most 400 processes.
 struct Cell(PathBuf);
 
 impl Cell {
@@ -195,7 +195,7 @@ impl Drop for Cell {
 }
 
 #[test]
-fn a_job_that_prints_for_ever_ends_at_its_limit_of_output() {
+fn job_over_its_output_limit_is_terminated() {
     in_all_settings(|sandbox| {
         let _running = programs(sandbox, "{output: 20MB}");
         let job = program(sandbox, &["yes"]);
@@ -207,7 +207,7 @@ fn a_job_that_prints_for_ever_ends_at_its_limit_of_output() {
 }
 
 #[test]
-fn a_worker_whose_job_prints_too_much_is_asked_to_end_it() {
+fn worker_is_told_to_end_a_job_over_its_output_limit() {
     let sandbox = python::new();
     let running = workers(&sandbox, "prefork", "limits: {output: 2MB}");
     assert_ended_by(&run(&sandbox, "prints", "3"), "output limit", &["TERM"]);
@@ -218,7 +218,7 @@ fn a_worker_whose_job_prints_too_much_is_asked_to_end_it() {
 }
 
 #[test]
-fn a_class_has_its_own_limits_and_the_file_has_the_last_word() {
+fn limits_of_a_class_apply_and_class_limits_of_the_file_win() {
     let sandbox = python::new();
     let running = workers(&sandbox, "fork", "limits: {memory: 10GB}");
     assert_ended_by(&run(&sandbox, "hog.class", "null"), "memory limit", &["KILL"]);
@@ -232,7 +232,7 @@ fn a_class_has_its_own_limits_and_the_file_has_the_last_word() {
 }
 
 #[test]
-fn a_worker_that_needs_more_memory_than_its_limit_is_named_and_no_attempt_is_spent() {
+fn status_names_a_worker_over_the_memory_limit_before_its_first_job() {
     for mode in ["prefork", "fork"] {
         let sandbox = python::new();
         let pool = format!("{{name: default, mode: {mode}, limits: {{memory: 1MB}}, PYTHON heavy}}");
@@ -249,7 +249,7 @@ fn a_worker_that_needs_more_memory_than_its_limit_is_named_and_no_attempt_is_spe
 }
 
 #[test]
-fn each_process_of_a_pool_has_what_the_pool_says() {
+fn processes_have_the_rlimits_nice_and_oom_score_of_their_pool() {
     let sandbox = python::new();
     let _running = programs(&sandbox, "{open_files: 200, nice: 7, oom_score_adj: 300}");
     let look = "ulimit -Sn; ulimit -Hn; nice; cat /proc/self/oom_score_adj";
@@ -264,7 +264,7 @@ fn each_process_of_a_pool_has_what_the_pool_says() {
 }
 
 #[test]
-fn what_only_root_can_give_is_refused_before_anything_runs() {
+fn limits_that_only_root_can_raise_are_refused_at_start() {
     let sandbox = Sandbox::new(Setting::Plain);
     for (limits, words) in [
         ("nice: -5", "limits.nice is -5: only root may go below 0"),
@@ -280,7 +280,7 @@ fn what_only_root_can_give_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn limits_that_are_nonsense_are_refused_with_their_place() {
+fn invalid_limits_are_refused_with_their_place() {
     let sandbox = python::new();
     for (settings, words) in [
         ("limits: {memory: 0}", "limits.memory is 0: no job could run"),
@@ -318,7 +318,7 @@ fn limits_that_are_nonsense_are_refused_with_their_place() {
 }
 
 #[test]
-fn a_job_is_told_that_its_time_is_nearly_over_and_may_still_complete() {
+fn job_gets_soft_time_limit_exceeded_and_may_still_complete() {
     for (mode, class) in [("prefork", "soft"), ("fork", "soft"), ("coroutine", "soft.async")] {
         let sandbox = python::new();
         let _running = workers(&sandbox, mode, "limits: {soft_time: 200ms, time: 30s}");
@@ -336,7 +336,7 @@ fn a_job_is_told_that_its_time_is_nearly_over_and_may_still_complete() {
 }
 
 #[test]
-fn a_worker_that_has_grown_with_a_job_is_exchanged_and_the_job_is_complete() {
+fn worker_that_outgrew_its_recycle_size_is_recycled_after_its_job() {
     for (mode, class) in [("prefork", "keeps"), ("coroutine", "keeps.async")] {
         let sandbox = python::new();
         let _running = workers(&sandbox, mode, "recycle: {memory: 120MB}");

@@ -1,5 +1,5 @@
-//! What is kept for people to read: the supervisor's own log, what slots print, the output of jobs. On good days and on
-//! bad ones, with the real binary.
+//! The supervisor's own log, the output of slots and the output of jobs, with working and failing disks and readers, by
+//! the real binary.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/sandbox.rs"]
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const ACTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/actor.py");
 
-/// A file of settings; gives its path.
+/// Writes a settings file and returns its path.
 fn settings(sandbox: &Sandbox, text: &str) -> String {
     let path = sandbox.work("settings.yaml");
     fs::write(&path, text).unwrap();
@@ -39,7 +39,7 @@ fn read(path: impl AsRef<std::path::Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Has the supervisor log a line about a job, whose id it gives.
+/// Cancels a job, which makes the supervisor log a line about it; returns its id.
 fn cancel_one(sandbox: &Sandbox) -> String {
     let jid = sandbox.put(&["sleep", "1000"]);
     wait_until("the job runs", || sandbox.state(&jid) == "running");
@@ -47,7 +47,7 @@ fn cancel_one(sandbox: &Sandbox) -> String {
     jid
 }
 
-/// Has a job die of a signal; gives its id and the name of its worker.
+/// Runs a job that dies of a signal; returns its id and the name of its worker.
 fn crash_one(sandbox: &Sandbox) -> (String, String) {
     let job = run(sandbox, &["sh", "-c", "ulimit -c 0; kill -SEGV $$"]);
     let worker = &job["worker"];
@@ -66,7 +66,7 @@ fn assert_works(sandbox: &Sandbox) {
 }
 
 #[test]
-fn the_log_and_what_slots_print_go_to_files_that_may_be_moved_away() {
+fn log_and_slot_output_go_to_files_that_may_be_rotated_by_usr1() {
     let sandbox = Sandbox::new(Setting::Root);
     let dir = sandbox.work("logs");
     let text = format!(
@@ -76,7 +76,7 @@ fn the_log_and_what_slots_print_go_to_files_that_may_be_moved_away() {
     let mut running = sandbox.start(&["-c", &settings(&sandbox, &text)]);
     let own = dir.join("taskvisor.log");
     wait_until("it logs", || read(&own).contains("supervisor is up"));
-    wait_until("the slot's words are kept", || read(dir.join("slot-mail.1.log")) == "a stray word\n");
+    wait_until("the slot's output is kept", || read(dir.join("slot-mail.1.log")) == "a stray word\n");
     assert_eq!(sandbox::mode(&own), 0o600);
     fs::rename(&own, dir.join("old")).unwrap();
     fs::rename(dir.join("slot-mail.1.log"), dir.join("old-slot")).unwrap();
@@ -92,7 +92,7 @@ fn the_log_and_what_slots_print_go_to_files_that_may_be_moved_away() {
 }
 
 #[test]
-fn a_log_that_cannot_be_is_refused_in_words() {
+fn start_refuses_a_log_directory_it_cannot_use() {
     let sandbox = Sandbox::new(Setting::Plain);
     let refused = |dir: &std::path::Path, code: i32, words: &[&str]| {
         let file = settings(&sandbox, &format!("log: {{dir: {}}}\n", dir.display()));
@@ -118,7 +118,7 @@ fn a_log_that_cannot_be_is_refused_in_words() {
 }
 
 #[test]
-fn a_directory_in_place_of_the_log_is_refused_at_the_start() {
+fn start_refuses_a_directory_in_place_of_the_log_file() {
     let sandbox = Sandbox::new(Setting::Root);
     fs::create_dir_all(own_log(&sandbox)).unwrap();
     fs::set_permissions(sandbox.work("logs"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -131,7 +131,7 @@ fn a_directory_in_place_of_the_log_is_refused_at_the_start() {
 }
 
 #[test]
-fn a_log_that_is_lost_later_holds_up_nothing_and_is_told_until_it_is_mended() {
+fn lost_log_file_blocks_nothing_and_is_reported_until_it_is_back() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = start_with_dir(&sandbox, "");
     let own = own_log(&sandbox);
@@ -139,7 +139,7 @@ fn a_log_that_is_lost_later_holds_up_nothing_and_is_told_until_it_is_mended() {
     fs::rename(&own, sandbox.work("logs/old")).unwrap();
     fs::create_dir(&own).unwrap();
     let jid = cancel_one(&sandbox);
-    wait_until("the trouble is told", || {
+    wait_until("the trouble is reported", || {
         let reasons = sandbox.reasons();
         reasons.contains("taskvisor.log: Is a directory") && reasons.contains("0 lines")
     });
@@ -147,7 +147,7 @@ fn a_log_that_is_lost_later_holds_up_nothing_and_is_told_until_it_is_mended() {
     fs::remove_dir(&own).unwrap();
     sandbox.wait_healthy();
     assert!(read(&own).contains(&jid), "nothing was lost: {}", read(&own));
-    // The directory itself goes, and comes back.
+    // The log directory itself is removed and comes back.
     fs::rename(sandbox.work("logs"), sandbox.work("elsewhere")).unwrap();
     cancel_one(&sandbox);
     wait_until("the trouble is told", || sandbox.reasons().contains("No such file"));
@@ -155,18 +155,18 @@ fn a_log_that_is_lost_later_holds_up_nothing_and_is_told_until_it_is_mended() {
     sandbox.wait_healthy();
 }
 
-/// A pipe whose reader does nothing.
+/// A small pipe whose reader does not read.
 fn pipe() -> (PipeReader, PipeWriter) {
     std::io::pipe().unwrap()
 }
 
-/// A worker that prints many lines before it takes jobs; each becomes one of the log.
+/// A worker that prints many lines before it takes jobs; each becomes a line of the log.
 fn chatter(lines: &str) -> [String; 3] {
     ["sh".into(), "-c".into(), format!("yes x | head -n {lines}; exec python3 {ACTOR}")]
 }
 
 #[test]
-fn a_reader_of_stderr_that_hangs_delays_nobody() {
+fn hanging_reader_of_stderr_delays_no_job_and_dropped_lines_are_counted() {
     let sandbox = Sandbox::new(Setting::Root);
     let (mut reader, writer) = pipe();
     let chatter = chatter("20000");
@@ -184,7 +184,7 @@ fn a_reader_of_stderr_that_hangs_delays_nobody() {
     assert!(sandbox.ok(&["status"]).contains(" lines of the log"));
     let jid = sandbox.ok(&["put", "default", "fine", "null"]);
     sandbox.ok(&["job", "wait", jid.trim(), "--timeout", "40s"]);
-    // The keeper has a word to say, too.
+    // The keeper logs a line, too.
     kill(sandbox.status()["supervisor"]["pid"].as_i64().unwrap() as i32, "KILL");
     wait_until("it was started again", || sandbox.status()["supervisor_restarts"] == 1);
     wait_until("lines are dropped again", || sandbox.status()["logs"]["lines_dropped"].as_u64() > Some(1000));
@@ -204,7 +204,7 @@ fn a_reader_of_stderr_that_hangs_delays_nobody() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_reader_either() {
+fn stop_does_not_wait_for_a_hanging_reader_of_stderr() {
     let sandbox = Sandbox::new(Setting::Root);
     let (_reader, writer) = pipe();
     let chatter = chatter("20000");
@@ -219,14 +219,14 @@ fn a_stop_does_not_wait_for_a_reader_either() {
 }
 
 #[test]
-fn a_stderr_that_is_closed_ends_nothing() {
+fn closed_stderr_ends_neither_keeper_nor_supervisor() {
     for closed in [true, false] {
         let sandbox = Sandbox::new(Setting::Root);
         let (reader, writer) = pipe();
         let mut running = match closed {
-            // There is none from the start.
+            // stderr is closed from the start.
             true => sandbox.start_under(&["sh", "-c", "exec \"$@\" 2>&-", "sh"], &["-w", "1"]),
-            // Its reader goes away.
+            // The reader of stderr goes away.
             false => sandbox.start_with(&["-w", "1"], |command| {
                 command.stderr(writer);
             }),
@@ -247,7 +247,7 @@ fn a_stderr_that_is_closed_ends_nothing() {
     }
 }
 
-/// The next entry that has this in it.
+/// The next journal entry that contains this.
 fn entry(journal: &UnixDatagram, part: &str) -> String {
     let mut buffer = vec![0; 1 << 20];
     journal.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
@@ -261,7 +261,7 @@ fn entry(journal: &UnixDatagram, part: &str) -> String {
 }
 
 #[test]
-fn in_json_each_event_is_an_object_with_the_same_fields() {
+fn json_log_has_one_object_per_event_with_the_same_fields() {
     let sandbox = Sandbox::new(Setting::Root);
     let mut running = sandbox.start(&["-w", "1", "--log-format", "json"]);
     let jid = cancel_one(&sandbox);
@@ -280,7 +280,7 @@ fn in_json_each_event_is_an_object_with_the_same_fields() {
 }
 
 #[test]
-fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
+fn journal_gets_entries_with_fields_also_after_it_was_away() {
     if !is_root() {
         return sandbox::missing("root");
     }
@@ -301,7 +301,7 @@ fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
     );
     let socket = dir.join("socket");
     let journal = UnixDatagram::bind(&socket).unwrap();
-    // As under systemd: stderr is the journal's, and nothing else is said.
+    // As under systemd: stderr is connected to the journal, so no flag is needed.
     let stderr = format!("JOURNAL_STREAM=$(stat -Lc %d:%i /dev/stderr) && export JOURNAL_STREAM && {mount}");
     let mut running = sandbox.start_under(&["unshare", "-m", "sh", "-c", &stderr, "sh"], &["-w", "1"]);
     let up = entry(&journal, "supervisor is up");
@@ -327,7 +327,7 @@ fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
 }
 
 #[test]
-fn a_job_that_prints_without_end_is_cut_and_marked_and_the_rest_counted() {
+fn endless_output_of_a_job_is_cut_and_marked_and_the_rest_counted() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "2", "-c", &settings(&sandbox, "log: {job_cap: 1MiB}\n")]);
     // 100 MB of one line without an end.
@@ -345,7 +345,7 @@ fn a_job_that_prints_without_end_is_cut_and_marked_and_the_rest_counted() {
 }
 
 #[test]
-fn what_a_worker_prints_in_the_log_cannot_pretend_to_be_a_line_of_ours() {
+fn worker_output_in_the_log_cannot_forge_a_log_line() {
     let sandbox = Sandbox::new(Setting::Root);
     let prints = format!("printf 'a\\033[2J\\377\\rb\\000c'; exec python3 {ACTOR}");
     let _running = sandbox.start(&["--grace", "300ms", "--", "sh", "-c", &prints]);
@@ -360,7 +360,7 @@ fn what_a_worker_prints_in_the_log_cannot_pretend_to_be_a_line_of_ours() {
 }
 
 #[test]
-fn output_over_the_quota_goes_the_oldest_first_and_job_logs_says_so() {
+fn output_over_the_quota_is_removed_oldest_first_and_job_logs_reports_it() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "2", "-c", &settings(&sandbox, "log: {quota: 100KiB}\n")]);
     let running =
@@ -382,7 +382,7 @@ fn output_over_the_quota_goes_the_oldest_first_and_job_logs_says_so() {
 }
 
 #[test]
-fn a_follower_of_a_job_that_does_not_read_delays_nobody() {
+fn job_logs_follower_that_does_not_read_delays_no_job() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     let jid = sandbox.put(&["sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; head -c 3000000 /dev/zero"]);
@@ -397,7 +397,7 @@ fn a_follower_of_a_job_that_does_not_read_delays_nobody() {
 }
 
 #[test]
-fn a_full_disk_of_logs_stops_no_job_and_is_told_until_there_is_room() {
+fn full_log_disk_stops_no_job_and_is_reported_until_it_has_space() {
     if !is_root() {
         return sandbox::missing("root");
     }
@@ -421,12 +421,12 @@ fn a_full_disk_of_logs_stops_no_job_and_is_told_until_there_is_room() {
     sandbox.ok(&["job", "wait", jid.trim(), "--timeout", "40s"]);
     assert!(sandbox.status()["logs"]["output_dropped"].as_u64() > Some(0));
     fs::remove_file(disk.join("filler")).unwrap();
-    // Nothing more is printed: it is found out without.
+    // No further output follows: the recovery is noticed without it.
     wait_until("all is well again", || sandbox.status()["health"] == "healthy");
 }
 
 #[test]
-fn a_secret_in_the_url_of_the_broker_is_in_no_command_line_and_no_message() {
+fn broker_password_appears_in_no_command_line_and_no_message() {
     let sandbox = Sandbox::new(Setting::Plain);
     for flag in ["-b", "--broker"] {
         let output = sandbox.run(&["start", flag, "amqp://user:hunter2@host/0"]);

@@ -1,8 +1,8 @@
-//! Are the transcripts and the simulation worth anything? Each mutant is one mistake in the supervisor; one that survives is a
-//! rule nobody checks.
+//! Mutation tests of the transcripts and the simulation: each mutant is one mistake in the supervisor; a mutant that
+//! survives shows a rule that no test checks.
 //!
-//! All mutants are in one build. `new` is what stands in for `old`; in it `ON` is true only while that mutant is switched on,
-//! and with `ON` false it must mean what `old` means.
+//! All mutants are in one build. `new` replaces `old`; in it `ON` is true only while that mutant is switched on, and
+//! with `ON` false it must mean what `old` means.
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
@@ -273,7 +273,7 @@ fn every_mutant_is_killed() {
     assert!(survivors.is_empty(), "survivors: {survivors:?}");
 }
 
-/// A crate of the supervisor with all mutants in it and the two tests, and nothing else to build but the rooms it is made of.
+/// A crate with the supervisor's rooms, all mutants and the two tests, and nothing else to build.
 struct Nest(PathBuf);
 
 impl Nest {
@@ -321,7 +321,7 @@ impl Nest {
 struct Tests(Vec<PathBuf>);
 
 impl Tests {
-    /// Whether all tests pass with this mutant switched on, or with none. Ends at the first program that fails.
+    /// Whether all tests pass with this mutant switched on, or with none. Stops at the first test program that fails.
     fn pass(&self, mutant: Option<usize>) -> bool {
         assert_eq!(self.0.len(), 2, "{:?}", self.0);
         self.0.iter().all(|program| {
@@ -333,7 +333,7 @@ impl Tests {
     }
 }
 
-/// The sources of a room, those in its parts as well.
+/// Copies the sources of a room with its subdirectories.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -346,7 +346,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// That of a package with what the pure rooms use, in the versions of the whole one.
+/// A Cargo.toml with the dependencies of the pure rooms, in the versions of the whole package.
 fn manifest(home: &Path) -> String {
     const USED: [&str; 6] = ["base64", "jiff", "schemars", "serde", "serde_json", "thiserror"];
     let whole = fs::read_to_string(home.join("Cargo.toml")).unwrap();

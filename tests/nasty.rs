@@ -1,4 +1,4 @@
-//! The zoo: jobs that misbehave in every way a real one does. The pool stays whole, and nothing of them is left.
+//! Jobs that misbehave in every way real jobs do. The pool keeps working, and no process of theirs is left.
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use sandbox::{Sandbox, Setting, alive, cpu_ticks, in_all_settings, kill, wait_until};
 
-/// Runs one program to its end and gives its record.
+/// Runs one program to its end and returns its record.
 fn run(sandbox: &Sandbox, argv: &[&str]) -> serde_json::Value {
     let jid = sandbox.put(argv);
     sandbox.run(&["job", "wait", &jid, "--timeout", "60s"]);
@@ -15,7 +15,7 @@ fn run(sandbox: &Sandbox, argv: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn what_a_job_leaves_behind_is_killed_counted_and_never_seen_again() {
+fn orphans_of_a_job_are_killed_and_counted() {
     in_all_settings(|sandbox| {
         let _running = sandbox.start(&["-w", "2"]);
         let script = sandbox.script(
@@ -63,7 +63,7 @@ fn cancel_kills_every_kind_of_descendant() {
 }
 
 #[test]
-fn a_job_finds_no_secrets_in_the_processes_around_it() {
+fn job_finds_no_secrets_in_keeper_supervisor_and_parked_children() {
     if !sandbox::is_root() {
         return sandbox::missing("root");
     }
@@ -74,7 +74,7 @@ fn a_job_finds_no_secrets_in_the_processes_around_it() {
         command.env("A_SECRET", "of-the-service");
     });
     wait_until("all slots are up", || sandbox::is_up(&sandbox.status()));
-    // The supervisor and the parked children, of which one will be the job.
+    // The supervisor and the parked children; one of them becomes the job.
     let keeper = sandbox.one("taskvisor");
     let children =
         std::fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).expect("children");
@@ -142,7 +142,7 @@ fn ten_megabytes_of_data_arrive_whole() {
 }
 
 #[test]
-fn a_flood_is_cut_and_marked_and_delays_nobody() {
+fn flood_of_output_is_cut_and_marked_and_delays_no_other_job() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "2"]);
     let jid = sandbox.put(&["sh", "-c", "head -c 30000000 /dev/zero | tr '\\0' x; echo end >&2"]);
@@ -161,7 +161,7 @@ fn a_flood_is_cut_and_marked_and_delays_nobody() {
 }
 
 #[test]
-fn closing_stdout_or_ending_at_once_costs_nothing() {
+fn job_that_closes_stdout_costs_the_supervisor_no_cpu() {
     in_all_settings(|sandbox| {
         let running = sandbox.start(&["-w", "2"]);
         let closer = sandbox.put(&["sh", "-c", "exec >&- 2>&-; touch begun; exec sleep 1000"]);
@@ -220,7 +220,7 @@ fn a_stopped_job_is_cancelled_and_a_killed_parked_child_is_replaced() {
 }
 
 #[test]
-fn a_client_that_says_nothing_holds_up_nobody() {
+fn silent_api_client_delays_no_job() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     let socket = sandbox.path("run").join("ctl.sock");
@@ -231,7 +231,7 @@ fn a_client_that_says_nothing_holds_up_nobody() {
 }
 
 #[test]
-fn a_reader_of_status_that_goes_away_is_no_error() {
+fn status_reports_no_error_when_its_reader_goes_away() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     let mut status =
@@ -242,7 +242,7 @@ fn a_reader_of_status_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn jobs_that_kill_themselves_do_not_hold_up_the_next_one() {
+fn jobs_that_kill_themselves_do_not_delay_the_next_one() {
     let sandbox = Sandbox::new(Setting::Plain);
     for _ in 0..8 {
         sandbox.put(&["sh", "-c", "kill -9 $$"]);
@@ -252,7 +252,7 @@ fn jobs_that_kill_themselves_do_not_hold_up_the_next_one() {
     let mut running = sandbox.start_raw(&["-w", "1", "--burst"]);
     assert!(running.wait().success());
     assert_eq!(sandbox.state(&last), "complete");
-    // With a growing wait after each it would take half a minute.
+    // With backoff after each death it would take half a minute.
     assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
 }
 

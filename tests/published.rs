@@ -1,5 +1,5 @@
-//! The published API: what a client may rely on stays. `docs/openapi.json` says what is served; `support/published.txt` says
-//! what was ever published, a line for each field, and only grows.
+//! The published API: fields that clients rely on stay. `docs/openapi.json` is what is served; `support/published.txt`
+//! is what was ever published, one line for each field, and only grows.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 const KEPT: &str = "tests/support/published.txt";
 
-/// What a schema says of the type of a value, in short.
+/// The type of a schema, in short.
 fn kind(schema: &Value) -> String {
     let Some(fields) = schema.as_object() else { return "anything".into() };
     let name =
@@ -67,7 +67,7 @@ fn fields(place: &str, schema: &Value, lines: &mut BTreeSet<String>) {
     }
 }
 
-/// All that the description promises.
+/// One line for each field that the description promises.
 fn promises() -> BTreeSet<String> {
     let described: Value = serde_json::from_str(&taskvisor::api::openapi()).expect("JSON");
     let mut lines = BTreeSet::new();
@@ -96,12 +96,12 @@ fn promises() -> BTreeSet<String> {
 }
 
 #[test]
-fn what_was_published_stays_as_it_was() {
+fn published_api_fields_keep_their_names_and_types() {
     let served = promises();
     let mut kept: BTreeSet<String> =
         fs::read_to_string(KEPT).unwrap_or_default().lines().map(str::to_owned).collect();
     if std::env::var_os("RENEW").is_some() {
-        // What was published once is never taken away by itself.
+        // RENEW never removes a published field.
         kept.extend(served.iter().cloned());
         let text: String = kept.iter().map(|line| format!("{line}\n")).collect();
         fs::write(KEPT, text).expect("written");
@@ -128,9 +128,9 @@ fn what_was_published_stays_as_it_was() {
     );
 }
 
-/// A list of promises, each with what is wrong with another.
+/// Each other schema breaks a promise of the first.
 #[test]
-fn a_field_that_goes_or_gets_another_type_is_noticed() {
+fn removed_or_retyped_api_field_is_detected() {
     let schema = |text: &str| {
         let mut lines = BTreeSet::new();
         fields("Job", &serde_json::from_str(text).expect("JSON"), &mut lines);

@@ -1,5 +1,5 @@
-//! README.md as a reader runs it: each block as it is written, in order, in a copy with nothing else. What it shows as output
-//! is compared with what is printed, by its shape: numbers, ids and times differ.
+//! README.md as a reader runs it: each block as written, in order, in a copy with nothing else. Its outputs are
+//! compared with the real ones by shape: numbers, ids and times differ.
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
@@ -34,7 +34,7 @@ fn blocks() -> Vec<Block> {
 }
 
 impl Block {
-    /// What its reader types at this prompt.
+    /// The commands behind this prompt.
     fn typed(&self, prompt: &str) -> Option<String> {
         match (self.language.as_str(), prompt) {
             ("sh", "$ ") => Some(self.text.clone()),
@@ -47,14 +47,14 @@ impl Block {
         }
     }
 
-    /// Whether it keeps its terminal: a supervisor that goes on.
+    /// Whether the command keeps its terminal: a supervisor that runs on.
     fn stays(&self) -> bool {
         let last = self.text.trim_end().lines().last().unwrap_or_default();
         last.contains(" start ") && !last.contains("--burst")
     }
 }
 
-/// A copy of what the reader has cloned, as far as README.md speaks of it, beside a program that is built.
+/// Copies the files of the clone that README.md uses, with the built program.
 fn copy(to: &Path) {
     let release = to.join("target/release");
     fs::create_dir_all(&release).expect("mkdir");
@@ -65,20 +65,20 @@ fn copy(to: &Path) {
     let bin = to.join("bin");
     fs::create_dir(&bin).expect("mkdir");
     std::os::unix::fs::symlink(release.join("taskvisor"), bin.join("taskvisor")).expect("a link");
-    // Builds nothing: that was done for this test.
+    // `cargo` that builds nothing: the program is built for this test.
     let cargo = "#!/bin/sh\ncase \"$1 $2\" in 'run --release') shift 3; exec taskvisor \"$@\";; esac\n\
                  echo \"README.md has cargo do something else: $*\" >&2; exit 2\n";
     fs::write(bin.join("cargo"), cargo).expect("written");
     fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).expect("chmod");
 }
 
-/// A terminal of the reader, in the copy.
+/// A shell in the copy, like a terminal of the reader.
 fn terminal(sandbox: &Sandbox, clone: &Path, script: &str) -> Command {
     let mut shell = Command::new("bash");
     shell.args(["-euo", "pipefail", "-c", script]).current_dir(clone).stdin(Stdio::null());
     let path = std::env::var("PATH").expect("PATH");
     shell.env("PATH", format!("{}:{path}", clone.join("bin").display()));
-    // As `pip install ./python` leaves it.
+    // As `pip install ./python` would install it.
     shell.env("PYTHONPATH", clone.join("python"));
     for (name, value) in sandbox.command(&[]).get_envs() {
         match value {
@@ -93,13 +93,13 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A line without what differs from run to run.
+/// A line with everything that differs from run to run replaced.
 fn shape(line: &str) -> String {
     let line = line.split("exec: ").next().unwrap_or_default();
     let mut out = String::new();
     let mut rest = line;
     while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
-        // An id, a number with its unit, a moment.
+        // An id, a number with its unit, a time.
         let start =
             rest[..at].rfind(|letter: char| !letter.is_ascii_alphanumeric()).map_or(0, |place| place + 1);
         let start = if rest[start..at].len() > 2 { at } else { start };
@@ -113,8 +113,8 @@ fn shape(line: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// That a program prints each of the lines that README.md shows, by their shapes; `common` makes alike what differs from
-/// machine to machine.
+/// Asserts that the program prints each line that README.md shows, by shape; `common` replaces what differs between
+/// machines.
 #[track_caller]
 fn shows(block: &Block, printed: &str, common: impl Fn(&str) -> String) {
     let there: Vec<String> = printed.lines().map(|line| shape(&common(line))).collect();
@@ -128,7 +128,7 @@ fn shows(block: &Block, printed: &str, common: impl Fn(&str) -> String) {
 }
 
 #[test]
-fn a_reader_can_type_all_of_it() {
+fn readme_commands_work_as_written() {
     let sandbox = Sandbox::new(Setting::Root);
     let clone = sandbox.path("clone");
     copy(&clone);
@@ -168,7 +168,7 @@ fn a_reader_can_type_all_of_it() {
 }
 
 #[test]
-fn the_picture_of_status_is_what_it_prints() {
+fn readme_status_example_matches_the_output() {
     let block = blocks().into_iter().find(|block| block.text.starts_with("healthy")).expect("a picture");
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "4"]);
@@ -178,7 +178,7 @@ fn the_picture_of_status_is_what_it_prints() {
     sandbox.put(&["sh", "-c", "sleep 300 | sleep 301; true"]);
     wait_until("both run", || sandbox.ok(&["status"]).matches("sleep(").count() == 4);
     let picture = sandbox.ok(&["status"]);
-    // A narrow terminal has a job on a line of its own.
+    // In a narrow terminal the job has a line of its own.
     let picture = picture.replace("  job ", "\njob ");
     let common = |line: &str| {
         let line = line.trim_start_matches(['├', '└', '─', '│', ' ']).replace(", 1 failed", "");
@@ -192,7 +192,7 @@ fn the_picture_of_status_is_what_it_prints() {
     sandbox.ok(&["stop", "--kill"]);
 }
 
-/// The machine of the reader, in a mount namespace: what is installed goes nowhere.
+/// The reader's machine in a mount namespace: the installed files vanish with it.
 const MACHINE: &str = r#"
 mount -t tmpfs none /usr/local/bin
 cp -a /etc "$SCRATCH/etc" && mount --bind "$SCRATCH/etc" /etc
@@ -201,7 +201,7 @@ export PATH=/usr/local/bin:$PATH
 "#;
 
 #[test]
-fn what_root_types_installs_a_service() {
+fn readme_root_commands_install_a_service() {
     if !is_root() {
         sandbox::missing("root");
         return;
@@ -211,7 +211,7 @@ fn what_root_types_installs_a_service() {
     copy(&clone);
     let scratch: PathBuf = sandbox.path("scratch");
     fs::create_dir(&scratch).expect("mkdir");
-    // No systemd runs here: tests/systemd.rs has one. This one knows what it would be asked.
+    // No systemd runs here (tests/systemd.rs boots one). This fake systemctl accepts the expected calls only.
     let systemctl = "#!/bin/sh\ncase \"$*\" in daemon-reload) ;;\n'enable --now taskvisor')\n\
                      exec /usr/local/bin/taskvisor --version && test -f /etc/systemd/system/taskvisor.service;;\n\
                      *) echo \"what is systemctl $*?\" >&2; exit 2;; esac\n";

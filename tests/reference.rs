@@ -1,4 +1,4 @@
-//! What is made of the grammar of the command line, given to those who read it: shells, and man.
+//! Shell completions and manual pages, generated from the command line's grammar, read by real shells and man.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/sandbox.rs"]
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use sandbox::{Sandbox, Setting, is_root, missing};
 
-/// The program, where no settings can be read: it needs none.
+/// Runs the program where it can read no settings: it needs none.
 fn taskvisor(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taskvisor"));
     command.args(args).env_clear().env("TASKVISOR_CONFIG", "/nowhere/settings.yaml").output().unwrap()
@@ -21,7 +21,7 @@ fn printed(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What bash offers for the last word.
+/// The completions that bash offers for the last word.
 fn offered(words: &[&str]) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("taskvisor");
@@ -31,7 +31,7 @@ fn offered(words: &[&str]) -> Vec<String> {
     reply(bash)
 }
 
-/// Reads the script, and prints what the function registered in it offers.
+/// Sources the script and prints the offers of the function that it registers.
 const ASKS: &str = r#"
     source "$1"; shift
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
@@ -54,7 +54,7 @@ fn bash_completes_commands_and_flags() {
     assert_eq!(offered(&["taskvisor", "completion", "f"]), ["fish"]);
 }
 
-/// The words of a supervisor that runs, in this sandbox.
+/// The completions with the names of the supervisor that runs in this sandbox.
 fn offered_by(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
     let bin = sandbox.path("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -69,7 +69,7 @@ fn offered_by(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn bash_completes_pools_queues_states_and_options_of_the_supervisor_that_runs() {
+fn bash_completes_pools_queues_states_and_options_of_the_running_supervisor() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let pools = "pools: [{name: mail, queues: [urgent]}, {name: heavy, queues: [bulk]}]\n";
     std::fs::write(sandbox.work("two.yaml"), pools).unwrap();
@@ -95,7 +95,7 @@ fn bash_completes_pools_queues_states_and_options_of_the_supervisor_that_runs() 
     assert_eq!(of(&["taskvisor", "queue", "pause", "bu"]), ["bulk"], "the store is asked");
 }
 
-/// Reads the script in zsh, and prints what it would offer of what the supervisor knows for the last word.
+/// Sources the script in zsh and prints the supervisor's names that it would offer for the last word.
 const ASKS_ZSH: &str = r#"
     autoload -U compinit && compinit -D
     compset() { :; }
@@ -105,7 +105,7 @@ const ASKS_ZSH: &str = r#"
     _taskvisor_values || print grammar"#;
 
 #[test]
-fn zsh_asks_the_supervisor_that_runs_too() {
+fn zsh_completes_names_of_the_running_supervisor() {
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     std::fs::write(sandbox.work("two.yaml"), "pools: [{name: mail}, {name: heavy}]\n").unwrap();
     let _running = sandbox.start(&["-c", &sandbox.work("two.yaml").display().to_string()]);
@@ -130,7 +130,7 @@ fn zsh_asks_the_supervisor_that_runs_too() {
     assert_eq!(of(&["recy"]), "grammar ");
 }
 
-/// Whether a shell takes what is printed for it; where it is not installed, that is said.
+/// Asserts that a shell loads its script; reports where the shell is not installed.
 fn is_read_by(shell: &str) {
     let script = printed(&["completion", shell]);
     assert!(script.contains("recycle") && script.contains("--") && script.contains("state-dir"), "{script}");
@@ -144,13 +144,13 @@ fn is_read_by(shell: &str) {
 }
 
 #[test]
-fn zsh_and_fish_read_theirs() {
+fn zsh_and_fish_load_their_completion_scripts() {
     is_read_by("zsh");
     is_read_by("fish");
 }
 
 #[test]
-fn another_shell_is_refused_with_those_there_are() {
+fn completion_refuses_an_unknown_shell_and_lists_the_known_ones() {
     let output = taskvisor(&["completion", "tcsh"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("[possible values: bash, zsh, fish]"));
@@ -184,7 +184,7 @@ fn the_manual_has_a_page_for_each_command() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
+fn man_names_a_missing_directory() {
     let output = taskvisor(&["man", "/nowhere/man1"]);
     assert_eq!(output.status.code(), Some(74), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("failed to write to /nowhere/man1"));

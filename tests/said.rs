@@ -1,4 +1,4 @@
-//! What a supervisor says of itself: its verdict, who paused it, and its log, with the real binary.
+//! What a supervisor reports about itself: its health, who paused it, and its log, with the real binary.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/sandbox.rs"]
@@ -9,7 +9,7 @@ use std::fs;
 use sandbox::{Sandbox, Setting, alive, is_root, kill, wait_until};
 use serde_json::Value;
 
-/// Who gives the orders here.
+/// The author of the orders in these tests.
 fn uid() -> String {
     let own =
         || String::from_utf8(std::process::Command::new("id").arg("-u").output().unwrap().stdout).unwrap();
@@ -31,7 +31,7 @@ fn get(sandbox: &Sandbox, path: &str) -> String {
 }
 
 #[test]
-fn a_drained_host_says_so_everywhere_and_by_whom() {
+fn drained_host_is_reported_with_its_author_in_status_api_metrics_and_log() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running =
         start(&sandbox, "pools: [{name: a, workers: 1, queues: [a]}, {name: b, workers: 1, queues: [b]}]\n");
@@ -49,7 +49,7 @@ fn a_drained_host_says_so_everywhere_and_by_whom() {
     wait_until("the log has it", logged);
     let text = sandbox.ok(&["status", "--ascii"]);
     assert!(text.contains(&format!("paused by {} since", uid())), "{text}");
-    // Another supervisor knows it still.
+    // The next supervisor still knows the author.
     let supervisor = sandbox.one("tv-supervisor");
     kill(supervisor, "KILL");
     wait_until("another one says it too", || !alive(supervisor) && is_said());
@@ -64,7 +64,7 @@ fn a_drained_host_says_so_everywhere_and_by_whom() {
 }
 
 #[test]
-fn a_service_whose_workers_never_get_ready_is_at_no_look_healthy() {
+fn service_whose_workers_never_get_ready_is_never_healthy() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = start(
         &sandbox,
@@ -92,7 +92,7 @@ fn a_service_whose_workers_never_get_ready_is_at_no_look_healthy() {
 }
 
 #[test]
-fn the_log_tells_of_orders_failures_the_start_and_the_end_and_not_of_what_goes_well() {
+fn log_has_orders_failures_start_and_end_but_no_successes() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = start(&sandbox, "pools: [{name: a, workers: 2}]\n");
     sandbox.wait_healthy();

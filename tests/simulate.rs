@@ -1,5 +1,5 @@
-//! What `simulate` foretells, beside what taskvisor does: the supervisor's decisions in the same virtual time, and the real
-//! program with the embedded store.
+//! The predictions of `simulate` compared with taskvisor: the supervisor's decisions in the same virtual time, and the
+//! real program with the embedded store.
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
@@ -21,14 +21,15 @@ use taskvisor::supervisor::{Command, Event, Supervisor};
 
 const LATENCY: Duration = Duration::from_millis(1);
 
-/// The supervisor with a broker and workers that cost no time but for each fetch: gives the waits by queue, in seconds.
+/// The supervisor with a broker and workers whose only cost is the latency of a fetch; returns the waits by queue in
+/// seconds.
 struct Replay<'a> {
     workload: &'a Workload,
     supervisor: Supervisor,
     now: Instant,
     next: usize,
     waiting: BTreeMap<QueueName, VecDeque<usize>>,
-    /// What will happen, in order of time.
+    /// The pending events, in order of time.
     soon: BTreeMap<(Instant, u64), Soon>,
     number: u64,
     waits: BTreeMap<String, Vec<f64>>,
@@ -196,7 +197,7 @@ fn mean(waits: &[f64]) -> f64 {
 }
 
 #[test]
-fn the_supervisor_makes_jobs_wait_as_long_as_the_simulation_says() {
+fn waits_under_the_supervisor_match_the_simulation() {
     let workload = Workload::from_yaml(LOAD, 3).unwrap();
     let orders =
         [Order::Ordered, Order::RoundRobin, Order::StrictPriority, Order::ReducedLottery, Order::Lottery];
@@ -207,7 +208,7 @@ fn the_supervisor_makes_jobs_wait_as_long_as_the_simulation_says() {
         for queue in queues {
             let (real, foretold) = (mean(&replayed[&queue.name]), queue.mean.as_secs_f64());
             assert_eq!(replayed[&queue.name].len(), queue.jobs);
-            // Where chance decides the draws are others.
+            // Random orders draw different numbers.
             let most = if matches!(order, Order::ReducedLottery | Order::Lottery) { 1.35 } else { 1.05 };
             let ratio = (real + 0.01) / (foretold + 0.01);
             assert!((1.0 / most..most).contains(&ratio), "{order:?} {}: {real} for {foretold}", queue.name);
@@ -216,7 +217,7 @@ fn the_supervisor_makes_jobs_wait_as_long_as_the_simulation_says() {
 }
 
 #[test]
-fn the_program_runs_jobs_in_the_order_that_the_simulation_says() {
+fn real_job_order_matches_the_simulation() {
     let sandbox = Sandbox::new(if is_root() { Setting::RootCgroup } else { Setting::Plain });
     let file = "pools:\n- name: p\n  workers: 1\n  queues: [low, high, mid]\n  order: strict_priority\n  queue_priorities: {high: 90, mid: 30, low: 2}\n";
     let settings = sandbox.path("settings.yaml");
@@ -238,7 +239,7 @@ fn the_program_runs_jobs_in_the_order_that_the_simulation_says() {
     let priorities = [("high".into(), 90), ("mid".into(), 30), ("low".into(), 2)].into();
     workload.set_priorities(&priorities).unwrap();
     let plan = Plan { order: Order::StrictPriority, latency: Duration::ZERO, ..Plan::default() };
-    // With one worker, and a second for each job, a job of a queue waits for as many seconds as jobs ran before it.
+    // With one worker and one second for each job, a job waits as many seconds as jobs ran before it.
     for queue in simulate(&workload, &plan).queues {
         let before = |(at, name): (usize, &&str)| (*name == queue.name).then_some(at as f64);
         let waits: Vec<f64> = ran.iter().enumerate().filter_map(before).collect();
@@ -247,7 +248,7 @@ fn the_program_runs_jobs_in_the_order_that_the_simulation_says() {
 }
 
 #[test]
-fn simulate_says_what_is_wrong_with_a_file_and_where() {
+fn simulate_reports_errors_in_files_with_their_line() {
     let sandbox = Sandbox::new(Setting::Plain);
     let (yaml, csv) = (sandbox.path("load.yaml"), sandbox.path("jobs.csv"));
     std::fs::write(&yaml, "duration: 1m\nqueues:\n  a:\n    run_time: 1s\n    rate: 20\n").unwrap();

@@ -20,7 +20,7 @@ use world::{Happening, Weather, World};
 const SEEDS: u64 = 300;
 
 #[test]
-fn in_a_hostile_world_no_rule_is_ever_broken() {
+fn supervisor_breaks_no_rule_in_a_hostile_world() {
     let mut seen = BTreeSet::new();
     for seed in seeds() {
         seen.append(&mut World::run(seed, Weather::Hostile).checks.seen);
@@ -54,7 +54,7 @@ fn in_a_hostile_world_no_rule_is_ever_broken() {
 }
 
 #[test]
-fn in_a_kind_world_every_job_completes() {
+fn every_job_completes_in_a_kind_world() {
     for seed in seeds() {
         let world = World::run(seed, Weather::Kind);
         let left: Vec<&JobId> = world.jobs.iter().filter(|(_, job)| !job.over).map(|(id, _)| id).collect();
@@ -65,7 +65,7 @@ fn in_a_kind_world_every_job_completes() {
 }
 
 #[test]
-fn a_large_pool_begins_with_a_few_and_comes_up_whole_all_the_same() {
+fn large_pool_boots_a_few_workers_first_and_then_all_slots() {
     for seed in seeds().take(2) {
         let pool = PoolSettings {
             workers: 100,
@@ -85,9 +85,9 @@ fn a_large_pool_begins_with_a_few_and_comes_up_whole_all_the_same() {
     }
 }
 
-/// The queue is never empty, so no slot would ever be empty by itself.
+/// The queue is never empty, so no slot becomes empty by itself.
 #[test]
-fn under_constant_load_a_killer_is_held_and_none_of_its_99_neighbours_is_punished() {
+fn killer_job_is_held_under_constant_load_and_its_99_neighbours_are_spared() {
     for seed in seeds().take(6) {
         let pool = PoolSettings {
             workers: 1 + (seed % 3) as u16,
@@ -106,7 +106,7 @@ fn under_constant_load_a_killer_is_held_and_none_of_its_99_neighbours_is_punishe
         world.live();
         for (id, job) in world.jobs.iter().filter(|(id, _)| **id != killer) {
             let fate = (job.over, job.attempt, job.crashes);
-            assert_eq!(fate, (true, 1, 0), "seed {seed}: {id} is punished");
+            assert_eq!(fate, (true, 1, 0), "seed {seed}: {id} lost an attempt");
         }
         let settled = |word| world.supervisor.settled().get(word).copied();
         assert_eq!((settled("complete"), settled("held")), (Some(599), Some(1)), "seed {seed}");
@@ -114,9 +114,9 @@ fn under_constant_load_a_killer_is_held_and_none_of_its_99_neighbours_is_punishe
     }
 }
 
-/// Where jobs last for longer than a suspect may stop its host.
+/// Jobs last longer than a suspect may block its host.
 #[test]
-fn beside_long_jobs_suspects_begin_all_the_same_and_beside_long_suspects_others_do() {
+fn neither_suspects_nor_other_jobs_starve_when_jobs_are_long() {
     let mut seen = BTreeSet::new();
     for seed in seeds().take(30) {
         let queues = vec![QueueName::from("default"), QueueName::from("other")];

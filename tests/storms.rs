@@ -1,4 +1,4 @@
-//! Many deaths at once, on the real binary: a pool that cannot work hurts no other, and costs next to nothing.
+//! Many deaths at once, on the real binary: a pool that cannot work delays no other pool and costs almost nothing.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "support/python.rs"]
@@ -22,7 +22,7 @@ const SLOTS: usize = 1000;
 /// the machine.
 const DELAY: u64 = 1500;
 
-/// A program that does nothing, from its put to its end.
+/// Puts a program that does nothing and waits for its end.
 fn run_one(sandbox: &Sandbox) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let supervisor = sandbox.one("tv-supervisor");
@@ -37,7 +37,7 @@ fn run_one(sandbox: &Sandbox) {
     assert!(used < DELAY, "the supervisor used {used} ticks meanwhile: {job}");
 }
 
-/// What a process of ours takes: kilobytes of its own, without the text of the program, and open files.
+/// The resources of a process of ours: private memory in kilobytes, without the program text, and open files.
 fn takes(comm: &str, sandbox: &Sandbox) -> (usize, usize) {
     let pid = sandbox.one(comm);
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -54,7 +54,7 @@ fn assert_takes_little(sandbox: &Sandbox) {
     }
 }
 
-/// A pool of 1,000 workers that are ready until `die` is there and their gate was opened, beside one that works.
+/// A pool of 1,000 workers that are ready until `die` exists and their gate is opened, beside a pool that works.
 fn start(sandbox: &Sandbox) -> Running<'_> {
     let worker = sandbox.script(
         "worker",
@@ -90,7 +90,7 @@ fn up(sandbox: &Sandbox) -> usize {
     slots.iter().filter(|slot| slot["state"] != "down").count()
 }
 
-/// When all have died one slot probes, and nothing is worse than before.
+/// Asserts that one slot probes after all have died, and that the supervisor costs no more than before.
 fn check_calm_after(sandbox: &Sandbox, mut running: Running) {
     wait_until("one slot probes", || {
         run_one(sandbox);
@@ -117,8 +117,8 @@ fn check_calm_after(sandbox: &Sandbox, mut running: Running) {
 }
 
 #[test]
-fn of_a_thousand_workers_that_cannot_boot_64_are_tried_and_then_one_and_no_job_of_another_pool_is_held_up() {
-    // Another user's, so that the limit of processes holds.
+fn pool_of_1000_broken_workers_boots_64_then_one_and_delays_no_other_pool() {
+    // A plain user, so that the limit of processes applies.
     let sandbox = Sandbox::new(Setting::Plain);
     python::touch(&sandbox, "die");
     let running = start(&sandbox);
@@ -128,7 +128,7 @@ fn of_a_thousand_workers_that_cannot_boot_64_are_tried_and_then_one_and_no_job_o
 }
 
 #[test]
-fn a_thousand_workers_that_die_at_once_become_one_that_probes_and_hold_up_no_job_of_another_pool() {
+fn pool_whose_1000_workers_die_at_once_probes_with_one_and_delays_no_other_pool() {
     let sandbox = Sandbox::new(Setting::Plain);
     let running = start(&sandbox);
     wait_within(Duration::from_secs(120), "all are there", || {

@@ -1,4 +1,4 @@
-//! A start after another one: it ends all that is left of a dead keeper's jobs, and nothing else.
+//! The sweep of a start after a dead keeper: it kills all processes left of that keeper's jobs, and no others.
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use sandbox::{Running, SETTINGS, Sandbox, Setting, alive, is_root, kill, wait_until};
 
-/// Ends keeper and supervisor so that neither can do anything about what they leave.
+/// Kills keeper and supervisor so that neither can clean up.
 fn kill_both(sandbox: &Sandbox, running: Running<'_>) {
     let (keeper, supervisor) = (sandbox.one("taskvisor"), sandbox.one("tv-supervisor"));
     kill(supervisor, "STOP");
@@ -24,7 +24,7 @@ struct Churn(Vec<Child>);
 impl Churn {
     fn new(shells: usize) -> Churn {
         let shell = |_| {
-            // A test that is killed leaves none of them behind.
+            // The shells end when the test is killed.
             let mut command = Command::new("setpriv");
             command.args(["--pdeathsig", "KILL", "setsid", "sh", "-c", "while :; do /bin/true; done"]);
             command.stdin(Stdio::null());
@@ -44,7 +44,7 @@ impl Drop for Churn {
 }
 
 #[test]
-fn a_machine_that_executes_programs_all_the_time_keeps_no_start_down() {
+fn start_succeeds_on_a_machine_that_executes_programs_all_the_time() {
     for setting in SETTINGS.into_iter().filter(|setting| is_root() || *setting == Setting::Plain) {
         let sandbox = Sandbox::new(setting);
         let mut running = sandbox.start(&["-w", "1"]);
@@ -66,8 +66,8 @@ fn a_machine_that_executes_programs_all_the_time_keeps_no_start_down() {
     }
 }
 
-/// Leaves processes that hide, each in a session of its own, and writes their pids to `hidden`: one that is not dumpable, one
-/// that has overwritten its environment, one that never had any, one whose first thread has ended.
+/// Leaves processes that hide, each in its own session, and writes their pids to `hidden`: one is not dumpable, one
+/// has overwritten its environment, one never had any, the first thread of one has ended.
 const HIDES: &str = r#"#!/usr/bin/env python3
 import ctypes, os, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -123,7 +123,7 @@ fn hidden(sandbox: &Sandbox) -> Vec<i32> {
 }
 
 #[test]
-fn hidden_processes_are_ended_before_their_job_runs_again() {
+fn start_kills_hidden_processes_before_their_job_runs_again() {
     for setting in [Setting::Root, Setting::Plain] {
         if setting == Setting::Root && !is_root() {
             sandbox::missing("root");
@@ -161,7 +161,7 @@ fn threads(pid: i32) -> usize {
 }
 
 #[test]
-fn what_cannot_be_killed_keeps_its_job_from_running_again_and_is_named() {
+fn start_is_refused_and_names_an_orphan_that_it_cannot_kill() {
     if !is_root() {
         return sandbox::missing("root");
     }
@@ -196,7 +196,7 @@ fn what_cannot_be_killed_keeps_its_job_from_running_again_and_is_named() {
 }
 
 #[test]
-fn where_no_mark_can_be_set_what_cannot_be_looked_at_is_named() {
+fn start_without_marks_names_a_process_that_it_cannot_inspect() {
     let sandbox = Sandbox::new(Setting::Plain);
     let running = sandbox.start_under(&["prlimit", "--locks=1000:1000"], &["-w", "1"]);
     let script = sandbox.script("hides", HIDES);
@@ -239,7 +239,7 @@ fn a_start_on_a_copy_of_the_state_directory_is_refused_and_kills_nothing() {
         );
         sandbox.ok(&["stop", "--kill"]);
         assert!(running.wait().success());
-        // Nothing lives any more that it could be taken for.
+        // No supervisor runs any more that the copy could be confused with.
         let mut start = sandbox.command(&["start", "-w", "1", "--burst"]);
         start.env("TASKVISOR_STATE_DIR", sandbox.path("copy")).env("TASKVISOR_RUN_DIR", sandbox.path("run2"));
         let mut second = start.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("taskvisor runs");

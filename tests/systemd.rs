@@ -13,7 +13,7 @@ use sandbox::wait_until;
 
 const UNIT: &str = "taskvisor";
 
-/// A machine on which the service runs.
+/// Boots a machine on which the service runs.
 fn started() -> Option<Machine> {
     let machine = Machine::boot()?;
     machine.run(&["systemctl", "start", UNIT]);
@@ -33,14 +33,14 @@ fn json(machine: &Machine, args: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn it_is_active_when_its_first_slot_is_up_and_shows_how_it_is() {
+fn unit_is_active_when_its_first_slot_is_ready_and_shows_a_status_line() {
     let Some(machine) = started() else { return };
     assert_eq!(machine.show(UNIT, "ActiveState"), "active");
     let keeper = machine.one(UNIT, "taskvisor");
     assert_eq!(machine.show(UNIT, "MainPID"), keeper.to_string());
     machine.one(UNIT, "tv-supervisor");
     wait_until("systemd shows a line", || machine.show(UNIT, "StatusText").starts_with("8 slots"));
-    // Each life has a cgroup of its own below the keeper's.
+    // Each worker has its own cgroup below the keeper's.
     let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]);
     machine.one(UNIT, "sleep");
     let job = below(&machine.unit_cgroup(UNIT)).into_iter().find(|dir| {
@@ -76,7 +76,7 @@ fn instances_have_settings_and_directories_of_their_own() {
 }
 
 #[test]
-fn a_reload_takes_new_settings_in_and_refuses_wrong_ones() {
+fn systemctl_reload_applies_new_settings_and_refuses_wrong_ones() {
     let Some(machine) = Machine::boot() else { return };
     let (unit, file) = ("taskvisor@mail", "/etc/taskvisor/mail.yaml");
     let settings = |text: &str| {
@@ -99,7 +99,7 @@ fn a_reload_takes_new_settings_in_and_refuses_wrong_ones() {
 }
 
 #[test]
-fn wrong_settings_are_not_tried_again_and_a_pause_is_shown() {
+fn systemd_does_not_retry_wrong_settings_and_shows_a_pause() {
     let Some(machine) = Machine::boot() else { return };
     let unit = "taskvisor@mail";
     let write = "mkdir -p /etc/taskvisor; echo 'pools: nonsense' > /etc/taskvisor/mail.yaml";
@@ -130,7 +130,7 @@ fn start_with(machine: &Machine, settings: &str) {
 }
 
 #[test]
-fn systemd_starts_a_keeper_that_hangs_again() {
+fn systemd_restarts_a_hanging_keeper() {
     let Some(machine) = Machine::boot() else { return };
     start_with(&machine, "WatchdogSec=2");
     let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]).trim().to_owned();
@@ -145,7 +145,7 @@ fn systemd_starts_a_keeper_that_hangs_again() {
 }
 
 #[test]
-fn the_keeper_replaces_a_supervisor_that_hangs_before_systemd_acts() {
+fn keeper_replaces_a_hanging_supervisor_before_systemd_acts() {
     let Some(machine) = Machine::boot() else { return };
     start_with(&machine, "WatchdogSec=4");
     let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]).trim().to_owned();
@@ -161,7 +161,7 @@ fn the_keeper_replaces_a_supervisor_that_hangs_before_systemd_acts() {
 }
 
 #[test]
-fn a_job_that_is_killed_does_not_take_the_service_along() {
+fn killed_job_does_not_end_the_service() {
     let Some(machine) = started() else { return };
     assert_eq!(machine.show(UNIT, "OOMPolicy"), "continue");
     let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]).trim().to_owned();
@@ -174,11 +174,11 @@ fn a_job_that_is_killed_does_not_take_the_service_along() {
     assert_eq!(machine.show(UNIT, "NRestarts"), "0");
 }
 
-/// Takes memory for ever; where no limit holds it, this one does.
+/// Takes memory without end; the `ulimit` stops it where no other limit does.
 const HOG: &str = "ulimit -v 2000000; tail /dev/zero";
 
 #[test]
-fn a_job_that_takes_all_of_the_units_memory_dies_alone() {
+fn job_that_takes_all_memory_of_the_unit_dies_alone() {
     let Some(machine) = Machine::boot_with_memory() else { return };
     start_with(&machine, "MemoryMax=100M\\nMemorySwapMax=0");
     let (keeper, supervisor) = (machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor"));
@@ -194,9 +194,9 @@ fn a_job_that_takes_all_of_the_units_memory_dies_alone() {
     assert_eq!((machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor")), (keeper, supervisor));
 }
 
-/// What the doctor says within the unit.
+/// The doctor's findings within the unit.
 fn findings(machine: &Machine, settings: &str) -> impl Fn(&str) -> serde_json::Value {
-    // It becomes the shell, so that it is alone in the cgroup, as the service will be.
+    // `exec` replaces the shell, so that the doctor is alone in the cgroup, as the service will be.
     let doctor = "exec taskvisor doctor --json > /var/lib/taskvisor/doctor.json";
     start_with(machine, &format!("ExecStartPre=/bin/sh -c \"{doctor}\"\\n{settings}"));
     let text = machine.run(&["cat", "/var/lib/taskvisor/doctor.json"]);
@@ -209,7 +209,7 @@ fn findings(machine: &Machine, settings: &str) -> impl Fn(&str) -> serde_json::V
 }
 
 #[test]
-fn in_the_unit_the_doctor_finds_what_the_unit_gives() {
+fn doctor_in_the_unit_reports_what_the_unit_allows() {
     let Some(machine) = Machine::boot() else { return };
     let has_bounds = machine.hand_down("hugetlb");
     let of = findings(&machine, "");
@@ -235,9 +235,9 @@ fn rooms(machine: &Machine) -> Vec<String> {
 }
 
 #[test]
-fn with_controllers_to_hand_down_the_keeper_makes_room_and_systemd_goes_on_as_before() {
+fn keeper_delegates_controllers_within_its_unit_and_systemd_still_controls_it() {
     let Some(machine) = Machine::boot() else { return };
-    // Where systemd has none to give, one of which it knows nothing does as well.
+    // Where systemd has no controller to delegate, one that it does not know works as well.
     if !machine.hand_down("hugetlb") {
         return;
     }
@@ -260,7 +260,7 @@ fn with_controllers_to_hand_down_the_keeper_makes_room_and_systemd_goes_on_as_be
         taskvisor(&machine, &["job", "wait", taskvisor(&machine, &["put", "--", "true"]).trim()]);
         assert_eq!(machine.one(UNIT, "tv-supervisor"), supervisor);
         let tree = machine.run(&["systemctl", "status", UNIT]);
-        // Pids stand in a column: a shorter one has blanks before it.
+        // Pids are right-aligned: a shorter one has blanks before it.
         let is_keeper = |line: &str| {
             let line = line.split_once("├─").map_or("", |(_, line)| line);
             line.trim_start().starts_with(&format!("{keeper} taskvisor"))
@@ -273,7 +273,7 @@ fn with_controllers_to_hand_down_the_keeper_makes_room_and_systemd_goes_on_as_be
 }
 
 #[test]
-fn of_a_main_process_that_is_killed_nothing_is_left_and_its_job_runs_again() {
+fn killed_main_process_leaves_no_process_and_its_job_runs_again() {
     for with_controllers in [false, true] {
         let Some(machine) = Machine::boot() else { return };
         if with_controllers && !machine.hand_down("hugetlb") {
@@ -299,7 +299,7 @@ fn of_a_main_process_that_is_killed_nothing_is_left_and_its_job_runs_again() {
 const STUBBORN: &str = "trap '' TERM; (setsid bash -c \"trap '' TERM; exec -a daemon sleep 1000\" &) ; while :; do sleep 1000; done";
 
 #[test]
-fn a_stop_ends_a_stubborn_job_in_time_and_leaves_nothing() {
+fn systemctl_stop_kills_a_stubborn_job_in_time_and_leaves_nothing() {
     let Some(machine) = Machine::boot() else { return };
     let start = "/usr/local/bin/taskvisor start -w 8 --stop-deadline 4s --grace 2s";
     start_with(&machine, &format!("ExecStart=\\nExecStart={start}\\nTimeoutStopSec=15"));

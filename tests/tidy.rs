@@ -1,4 +1,4 @@
-//! The shape of the tree, held by a test: who may import whom, how long a file may be, which words are not ours.
+//! Rules of the source tree: which room may import which, how long a file may be, which words it avoids.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -79,7 +79,7 @@ fn room(path: &Path) -> Option<String> {
 }
 
 #[test]
-fn arrows_only_point_down() {
+fn rooms_import_only_rooms_below_them() {
     let mut wrong = Vec::new();
     for (path, text) in sources("src") {
         let Some(room) = room(&path) else { continue };
@@ -100,7 +100,7 @@ fn arrows_only_point_down() {
 }
 
 #[test]
-fn the_pure_rooms_touch_nothing() {
+fn pure_rooms_use_no_clock_no_io_and_no_threads() {
     let forbidden = [
         "std::fs",
         "std::net",
@@ -120,7 +120,7 @@ fn the_pure_rooms_touch_nothing() {
         let mut forbidden = forbidden.to_vec();
         match room(&path).as_deref() {
             Some("supervisor" | "select") => {}
-            // It reads what people write.
+            // It parses files that users write, so it returns `Result`.
             Some("simulate") => forbidden.retain(|word| *word != "Result<"),
             _ => continue,
         }
@@ -137,10 +137,10 @@ fn the_pure_rooms_touch_nothing() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// A clock of its own would not stand still in a test, and would not go on in suspend as the others do. Tokio's instants are
-/// those of its timers, and stand still with them.
+/// A clock read elsewhere would not stand still in a test and would differ from ours in suspend. Tokio's instants are
+/// those of its timers and stand still with them.
 #[test]
-fn no_clock_is_read_outside_of_the_clock() {
+fn only_the_clock_room_reads_clocks() {
     let mut wrong = Vec::new();
     let is_ours =
         |path: &Path| !path.starts_with("src/clock") && !path.to_string_lossy().ends_with("tests.rs");
@@ -158,7 +158,7 @@ fn no_clock_is_read_outside_of_the_clock() {
 }
 
 #[test]
-fn unsafe_code_lives_in_the_keeper_and_in_one_file_of_the_worker_crate() {
+fn only_the_keeper_and_one_file_of_the_worker_crate_have_unsafe_code() {
     for (path, text) in [sources("src"), sources("rust/src")].concat() {
         if room(&path).as_deref() != Some("keeper") && !path.ends_with("rust/src/sys.rs") {
             let found = text.lines().find(|line| line.contains("unsafe {") || line.contains("(unsafe_code"));
@@ -173,8 +173,8 @@ fn without_tests(text: &str) -> &str {
 }
 
 #[test]
-fn no_file_is_made_with_the_mode_of_the_umask() {
-    // Files of the kernel have the kernel's modes.
+fn no_file_is_created_with_the_mode_of_the_umask() {
+    // The kernel sets the modes of files in cgroups and /proc.
     let of_the_kernel = ["src/keeper/cgroup.rs", "src/keeper/controllers.rs", "src/keeper/parked.rs"];
     let mut wrong = Vec::new();
     let ours = sources("src").into_iter().filter(|(path, _)| !path.ends_with("tests.rs"));
@@ -203,7 +203,7 @@ fn no_file_is_made_with_the_mode_of_the_umask() {
 }
 
 #[test]
-fn a_file_fits_in_a_head() {
+fn source_files_are_short_enough() {
     for (root, most) in [("src", LINES), ("rust", LINES), ("tests", TEST_LINES)] {
         let long: Vec<String> = sources(root)
             .iter()
@@ -217,7 +217,7 @@ fn a_file_fits_in_a_head() {
     }
 }
 
-/// Every page for people, but the map, which has drawings.
+/// Every documentation page except the map, which has drawings.
 fn pages() -> Vec<PathBuf> {
     fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).expect("a directory").flatten() {
@@ -239,7 +239,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_line_of_a_page_fits_beside_another_window() {
+fn lines_of_docs_pages_have_at_most_100_characters() {
     const WIDTH: usize = 100;
     let mut long = Vec::new();
     for path in pages() {
@@ -259,9 +259,9 @@ fn a_line_of_a_page_fits_beside_another_window() {
 }
 
 #[test]
-fn one_word_per_thing() {
+fn source_uses_the_words_of_the_glossary() {
     let mut wrong = Vec::new();
-    // Options of qless and RQ have the names that they have there.
+    // Options of qless and RQ keep their original names.
     let theirs = ["broker/qless/others.rs", "cli/rq/args.rs", "cli/rq/translate.rs"];
     let ours = sources("src").into_iter().filter(|(path, _)| !theirs.iter().any(|of| path.ends_with(of)));
     for (path, text) in ours {
@@ -275,22 +275,22 @@ fn one_word_per_thing() {
 }
 
 #[test]
-fn no_test_is_skipped_and_none_sleeps() {
+fn no_test_is_ignored_or_sleeps() {
     let sleep = ["thread::", "sleep("].concat();
     let ignore = ["#[", "ignore"].concat();
     let passed = ["elapsed", "() >"].concat();
-    // Who waits for others is in `support`, and nowhere else.
+    // Only `support` may sleep, to wait for other processes.
     for (path, text) in sources("tests") {
         assert!(!text.contains(&ignore), "{}", path.display());
         assert!(path.starts_with("tests/support") || !text.contains(&sleep), "{}", path.display());
-        // Nor does one wait until time has passed: `stays` looks at something meanwhile.
+        // No test waits until time has passed either: `stays` checks a condition meanwhile.
         let is_disguised = |line: &str| line.contains("wait_") && line.contains(&passed);
         assert!(!text.lines().any(is_disguised), "a sleep in disguise: {}", path.display());
     }
 }
 
 #[test]
-fn no_files_of_a_room_import_each_other_in_a_circle() {
+fn files_of_a_room_import_each_other_without_a_cycle() {
     let files: Vec<(Module, String)> =
         sources("src").into_iter().map(|(path, text)| (module(&path), text)).collect();
     let tests: Vec<Module> = (files.iter())
@@ -308,7 +308,7 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
             edges.entry(file.clone()).or_default().insert(target);
         }
     }
-    // A file that imports nothing, or that nothing imports, is in no circle: without it the next one may be like it.
+    // A file that imports nothing, or that no file imports, is in no cycle: remove it and look again.
     let is_outside = |edges: &BTreeMap<Module, BTreeSet<Module>>, file: &Module| {
         edges[file].iter().all(|to| !edges.contains_key(to)) || !edges.values().any(|to| to.contains(file))
     };
@@ -325,9 +325,9 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
     assert!(wrong.is_empty(), "in a circle, or between two:\n{}", wrong.join("\n"));
 }
 
-/// A comment of fewer than three words, like "Which." or "The day.", says nothing.
+/// A comment of fewer than three words, such as "Which.", says nothing.
 #[test]
-fn a_doc_comment_says_something() {
+fn doc_comments_have_at_least_three_words() {
     let marker = |line: &str| ["///", "//!"].into_iter().find(|marker| line.starts_with(marker));
     let mut wrong = Vec::new();
     for (path, text) in [sources("src"), sources("rust/src")].concat() {
@@ -345,7 +345,7 @@ fn a_doc_comment_says_something() {
 
 /// Three values in a row do not say which is which.
 #[test]
-fn a_variant_with_three_fields_names_them() {
+fn enum_variants_with_three_fields_name_them() {
     let mut wrong = Vec::new();
     for (path, text) in [sources("src"), sources("rust/src"), sources("tests")].concat() {
         let code = code(&text);

@@ -1,4 +1,4 @@
-//! kale's pickles beside those of a real Python.
+//! kale's pickles compared with those of a real Python.
 
 #[path = "../support/missing.rs"]
 mod missing;
@@ -51,7 +51,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_protocol_of_python_is_read() {
+fn reads_pickles_of_every_protocol_that_python_writes() {
     if !there_is_python() {
         return;
     }
@@ -66,7 +66,7 @@ fn every_protocol_of_python_is_read() {
 }
 
 #[test]
-fn what_rust_writes_is_what_python_writes() {
+fn writes_the_same_pickles_as_python() {
     if !there_is_python() {
         return;
     }

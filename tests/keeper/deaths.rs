@@ -1,25 +1,25 @@
-//! Trees that are killed and proven dead, whoever dies first.
+//! Process trees that are killed and proven dead, in whatever order their processes die.
 
 use super::*;
 
 stories! {
-    a_daemon_left_behind_is_killed_and_counted
+    keeper_kills_and_counts_an_orphaned_daemon
     a_worker_that_ignores_term_dies_by_kill
-    terminate_reaches_the_whole_group
+    terminate_signals_the_whole_process_group
     a_stopped_tree_dies
     a_storm_of_forks_is_proven_dead
     a_tree_of_fifty_is_proven_dead
     a_bomb_that_fills_its_limit_is_proven_dead
     a_leader_that_its_own_child_traces_is_proven_dead
-    what_a_traced_leader_has_left_is_its_own_though_it_is_reaped_late
+    orphans_of_a_traced_leader_count_for_it_though_it_is_reaped_late
     the_fence_kills_while_the_supervisor_is_stopped
-    a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended
-    a_killed_keeper_takes_its_children_along
-    what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else
-    of_many_that_end_beside_one_that_cannot_none_is_said_to_be_dead_while_something_of_it_lives
+    supervisor_death_kills_its_trees_and_the_next_one_gets_unread_exits
+    keeper_death_kills_its_children
+    unkillable_process_is_reported_stuck_and_blocks_no_other_life
+    keeper_reports_no_exit_while_a_daemon_of_the_life_is_alive
 }
 
-fn a_daemon_left_behind_is_killed_and_counted(mut keeper: Keeper) {
+fn keeper_kills_and_counts_an_orphaned_daemon(mut keeper: Keeper) {
     let run = keeper.run(worker(1, 1), &format!("{DAEMON}; exit 0"));
     let daemon: i32 = run.line().trim().parse().unwrap();
     let exit = keeper.exited(worker(1, 1));
@@ -40,7 +40,7 @@ fn a_worker_that_ignores_term_dies_by_kill(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn terminate_reaches_the_whole_group(mut keeper: Keeper) {
+fn terminate_signals_the_whole_process_group(mut keeper: Keeper) {
     let run = keeper.run(worker(1, 1), "trap 'wait; exit 5' TERM; sleep 1000 & echo $!; kill -STOP $$; wait");
     let sleep: i32 = run.line().trim().parse().unwrap();
     let stat = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -71,7 +71,7 @@ fn a_storm_of_forks_is_proven_dead(mut keeper: Keeper) {
         missing("pids");
         return keeper.shutdown(0);
     };
-    // Each runner starts its successor and ends: a scan of /proc sees nobody most of the time.
+    // Each runner starts its successor and ends: a scan of /proc mostly sees none of them.
     let runner = keeper.dir.path().join("runner");
     fs::write(&runner, "#!/bin/sh\n: storm\n\"$0\" &\nexit 0\n").unwrap();
     fs::set_permissions(&runner, fs::Permissions::from_mode(0o755)).unwrap();
@@ -103,7 +103,7 @@ fn a_tree_of_fifty_is_proven_dead(mut keeper: Keeper) {
     assert_eq!(run.line(), "up\n");
     keeper.order(&[Order::KillTree(worker(1, 1))]);
     let exit = keeper.exited(worker(1, 1));
-    // A shell whose child was killed first may have reaped it before its own turn came.
+    // A shell may reap a killed child before the shell itself is killed.
     assert!(exit.left_behind >= 20, "{exit:?}");
     println!("proof of a tree's end: {:?}, {} below it", exit.proof, exit.left_behind);
     keeper.shutdown(0);
@@ -129,7 +129,7 @@ fn a_bomb_that_fills_its_limit_is_proven_dead(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-/// Its leader is a zombie, when it is killed, which the keeper cannot reap before the tracer is dead.
+/// A leader traced by its child: after a kill it stays a zombie that the keeper cannot reap until the tracer is dead.
 const TRACED: &str = r#"exec python3 -c '
 import ctypes, os, time
 libc = ctypes.CDLL(None)
@@ -154,7 +154,7 @@ fn a_leader_that_its_own_child_traces_is_proven_dead(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn what_a_traced_leader_has_left_is_its_own_though_it_is_reaped_late(mut keeper: Keeper) {
+fn orphans_of_a_traced_leader_count_for_it_though_it_is_reaped_late(mut keeper: Keeper) {
     let run = keeper.run(worker(1, 1), &format!("{DAEMON}; {TRACED}"));
     let mut told = run.line();
     while told.lines().count() < 2 {
@@ -176,7 +176,7 @@ fn what_a_traced_leader_has_left_is_its_own_though_it_is_reaped_late(mut keeper:
         keeper.expect(said).0
     };
     assert!(stuck(&mut keeper).is_some(), "the tracer lives, and the daemon");
-    // The tracer dies; only now can the leader be reaped.
+    // Only after the death of the tracer can the keeper reap the leader.
     freezers.pop();
     assert_eq!(stuck(&mut keeper), Some(pids[0]), "the daemon lives");
     freezers.clear();
@@ -185,7 +185,7 @@ fn what_a_traced_leader_has_left_is_its_own_though_it_is_reaped_late(mut keeper:
 }
 
 #[test]
-fn cgroups_nested_deeper_than_a_path_is_long_keep_no_slot() {
+fn cgroups_nested_deeper_than_a_path_can_be_long_do_not_block_a_slot() {
     use nix::fcntl::{AT_FDCWD, OFlag, openat};
     use nix::sys::stat::{Mode, mkdirat};
     let (mut keeper, hello) = Keeper::start("");
@@ -206,7 +206,7 @@ fn cgroups_nested_deeper_than_a_path_is_long_keep_no_slot() {
         mkdirat(&here, name, Mode::S_IRWXU).unwrap();
         here = openat(&here, name, open, Mode::empty()).unwrap();
     }
-    // One lives at the very bottom.
+    // One process lives in the deepest cgroup.
     let below = keeper.run(worker(2, 1), "sleep 1000");
     let procs = openat(&here, "cgroup.procs", OFlag::O_WRONLY, Mode::empty()).unwrap();
     fs::File::from(procs).write_all(below.pid.to_string().as_bytes()).unwrap();
@@ -240,14 +240,14 @@ fn the_fence_kills_while_the_supervisor_is_stopped(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended(mut keeper: Keeper) {
+fn supervisor_death_kills_its_trees_and_the_next_one_gets_unread_exits(mut keeper: Keeper) {
     let ended = keeper.run(worker(1, 6), "echo kept; exit 4");
     keeper.exited(ended.worker);
     let settled = keeper.run(worker(2, 7), "exit 0");
     keeper.exited(settled.worker);
     let running = keeper.run(worker(3, 8), &format!("{DAEMON}; while :; do sleep 1; done"));
     let daemon: i32 = running.line().trim().parse().unwrap();
-    // Its last word is heard even if it dies right behind it.
+    // The keeper reads the supervisor's last order even if the supervisor dies right after it.
     signal(keeper.pid(), SIGSTOP);
     keeper.order(&[Order::Forget(settled.worker)]);
     signal(keeper.supervisor, SIGKILL);
@@ -261,14 +261,14 @@ fn a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ende
     drop(ended);
     assert_eq!(read_until(&fds[1], |text| text.ends_with('\n')), "kept\n");
     keeper.order(&[Order::Forget(worker(1, 6)), Order::Spawn(worker(1, 9))]);
-    // It tells of the signal that let it go on, to this supervisor or to the one before.
+    // The keeper reports SIGCONT as a request to resume, to this supervisor or to the one before.
     let told = |report: &Report| (*report != Report::Asked(Ask::Resume)).then(|| report.clone());
     let (next, _) = keeper.expect(told);
     assert!(matches!(next, Report::Started(id, _) if id == worker(1, 9)), "{next:?}");
     keeper.shutdown(0);
 }
 
-fn a_killed_keeper_takes_its_children_along(mut keeper: Keeper) {
+fn keeper_death_kills_its_children(mut keeper: Keeper) {
     let tag = taskvisor::keeper::tag(keeper.pid()).unwrap();
     let sweeper = taskvisor::keeper::Sweeper::new(keeper.pid(), &tag).unwrap();
     let parked = keeper.park(worker(1, 1));
@@ -284,7 +284,7 @@ fn a_killed_keeper_takes_its_children_along(mut keeper: Keeper) {
     wait_until("all are dead", SOON, || ![parked.pid, running.pid, daemon].into_iter().any(lives));
 }
 
-fn what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else(mut keeper: Keeper) {
+fn unkillable_process_is_reported_stuck_and_blocks_no_other_life(mut keeper: Keeper) {
     let stuck = |keeper: &mut Keeper, worker, pid| {
         keeper.expect(|report| (*report == Report::Stuck(worker, pid)).then_some(()));
     };
@@ -314,9 +314,7 @@ fn what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else(mut keeper: Keep
     keeper.shutdown(0);
 }
 
-fn of_many_that_end_beside_one_that_cannot_none_is_said_to_be_dead_while_something_of_it_lives(
-    mut keeper: Keeper,
-) {
+fn keeper_reports_no_exit_while_a_daemon_of_the_life_is_alive(mut keeper: Keeper) {
     let leader = keeper.run(worker(1, 1), "echo up; sleep 1000");
     leader.line();
     let Some(frozen) = Freezer::around(leader.pid) else {
@@ -327,7 +325,7 @@ fn of_many_that_end_beside_one_that_cannot_none_is_said_to_be_dead_while_somethi
         (2..10).map(|slot| keeper.run(worker(slot, 1), &format!("{DAEMON}; sleep 1000"))).collect();
     let daemons = others.iter().map(|run| Freezer::around(run.line().trim().parse().unwrap()).unwrap());
     let daemons: Vec<Freezer> = daemons.collect();
-    // From here on the keeper looks for strays whenever anything happens.
+    // From here on the keeper searches for strays at every event.
     keeper.order(&[Order::KillTree(leader.worker)]);
     for other in &others {
         keeper.order(&[Order::KillTree(other.worker)]);
@@ -341,8 +339,8 @@ fn of_many_that_end_beside_one_that_cannot_none_is_said_to_be_dead_while_somethi
         assert_eq!(keeper.expect(said).0, None, "its daemon lives");
     }
     drop((frozen, daemons));
-    // Each left a daemon, and a sleep unless it was killed before. Which one left which cannot be told where they ended
-    // at once.
+    // Each life left a daemon, and a sleep unless that was killed first. Where several end at once the keeper cannot
+    // tell which life left which process.
     let left_behind: u32 = others.iter().map(|other| keeper.exited(other.worker).left_behind).sum();
     assert!((8..=16).contains(&left_behind), "{left_behind}");
     keeper.exited(leader.worker);

@@ -1,15 +1,15 @@
-//! Lives that the keeper makes by itself, after the ones before them.
+//! Followers: lives that the keeper makes by itself after the previous life of the slot.
 
 use super::*;
 
 stories! {
-    so_many_lives_follow_one_another_without_an_order_for_each
-    what_the_supervisor_ends_has_no_follower
+    keeper_makes_as_many_followers_as_ordered_after_proven_exits
+    life_ended_by_the_supervisor_gets_no_follower
     a_follower_is_killed_at_its_fence
-    whom_a_supervisor_has_left_nobody_follows
+    lives_of_a_supervisor_that_left_get_no_follower
 }
 
-/// Whether a life ended with another one after it.
+/// Waits for the exit of a life; returns whether the keeper made a follower.
 fn followed(keeper: &mut Keeper, worker: WorkerId) -> bool {
     keeper
         .expect(|report| match report {
@@ -23,13 +23,13 @@ fn follow(lives: u16, fence: Option<Duration>) -> Order {
     Order::Follow(worker(1, 1), Follow { lives, fence })
 }
 
-fn so_many_lives_follow_one_another_without_an_order_for_each(mut keeper: Keeper) {
+fn keeper_makes_as_many_followers_as_ordered_after_proven_exits(mut keeper: Keeper) {
     let first = keeper.park(worker(1, 1));
     keeper.order(&[follow(2, None)]);
     first.exec(&shell(&format!("{DAEMON}; exit 3")));
     let daemon: i32 = first.line().trim().parse().unwrap();
     assert!(followed(&mut keeper, worker(1, 1)));
-    // The next life is made after the proof.
+    // The keeper makes the follower only after the proof of death.
     assert!(!lives(daemon));
     let second = keeper.started(worker(1, 2));
     second.exec(&shell("echo second"));
@@ -39,14 +39,14 @@ fn so_many_lives_follow_one_another_without_an_order_for_each(mut keeper: Keeper
     third.exec(&shell("echo third"));
     assert_eq!(third.line(), "third\n");
     assert!(!followed(&mut keeper, worker(1, 3)));
-    assert_eq!(keeper.children(), [keeper.supervisor()], "nobody is made after the last");
+    assert_eq!(keeper.children(), [keeper.supervisor()], "the last life has no follower");
     let next = keeper.park(worker(1, 4));
     keeper.order(&[Order::KillTree(next.worker)]);
     assert!(!followed(&mut keeper, next.worker));
     keeper.shutdown(0);
 }
 
-fn what_the_supervisor_ends_has_no_follower(mut keeper: Keeper) {
+fn life_ended_by_the_supervisor_gets_no_follower(mut keeper: Keeper) {
     for (generation, order) in [(1, Order::Terminate as fn(_) -> _), (2, Order::KillTree as fn(_) -> _)] {
         let life = worker(1, generation);
         let sleeper = keeper.park(life);
@@ -66,13 +66,13 @@ fn a_follower_is_killed_at_its_fence(mut keeper: Keeper) {
     assert!(followed(&mut keeper, worker(1, 1)));
     keeper.started(worker(1, 2));
     assert_eq!(keeper.exited(worker(1, 2)).status, KILLED);
-    // The supervisor did not renew it: nobody comes after what the fence has killed.
+    // The supervisor did not renew the fence: a life killed by it gets no follower.
     let next = keeper.park(worker(1, 3));
     keeper.order(&[Order::KillTree(next.worker)]);
     keeper.shutdown(0);
 }
 
-fn whom_a_supervisor_has_left_nobody_follows(mut keeper: Keeper) {
+fn lives_of_a_supervisor_that_left_get_no_follower(mut keeper: Keeper) {
     let parked = keeper.park(worker(1, 1));
     keeper.order(&[follow(9, None)]);
     keeper.close();

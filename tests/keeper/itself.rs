@@ -1,9 +1,9 @@
-//! The keeper itself: what it lacks, what it holds, and supervisors that crash or hang.
+//! The keeper itself: missing resources, locks, its own limits, and supervisors that crash or hang.
 
 use super::*;
 
 #[test]
-fn a_keeper_removes_what_dead_keepers_have_left_and_nothing_of_a_living_one() {
+fn keeper_removes_cgroups_of_dead_keepers_but_not_of_living_ones() {
     let (mut dead, hello) = Keeper::start("");
     if !hello.cgroup {
         missing("cgroup2");
@@ -76,7 +76,7 @@ fn running_out_of_descriptors_is_reported_and_the_keeper_lives() {
 }
 
 #[test]
-fn a_refusal_to_start_is_the_keepers_own_exit_code() {
+fn keeper_exits_with_the_code_of_a_supervisor_that_refuses_to_start() {
     for (line, code) in [("exit 78", 78), ("exit 0", 0), ("exec /nonexistent 2>/dev/null", 127)] {
         let status = std::process::Command::new(support::KEEPER)
             .args(["keeper", "--", "/bin/sh", "-c", line])
@@ -87,7 +87,7 @@ fn a_refusal_to_start_is_the_keepers_own_exit_code() {
 }
 
 #[test]
-fn a_supervisor_that_crashes_too_often_is_given_up() {
+fn keeper_gives_up_a_supervisor_that_crashes_too_often() {
     let output = std::process::Command::new(support::KEEPER)
         .args(["keeper", "--", "/bin/sh", "-c", "kill -9 $$"])
         .output()
@@ -99,7 +99,7 @@ fn a_supervisor_that_crashes_too_often_is_given_up() {
 }
 
 #[test]
-fn an_order_to_end_outlives_the_supervisor_that_heard_it() {
+fn keeper_repeats_a_stop_request_to_the_next_supervisor() {
     let (mut keeper, _) = Keeper::start("");
     signal(keeper.pid(), SIGTERM);
     assert_eq!(keeper.report().0, Report::Asked(Ask::Terminate));
@@ -110,7 +110,7 @@ fn an_order_to_end_outlives_the_supervisor_that_heard_it() {
 }
 
 #[test]
-fn the_last_order_of_a_supervisor_that_left_reports_unread_is_heard() {
+fn keeper_obeys_the_last_order_of_a_supervisor_that_left_reports_unread() {
     let (mut keeper, _) = Keeper::start("cgroup");
     keeper.order(&[Order::Spawn(worker(1, 1))]);
     keeper.leave(Order::Shutdown(7));
@@ -118,7 +118,7 @@ fn the_last_order_of_a_supervisor_that_left_reports_unread_is_heard() {
 }
 
 #[test]
-fn a_supervisor_that_does_not_read_its_order_to_stop_is_stopped_for_it() {
+fn keeper_stops_by_itself_when_the_supervisor_does_not_read_the_stop_request() {
     let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "0.2"]);
     let run = keeper.run(worker(1, 1), "sleep 1000");
     signal(keeper.pid(), SIGTERM);
@@ -127,7 +127,7 @@ fn a_supervisor_that_does_not_read_its_order_to_stop_is_stopped_for_it() {
 }
 
 #[test]
-fn it_has_the_time_that_was_said_last_for_its_order_to_stop() {
+fn keeper_waits_for_the_latest_stop_deadline_before_it_stops_by_itself() {
     let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "1000"]);
     keeper.order(&[Order::StopDeadline(Duration::from_millis(200))]);
     let run = keeper.run(worker(1, 1), "sleep 1000");
@@ -137,7 +137,7 @@ fn it_has_the_time_that_was_said_last_for_its_order_to_stop() {
 }
 
 #[test]
-fn as_process_1_it_reaps_orphans() {
+fn keeper_as_process_1_reaps_orphans() {
     if !nix::unistd::geteuid().is_root() {
         return missing("root");
     }
@@ -154,7 +154,7 @@ fn as_process_1_it_reaps_orphans() {
 }
 
 #[test]
-fn what_the_supervisor_says_to_systemd_arrives_and_only_the_keeper_has_its_address() {
+fn keeper_forwards_notify_messages_and_hides_notify_socket_from_the_supervisor() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");
     let systemd = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
@@ -171,7 +171,7 @@ fn what_the_supervisor_says_to_systemd_arrives_and_only_the_keeper_has_its_addre
 }
 
 #[test]
-fn a_lock_is_held_by_keeper_and_supervisor_and_by_no_child() {
+fn keeper_and_supervisor_hold_the_lock_but_no_child_does() {
     let dir = tempfile::tempdir().unwrap();
     let lock = dir.path().join("lock");
     let script = format!("exec 9>{}; exec \"$@\"", lock.display());
@@ -184,7 +184,7 @@ fn a_lock_is_held_by_keeper_and_supervisor_and_by_no_child() {
 }
 
 #[test]
-fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
+fn exits_wait_for_a_slow_supervisor_and_none_is_lost() {
     let (mut keeper, _) = Keeper::start("cgroup");
     const LIVES: u32 = 400;
     // Reports with descriptors fill the socket; the keeper then takes no more orders until it is read.
@@ -209,9 +209,9 @@ fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
     keeper.shutdown(0);
 }
 
-/// Not a race against a clock: a figure to read, and a bound that only a mistake exceeds.
+/// Prints a figure; the bound is so wide that only a mistake exceeds it.
 #[test]
-fn a_cycle_costs_the_keeper_little() {
+fn spawn_kill_cycle_costs_the_keeper_little_cpu() {
     let cycles: u32 = std::env::var("TV_CYCLES").map_or(200, |cycles| cycles.parse().unwrap());
     for (without, forked) in [("", false), ("", true), ("cgroup", false), ("cgroup", true)] {
         let (mut keeper, hello) = Keeper::start(without);

@@ -1,7 +1,7 @@
-//! The real keeper with real children; the test speaks for the supervisor.
+//! The real keeper with real children; the test plays the supervisor.
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
-/// Each story runs with and without cgroups, and says when it could not.
+/// Runs each story with and without cgroups; reports when the machine has no cgroups.
 macro_rules! stories {
     ($($story:ident)*) => {
         mod with_cgroup { $( #[test] fn $story() {
@@ -48,10 +48,10 @@ use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
 const KILLED: ExitStatus = ExitStatus::Signal { signal: libc::SIGKILL, core: false };
 const TEMPLATE: WorkerId = WorkerId { slot: SlotId { pool: 1, index: 0 }, generation: 1 };
 
-/// Its output does not hold ours, and it is in a session of its own, under init as far as it can tell.
+/// A daemon: it does not keep our output pipe open, has a session of its own, and believes that init is its parent.
 const DAEMON: &str = "setsid sh -c 'setsid sleep 1000 >/dev/null & echo $!'";
 
-/// Not a test: what the keeper starts as its supervisor.
+/// Not a test: the keeper starts this as its supervisor.
 #[test]
 fn relay_supervisor() {
     support::relay();

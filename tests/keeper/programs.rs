@@ -5,7 +5,7 @@ use super::*;
 stories! {
     a_parked_child_is_a_session_with_four_descriptors_and_default_signals
     a_program_runs_and_its_output_and_exit_arrive
-    what_cannot_be_executed_is_said
+    program_that_cannot_be_executed_reports_step_and_errno
     a_program_runs_as_the_user_it_is_given
     slots_are_independent
     signals_are_passed_on
@@ -29,7 +29,7 @@ fn a_parked_child_is_a_session_with_four_descriptors_and_default_signals(mut kee
         assert_eq!(line.split_whitespace().nth(1), Some("0000000000000000"), "{line}");
     }
     drop(parked);
-    // The keeper's duplicate keeps the socket open: only a forgotten or killed life ends.
+    // The keeper's duplicate keeps the socket open: a life ends only when it is forgotten or killed.
     keeper.order(&[Order::KillTree(worker(1, 1))]);
     assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
     keeper.shutdown(0);
@@ -62,7 +62,7 @@ fn a_program_runs_and_its_output_and_exit_arrive(mut keeper: Keeper) {
     keeper.shutdown(9);
 }
 
-fn what_cannot_be_executed_is_said(mut keeper: Keeper) {
+fn program_that_cannot_be_executed_reports_step_and_errno(mut keeper: Keeper) {
     let plain = keeper.dir.path().join("plain");
     fs::write(&plain, "not a program").unwrap();
     fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).unwrap();
@@ -146,7 +146,7 @@ fn a_program_runs_as_the_user_it_is_given(mut keeper: Keeper) {
 }
 
 #[test]
-fn only_root_may_give_a_program_another_user() {
+fn only_root_may_run_a_program_as_another_user() {
     let plain = ["setpriv", "--reuid=4711", "--regid=4711", "--clear-groups"];
     if !nix::unistd::geteuid().is_root() {
         return missing("root");
@@ -163,7 +163,7 @@ fn only_root_may_give_a_program_another_user() {
         let refused = Failed { step: ProgramStep::Identity, errno: libc::EPERM };
         assert_eq!(parked.failure(), (code == 126).then_some(refused));
     }
-    // What a template forks needs no rights either.
+    // A child of a template needs no rights either.
     keeper.template(TEMPLATE, &["forks", "has threads"]);
     for generation in [4, 5] {
         let job = keeper.fork(worker(1, generation), TEMPLATE);

@@ -1,22 +1,22 @@
-//! What templates fork: births, births that fail, and deaths on either side.
+//! Templates: forks, failed forks, and deaths of templates and their children.
 
 use super::*;
 
 stories! {
-    what_a_template_forks_is_a_life_like_any_other
-    a_child_that_speaks_and_dies_has_started_and_then_exited
+    child_of_a_template_is_a_life_like_any_other
+    child_that_dies_after_its_hello_is_reported_started_then_exited
     a_template_that_may_not_fork_into_a_cgroup_forks_beside_it
-    a_fork_that_brings_no_child_is_said
-    a_child_that_claims_a_wrong_life_is_killed
-    a_life_that_is_given_up_takes_its_child_along_whenever_it_comes
-    the_death_of_a_template_gives_up_the_unborn_and_spares_the_living
-    a_template_that_does_not_read_takes_no_more_orders
-    a_storm_of_births_is_in_nobodys_way_and_leaves_nothing
-    a_killed_keeper_takes_the_children_of_its_templates_along
-    a_killed_supervisor_takes_templates_and_their_children_along
+    fork_without_a_child_is_reported_as_failed
+    keeper_kills_a_child_that_claims_a_wrong_life
+    keeper_kills_the_child_of_an_abandoned_fork_whenever_it_appears
+    template_death_fails_pending_forks_and_spares_its_children
+    fork_orders_fail_when_the_template_does_not_read
+    storm_of_forks_blocks_no_other_life_and_leaves_nothing
+    keeper_death_kills_the_children_of_its_templates
+    supervisor_death_kills_templates_and_their_children
 }
 
-fn what_a_template_forks_is_a_life_like_any_other(mut keeper: Keeper) {
+fn child_of_a_template_is_a_life_like_any_other(mut keeper: Keeper) {
     let inside = ["forks", "has threads"];
     let ways = [inside, ["knows no cgroup", "has threads and knows no cgroup"]].concat();
     let template = keeper.template(TEMPLATE, &[&ways[..], &["forks"]].concat());
@@ -61,7 +61,7 @@ fn what_a_template_forks_is_a_life_like_any_other(mut keeper: Keeper) {
     assert!(!lives(idle.pid) && !lives(template.pid));
 }
 
-fn a_child_that_speaks_and_dies_has_started_and_then_exited(mut keeper: Keeper) {
+fn child_that_dies_after_its_hello_is_reported_started_then_exited(mut keeper: Keeper) {
     keeper.template(TEMPLATE, &["speaks and dies"]);
     for round in 0..20 {
         let workers: Vec<WorkerId> = (1..=4).map(|index| worker(index, round + 1)).collect();
@@ -85,7 +85,7 @@ fn a_child_that_speaks_and_dies_has_started_and_then_exited(mut keeper: Keeper) 
     keeper.shutdown(0);
 }
 
-/// Where a child was born, as far as it knows, and where it is.
+/// The cgroup in which a child was forked (from its environment), and its cgroup now.
 fn cgroups_of_child(pid: i32) -> (String, String) {
     let of = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
     let (environ, cgroup) = (of("environ"), of("cgroup"));
@@ -135,7 +135,7 @@ fn without_clone3_a_templates_child_is_moved_into_its_cgroup() {
 }
 
 #[test]
-fn the_cgroup_of_a_life_that_never_began_is_cleared_and_removed() {
+fn keeper_clears_and_removes_the_cgroup_of_a_failed_fork() {
     let (mut keeper, hello) = Keeper::start("");
     if !hello.cgroup {
         missing("cgroup2");
@@ -176,7 +176,7 @@ fn the_cgroup_of_a_life_that_never_began_is_cleared_and_removed() {
     keeper.shutdown(0);
 }
 
-fn a_fork_that_brings_no_child_is_said(mut keeper: Keeper) {
+fn fork_without_a_child_is_reported_as_failed(mut keeper: Keeper) {
     let stranger = worker(9, 9);
     keeper.order(&[Order::Fork(worker(1, 1), stranger)]);
     assert_eq!(keeper.failed(worker(1, 1)), (Step::Template, libc::ESRCH));
@@ -187,7 +187,7 @@ fn a_fork_that_brings_no_child_is_said(mut keeper: Keeper) {
     let template = keeper.template(TEMPLATE, &["fails", "fails", "dies unheard", "forks"]);
     keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE)]);
     assert_eq!(keeper.failed(worker(1, 1)), (Step::Fork, libc::EAGAIN));
-    // It may say so of a life that was given up, too.
+    // A template may also report the failed fork of an abandoned life.
     signal(template.pid, SIGSTOP);
     keeper.order(&[Order::Fork(worker(4, 1), TEMPLATE), Order::KillTree(worker(4, 1))]);
     assert_eq!(keeper.failed(worker(4, 1)), (Step::Template, libc::ETIMEDOUT));
@@ -201,7 +201,7 @@ fn a_fork_that_brings_no_child_is_said(mut keeper: Keeper) {
     job.job("exit 3");
     assert_eq!(keeper.exited(job.worker).status, ExitStatus::Code(3));
 
-    // A program that does not speak has no socket of either kind.
+    // A template that sends no hello has no fork socket.
     keeper.order(&[Order::Template(worker(8, 1))]);
     let mute = keeper.started(worker(8, 1));
     mute.exec(&shell("echo up; sleep 1000"));
@@ -212,7 +212,7 @@ fn a_fork_that_brings_no_child_is_said(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn a_child_that_claims_a_wrong_life_is_killed(mut keeper: Keeper) {
+fn keeper_kills_a_child_that_claims_a_wrong_life(mut keeper: Keeper) {
     let template = keeper.template(TEMPLATE, &["lies", "repeats itself", "lets a grandchild speak", "forks"]);
     let alone = [keeper.supervisor, template.pid];
     keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE)]);
@@ -234,7 +234,7 @@ fn a_child_that_claims_a_wrong_life_is_killed(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn a_life_that_is_given_up_takes_its_child_along_whenever_it_comes(mut keeper: Keeper) {
+fn keeper_kills_the_child_of_an_abandoned_fork_whenever_it_appears(mut keeper: Keeper) {
     let template = keeper.template(TEMPLATE, &["mute", "mute", "forks"]);
     let give_up = |keeper: &mut Keeper, id| {
         keeper.order(&[Order::KillTree(id)]);
@@ -245,12 +245,12 @@ fn a_life_that_is_given_up_takes_its_child_along_whenever_it_comes(mut keeper: K
         keeper.order(&[Order::Fork(worker(1, generation), TEMPLATE)]);
         wait_until("it is born", SOON, || keeper.children().len() == 3 + born.len());
         born.extend(keeper.children().last().copied());
-        // An end that is proven looks at every child.
+        // A proof of death looks at every child of the keeper.
         let other = keeper.run(worker(2, generation), "exit 3");
         let exit = keeper.exited(other.worker);
         assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 0));
     }
-    // That another life is still awaited saves only who may be its child.
+    // The pending fork of another life spares only the process that may be its child.
     give_up(&mut keeper, worker(1, 1));
     wait_until("the first is dead", SOON, || keeper.children() == [keeper.supervisor, template.pid, born[1]]);
     give_up(&mut keeper, worker(1, 2));
@@ -266,7 +266,7 @@ fn a_life_that_is_given_up_takes_its_child_along_whenever_it_comes(mut keeper: K
     keeper.shutdown(0);
 }
 
-fn the_death_of_a_template_gives_up_the_unborn_and_spares_the_living(mut keeper: Keeper) {
+fn template_death_fails_pending_forks_and_spares_its_children(mut keeper: Keeper) {
     let first = keeper.template(TEMPLATE, &["forks", "late", "mute", "leaves"]);
     let living = keeper.fork(worker(1, 1), TEMPLATE);
     living.job("echo up; read line <&3; exit 3");
@@ -295,13 +295,13 @@ fn the_death_of_a_template_gives_up_the_unborn_and_spares_the_living(mut keeper:
     keeper.shutdown(0);
 }
 
-fn a_template_that_does_not_read_takes_no_more_orders(mut keeper: Keeper) {
+fn fork_orders_fail_when_the_template_does_not_read(mut keeper: Keeper) {
     let template = keeper.template(TEMPLATE, &["speaks and dies"]);
     signal(template.pid, SIGSTOP);
     let mut asked = Vec::new();
     let full = loop {
         let id = worker(1, 1 + asked.len() as u32);
-        // An order that is refused is answered at once, and the answer to the second says that the first was not.
+        // A refused order is answered at once; EEXIST for the second order shows that the first one was accepted.
         keeper.order(&[Order::Fork(id, TEMPLATE), Order::Fork(id, worker(9, 9))]);
         match keeper.failed(id) {
             (Step::Fork, libc::EEXIST) => asked.push(id),
@@ -317,7 +317,7 @@ fn a_template_that_does_not_read_takes_no_more_orders(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn a_storm_of_births_is_in_nobodys_way_and_leaves_nothing(mut keeper: Keeper) {
+fn storm_of_forks_blocks_no_other_life_and_leaves_nothing(mut keeper: Keeper) {
     const FORKS: u32 = 500;
     let _limit = PidsLimit::around(keeper.pid(), 200);
     let template = keeper.template(TEMPLATE, &["forks", "forks", "has threads", "forks"]);
@@ -328,7 +328,7 @@ fn a_storm_of_births_is_in_nobodys_way_and_leaves_nothing(mut keeper: Keeper) {
         while asked < FORKS && waiting < 16 {
             asked += 1;
             waiting += 1;
-            // Between the births others end, each with a process left behind, and are proven dead.
+            // Between the forks other lives end, each with an orphan, and are proven dead.
             let other = worker(2, asked);
             let spawned = asked % 10 == 0;
             keeper.order(&[Order::Fork(worker(1, asked), TEMPLATE)]);
@@ -355,7 +355,7 @@ fn a_storm_of_births_is_in_nobodys_way_and_leaves_nothing(mut keeper: Keeper) {
         }
     }
     println!("the longest proof: {longest:?}, {left} left behind");
-    // Which of several lives that end at once has left a process is not always known; that it is none of the born is.
+    // Where several lives end at once the keeper may not know which one left a process, but no forked life did.
     assert!(left <= FORKS / 10);
     assert!(longest < Duration::from_secs(1), "{longest:?}");
     wait_until("nothing is left", SOON, || {
@@ -364,7 +364,7 @@ fn a_storm_of_births_is_in_nobodys_way_and_leaves_nothing(mut keeper: Keeper) {
     keeper.shutdown(0);
 }
 
-fn a_killed_keeper_takes_the_children_of_its_templates_along(mut keeper: Keeper) {
+fn keeper_death_kills_the_children_of_its_templates(mut keeper: Keeper) {
     let template = keeper.template(TEMPLATE, &["forks"]);
     let idle = keeper.fork(worker(1, 1), TEMPLATE);
     let busy = keeper.fork(worker(1, 2), TEMPLATE);
@@ -378,7 +378,7 @@ fn a_killed_keeper_takes_the_children_of_its_templates_along(mut keeper: Keeper)
     assert!(sweeper.unwrap().sweep(SOON).left.is_empty());
 }
 
-fn a_killed_supervisor_takes_templates_and_their_children_along(mut keeper: Keeper) {
+fn supervisor_death_kills_templates_and_their_children(mut keeper: Keeper) {
     let template = keeper.template(TEMPLATE, &["forks", "forks", "mute"]);
     let ended = keeper.fork(worker(1, 5), TEMPLATE);
     ended.job("echo kept; exit 4");
