@@ -1,10 +1,10 @@
-//! What other programs leave in the keys of queues and jobs hurts nobody else, as supervisors ask for jobs.
+//! Malformed keys of queues and jobs, left by other programs, do not stop a supervisor's fetches of other jobs.
 
 use redis::Value;
 
 use crate::Scene;
 
-/// A fetch for so many slots, told by its options: queues, and classes that are wanted.
+/// A fetch for a number of slots, with its queues and class filter.
 struct Fetch<'a> {
     now: &'a str,
     queues: &'a [&'a str],
@@ -18,11 +18,11 @@ impl Default for Fetch<'_> {
     }
 }
 
-/// What the script gives of a job, and what it tells of a key.
+/// The fields of a fetched job, and the description of a malformed key.
 type Given = Vec<Value>;
 type Odd = (String, String);
 
-/// What a fetch answers: when something is due, the jids, and the keys that are odd.
+/// The answer of a fetch: when the next job is due, the jids, and the malformed keys.
 struct Answer {
     due: Option<f64>,
     jids: Vec<String>,
@@ -51,7 +51,7 @@ impl Fetch<'_> {
 }
 
 #[test]
-fn more_jobs_than_a_call_in_lua_takes_are_given_whole() {
+fn fetch_returns_more_jobs_than_one_lua_call_can_take() {
     let mut scene = Scene::new();
     let fill = "for i = 1, 9000 do local jid = 'j' .. i \
                 redis.call('HSET', 'ql:j:' .. jid, 'jid', jid, 'klass', 'k', 'state', 'waiting', 'queue', 'q', \
@@ -67,7 +67,7 @@ fn more_jobs_than_a_call_in_lua_takes_are_given_whole() {
 }
 
 #[test]
-fn a_job_that_was_left_where_it_is_not_is_given_to_nobody() {
+fn fetch_ignores_a_job_in_a_list_of_a_state_it_is_not_in() {
     let mut scene = Scene::new();
     ["runs", "done"].iter().for_each(|jid| scene.put(jid, "q", &[]));
     assert_eq!(scene.pop("1", "q", "w", 2).len(), 2);
@@ -90,7 +90,7 @@ fn a_job_that_was_left_where_it_is_not_is_given_to_nobody() {
 }
 
 #[test]
-fn a_job_that_runs_without_a_lock_is_given_again() {
+fn running_job_without_a_lock_is_fetched_again() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     assert_eq!(scene.pop("1", "q", "w", 1), ["j"]);
@@ -100,7 +100,7 @@ fn a_job_that_runs_without_a_lock_is_given_again() {
 }
 
 #[test]
-fn a_lock_in_another_queue_ends_no_hold() {
+fn lock_in_another_queue_does_not_end_a_lease() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     assert_eq!(Fetch::default().of(&mut scene).jids, ["j"]);
@@ -119,7 +119,7 @@ fn a_lock_in_another_queue_ends_no_hold() {
 }
 
 #[test]
-fn a_spoiled_key_of_a_queue_stops_only_what_it_is_for() {
+fn malformed_key_of_a_queue_stops_only_its_own_function() {
     let spoil = [
         ("q-work", "SET ql:q:q-work what"),
         ("q-locks", "SET ql:q:q-locks what"),
@@ -146,7 +146,7 @@ fn a_spoiled_key_of_a_queue_stops_only_what_it_is_for() {
 }
 
 #[test]
-fn what_recurs_and_is_overdue_makes_no_more_than_can_run() {
+fn overdue_recurring_job_puts_no_more_jobs_than_can_run() {
     let mut scene = Scene::new();
     let _: Value = scene.script.line("recur 0 q r k {} interval 1 0");
     let _: Value = scene.script.line("config.set 0 q-max-concurrency 2");
@@ -158,7 +158,7 @@ fn what_recurs_and_is_overdue_makes_no_more_than_can_run() {
 }
 
 #[test]
-fn a_schedule_of_long_ago_wakes_nobody_for_ever() {
+fn ancient_schedule_causes_no_endless_wake_ups() {
     let mut scene = Scene::new();
     let _: Value = scene.script.raw("ZADD ql:q:q-recur -3000000000 r");
     let answer = Fetch::default().of(&mut scene);
@@ -166,7 +166,7 @@ fn a_schedule_of_long_ago_wakes_nobody_for_ever() {
 }
 
 #[test]
-fn a_job_behind_many_of_other_classes_has_its_turn() {
+fn job_behind_30000_jobs_of_other_classes_is_fetched_eventually() {
     let mut scene = Scene::new();
     let fill = "for i = 1, 30000 do local jid = 'j' .. i \
                 redis.call('HSET', 'ql:j:' .. jid, 'jid', jid, 'klass', 'common', 'state', 'waiting', 'queue', 'q') \
@@ -187,7 +187,7 @@ fn a_job_behind_many_of_other_classes_has_its_turn() {
 }
 
 #[test]
-fn a_full_redis_takes_the_ends_of_jobs_and_no_new_ones() {
+fn full_redis_accepts_verdicts_but_no_new_jobs() {
     let mut scene = Scene::new();
     ["one", "two", "three"].iter().for_each(|jid| scene.put(jid, "q", &[]));
     let _: Value = scene.script.raw("CONFIG SET maxmemory 1");
@@ -213,7 +213,7 @@ fn a_full_redis_takes_the_ends_of_jobs_and_no_new_ones() {
 }
 
 #[test]
-fn a_hold_on_a_job_that_was_put_anew_is_another() {
+fn requeued_job_gets_a_new_hold_id() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     assert_eq!(scene.pop("1.25", "q", "w", 1), ["j"]);

@@ -1,10 +1,10 @@
-//! complete: the end of a job, those that waited for it, what is removed then; or its way into the next queue.
+//! complete: a job ends or advances, its dependents are released, expired jobs are removed.
 
 use serde_json::json;
 
 use crate::Scene;
 
-/// `j` is held by `w` since 0.
+/// Worker `w` has held `j` since 0.
 fn held(more: &[&str]) -> Scene {
     let mut scene = Scene::new();
     scene.put("j", "q", &[&["retries", "3"], more].concat());
@@ -13,7 +13,7 @@ fn held(more: &[&str]) -> Scene {
 }
 
 #[test]
-fn who_does_not_hold_the_job_or_says_nonsense_is_refused() {
+fn complete_is_refused_without_the_lease_or_with_invalid_arguments() {
     let mut scene = held(&[]);
     scene.put("idle", "q", &[]);
     scene.refused(&[
@@ -35,7 +35,7 @@ fn who_does_not_hold_the_job_or_says_nonsense_is_refused() {
 }
 
 #[test]
-fn a_complete_job_is_told_counted_and_kept() {
+fn completed_job_is_published_counted_and_kept() {
     let mut scene = held(&["tags", r#"["t"]"#]);
     let _: i64 = scene.script.raw("ZADD ql:tracked 0 j");
     assert_eq!(scene.script.line::<String>("complete 4.25 j w q {\"id\":12345678901234567890}"), "complete");
@@ -74,7 +74,7 @@ fn a_clock_that_goes_back_makes_no_negative_times() {
 }
 
 #[test]
-fn a_job_goes_on_in_the_next_queue() {
+fn job_advances_to_the_next_queue() {
     let mut scene = held(&["priority", "2"]);
     assert_eq!(scene.script.line::<String>("complete 5 j w q {} next r"), "waiting");
     assert_eq!(scene.ears.heard(), [r#"ql:log {"jid":"j","to":"r","event":"advanced","queue":"q"}"#]);
@@ -88,7 +88,7 @@ fn a_job_goes_on_in_the_next_queue() {
 }
 
 #[test]
-fn a_job_that_goes_on_later_says_so() {
+fn job_that_advances_with_a_delay_is_scheduled() {
     let mut scene = held(&[]);
     assert_eq!(scene.script.line::<String>("complete 5 j w q {} next r delay 10"), "scheduled");
     assert_eq!(scene.script.json("get 5 j")["state"], "scheduled");
@@ -96,7 +96,7 @@ fn a_job_that_goes_on_later_says_so() {
 }
 
 #[test]
-fn a_job_goes_on_when_others_are_complete() {
+fn job_that_advances_waits_for_its_dependencies() {
     let mut scene = held(&[]);
     scene.put("a", "q", &[]);
     let answer: String = scene.script.line("complete 5 j w q {} next r delay 10 depends [\"a\",\"gone\"]");
@@ -115,7 +115,7 @@ fn a_job_goes_on_when_others_are_complete() {
 }
 
 #[test]
-fn those_that_need_others_wait_for_the_last_of_them() {
+fn dependents_wait_for_the_last_of_their_dependencies() {
     let mut scene = Scene::new();
     scene.put("a", "q", &[]);
     scene.put("b", "q", &[]);
@@ -130,7 +130,7 @@ fn those_that_need_others_wait_for_the_last_of_them() {
 }
 
 #[test]
-fn what_is_complete_goes_when_it_is_old_or_too_much() {
+fn completed_jobs_expire_by_age_and_by_count() {
     let mut scene = Scene::new();
     for jid in ["a", "b", "c", "d"] {
         scene.put(jid, "q", &["tags", r#"["t"]"#]);
@@ -152,7 +152,7 @@ fn what_is_complete_goes_when_it_is_old_or_too_much() {
 }
 
 #[test]
-fn a_job_that_lives_again_is_not_removed_with_the_old() {
+fn requeued_job_is_not_removed_with_expired_jobs() {
     let mut scene = held(&[]);
     scene.put("again", "q", &[]);
     let _: i64 = scene.script.raw("ZADD ql:completed 1 again");
@@ -163,7 +163,7 @@ fn a_job_that_lives_again_is_not_removed_with_the_old() {
 }
 
 #[test]
-fn figures_of_a_day_go_when_they_are_old() {
+fn statistics_of_a_day_expire() {
     let mut scene = held(&[]);
     let _: i64 = scene.script.raw("HSET ql:config stats-history 2");
     let _: String = scene.script.line("complete 1 j w q {}");

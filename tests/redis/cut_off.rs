@@ -1,14 +1,14 @@
-//! Jobs that run while their Redis does not answer, beyond the end of their leases: as the setting `when_cut_off` says.
+//! The setting `when_cut_off`: jobs that run while their Redis does not answer, beyond the end of their leases.
 
 use std::time::{Duration, Instant};
 
 use crate::sandbox::{Running, Sandbox, Setting, alive, kill, stays, wait_until};
 use crate::support::RedisServer;
 
-/// The shortest that its grace allows.
+/// The shortest lease that the grace allows.
 const LEASE: Duration = Duration::from_secs(4);
 
-/// A job that says its pid and stays until it is told to end well.
+/// A job that writes its pid and runs until the test lets it exit 0.
 struct Cut<'a> {
     sandbox: &'a Sandbox,
     url: String,
@@ -43,14 +43,14 @@ impl<'a> Cut<'a> {
         std::fs::write(self.sandbox.work("end"), "").unwrap();
     }
 
-    /// Until its lease is over, and as much again as its keeper would need to notice.
+    /// Waits until the lease is over, and as long again as the keeper would need to act.
     fn outlast_its_lease(&self) {
         stays(LEASE + LEASE / 2, "the job runs", || alive(self.pid));
     }
 }
 
 #[test]
-fn by_default_a_job_is_dead_before_its_lease_ends() {
+fn job_is_killed_before_its_lease_ends_by_default() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
     let cut = Cut::new(&sandbox, &server, "kill");
     kill(server.pid() as i32, "STOP");
@@ -58,14 +58,14 @@ fn by_default_a_job_is_dead_before_its_lease_ends() {
     wait_until("it is killed", || !alive(cut.pid));
     assert!(began.elapsed() < LEASE);
     kill(server.pid() as i32, "CONT");
-    // It waits for the end of its lease, and runs again.
+    // The job waits for the end of its lease and runs again.
     wait_until("it runs again", || cut.job()["history"][0].is_object() && cut.job()["state"] == "running");
     cut.end_well();
     wait_until("it is complete", || cut.job()["state"] == "complete");
 }
 
 #[test]
-fn a_job_that_carries_on_is_still_ours_if_nobody_took_it_and_completes_in_its_first_attempt() {
+fn carry_on_job_keeps_its_lease_if_untaken_and_completes_in_its_first_attempt() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
     let cut = Cut::new(&sandbox, &server, "carry_on");
     kill(server.pid() as i32, "STOP");
@@ -82,7 +82,7 @@ fn a_job_that_carries_on_is_still_ours_if_nobody_took_it_and_completes_in_its_fi
 }
 
 #[test]
-fn a_job_that_ends_while_redis_is_away_is_complete_when_it_is_back() {
+fn carry_on_job_that_ends_while_redis_is_away_completes_when_it_is_back() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
     let cut = Cut::new(&sandbox, &server, "carry_on");
     kill(server.pid() as i32, "STOP");
@@ -95,7 +95,7 @@ fn a_job_that_ends_while_redis_is_away_is_complete_when_it_is_back() {
 }
 
 #[test]
-fn a_job_that_carries_on_is_ended_when_the_redis_that_is_back_does_not_know_it() {
+fn carry_on_job_is_killed_when_the_returned_redis_does_not_know_it() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
     let cut = Cut::new(&sandbox, &server, "carry_on");
     let port = server.port;

@@ -1,11 +1,11 @@
-//! depends, priority, log, tag: what is changed about a job while it waits or runs.
+//! depends, priority, log, tag: edits of a job while it waits or runs.
 
 use serde_json::json;
 
 use crate::Scene;
 
 #[test]
-fn what_cannot_be_changed_is_refused() {
+fn invalid_edits_are_refused() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     scene.put("d", "q", &["depends", "[\"j\"]"]);
@@ -30,7 +30,7 @@ fn what_cannot_be_changed_is_refused() {
 }
 
 #[test]
-fn a_job_waits_for_more_or_for_fewer() {
+fn depends_adds_and_removes_dependencies() {
     let mut scene = Scene::new();
     for jid in ["a", "b", "c"] {
         scene.put(jid, "q", &[]);
@@ -50,7 +50,7 @@ fn a_job_waits_for_more_or_for_fewer() {
 }
 
 #[test]
-fn a_delayed_job_that_waits_for_nobody_any_more_still_has_its_delay() {
+fn job_without_dependencies_left_still_has_its_delay() {
     let mut scene = Scene::new();
     scene.put("a", "q", &[]);
     let _: String = scene.script.line("put 0 me q d klass {} 100 depends [\"a\"]");
@@ -60,7 +60,7 @@ fn a_delayed_job_that_waits_for_nobody_any_more_still_has_its_delay() {
 }
 
 #[test]
-fn a_job_of_a_new_priority_jumps_no_line() {
+fn priority_change_keeps_the_put_order_among_equals() {
     let mut scene = Scene::new();
     for (jid, now, priority) in [("first", "1", "5"), ("late", "9", "0"), ("between", "5", "5")] {
         let _: String =
@@ -74,7 +74,7 @@ fn a_job_of_a_new_priority_jumps_no_line() {
 }
 
 #[test]
-fn a_word_is_added_to_a_history() {
+fn log_appends_to_the_history() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     assert_eq!(scene.script.line::<Option<String>>("log 5.5 j hello"), None);

@@ -1,4 +1,4 @@
-//! The supervisors that share a Redis, as each tells of itself and as all are shown.
+//! The fleet: supervisors that share a Redis, their presence, and `status --fleet`.
 
 use serde_json::Value;
 use taskvisor::broker::qless::script::SCRIPT;
@@ -7,7 +7,7 @@ use crate::Scene;
 use crate::sandbox::{Sandbox, Setting, wait_until};
 use crate::support::{RedisServer, Scripted};
 
-/// What the script tells of each: its instance, when it was seen, what it said, how many jobs it holds, and which.
+/// A row of the fleet: instance, time of the last presence, its text, number of held jobs, their ids.
 type Told = (String, String, String, u64, Vec<redis::Value>);
 
 fn told(script: &mut Scripted, line: &str) -> Vec<Told> {
@@ -16,7 +16,7 @@ fn told(script: &mut Scripted, line: &str) -> Vec<Told> {
 }
 
 #[test]
-fn a_sign_of_life_is_heard_by_who_gives_it_and_kept_until_it_leaves_or_is_silent_for_a_day() {
+fn presence_is_echoed_to_its_sender_and_kept_until_it_leaves_or_a_silent_day() {
     let mut scene = Scene::new();
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 5 0"), []);
     scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive a {1}");
@@ -28,7 +28,7 @@ fn a_sign_of_life_is_heard_by_who_gives_it_and_kept_until_it_leaves_or_is_silent
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 31 0"), both);
     scene.script.line::<i64>("taskvisor.leave 32 b");
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 33 0"), both[..1]);
-    // Who looks is shown nothing old, also before anybody cleans up.
+    // A reader sees no expired row, even before the cleanup.
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 86425 0"), []);
     scene.script.line::<i64>("taskvisor.sign 86425 ql:w:b-alive b {}");
     let everything = scene.script.everything();
@@ -36,9 +36,9 @@ fn a_sign_of_life_is_heard_by_who_gives_it_and_kept_until_it_leaves_or_is_silent
     assert!(!everything["ql:taskvisor:fleet"].contains("{2}"), "{everything:?}");
 }
 
-/// A supervisor that has not said what it is yet only tries its ears.
+/// A supervisor that has no presence yet only tests its subscription.
 #[test]
-fn without_a_name_nothing_is_kept() {
+fn presence_without_an_instance_name_is_not_kept() {
     let mut scene = Scene::new();
     scene.script.call::<i64>(&["taskvisor.sign", "10", "ql:w:a-alive", "", ""]);
     assert_eq!(scene.ears.heard(), ["ql:w:a-alive "]);
@@ -46,7 +46,7 @@ fn without_a_name_nothing_is_kept() {
 }
 
 #[test]
-fn workers_that_have_done_nothing_for_a_day_are_forgotten_a_hundred_at_a_time() {
+fn workers_idle_for_a_day_are_forgotten_a_hundred_at_a_time() {
     let mut scene = Scene::new();
     for number in 0..150 {
         let _: i64 = scene.script.raw(&format!("ZADD ql:workers {number} w{number}"));
@@ -60,9 +60,9 @@ fn workers_that_have_done_nothing_for_a_day_are_forgotten_a_hundred_at_a_time() 
     assert_eq!(scene.script.raw::<Vec<String>>("ZRANGE ql:workers 0 -1"), ["young"]);
 }
 
-/// A full Redis is no reason to take those for dead that work on it.
+/// A full Redis must not make working supervisors look dead.
 #[test]
-fn a_full_redis_takes_a_sign_of_life() {
+fn full_redis_accepts_presence() {
     let mut scene = Scene::new();
     let _: String = scene.script.raw("CONFIG SET maxmemory 1");
     scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive a {}");
@@ -76,7 +76,7 @@ fn fleet(sandbox: &Sandbox, url: &str) -> Vec<Value> {
 }
 
 #[test]
-fn every_supervisor_on_a_redis_is_shown_from_any_host() {
+fn status_fleet_shows_every_supervisor_from_any_host() {
     let server = RedisServer::start();
     let (one, two, elsewhere) =
         (Sandbox::new(Setting::Root), Sandbox::new(Setting::Root), Sandbox::new(Setting::Root));
@@ -85,7 +85,7 @@ fn every_supervisor_on_a_redis_is_shown_from_any_host() {
     assert_eq!(nobody, "no supervisor shares this Redis\n");
     let first = one.start(&["-w", "2", "-q", "mail", "--broker", &url]);
     let mut second = two.start(&["-w", "3", "--broker", &url]);
-    // The first sign of life is given before a slot is up; the next one does not wait for its turn.
+    // The first presence is published before a slot is up; the next one follows at once when a slot is.
     let began = std::time::Instant::now();
     wait_until("both are shown with their slots, which are ready", || {
         let shown = fleet(&elsewhere, &url);
@@ -94,7 +94,7 @@ fn every_supervisor_on_a_redis_is_shown_from_any_host() {
         ready == [2, 3]
     });
     assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
-    // Asked of a supervisor it is the same.
+    // A supervisor gives the same answer.
     let names = |shown: &[Value]| shown.iter().map(|it| it["instance"].to_string()).collect::<Vec<_>>();
     assert_eq!(names(&fleet(&one, &url)), names(&fleet(&elsewhere, &url)));
     let jid = elsewhere.ok(&["--broker", &url, "put", "--", "sleep", "1000"]).trim().to_owned();
@@ -112,14 +112,14 @@ fn every_supervisor_on_a_redis_is_shown_from_any_host() {
     assert_eq!(busy["jobs"][0]["id"], jid.as_str());
     assert_eq!(busy["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(busy["pools"][0]["queues"], serde_json::json!(["default"]));
-    // Another shape is told at once, and not with the next sign of life in its turn.
+    // A changed pool is published at once, not with the next periodic presence.
     one.ok(&["scale", "default", "4"]);
     let began = std::time::Instant::now();
     wait_until("four slots are shown", || {
         fleet(&elsewhere, &url).iter().any(|it| it["pools"][0]["slots"] == 4)
     });
     assert!(began.elapsed() < std::time::Duration::from_secs(10));
-    // One that dies is silent, one that stops in order is gone.
+    // A killed supervisor is shown as silent, a stopped one disappears.
     second.signal("KILL");
     second.wait();
     let dead = busy["instance"].as_str().unwrap();
@@ -132,16 +132,16 @@ fn every_supervisor_on_a_redis_is_shown_from_any_host() {
 }
 
 #[test]
-fn the_embedded_store_says_what_a_fleet_is() {
+fn embedded_store_refuses_status_fleet_with_the_reason() {
     let sandbox = Sandbox::new(Setting::Root);
     let (code, said) = sandbox.refused(&["status", "--fleet"]);
     assert_eq!(code, 8);
     assert!(said.contains("cannot show the supervisors that share it"), "{said}");
 }
 
-/// A state directory with its name in it is copied with a machine's image, or by hand.
+/// A state directory, with its instance name, can be copied with a machine image or by hand.
 #[test]
-fn a_copy_of_a_state_directory_is_refused_while_its_first_owner_lives() {
+fn start_on_a_copied_state_directory_is_refused_while_the_original_runs() {
     let server = RedisServer::start();
     let (one, copy) = (Sandbox::new(Setting::Root), Sandbox::new(Setting::Root));
     let url = server.url();
@@ -157,22 +157,22 @@ fn a_copy_of_a_state_directory_is_refused_while_its_first_owner_lives() {
     assert_eq!(code, 69, "{said}");
     assert!(said.contains("goes by the same name") && said.contains("state/instance, so that"), "{said}");
     assert_eq!(state(&jid), "running");
-    // The same one comes back at once, however it ended.
+    // The original may start again at once, however it ended.
     first.signal("KILL");
     first.wait();
     let again = one.start(&["-w", "1", "--broker", &url]);
     wait_until("the job runs again", || one.job(&jid)["interruptions"] == 1 && state(&jid) == "running");
     drop(again);
-    // One that has been silent for longer is dead.
+    // An original that has been silent for longer counts as dead.
     let name = std::fs::read_to_string(one.path("state").join("instance")).unwrap();
     let _: f64 =
         Scripted::new(&server, SCRIPT).raw(&format!("ZINCRBY ql:taskvisor:seen -20 {}", name.trim()));
     let _heir = copy.start(&["-w", "1", "--broker", &url]);
 }
 
-/// Other clients know nothing of the list of what a supervisor holds.
+/// Other clients do not update the list of jobs that a supervisor holds.
 #[test]
-fn jobs_that_others_took_away_are_not_counted() {
+fn jobs_taken_away_by_other_clients_are_not_counted() {
     let mut scene = Scene::new();
     for jid in ["a", "b", "c"] {
         scene.put(jid, "q", &[]);

@@ -1,4 +1,4 @@
-//! Supervisors among many: a thousand words a second from others, and a thousand places of their own.
+//! Load: a thousand events a second from other clients, and thousands of places for jobs.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use crate::Scripted;
 use crate::sandbox::wait_until;
 use crate::supervisors::Scene;
 
-/// How often a script was called.
+/// The number of script calls.
 fn calls(other: &mut Scripted) -> u64 {
     let stats: String = other.raw("INFO commandstats");
     let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:"));
@@ -14,7 +14,7 @@ fn calls(other: &mut Scripted) -> u64 {
 }
 
 #[test]
-fn a_flood_of_words_after_which_there_is_nothing_costs_few_fetches_and_hides_no_job() {
+fn flood_of_events_without_jobs_costs_few_fetches_and_hides_no_job() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     scene.ok(&["job", "wait", scene.ok(&["put", "--", "true"]).trim()]);
@@ -28,7 +28,7 @@ fn a_flood_of_words_after_which_there_is_nothing_costs_few_fetches_and_hides_no_
         }
         let fetches = calls(&mut other) - before;
         assert!(told > 500 && fetches < 60, "{event}: {told} words, {fetches} fetches");
-        // In the midst of it.
+        // A job is put during the flood.
         let now = Scene::now();
         let exec = r#"{"argv":["true"],"cwd":"/","umask":18}"#;
         let _: String = other.call(&["put", &now, "w", "default", event, "exec", exec, "0"]);
@@ -37,9 +37,9 @@ fn a_flood_of_words_after_which_there_is_nothing_costs_few_fetches_and_hides_no_
     }
 }
 
-/// Of what wakes elsewhere nothing is asked here.
+/// Events of queues that this supervisor does not serve cause no fetch.
 #[test]
-fn what_happens_in_a_queue_that_nobody_here_serves_wakes_nobody() {
+fn events_of_unserved_queues_cause_no_fetch() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     scene.ok(&["job", "wait", scene.ok(&["put", "--", "true"]).trim()]);
@@ -53,7 +53,7 @@ fn what_happens_in_a_queue_that_nobody_here_serves_wakes_nobody() {
 }
 
 #[test]
-fn five_thousand_places_are_asked_for_a_thousand_at_a_time() {
+fn fetch_asks_for_at_most_a_thousand_jobs_at_a_time() {
     let scene = Scene::new();
     let root = env!("CARGO_MANIFEST_DIR");
     let app = "from taskvisor import job\n\n@job('K')\nasync def k():\n    pass\n";
@@ -74,7 +74,7 @@ fn five_thousand_places_are_asked_for_a_thousand_at_a_time() {
     let _running = scene.start(&[&args[..], &command].concat());
     wait_until("all are complete", || other.raw::<u64>("ZCARD ql:completed") == 6000);
     assert_eq!(other.raw::<u64>("EXISTS ql:q:default-locks"), 0);
-    // What the log of slow commands leaves out of one it counts: two arguments for each place.
+    // The slow log truncates long commands but gives the number of arguments: two for each place.
     let most = longest(&mut other);
     assert!((1000..2200).contains(&most), "{most} arguments");
 }
@@ -89,9 +89,9 @@ fn longest(other: &mut Scripted) -> u64 {
     counted.max().unwrap_or(0)
 }
 
-/// Any bytes are an id for other clients.
+/// Other clients accept any bytes as an id.
 #[test]
-fn a_job_whose_id_is_no_text_fails_once_and_keeps_nobody_busy() {
+fn job_with_an_id_that_is_no_utf8_fails_once() {
     let scene = Scene::new();
     let mut other = scene.other();
     let now = Scene::now();

@@ -1,11 +1,11 @@
-//! Jobs that another program has put or holds, as they are shown: what is known, and nothing else.
+//! Jobs that another program has put or holds: the verbs show what is known and nothing else.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::sandbox::wait_until;
 use crate::supervisors::Scene;
 
-/// The lines of the timeline without their times.
+/// The timeline's lines without their times.
 fn timeline(page: &str) -> Vec<String> {
     let lines = page.lines().skip_while(|line| *line != "timeline").skip(1);
     let lines = lines.take_while(|line| line.starts_with("  2"));
@@ -21,14 +21,14 @@ fn timeline(page: &str) -> Vec<String> {
         .collect()
 }
 
-/// The time that clients of qless give, moved by some seconds.
+/// The current time as clients of qless send it, shifted by some seconds.
 fn at(seconds: f64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     format!("{:.3}", now + seconds)
 }
 
 #[test]
-fn the_worker_of_another_program_is_named_with_its_lease_and_nothing_is_made_up() {
+fn job_page_names_a_foreign_worker_and_its_lease_and_invents_nothing() {
     let scene = Scene::new();
     let mut other = scene.other();
     scene.ok(&["put", "-q", "elsewhere", "--jid", "j", "--", "true"]);
@@ -46,7 +46,7 @@ fn the_worker_of_another_program_is_named_with_its_lease_and_nothing_is_made_up(
 }
 
 #[test]
-fn what_others_do_to_a_job_of_ours_stands_in_its_timeline_in_its_order() {
+fn timeline_shows_what_other_clients_did_in_order() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _running = scene.start(&["-w", "1"]);
@@ -61,7 +61,7 @@ fn what_others_do_to_a_job_of_ours_stands_in_its_timeline_in_its_order() {
 }
 
 #[test]
-fn a_delayed_job_of_another_program_was_put_before_it_was_taken() {
+fn delayed_foreign_job_shows_its_put_before_its_pop() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _: String = other.call(&["put", &at(-9.0), "me", "elsewhere", "j", "k", "{}", "5"]);
@@ -74,7 +74,7 @@ fn a_delayed_job_of_another_program_was_put_before_it_was_taken() {
 }
 
 #[test]
-fn a_date_that_nobody_knows_is_not_shown() {
+fn unknown_dates_are_not_shown() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _: i64 = other.raw("HSET ql:j:bare state waiting queue elsewhere klass k data {}");
@@ -96,7 +96,7 @@ fn a_date_that_nobody_knows_is_not_shown() {
     assert!(rep.contains("at an unknown time by another program"), "{rep}");
 }
 
-/// Jobs that another program has put and let fail, in one call of a script of its own.
+/// Failed jobs of another program, made by one call of its own script.
 fn fail_many(other: &mut crate::support::Scripted, count: usize) {
     let script = "for i = 1, tonumber(ARGV[1]) do \
         redis.call('HSET', 'ql:j:f' .. i, 'jid', 'f' .. i, 'klass', 'k', 'data', '{}', 'priority', '0', 'tags', '{}', \
@@ -108,13 +108,13 @@ fn fail_many(other: &mut crate::support::Scripted, count: usize) {
 }
 
 #[test]
-fn any_number_of_jobs_of_another_program_can_be_listed_retried_and_discarded() {
+fn thousands_of_foreign_jobs_can_be_listed_retried_and_discarded() {
     let scene = Scene::new();
     let mut other = scene.other();
     fail_many(&mut other, 7_000);
     let shown = scene.ok(&["job", "list", "--state", "failed", "--json", "-n", "0"]);
     assert_eq!(shown.lines().count(), 7_000, "{}", &shown[..200.min(shown.len())]);
-    // Where some have a place already, and behind places of jobs that are gone.
+    // Some jobs have a list position already, and some positions are of jobs that are gone.
     let _: i64 = other.raw("DEL ql:taskvisor:jobs");
     let _: i64 = other.raw("ZADD ql:taskvisor:jobs 1 f5 2 f6 3 gone");
     let retried = scene.ok(&["job", "retry", "--failed"]);
@@ -128,7 +128,7 @@ fn any_number_of_jobs_of_another_program_can_be_listed_retried_and_discarded() {
 }
 
 #[test]
-fn a_plain_list_shows_what_another_program_has_put() {
+fn job_list_shows_foreign_jobs() {
     let scene = Scene::new();
     let mut other = scene.other();
     scene.ok(&["put", "-q", "elsewhere", "--jid", "ours", "--", "true"]);
@@ -147,13 +147,13 @@ fn a_plain_list_shows_what_another_program_has_put() {
     let mut all = ids();
     all.sort();
     assert_eq!(all, ["first", "later", "ours", "second"]);
-    // What came later is on top.
+    // The newest job is on top.
     put(&mut other, "third", "0");
     assert_eq!((ids().len(), ids()[0].as_str()), (5, "third"));
 }
 
 #[test]
-fn what_another_program_has_put_has_a_place_once_it_was_run_and_none_when_it_is_gone() {
+fn foreign_job_gets_a_list_position_when_fetched_and_loses_it_when_gone() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _running = scene.start(&["-w", "1", "-q", "elsewhere"]);
@@ -166,7 +166,7 @@ fn what_another_program_has_put_has_a_place_once_it_was_run_and_none_when_it_is_
 }
 
 #[test]
-fn the_worker_of_another_program_is_told_of_a_cancel_in_each_of_its_words_and_nothing_is_claimed_of_it() {
+fn cancel_notifies_a_foreign_worker_and_does_not_claim_that_it_stopped() {
     let scene = Scene::new();
     let mut other = scene.other();
     for (jid, more, code) in [("now", None, 0), ("waits", Some("--wait"), 1)] {
@@ -190,7 +190,7 @@ fn the_worker_of_another_program_is_told_of_a_cancel_in_each_of_its_words_and_no
 }
 
 #[test]
-fn what_another_program_has_completed_tells_its_queue_and_its_tries() {
+fn job_completed_by_another_program_shows_its_queue_and_attempts() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", "j", "k", "{}", "0"]);
@@ -204,7 +204,7 @@ fn what_another_program_has_completed_tells_its_queue_and_its_tries() {
 }
 
 #[test]
-fn a_traceback_is_a_line_in_the_table() {
+fn traceback_takes_one_line_in_the_table() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", "j", "k", "{}", "0"]);
@@ -217,23 +217,23 @@ fn a_traceback_is_a_line_in_the_table() {
     }
 }
 
-/// Each way in which another program's script lets work begin and says little or nothing of it.
+/// Each way in which another program's script makes a job runnable with few or no events.
 #[test]
-fn work_that_another_program_sends_on_begins_soon_on_an_idle_supervisor() {
+fn idle_supervisor_soon_runs_jobs_that_other_clients_release() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _running = scene.start(&["-w", "1"]);
     let done = |what: &str, jid: &str| {
         wait_until(what, || ["complete", "failed", "held"].contains(&&*scene.state(jid)));
     };
-    // Into the next queue, told as `advanced`.
+    // Advance to the next queue, published as `advanced`.
     scene.ok(&["put", "-q", "elsewhere", "--jid", "next", "--", "true"]);
     let _: String = other.call(&["pop", &at(0.0), "elsewhere", "host-1", "1"]);
     let data = other.field("next", "data").unwrap();
     let _: String =
         other.call(&["complete", &at(0.0), "next", "host-1", "elsewhere", &data, "next", "default"]);
     done("it goes on", "next");
-    // A dependent, of which only the completion of the other is told.
+    // A dependent: only the completion of its dependency is published.
     scene.ok(&["put", "-q", "elsewhere", "--jid", "first", "--", "true"]);
     scene.ok(&["put", "--jid", "second", "--depends", "first", "--", "true"]);
     let script = "redis.call('SREM', 'ql:j:second-dependencies', 'first') redis.call('DEL', 'ql:j:first-dependents') \
@@ -242,7 +242,7 @@ fn work_that_another_program_sends_on_begins_soon_on_an_idle_supervisor() {
         redis.call('PUBLISH', 'ql:log', '{\"jid\":\"first\",\"event\":\"completed\",\"queue\":\"elsewhere\"}') return 1";
     let _: i64 = other.raw_call(&["EVAL", script, "0"]);
     done("it is free", "second");
-    // A queue that goes on, of which nothing is told.
+    // A resumed queue: nothing is published.
     let _: i64 = other.raw("SADD ql:paused_queues default");
     scene.ok(&["put", "--jid", "paused", "--", "true"]);
     let _: i64 = other.raw("SREM ql:paused_queues default");
@@ -250,7 +250,7 @@ fn work_that_another_program_sends_on_begins_soon_on_an_idle_supervisor() {
 }
 
 #[test]
-fn throttles_of_reqless_are_kept() {
+fn throttles_of_reqless_are_obeyed() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _: i64 = other.raw("HSET ql:th:gpu id gpu maximum 1");
@@ -267,7 +267,7 @@ fn throttles_of_reqless_are_kept() {
     let queues = scene.ok(&["queue", "list", "--json"]);
     assert!(queues.contains(r#""waiting":2"#), "{queues}");
     assert_eq!(scene.ok(&["job", "list", "--state", "waiting", "--json"]).lines().count(), 2);
-    // One that is held up can be canceled, and what ends lets the next one run.
+    // A throttled job can be canceled, and the end of a running one lets the next one run.
     assert_eq!(scene.ok(&["job", "cancel", "c"]), "c canceled\n");
     assert_eq!(other.raw::<Vec<String>>("ZRANGE ql:th:gpu-pending 0 -1"), ["b"]);
     scene.ok(&["job", "cancel", "--wait", "a"]);

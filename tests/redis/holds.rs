@@ -1,10 +1,10 @@
-//! What the worker that holds a job may do with it, and nobody else: fail, retry, heartbeat; timeout, which takes it away.
+//! Commands for the holder of a job only: fail, retry, heartbeat; and timeout, which takes the job away.
 
 use serde_json::json;
 
 use crate::Scene;
 
-/// `j` is held by `w` since 0; `idle` waits.
+/// Worker `w` has held `j` since 0; `idle` waits.
 fn held() -> Scene {
     let mut scene = Scene::new();
     scene.put("j", "q", &["retries", "1"]);
@@ -16,7 +16,7 @@ fn held() -> Scene {
 }
 
 #[test]
-fn who_does_not_hold_a_job_is_refused_in_words_that_clients_know() {
+fn verdict_without_the_lease_is_refused_with_the_errors_of_qless() {
     held().refused(&[
         ("fail 1", "Fail(): Arg \"jid\" missing"),
         ("fail 1 j", "Fail(): Arg \"worker\" missing"),
@@ -50,7 +50,7 @@ fn who_does_not_hold_a_job_is_refused_in_words_that_clients_know() {
 }
 
 #[test]
-fn a_failed_job_is_told_counted_and_listed() {
+fn failed_job_is_published_counted_and_listed() {
     let mut scene = held();
     assert_eq!(
         scene.script.line::<String>("fail 5.5 j w group why {\"id\":12345678901234567890,\"l\":[]}"),
@@ -67,7 +67,7 @@ fn a_failed_job_is_told_counted_and_listed() {
     assert_eq!(job["failure"], json!({"group": "group", "message": "why", "when": 5, "worker": "w"}));
     assert_eq!((&job["state"], &job["worker"], &job["expires"]), (&json!("failed"), &json!(""), &json!(0)));
     assert_eq!(job["history"][2], json!({"when": 5, "what": "failed", "worker": "w", "group": "group"}));
-    // No digit is lost and no list becomes an object.
+    // Numbers keep all digits, and an empty list stays a list.
     assert_eq!(job["data"], r#"{"id":12345678901234567890,"l":[]}"#);
     assert_eq!((&job["remaining"], scene.script.field("j", "expires").as_deref()), (&json!(1), Some("")));
     let kept = scene.script.everything();
@@ -77,7 +77,7 @@ fn a_failed_job_is_told_counted_and_listed() {
 }
 
 #[test]
-fn a_job_tried_again_waits_for_whoever_comes() {
+fn retried_job_waits_for_any_worker() {
     let mut scene = held();
     assert_eq!(scene.script.line::<i64>("retry 5 j q w 0 group why"), 0);
     assert_eq!(scene.ears.heard(), [r#"ql:log {"jid":"j","event":"put","queue":"q"}"#]);
@@ -122,7 +122,7 @@ fn the_last_retry_fails_the_job() {
             (&failure, &json!("failed"), &json!(-1))
         );
         assert_eq!(job["history"][2], json!({"when": 5, "what": "failed", "group": failure["group"]}));
-        // As in qless nothing of it is told to all.
+        // As in qless, this end is not published to all.
         assert_eq!(scene.ears.heard(), ["ql:failed j"]);
         let kept = scene.script.everything();
         assert_eq!(kept["ql:s:stats:0:q"], r#"{"failed": "1", "failures": "1"}"#);
@@ -131,7 +131,7 @@ fn the_last_retry_fails_the_job() {
 }
 
 #[test]
-fn a_renewed_lease_lasts_longer_and_is_told_anew_when_it_ends() {
+fn renewed_lease_lasts_longer_and_its_end_is_published_again() {
     let mut scene = held();
     assert_eq!(scene.script.line::<i64>("heartbeat 1.5 j w {\"l\":[]} hold 1"), 61);
     let kept = scene.script.everything();
@@ -140,7 +140,7 @@ fn a_renewed_lease_lasts_longer_and_is_told_anew_when_it_ends() {
     assert_eq!(scene.script.field("j", "expires").as_deref(), Some("61.5"));
     assert_eq!(scene.script.field("j", "data").as_deref(), Some("{\"l\":[]}"));
     assert_eq!(scene.ears.heard(), Vec::<String>::new());
-    // In its grace it is still its worker's; and the next end has a grace of its own.
+    // During the grace the worker keeps the job; the next end of the lease starts a new grace.
     let _: Vec<String> = scene.script.line("cancel 61 idle");
     scene.ears.heard();
     for end in ["62", "130"] {
@@ -152,7 +152,7 @@ fn a_renewed_lease_lasts_longer_and_is_told_anew_when_it_ends() {
 }
 
 #[test]
-fn the_grace_is_over_with_whatever_ends_a_hold() {
+fn every_end_of_a_lease_ends_its_grace() {
     for end in [
         "complete 61 j w q {}",
         "fail 61 j w group why",
@@ -169,7 +169,7 @@ fn the_grace_is_over_with_whatever_ends_a_hold() {
 }
 
 #[test]
-fn a_job_that_is_timed_out_is_the_next_for_anyone() {
+fn timed_out_job_is_the_next_for_any_worker() {
     let mut scene = held();
     assert_eq!(scene.script.line::<Option<String>>("timeout 5 j"), None);
     assert_eq!(
@@ -187,12 +187,12 @@ fn a_job_that_is_timed_out_is_the_next_for_anyone() {
     assert_eq!(job["history"][2], json!({"when": 5, "what": "timed-out"}));
     assert_eq!(scene.script.everything()["ql:q:q-work"], r#"["idle", "0", "j", "inf"]"#);
     assert_eq!(scene.pop("6", "q", "x", 1), ["j"]);
-    // It is in the list of one worker only.
+    // The job is in the list of one worker only.
     assert!(!scene.script.everything().contains_key("ql:w:w:jobs"));
 }
 
 #[test]
-fn a_word_about_an_earlier_hold_comes_too_late() {
+fn verdict_for_an_earlier_lease_is_refused() {
     let mut scene = held();
     let _: i64 = scene.script.line("retry 1 j q w hold 1");
     let _: Vec<String> = scene.script.line("cancel 1 idle");
@@ -206,7 +206,7 @@ fn a_word_about_an_earlier_hold_comes_too_late() {
 }
 
 #[test]
-fn a_group_may_be_named_hold() {
+fn failure_group_may_be_named_hold() {
     let mut scene = held();
     assert_eq!(scene.script.line::<i64>("retry 1 j q w 0 hold on"), 0);
     assert_eq!(scene.script.json("get 1 j")["failure"]["group"], "hold");

@@ -7,11 +7,11 @@ use std::{env, fs};
 use crate::RedisServer;
 use taskvisor::broker::qless::script::SCRIPT;
 
-/// The last one that was tried.
+/// The newest version that these tests were run with.
 const REQLESS: &str = "reqless==0.13.3";
 
 #[test]
-fn jobs_are_shared_with_reqless_whoever_puts_pops_fails_or_cancels_them() {
+fn jobs_are_shared_with_a_real_reqless_client() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let python = match python_with_reqless(scratch) {
         Ok(python) => python,
@@ -30,7 +30,7 @@ fn jobs_are_shared_with_reqless_whoever_puts_pops_fails_or_cancels_them() {
     assert_eq!(text(&output.stdout).matches("well: ").count(), 9);
 }
 
-/// A Python that has reqless: made once, then kept. Else why there is none.
+/// A Python with reqless, installed once and then kept; or the reason why there is none.
 fn python_with_reqless(scratch: &Path) -> Result<PathBuf, String> {
     let home = scratch.join("reqless");
     let python = home.join("bin/python");

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::Scene;
 
 #[test]
-fn what_cannot_be_looked_at_is_refused() {
+fn invalid_queries_are_refused() {
     Scene::new().refused(&[
         ("get 1", "Get(): Arg \"jid\" missing"),
         ("jobs 1", "Jobs(): Arg \"state\" missing"),
@@ -39,7 +39,7 @@ fn jobs_are_shown_by_id() {
 }
 
 #[test]
-fn jobs_are_listed_by_what_becomes_of_them() {
+fn jobs_are_listed_by_state() {
     let mut scene = Scene::new();
     for jid in ["a", "b", "c", "d"] {
         scene.put(jid, "q", &[]);
@@ -66,7 +66,7 @@ fn jobs_are_listed_by_what_becomes_of_them() {
 }
 
 #[test]
-fn a_followed_job_is_shown_while_it_is_there_and_named_when_it_is_gone() {
+fn tracked_job_is_shown_while_it_exists_and_listed_as_expired_afterwards() {
     let mut scene = Scene::new();
     scene.put("a", "q", &[]);
     scene.put("b", "q", &[]);
@@ -78,7 +78,7 @@ fn a_followed_job_is_shown_while_it_is_there_and_named_when_it_is_gone() {
     let _: Vec<String> = scene.script.line("cancel 3 a");
     let tracked = scene.script.json("track 4");
     assert_eq!((&tracked["jobs"][0]["jid"], &tracked["expired"]), (&json!("b"), &json!(["a"])));
-    // Long after, it is named once more and never again; what is there stays.
+    // Long after, the expired job is listed once more and then forgotten; an existing job stays tracked.
     assert_eq!(scene.script.json("track 999999")["expired"], json!(["a"]));
     assert_eq!(scene.script.json("track 999999")["expired"], json!({}));
     scene.ears.heard();
@@ -87,7 +87,7 @@ fn a_followed_job_is_shown_while_it_is_there_and_named_when_it_is_gone() {
     assert_eq!(scene.script.line::<String>("track 6"), r#"{"jobs":{},"expired":{}}"#);
 }
 
-/// Jobs `a`, `b`, `c` failed in this order at a day's begin.
+/// Jobs `a`, `b`, `c` failed in this order at the beginning of a day.
 fn failed() -> Scene {
     let mut scene = Scene::new();
     for jid in ["a", "b", "c"] {
@@ -111,7 +111,7 @@ fn failures_are_counted_and_listed_newest_first() {
 }
 
 #[test]
-fn those_that_failed_first_are_put_back_first_and_counted_no_more() {
+fn unfail_requeues_the_oldest_failures_first_and_uncounts_them() {
     let mut scene = failed();
     assert_eq!(scene.script.line::<i64>("unfail 200000 r group 2"), 2);
     assert_eq!(scene.script.json("failed 1"), json!({"group": 1}));
@@ -133,7 +133,7 @@ fn those_that_failed_first_are_put_back_first_and_counted_no_more() {
 }
 
 #[test]
-fn a_group_with_a_job_that_is_gone_is_put_back_all_the_same() {
+fn unfail_of_a_group_skips_a_job_that_is_gone() {
     let mut scene = failed();
     let _: i64 = scene.script.raw("DEL ql:j:b");
     assert_eq!(scene.script.line::<i64>("unfail 1 q group 0"), 0);

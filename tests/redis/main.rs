@@ -1,4 +1,4 @@
-//! The script that runs in Redis, command by command: arguments, answers, errors, events and what it leaves in the keys.
+//! The script that runs in Redis, command by command: arguments, answers, errors, events and the keys it writes.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/certificates.rs"]
@@ -37,7 +37,7 @@ mod unheard;
 
 use support::{Ears, RedisServer, Scripted};
 
-/// A server of its own, ears on all channels, and our script.
+/// An own server, a subscriber to all channels, and our script.
 struct Scene {
     _server: RedisServer,
     ears: Ears,
@@ -52,14 +52,14 @@ impl Scene {
         Scene { _server: server, ears, script }
     }
 
-    /// A job put at 0 into `queue`, and what that told forgotten.
+    /// Puts a job at 0 into `queue` and drops the events of the put.
     fn put(&mut self, jid: &str, queue: &str, more: &[&str]) {
         let args = [&["put", "0", "me", queue, jid, "klass", "{}", "0"], more].concat();
         assert_eq!(self.script.call::<String>(&args), jid);
         self.ears.heard();
     }
 
-    /// The jids that a worker gets at some time.
+    /// The jids that a worker pops at this time.
     fn pop(&mut self, now: &str, queue: &str, worker: &str, count: usize) -> Vec<String> {
         let jobs = self.script.json(&format!("pop {now} {queue} {worker} {count}"));
         let jids = |jobs: &Vec<serde_json::Value>| {
@@ -68,7 +68,7 @@ impl Scene {
         jobs.as_array().map(jids).unwrap_or_default()
     }
 
-    /// Each of these is refused with a text that has that in it, and leaves everything as it was.
+    /// Asserts that each command is refused with an error that contains the text, and changes no key.
     fn refused(&mut self, cases: &[(&str, &str)]) {
         let before = self.script.everything();
         for (line, text) in cases {
@@ -82,7 +82,7 @@ impl Scene {
 }
 
 #[test]
-fn what_is_no_command_is_refused() {
+fn unknown_commands_are_refused() {
     let mut scene = Scene::new();
     scene.refused(&[
         ("fly 0", "Unknown command fly"),
@@ -96,7 +96,7 @@ fn what_is_no_command_is_refused() {
 }
 
 #[test]
-fn a_user_script_line_stands_before_each_error() {
+fn errors_have_the_user_script_prefix() {
     // Clients in Ruby look for exactly this.
     let error = Scene::new().script.refusal(&["put", "0"]);
     let is_so = |rest: &str| {
@@ -107,7 +107,7 @@ fn a_user_script_line_stands_before_each_error() {
 }
 
 #[test]
-fn a_script_is_made_of_several_commands() {
+fn script_lib_allows_several_commands_in_one_script() {
     let server = RedisServer::start();
     let script = format!(
         "{}local jid = taskvisor({{}}, {{'put', ARGV[1], 'me', 'q', ARGV[2], 'klass', '{{}}', '0'}})\n\
@@ -120,7 +120,7 @@ fn a_script_is_made_of_several_commands() {
 }
 
 #[test]
-fn the_command_prints_the_script_that_runs() {
+fn redis_script_prints_the_script_that_runs() {
     assert_eq!(printed(&["redis", "script"]), taskvisor::broker::qless::script::SCRIPT);
 }
 
@@ -132,13 +132,13 @@ fn printed(args: &[&str]) -> String {
 }
 
 #[test]
-fn every_command_is_explained() {
+fn docs_explain_every_command() {
     let page = include_str!("../../docs/redis.md");
     let script = taskvisor::broker::qless::script::SCRIPT;
     let commands = script.split("command == '").skip(1).map(|rest| rest.split('\'').next().unwrap());
     let commands: std::collections::BTreeSet<&str> = commands.collect();
     assert!(commands.len() > 35);
-    // Those of taskvisor alone are nobody else's.
+    // Commands of taskvisor alone are internal.
     let missing = commands.iter().filter(|name| !name.starts_with("taskvisor."));
     let missing: Vec<&&str> = missing.filter(|name| !page.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "docs/redis.md says nothing of {missing:?}");

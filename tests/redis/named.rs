@@ -1,4 +1,4 @@
-//! A broker that is named on the command line, and what is said when it does not answer.
+//! Commands with `--broker`, and their errors when the broker does not answer.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ fn count(sandbox: &Sandbox, url: &str) -> usize {
 }
 
 #[test]
-fn a_broker_that_is_named_and_is_not_the_supervisor_s_is_spoken_to_without_it() {
+fn command_with_another_broker_bypasses_the_supervisor() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
     let (own, other) = (server.url(), format!("redis://127.0.0.1:{}/1", server.port));
     let _running = sandbox.start(&["-w", "1", "--broker", &own]);
@@ -20,7 +20,7 @@ fn a_broker_that_is_named_and_is_not_the_supervisor_s_is_spoken_to_without_it() 
     let there = put(&other);
     assert_eq!((count(&sandbox, &other), count(&sandbox, &own)), (1, 0));
     assert_eq!(sandbox.json(&["--broker", &other, "job", "show", &there, "--json"])["state"], "delayed");
-    // The embedded store of the same state directory is another one, too.
+    // The embedded store of the same state directory is another broker, too.
     let file = format!("sqlite:{}", sandbox.path("own.db").display());
     put(&file);
     assert_eq!((count(&sandbox, &file), count(&sandbox, &own)), (1, 0));
@@ -36,7 +36,7 @@ fn a_broker_that_is_named_and_is_not_the_supervisor_s_is_spoken_to_without_it() 
         assert_eq!(code, 2, "{verb:?}: {said}");
         assert!(said.contains(&format!("has its jobs in {own}, not in {other}")), "{said}");
     }
-    // It is the same however it is written, and without a name the supervisor's own is meant.
+    // An alias of the URL means the same broker, and without `--broker` the supervisor's own is meant.
     let same = format!("valkey://127.0.0.1:{}", server.port);
     put(&same);
     sandbox.ok(&["put", "--delay", "1h", "--", "true"]);
@@ -44,9 +44,9 @@ fn a_broker_that_is_named_and_is_not_the_supervisor_s_is_spoken_to_without_it() 
     sandbox.ok(&["--broker", &same, "status"]);
 }
 
-/// Both ways: what was put may be there, and put again under the id that was told it is there once.
+/// The first put may have succeeded: a second put under the printed id leaves one job. With and without a supervisor.
 #[test]
-fn a_put_that_is_not_answered_tells_the_id_under_which_it_can_be_put_again() {
+fn unanswered_put_prints_the_id_for_a_safe_second_put() {
     for by_supervisor in [true, false] {
         let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
         let url = server.url();
@@ -83,9 +83,9 @@ fn a_put_that_is_not_answered_tells_the_id_under_which_it_can_be_put_again() {
     }
 }
 
-/// A supervisor waits for an answer that is lost; what changes something may have been done.
+/// The supervisor's call got no answer: a change may have been done all the same.
 #[test]
-fn a_change_that_is_not_answered_says_so_and_a_look_does_not() {
+fn unanswered_change_may_have_been_done_but_an_unanswered_query_not() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
     let url = server.url();
     let _running = sandbox.start(&["-w", "1", "--broker", &url]);
@@ -98,9 +98,9 @@ fn a_change_that_is_not_answered_says_so_and_a_look_does_not() {
     kill(server.pid() as i32, "CONT");
 }
 
-/// A name that is mistyped is paused, too: it is said.
+/// A mistyped queue name is paused, too, so `pause` notes it.
 #[test]
-fn who_pauses_a_queue_that_never_had_a_job_is_told_so() {
+fn pausing_a_queue_that_never_had_a_job_is_noted() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
     for broker in [server.url(), format!("sqlite:{}", sandbox.path("own.db").display())] {
         sandbox.ok(&["-b", &broker, "put", "-q", "mail", "--", "true"]);

@@ -1,4 +1,4 @@
-//! What happens to the jobs of a Redis, as supervisors tell it: by whosever hands, each thing once, and in its order.
+//! Job events of a Redis as supervisors publish them: from any client, each event once and in order.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -15,11 +15,11 @@ struct Scene {
     server: RefCell<Option<RedisServer>>,
     port: u16,
     url: String,
-    /// Where somebody listens.
+    /// The host with the subscriber.
     host: Sandbox,
 }
 
-/// Somebody who reads `taskvisor events`.
+/// A running `taskvisor events`.
 struct Listener<'a> {
     child: Child,
     host: &'a Sandbox,
@@ -36,7 +36,7 @@ impl Scene {
         host.start(&["-w", "1", "-q", queue, "--broker", &self.url])
     }
 
-    /// From when it comes back on, what happens is heard.
+    /// Starts a subscriber; returns once it receives events.
     fn listen(&self) -> Listener<'_> {
         let before = self.listeners();
         let heard = File::create(self.host.path("heard")).unwrap();
@@ -46,7 +46,7 @@ impl Scene {
         Listener { child, host: &self.host }
     }
 
-    /// How many supervisors hear the news.
+    /// The number of supervisors that subscribe to events.
     fn listeners(&self) -> u64 {
         let (_, count): (String, u64) = self.script().raw("PUBSUB NUMSUB ql:taskvisor:news");
         count
@@ -61,7 +61,7 @@ impl Scene {
         self.host.ok(&args).trim().to_owned()
     }
 
-    /// The first call may be the one that finds the connection broken.
+    /// Puts a job; retries, because the first call may find the connection broken.
     fn put_once_it_is_there(&self) -> String {
         let mut jid = String::new();
         wait_until("a job is put", || {
@@ -79,7 +79,7 @@ impl Listener<'_> {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// What has happened to a job, as `what queue state tags`.
+    /// The events of a job, as `kind queue state tags`.
     fn of(&self, jid: &str) -> Vec<String> {
         let words = |news: &Value| {
             let tags = news["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -97,14 +97,14 @@ impl Listener<'_> {
 
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
-        // It ends with its supervisor, too.
+        // The command may have ended with its supervisor.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 #[test]
-fn what_one_host_does_another_tells_once_and_in_order() {
+fn events_of_one_host_are_published_once_and_in_order_on_another() {
     let (scene, worker) = (Scene::new(), Sandbox::new(Setting::Root));
     let _listening = scene.start(&scene.host, "other");
     let _working = scene.start(&worker, "default");
@@ -143,7 +143,7 @@ fn what_one_host_does_another_tells_once_and_in_order() {
 }
 
 #[test]
-fn what_clients_of_qless_do_by_our_script_is_told_once() {
+fn commands_of_qless_clients_through_our_script_are_published_once() {
     let scene = Scene::new();
     let _listening = scene.start(&scene.host, "other");
     let listener = scene.listen();
@@ -184,9 +184,9 @@ fn what_clients_of_qless_do_by_our_script_is_told_once() {
     assert_eq!(listener.heard().len(), expected.len() + 1, "{:?}", listener.heard());
 }
 
-/// Of what other scripts do there are the lines on `ql:log` alone.
+/// Other scripts publish only their lines on `ql:log`.
 #[test]
-fn what_other_scripts_do_is_told_with_what_is_known_of_the_job() {
+fn events_of_other_scripts_are_published_with_the_known_fields_of_the_job() {
     let scene = Scene::new();
     let _listening = scene.start(&scene.host, "other");
     let listener = scene.listen();
@@ -220,7 +220,7 @@ fn what_other_scripts_do_is_told_with_what_is_known_of_the_job() {
 }
 
 #[test]
-fn news_that_nobody_heard_while_redis_was_away_are_told_as_lost() {
+fn events_missed_while_redis_was_away_are_reported_as_lost() {
     let scene = Scene::new();
     let _listening = scene.start(&scene.host, "other");
     let listener = scene.listen();
@@ -236,9 +236,9 @@ fn news_that_nobody_heard_while_redis_was_away_are_told_as_lost() {
     wait_until("it is told", || listener.of(&after) == ["put default waiting"]);
 }
 
-/// A listener who comes while Redis is away is not kept waiting, and told that something is missing.
+/// A subscriber that starts while Redis is away is accepted at once, and gets a `lost` event.
 #[test]
-fn who_listens_while_redis_is_away_hears_what_comes_after() {
+fn subscriber_that_starts_while_redis_is_away_gets_later_events() {
     let scene = Scene::new();
     let _listening = scene.start(&scene.host, "other");
     drop(scene.server.borrow_mut().take());
@@ -255,9 +255,9 @@ fn who_listens_while_redis_is_away_hears_what_comes_after() {
     wait_until("it is told", || listener.of(&after) == ["put default waiting"]);
 }
 
-/// A connection that stands and brings nothing is found out by asking.
+/// The supervisor detects an open but silent connection by a ping.
 #[test]
-fn a_redis_that_has_fallen_silent_is_told_as_lost() {
+fn silent_redis_connection_is_reported_as_lost_events() {
     let scene = Scene::new();
     let _listening = scene.start(&scene.host, "other");
     let listener = scene.listen();
@@ -271,7 +271,7 @@ fn a_redis_that_has_fallen_silent_is_told_as_lost() {
 }
 
 #[test]
-fn nothing_is_said_where_nobody_listens() {
+fn events_are_published_only_while_somebody_subscribes() {
     let scene = Scene::new();
     let worker = Sandbox::new(Setting::Root);
     let (_listening, _working) = (scene.start(&scene.host, "other"), scene.start(&worker, "default"));

@@ -1,9 +1,9 @@
-//! What is broken or out of all bounds: it is refused before anything is written, and stops no other job.
+//! Malformed or huge values: they are refused before any write, and stop no other job.
 
 use crate::Scene;
 
 impl Scene {
-    /// `need`, held by `w`, and those that wait for it.
+    /// `need`, held by `w`, and its dependents.
     fn needed_by(jids: &[&str]) -> Scene {
         let mut scene = Scene::new();
         scene.put("need", "q", &[]);
@@ -20,7 +20,7 @@ impl Scene {
 }
 
 #[test]
-fn one_that_is_broken_keeps_no_other_from_what_it_waited_for() {
+fn malformed_dependent_does_not_stop_the_release_of_others() {
     let breaks: [(&[&str], &str); 4] = [
         (&["HDEL ql:j:b queue"], "depends"),
         (&["HSET ql:j:b scheduled soon"], "waiting"),
@@ -43,7 +43,7 @@ fn one_that_is_broken_keeps_no_other_from_what_it_waited_for() {
 }
 
 #[test]
-fn of_thousands_that_waited_all_but_the_broken_go_on() {
+fn completion_releases_thousands_of_dependents_except_malformed_ones() {
     let mut scene = Scene::needed_by(&[]);
     for jid in 0..2500 {
         let jid = format!("d{jid}");
@@ -65,7 +65,7 @@ fn of_thousands_that_waited_all_but_the_broken_go_on() {
 }
 
 #[test]
-fn what_nothing_can_write_is_refused_and_takes_no_job_out_of_work() {
+fn json_that_cannot_be_encoded_is_refused_and_changes_no_job() {
     let mut scene = Scene::new();
     scene.put("j", "q", &["tags", r#"["old"]"#]);
     let _: String = scene.script.line("recur 0 r r klass {} interval 60 0");
@@ -88,7 +88,7 @@ fn what_nothing_can_write_is_refused_and_takes_no_job_out_of_work() {
 }
 
 #[test]
-fn a_job_put_anew_over_what_others_left_beside_it_waits_for_what_it_needs() {
+fn requeue_over_malformed_keys_keeps_the_new_dependencies() {
     let mut scene = Scene::new();
     scene.put("need", "q", &[]);
     scene.put("j", "q", &[]);
@@ -103,7 +103,7 @@ fn a_job_put_anew_over_what_others_left_beside_it_waits_for_what_it_needs() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_shown_as_empty_and_handed_out() {
+fn malformed_fields_are_shown_as_empty_and_the_job_is_handed_out() {
     let mut scene = Scene::new();
     for jid in ["a", "b", "c"] {
         scene.put(jid, "q", &[]);
@@ -125,7 +125,7 @@ fn what_cannot_be_shown_is_shown_as_empty_and_handed_out() {
 }
 
 #[test]
-fn a_hold_is_not_taken_for_a_group() {
+fn retry_does_not_mistake_a_hold_for_a_failure_group() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     scene.pop("1", "q", "w", 1);
@@ -141,7 +141,7 @@ fn a_hold_is_not_taken_for_a_group() {
 }
 
 #[test]
-fn options_and_figures_that_are_nonsense_stop_no_job() {
+fn malformed_options_and_statistics_stop_no_job() {
     let mut scene = Scene::new();
     for jid in ["a", "b"] {
         scene.put(jid, "q", &["retries", "1"]);
@@ -158,7 +158,7 @@ fn options_and_figures_that_are_nonsense_stop_no_job() {
 }
 
 impl Scene {
-    /// Jobs from `j0` on that failed in this order, the last of them first in their group.
+    /// Jobs from `j0` on that failed in this order; the last one is first in their group.
     fn failed(many: usize) -> Scene {
         let mut scene = Scene::new();
         let jids: Vec<String> = (0..many).map(|at| format!("j{at}")).collect();
@@ -177,21 +177,21 @@ impl Scene {
         self.script.raw("LRANGE ql:f:group 0 -1")
     }
 
-    /// Whether a list was gone through for a single job.
+    /// Whether the server searched a list for a single job.
     fn has_searched(&mut self) -> bool {
         self.script.raw::<String>("INFO commandstats").contains("cmdstat_lrem:")
     }
 }
 
 #[test]
-fn failed_jobs_are_put_back_whatever_is_beside_them() {
+fn unfail_skips_malformed_jobs_and_requeues_the_others() {
     let mut scene = Scene::failed(6);
     let _: i64 = scene.script.raw("HDEL ql:j:j1 queue");
     for line in ["DEL ql:j:j2-history", "SET ql:j:j2-history text", "DEL ql:j:j3", "SET ql:j:j3 text"] {
         let _: redis::Value = scene.script.raw(line);
     }
     assert_eq!(scene.script.line::<i64>("unfail 2 q group 5"), 3);
-    // What cannot be put back stays, and is in no other's way.
+    // A job that cannot be requeued stays and does not block the others.
     assert_eq!(scene.group(), ["j2", "j5"]);
     assert_eq!(scene.script.line::<i64>("unfail 2 q group 1"), 1);
     assert_eq!((scene.group(), scene.state("j2")), (vec!["j2".into()], Some("failed".into())));
@@ -201,7 +201,7 @@ fn failed_jobs_are_put_back_whatever_is_beside_them() {
 }
 
 #[test]
-fn a_failed_job_that_lacks_fields_is_canceled_with_others() {
+fn failed_job_with_missing_fields_can_be_canceled() {
     let mut scene = Scene::failed(3);
     let _: i64 = scene.script.raw("HDEL ql:j:j1 queue");
     let _: String = scene.script.raw("SET ql:j:j0-dependents text");
@@ -215,7 +215,7 @@ fn a_failed_job_that_lacks_fields_is_canceled_with_others() {
 }
 
 #[test]
-fn many_that_are_canceled_leave_their_group_at_once() {
+fn canceling_many_failed_jobs_empties_their_group_at_once() {
     let mut scene = Scene::failed(2500);
     let jids: Vec<String> = (0..2500).filter(|at| at % 100 != 7).map(|at| format!("j{at}")).collect();
     let args: Vec<&str> = ["cancel", "2"].into_iter().chain(jids.iter().map(String::as_str)).collect();
@@ -228,7 +228,7 @@ fn many_that_are_canceled_leave_their_group_at_once() {
 }
 
 #[test]
-fn what_waits_for_more_than_anyone_looks_through_is_refused_if_it_may_be_a_circle() {
+fn dependency_that_is_too_deep_to_check_for_a_cycle_is_refused() {
     let mut scene = Scene::new();
     for jid in ["a", "b"] {
         scene.put(jid, "q", &[]);
@@ -241,7 +241,7 @@ fn what_waits_for_more_than_anyone_looks_through_is_refused_if_it_may_be_a_circl
     let why = "job 'a' cannot wait for these: more than 20000 jobs come before it and others wait for it";
     assert!(refusal[..2] == ["no", "refused"] && refusal[2].starts_with(why), "{refusal:?}");
     assert_eq!(scene.state("a").as_deref(), Some("waiting"));
-    // To a job that nobody waits for no circle leads.
+    // A job without dependents cannot be part of a cycle.
     let _: Vec<String> = scene.script.line("cancel 2 c");
     assert_eq!(scene.script.line::<String>(depend_on), "depends");
     let circle: Vec<String> = scene.script.line("taskvisor.depend_on 1 a {} 1 a");
@@ -249,7 +249,7 @@ fn what_waits_for_more_than_anyone_looks_through_is_refused_if_it_may_be_a_circl
 }
 
 #[test]
-fn those_that_waited_for_an_earlier_job_of_the_same_id_go_on_with_those_of_the_later() {
+fn dependents_of_an_earlier_job_with_the_same_id_are_released_with_the_later() {
     let mut scene = Scene::new();
     for (kind, many) in [("old", 2500), ("new", 1500)] {
         scene.put("need", "q", &[]);
@@ -268,7 +268,7 @@ fn those_that_waited_for_an_earlier_job_of_the_same_id_go_on_with_those_of_the_l
 }
 
 impl Scene {
-    /// Put as a supervisor does.
+    /// Puts a job as a supervisor does.
     fn put_ours(&mut self, now: u32, jid: &str, priority: &str) {
         let now = now.to_string();
         let job = [jid, "refuse", "q", "klass", "{}", priority, "0", "[]", "5", "0", "0"];
@@ -278,7 +278,7 @@ impl Scene {
 }
 
 #[test]
-fn a_job_that_is_canceled_by_any_client_leaves_nothing() {
+fn job_canceled_by_any_client_leaves_no_keys() {
     let mut scene = Scene::new();
     scene.put_ours(1, "j", "0");
     assert_eq!(scene.script.raw::<Vec<String>>("ZRANGE ql:taskvisor:jobs 0 -1"), ["j"]);
@@ -287,12 +287,12 @@ fn a_job_that_is_canceled_by_any_client_leaves_nothing() {
 }
 
 #[test]
-fn priorities_that_are_not_in_use_any_more_are_forgotten() {
+fn unused_priorities_are_forgotten() {
     let mut scene = Scene::new();
     for at in 0..50 {
         scene.put_ours(1000 * (at / 5), &format!("j{at}"), &format!("{at}"));
     }
-    // Those of the last minute count: jobs of one moment have an order by them.
+    // Priorities of the last minute are kept: jobs of the same moment are ordered by them.
     assert_eq!(scene.script.raw::<i64>("HLEN ql:taskvisor:order"), 5);
     assert_eq!(scene.pop("9999", "q", "w", 2), ["j49", "j48"]);
 }

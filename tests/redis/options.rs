@@ -1,4 +1,4 @@
-//! Options of qless and of other programs, as `option` has them.
+//! The verb `option` with options of qless and of other programs.
 
 use serde_json::json;
 
@@ -33,7 +33,7 @@ fn options_of_qless_are_set_and_shown_under_their_own_names() {
 }
 
 #[test]
-fn a_dump_brings_back_all_that_was_set_whoever_set_it() {
+fn option_load_of_a_dump_restores_options_of_all_programs() {
     let scene = Scene::new();
     let mut other = scene.other();
     let pairs =
@@ -54,7 +54,7 @@ fn a_dump_brings_back_all_that_was_set_whoever_set_it() {
     let _: i64 = other.raw("HSET ql:config later 1 heartbeat 1");
     scene.ok(&["option", "load", "--clear", file.to_str().unwrap()]);
     assert_eq!(other.everything(), before);
-    // The embedded store has no use for what is of qless.
+    // The embedded store refuses options of qless.
     let (code, said) = scene.sandbox.refused(&["option", "load", file.to_str().unwrap()]);
     assert!(code == 2 && said.contains("option colour is of qless and its clients"), "{said}");
 }

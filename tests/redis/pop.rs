@@ -1,4 +1,4 @@
-//! pop and peek: leases that ended, jobs that recur, those that were delayed, those that wait.
+//! pop and peek: expired leases, recurring jobs, delayed jobs, waiting jobs.
 
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn a_job_is_handed_out_with_its_lease() {
 }
 
 #[test]
-fn what_pop_and_peek_are_given_is_looked_at() {
+fn pop_and_peek_refuse_invalid_arguments() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     scene.refused(&[
@@ -45,7 +45,7 @@ fn what_pop_and_peek_are_given_is_looked_at() {
 }
 
 #[test]
-fn a_negative_count_is_refused_and_not_all_but_the_last() {
+fn pop_and_peek_refuse_a_negative_count() {
     let mut scene = Scene::new();
     scene.put("a", "q", &[]);
     scene.put("b", "q", &[]);
@@ -58,7 +58,7 @@ fn a_negative_count_is_refused_and_not_all_but_the_last() {
 }
 
 #[test]
-fn a_paused_queue_gives_nothing_and_is_not_touched() {
+fn pop_from_a_paused_queue_returns_nothing_and_changes_nothing() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     let _: i64 = scene.script.raw("SADD ql:paused_queues q");
@@ -68,7 +68,7 @@ fn a_paused_queue_gives_nothing_and_is_not_touched() {
 }
 
 #[test]
-fn a_queue_runs_so_many_at_a_time() {
+fn queue_runs_at_most_max_concurrency_jobs() {
     let mut scene = Scene::new();
     for jid in ["a", "b", "c"] {
         scene.put(jid, "q", &[]);
@@ -76,12 +76,12 @@ fn a_queue_runs_so_many_at_a_time() {
     let _: i64 = scene.script.raw("HSET ql:config q-max-concurrency 2 grace-period 0");
     assert_eq!(scene.pop("1", "q", "w", 10).len(), 2);
     assert_eq!(scene.pop("2", "q", "w", 10).len(), 0);
-    // Those whose lease has ended do not count.
+    // Jobs with an expired lease do not count.
     assert_eq!(scene.pop("62", "q", "x", 10).len(), 2);
 }
 
 #[test]
-fn the_lease_is_that_of_the_queue_or_of_all() {
+fn lease_length_is_that_of_the_queue_or_the_global_one() {
     let mut scene = Scene::new();
     for jid in ["a", "b"] {
         scene.put(jid, "q", &[]);
@@ -93,7 +93,7 @@ fn the_lease_is_that_of_the_queue_or_of_all() {
 }
 
 #[test]
-fn the_end_of_a_lease_is_told_and_the_job_given_away_a_grace_later() {
+fn expired_lease_is_published_and_the_job_is_reassigned_after_its_grace() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     scene.pop("0", "q", "w", 1);
@@ -152,7 +152,7 @@ fn a_job_without_tries_left_fails_when_its_lease_ends() {
 }
 
 #[test]
-fn a_lock_without_a_job_poisons_no_queue() {
+fn lock_without_a_job_stops_no_queue() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     for key in ["ql:q:q-locks", "ql:q:q-work", "ql:q:q-scheduled", "ql:q:q-recur"] {
@@ -167,7 +167,7 @@ fn a_lock_without_a_job_poisons_no_queue() {
 }
 
 #[test]
-fn a_delayed_job_waits_from_its_time_on() {
+fn delayed_job_is_waiting_once_its_time_has_come() {
     let mut scene = Scene::new();
     let _: String = scene.script.line("put 0 me q j klass {} 10");
     assert_eq!(scene.pop("9", "q", "w", 1), Vec::<String>::new());
@@ -176,7 +176,7 @@ fn a_delayed_job_waits_from_its_time_on() {
     assert!(!scene.script.everything().contains_key("ql:q:q-scheduled"));
 }
 
-/// A recurring job as `recur` makes it.
+/// Makes a recurring job as `recur` does.
 fn recurring(scene: &mut Scene, jid: &str, due: &str, interval: &str, backlog: &str) {
     let fields = format!(
         "HSET ql:r:{jid} jid {jid} klass klass data {{}} priority 2 tags [\"t\"] state recur queue q type interval \
@@ -187,7 +187,7 @@ fn recurring(scene: &mut Scene, jid: &str, due: &str, interval: &str, backlog: &
 }
 
 #[test]
-fn what_recurs_is_put_at_each_of_its_times() {
+fn recurring_job_is_put_at_each_occurrence() {
     let mut scene = Scene::new();
     recurring(&mut scene, "r", "10.5", "10", "0");
     assert_eq!(scene.pop("9", "q", "w", 9), Vec::<String>::new());
@@ -204,7 +204,7 @@ fn what_recurs_is_put_at_each_of_its_times() {
     );
     let kept = scene.script.everything();
     assert_eq!(kept["ql:q:q-recur"], r#"["r", "40"]"#);
-    // They have waited since they were due: 25, 15 and 5 seconds.
+    // Their waits count from their due times: 25, 15 and 5 seconds.
     assert_eq!(
         kept["ql:s:wait:0:q"],
         r#"{"mean": "15", "s15": "1", "s25": "1", "s5": "1", "total": "3", "vk": "200"}"#
@@ -213,7 +213,7 @@ fn what_recurs_is_put_at_each_of_its_times() {
 }
 
 #[test]
-fn of_what_is_overdue_no_more_than_the_backlog_is_put() {
+fn overdue_recurring_job_puts_no_more_than_its_backlog() {
     let mut scene = Scene::new();
     recurring(&mut scene, "r", "0", "10", "2");
     assert_eq!(scene.pop("990", "q", "w", 99), ["r-1", "r-2", "r-3"]);
@@ -221,7 +221,7 @@ fn of_what_is_overdue_no_more_than_the_backlog_is_put() {
 }
 
 #[test]
-fn an_id_that_is_taken_is_passed_by_when_a_recurring_job_begins_anew() {
+fn restarted_recurring_job_skips_ids_in_use() {
     let mut scene = Scene::new();
     recurring(&mut scene, "r", "0", "10", "0");
     assert_eq!(scene.pop("0", "q", "w", 9), ["r-1"]);
@@ -233,7 +233,7 @@ fn an_id_that_is_taken_is_passed_by_when_a_recurring_job_begins_anew() {
 }
 
 #[test]
-fn peek_shows_what_pop_would_hand_out_and_leaves_it() {
+fn peek_shows_what_pop_would_return_and_changes_nothing() {
     let mut scene = Scene::new();
     scene.put("lost", "q", &[]);
     scene.pop("0", "q", "w", 1);
@@ -263,7 +263,7 @@ fn a_history_keeps_its_first_entry_and_the_newest() {
 }
 
 #[test]
-fn a_hash_that_lacks_fields_or_holds_nonsense_is_handed_out_all_the_same() {
+fn job_with_missing_or_malformed_fields_is_handed_out() {
     let mut scene = Scene::new();
     let _: i64 =
         scene.script.raw("HSET ql:j:j state waiting tags nonsense failure [ priority nan remaining ?");

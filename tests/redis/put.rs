@@ -5,13 +5,13 @@ use serde_json::json;
 use crate::Scene;
 
 #[test]
-fn a_job_is_told_kept_and_shown() {
+fn put_publishes_stores_and_returns_the_job() {
     let mut scene = Scene::new();
     let jid: String = scene.script.call(&["put", "12.5", "me", "q", "j", "klass", "{\"n\": [1, {}]}", "0"]);
     assert_eq!(jid, "j");
     assert_eq!(scene.ears.heard(), [r#"ql:log {"jid":"j","event":"put","queue":"q"}"#]);
     let mut kept = scene.script.everything();
-    // Servers write small numbers in their own ways.
+    // Server versions format small numbers differently.
     let place = kept.remove("ql:q:q-work").unwrap().replace("e-09", "e-9");
     assert_eq!(place, r#"["j", "-1.25e-9"]"#);
     let keys: Vec<(&str, &str)> = kept.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect();
@@ -29,7 +29,7 @@ fn a_job_is_told_kept_and_shown() {
 }
 
 #[test]
-fn what_put_is_given_is_looked_at_before_anything_is_written() {
+fn put_refuses_invalid_arguments_before_it_writes() {
     let mut scene = Scene::new();
     scene.put("j", "q", &["tags", r#"["old"]"#]);
     scene.refused(&[
@@ -51,7 +51,7 @@ fn what_put_is_given_is_looked_at_before_anything_is_written() {
 }
 
 #[test]
-fn data_that_is_false_or_null_is_data() {
+fn put_accepts_false_and_null_as_data() {
     let mut scene = Scene::new();
     for data in ["false", "null", "7", "\"text\""] {
         let _: String = scene.script.call(&["put", "0", "me", "q", "j", "klass", data, "0"]);
@@ -60,7 +60,7 @@ fn data_that_is_false_or_null_is_data() {
 }
 
 #[test]
-fn the_first_of_the_highest_priority_is_handed_out_first() {
+fn pop_returns_the_oldest_job_of_the_highest_priority_first() {
     let mut scene = Scene::new();
     for (jid, now, priority) in [("a", "10", "0"), ("b", "5", "0"), ("c", "20", "1"), ("d", "1", "-3")] {
         let _: String =
@@ -70,7 +70,7 @@ fn the_first_of_the_highest_priority_is_handed_out_first() {
 }
 
 #[test]
-fn a_job_put_anew_keeps_what_is_not_said_and_loses_what_it_was_in() {
+fn second_put_keeps_omitted_fields_and_leaves_the_old_queue() {
     let mut scene = Scene::new();
     scene.put("other", "q", &[]);
     scene.put("j", "q", &["priority", "7", "tags", r#"["red","blue"]"#, "retries", "2"]);
@@ -97,7 +97,7 @@ fn a_job_put_anew_keeps_what_is_not_said_and_loses_what_it_was_in() {
 }
 
 #[test]
-fn a_worker_hears_that_its_job_was_put_by_another() {
+fn worker_is_notified_when_another_client_requeues_its_job() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     scene.pop("1", "q", "w", 1);
@@ -122,7 +122,7 @@ fn a_worker_hears_that_its_job_was_put_by_another() {
 }
 
 #[test]
-fn a_job_waits_for_those_it_needs_and_are_not_complete() {
+fn job_waits_for_its_incomplete_dependencies() {
     let mut scene = Scene::new();
     scene.put("a", "q", &[]);
     scene.put("b", "q", &[]);
@@ -130,7 +130,7 @@ fn a_job_waits_for_those_it_needs_and_are_not_complete() {
     let job = scene.script.json("get 0 j");
     assert_eq!((&job["state"], &job["dependencies"]), (&json!("depends"), &json!(["a"])));
     assert_eq!(scene.script.json("get 0 a")["dependents"], json!(["j"]));
-    // An empty list keeps what it needed, another one replaces it.
+    // An empty list keeps the dependencies, a non-empty one replaces them.
     scene.put("j", "q", &["depends", "[]"]);
     assert_eq!(scene.script.json("get 0 j")["dependencies"], json!(["a"]));
     let _: String = scene.script.line("put 5 me q j klass {} 10 depends [\"b\"]");
@@ -142,7 +142,7 @@ fn a_job_waits_for_those_it_needs_and_are_not_complete() {
 }
 
 #[test]
-fn fields_of_others_stay_when_a_job_is_put_anew() {
+fn second_put_keeps_fields_of_other_programs() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     let _: i64 = scene.script.raw("HSET ql:j:j throttles [\"ql:q:q\"] grace 1");
@@ -153,7 +153,7 @@ fn fields_of_others_stay_when_a_job_is_put_anew() {
 }
 
 #[test]
-fn requeue_is_put_of_a_job_that_is_there() {
+fn requeue_is_a_put_of_an_existing_job() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     assert_eq!(scene.script.line::<String>("requeue 1 me r j klass {} 0 priority 3"), "j");
@@ -163,7 +163,7 @@ fn requeue_is_put_of_a_job_that_is_there() {
 }
 
 #[test]
-fn a_failed_job_put_elsewhere_is_counted_less_where_it_failed() {
+fn requeue_of_a_failed_job_uncounts_its_failure() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     scene.pop("100000", "q", "w", 1);
@@ -173,12 +173,12 @@ fn a_failed_job_put_elsewhere_is_counted_less_where_it_failed() {
     assert_eq!(kept["ql:s:stats:86400:q"], r#"{"failed": "0", "failures": "1"}"#);
     assert!(!kept.contains_key("ql:s:stats:259200:r") && !kept.contains_key("ql:s:stats:86400:r"));
     assert!(!kept.contains_key("ql:failures") && !kept.contains_key("ql:f:group"));
-    // What went wrong is still there to be read.
+    // The failure can still be read.
     assert_eq!(scene.script.json("get 300000 j")["failure"]["group"], "group");
 }
 
 #[test]
-fn a_cancel_ends_a_job_without_a_trace_and_tells_its_worker() {
+fn cancel_removes_a_job_completely_and_notifies_its_worker() {
     let mut scene = Scene::new();
     scene.put("keep", "q", &[]);
     let before = scene.script.everything();
@@ -203,7 +203,7 @@ fn a_cancel_ends_a_job_without_a_trace_and_tells_its_worker() {
 }
 
 #[test]
-fn a_cancel_names_all_that_wait_for_it_or_ends_nothing() {
+fn cancel_is_refused_unless_it_names_all_dependents() {
     let mut scene = Scene::new();
     scene.put("a", "q", &[]);
     scene.put("b", "q", &["depends", "[\"a\"]"]);
@@ -213,7 +213,7 @@ fn a_cancel_names_all_that_wait_for_it_or_ends_nothing() {
 }
 
 #[test]
-fn a_cancel_leaves_what_is_complete_and_uncounts_what_failed() {
+fn cancel_keeps_complete_jobs_and_uncounts_failed_ones() {
     let mut scene = Scene::new();
     scene.put("done", "q", &[]);
     scene.put("bad", "q", &[]);
@@ -231,7 +231,7 @@ fn a_cancel_leaves_what_is_complete_and_uncounts_what_failed() {
 }
 
 #[test]
-fn ten_thousand_tags_and_any_jid_are_borne() {
+fn put_accepts_ten_thousand_tags_and_any_jid() {
     let mut scene = Scene::new();
     let jid = "a job, with \"quotes\" and\nlines";
     let tags = serde_json::to_string(&(0..10_000).map(|n| format!("tag {n}")).collect::<Vec<_>>()).unwrap();

@@ -1,11 +1,11 @@
-//! Queues and workers: how much waits and runs where, what a day brought, who takes no more; options.
+//! Queues and workers: counts, statistics of a day, paused queues; options.
 
 use serde_json::json;
 
 use crate::Scene;
 
 #[test]
-fn what_is_no_question_is_refused() {
+fn queue_commands_refuse_invalid_arguments() {
     Scene::new().refused(&[
         ("length 1", "Length(): Arg \"queue\" missing"),
         ("stats 1", "Stats(): Arg \"queue\" missing"),
@@ -35,7 +35,7 @@ fn a_queue_is_shown_in_numbers() {
     assert_eq!(scene.script.json("queues 65 q"), numbers);
     assert_eq!(scene.script.json("queues 65"), json!([numbers]));
     assert_eq!(scene.script.line::<i64>("length 65 q"), 4);
-    // What is due waits by then.
+    // Due jobs count as waiting.
     let numbers = scene.script.json("queues 100 q");
     assert_eq!((&numbers["waiting"], &numbers["scheduled"]), (&json!(2), &json!(0)));
     let none = scene.script.json("queues 1 none");
@@ -72,7 +72,7 @@ fn a_day_is_shown_with_its_histograms() {
     let histogram = stats["wait"]["histogram"].as_array().unwrap();
     assert_eq!(histogram.len(), 148);
     let hits: Vec<usize> = (0..148).filter(|at| histogram[*at] != 0).collect();
-    // s10, and h1 behind s0..s59 and m1..m59.
+    // The buckets s10 and h1; h1 comes after s0..s59 and m1..m59.
     assert_eq!(hits, [10, 119]);
     let wait = &stats["wait"];
     assert_eq!((&wait["count"], &wait["mean"]), (&json!(2), &json!(1855)));
@@ -83,7 +83,7 @@ fn a_day_is_shown_with_its_histograms() {
 }
 
 #[test]
-fn workers_are_shown_with_what_they_hold() {
+fn workers_are_shown_with_their_jobs() {
     let mut scene = Scene::new();
     for jid in ["a", "b", "c"] {
         scene.put(jid, "q", &[]);
@@ -99,13 +99,13 @@ fn workers_are_shown_with_what_they_hold() {
     assert_eq!(scene.script.json("workers 65 none"), json!({"jobs": {}, "stalled": {}}));
     assert_eq!(scene.script.line::<Option<String>>("worker.deregister 65 x"), None);
     assert_eq!(scene.script.json("workers 65").as_array().unwrap().len(), 1);
-    // Who was not seen for a day is forgotten.
+    // A worker that was not seen for a day is forgotten.
     assert_eq!(scene.script.line::<String>("workers 86411"), "{}");
     assert!(!scene.script.everything().contains_key("ql:w:w:jobs"));
 }
 
 #[test]
-fn options_have_defaults_and_are_told() {
+fn options_have_defaults_and_changes_are_published() {
     let mut scene = Scene::new();
     let mut defaults = json!({
         "application": "qless", "heartbeat": 60, "grace-period": 10, "stats-history": 30, "histogram-history": 7,

@@ -1,11 +1,11 @@
-//! Recurring jobs, as they are made, changed and removed; what they put is in `pop`.
+//! Recurring jobs: made, changed and removed. The jobs that they put are tested in `pop`.
 
 use serde_json::json;
 
 use crate::Scene;
 
 #[test]
-fn a_recurring_job_without_sense_is_refused() {
+fn recur_refuses_invalid_arguments() {
     let mut scene = Scene::new();
     let _: String = scene.script.line("recur 0 q r klass {} interval 60 0");
     scene.refused(&[
@@ -59,7 +59,7 @@ fn a_recurring_job_is_kept_shown_and_changed() {
 }
 
 #[test]
-fn a_recurring_job_made_anew_goes_on_counting_and_one_removed_is_gone() {
+fn second_recur_continues_the_numbering_and_unrecur_removes_all() {
     let mut scene = Scene::new();
     let _: String = scene.script.line("recur 0 q r klass {} interval 60 0");
     assert_eq!(scene.pop("1", "q", "w", 9), ["r-1"]);

@@ -1,4 +1,4 @@
-//! What recurs in a Redis, the real binary: by hand from a host that runs nothing, and while supervisors and connections die.
+//! Recurring jobs in a Redis, the real binary: from a host without a supervisor; while supervisors and connections die.
 
 use serde_json::{Value, json};
 use taskvisor::broker::qless::script::SCRIPT;
@@ -6,7 +6,7 @@ use taskvisor::broker::qless::script::SCRIPT;
 use crate::sandbox::{Running, Sandbox, Setting, wait_until};
 use crate::support::{RedisServer, Scripted};
 
-/// A host with state of its own on a Redis that others share.
+/// A host with its own state directory on a shared Redis.
 struct Host {
     sandbox: Sandbox,
     url: String,
@@ -25,7 +25,7 @@ impl Host {
         serde_json::from_str(&self.ok(args)).expect("JSON")
     }
 
-    /// What a verb says that is refused.
+    /// The error of a verb that is refused.
     fn refused(&self, args: &[&str]) -> String {
         self.sandbox.refused(&[&["-b", &self.url], args].concat()).1
     }
@@ -52,7 +52,7 @@ impl Host {
 const TICK: [&str; 10] =
     ["recur", "put", "tick", "--every", "1s", "--overlap", "allow", "--json", "--", "true"];
 
-/// Numbered without a gap, and each of another time of the schedule.
+/// Asserts that the jobs are numbered without a gap and that each has another time of the schedule.
 fn assert_each_once(jobs: &[Value], first: &Value) {
     let ids: Vec<&str> = jobs.iter().map(|job| job["id"].as_str().expect("an id")).collect();
     assert_eq!(ids, (1..=jobs.len()).map(|n| format!("tick-{n}")).collect::<Vec<_>>());
@@ -63,7 +63,7 @@ fn assert_each_once(jobs: &[Value], first: &Value) {
 }
 
 #[test]
-fn a_host_that_runs_nothing_asks_for_all_of_it() {
+fn recur_verbs_work_from_a_host_without_a_supervisor() {
     let server = RedisServer::start();
     let (one, other) = (Host::of(&server), Host::of(&server));
     let yearly = ["recur", "put", "n", "--cron", "0 0 1 jan *", "--tz", "Europe/Vienna", "--json"];
@@ -95,7 +95,7 @@ fn a_host_that_runs_nothing_asks_for_all_of_it() {
 }
 
 #[test]
-fn each_time_is_had_once_whichever_host_dies() {
+fn each_occurrence_fires_once_whichever_host_dies() {
     let server = RedisServer::start();
     let hosts = [Host::of(&server), Host::of(&server)];
     let first = hosts[0].json(&TICK);
@@ -120,7 +120,7 @@ fn each_time_is_had_once_whichever_host_dies() {
 }
 
 #[test]
-fn it_goes_on_when_connections_break_and_is_gone_with_the_server() {
+fn recurring_job_survives_disconnects_but_not_the_loss_of_the_server() {
     let mut server = RedisServer::start();
     let (port, host) = (server.port, Host::of(&server));
     let _running = host.start();
@@ -134,7 +134,7 @@ fn it_goes_on_when_connections_break_and_is_gone_with_the_server() {
     }
     host.wait_for(5);
     assert_each_once(&host.ticks(), &first);
-    // One that comes back empty knows of nothing, until it is told again.
+    // A server that comes back empty has no recurring jobs until they are put again.
     drop(server);
     server = RedisServer::start_at(port, &[]).expect("the port is free again");
     wait_until("it is reached again", || {
@@ -147,7 +147,7 @@ fn it_goes_on_when_connections_break_and_is_gone_with_the_server() {
 }
 
 #[test]
-fn no_name_recurs_twice_unless_a_script_of_another_made_it_and_then_both_go() {
+fn recurring_names_are_unique_except_for_foreign_scripts_and_remove_drops_both() {
     let server = RedisServer::start();
     let host = Host::of(&server);
     let mut shell = Scripted::new(&server, SCRIPT);
@@ -155,7 +155,7 @@ fn no_name_recurs_twice_unless_a_script_of_another_made_it_and_then_both_go() {
     let refusal = shell.refusal(&["recur", "5", "q", "rep", "Foo", "{}", "interval", "3", "0"]);
     assert!(refusal.contains("a recurring job of taskvisor is called \"rep\""), "{refusal}");
     assert_eq!(host.ok(&["recur", "list", "--json"]).lines().count(), 1);
-    // As the script of qless does it.
+    // As the script of qless writes it.
     let _: i64 = shell.raw("HSET ql:r:rep jid rep klass Foo data {} queue q interval 3 count 0");
     let _: i64 = shell.raw("ZADD ql:q:q-recur 9999999999 rep");
     let _: i64 = shell.raw("ZADD ql:queues 5 q");

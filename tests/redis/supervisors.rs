@@ -1,4 +1,4 @@
-//! Supervisors on a Redis: what others do to its jobs, and what becomes of it, judged from outside.
+//! Supervisors on a Redis: what other clients do to its jobs, and failures of the server, judged from outside.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use taskvisor::broker::qless::script::SCRIPT;
 use crate::sandbox::{Sandbox, Setting, alive, stays, wait_until};
 use crate::support::{RedisServer, Scripted};
 
-/// A taskvisor of one's own whose jobs wait in a Redis of one's own.
+/// A taskvisor with its own Redis.
 pub struct Scene {
-    /// None while it is away.
+    /// `None` while the server is away.
     pub server: RefCell<Option<RedisServer>>,
     pub port: u16,
     pub url: String,
@@ -28,12 +28,12 @@ impl Scene {
         Scene { server: RefCell::new(Some(server)), port, url, sandbox: Sandbox::new(Setting::Root) }
     }
 
-    /// The server is killed.
+    /// Kills the server.
     pub fn server_dies(&self) {
         drop(self.server.borrow_mut().take());
     }
 
-    /// There is one again, on the same port.
+    /// Starts a server again on the same port.
     pub fn server_comes(&self, args: &[&str]) {
         let server = RedisServer::start_at(self.port, args).expect("the port is free again");
         *self.server.borrow_mut() = Some(server);
@@ -52,12 +52,12 @@ impl Scene {
         self.sandbox.start(&Scene::with(&self.url, args))
     }
 
-    /// A supervisor that reaches the server by another way.
+    /// A supervisor that reaches the server by another URL.
     pub fn start_by(&self, url: &str, args: &[&str]) -> crate::sandbox::Running<'_> {
         self.sandbox.start(&Scene::with(url, args))
     }
 
-    /// What is put from now on is run.
+    /// Asserts that new jobs run.
     pub fn assert_goes_on(&self) {
         let put = Scene::with(&self.url, &["put", "--", "true"]);
         let mut jid = String::new();
@@ -77,7 +77,7 @@ impl Scene {
         self.job(jid)["state"].as_str().unwrap().to_owned()
     }
 
-    /// Puts a job that writes its pid down and stays; gives both once it runs.
+    /// Puts a job that writes its pid and stays; returns its id and pid once it runs.
     pub fn a_long_job(&self) -> (String, i32) {
         let file = self.sandbox.work("pid");
         std::fs::remove_file(&file).ok();
@@ -96,7 +96,7 @@ impl Scene {
         Scripted::new(self.server.borrow().as_ref().unwrap(), SCRIPT)
     }
 
-    /// The time that clients of qless give.
+    /// The current time as clients of qless send it.
     pub fn now() -> String {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         now.as_secs_f64().to_string()
@@ -104,7 +104,7 @@ impl Scene {
 }
 
 #[test]
-fn a_supervisor_runs_what_was_put_before_and_what_is_put_while_it_runs() {
+fn supervisor_runs_jobs_put_before_and_after_its_start() {
     let scene = Scene::new();
     let before = scene.ok(&["put", "--", "true"]);
     let _running = scene.start(&["-w", "2"]);
@@ -116,15 +116,15 @@ fn a_supervisor_runs_what_was_put_before_and_what_is_put_while_it_runs() {
     assert!(text.contains("\"complete\":1") && text.contains("\"failed\":1"), "{text}");
 }
 
-/// Each way in which a job is taken from its worker by another client.
+/// Each way in which another client takes a job from its worker.
 #[test]
-fn what_another_client_does_to_a_job_ends_all_of_it() {
+fn job_taken_away_by_another_client_is_killed_with_all_its_processes() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     let mut other = scene.other();
     for event in ["cancel", "timeout", "put"] {
         let (jid, pid) = scene.a_long_job();
-        // A hold that is younger than a second is asked about first: an older one is not.
+        // The supervisor checks a hold younger than a second with Redis first, an older one not.
         let now = Scene::now();
         match event {
             "put" => {
@@ -141,7 +141,7 @@ fn what_another_client_does_to_a_job_ends_all_of_it() {
             }
             "put" => assert_eq!(scene.job(&jid)["queue"], "elsewhere"),
             _ => {
-                // It is taken again at once.
+                // The job is fetched again at once.
                 wait_until("it runs again", || scene.state(&jid) == "running");
                 scene.ok(&["job", "cancel", "--wait", &jid]);
             }
@@ -150,12 +150,12 @@ fn what_another_client_does_to_a_job_ends_all_of_it() {
 }
 
 #[test]
-fn a_cancel_from_anywhere_ends_the_job_within_moments() {
+fn cancel_from_another_host_ends_the_job_within_moments() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     let (jid, pid) = scene.a_long_job();
     let began = Instant::now();
-    // From another state directory: as if from another host.
+    // Another state directory acts as another host.
     let elsewhere = Sandbox::new(Setting::Root);
     elsewhere.ok(&Scene::with(&scene.url, &["job", "cancel", "--wait", &jid]));
     assert!(!alive(pid), "canceled is said after the proof");
@@ -164,7 +164,7 @@ fn a_cancel_from_anywhere_ends_the_job_within_moments() {
 }
 
 #[test]
-fn jobs_of_a_supervisor_that_was_killed_are_its_own_again_unspent() {
+fn killed_supervisor_gets_its_jobs_back_unspent() {
     let scene = Scene::new();
     let mut running = scene.start(&["-w", "1"]);
     let (jid, pid) = scene.a_long_job();
@@ -179,7 +179,7 @@ fn jobs_of_a_supervisor_that_was_killed_are_its_own_again_unspent() {
 }
 
 #[test]
-fn a_supervisor_that_starts_before_its_redis_works_once_it_is_there() {
+fn supervisor_that_starts_before_its_redis_works_once_redis_is_up() {
     let scene = Scene::new();
     scene.server_dies();
     let _running = scene.start(&["-w", "1"]);
@@ -194,7 +194,7 @@ fn a_supervisor_that_starts_before_its_redis_works_once_it_is_there() {
 }
 
 #[test]
-fn a_redis_that_was_killed_comes_back_with_its_jobs_and_none_is_lost() {
+fn killed_durable_redis_comes_back_without_losing_a_job() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().to_str().unwrap();
     let durable = ["--appendonly", "yes", "--appendfsync", "always", "--dir", place];
@@ -206,7 +206,7 @@ fn a_redis_that_was_killed_comes_back_with_its_jobs_and_none_is_lost() {
     let put = ["--broker", &scene.url, "put", "--", "true"];
     wait_until("a job is put", || scene.sandbox.run(&put).status.success());
     wait_until("it is complete", || scene.ok(&["queue", "list", "--json"]).contains("\"complete\":1"));
-    // The lease holds: nobody has touched the job that ran all the while.
+    // The lease holds: the job ran on undisturbed.
     assert!(alive(pid));
     assert_eq!(scene.job(&long)["attempt"], 1);
     scene.ok(&["job", "cancel", "--wait", &long]);
@@ -214,7 +214,7 @@ fn a_redis_that_was_killed_comes_back_with_its_jobs_and_none_is_lost() {
 }
 
 #[test]
-fn a_password_is_shown_nowhere() {
+fn redis_password_is_shown_nowhere() {
     let server = RedisServer::start_with(&["--requirepass", "s3cr3t/word"]);
     let sandbox = Sandbox::new(Setting::Root);
     let url = format!("redis://:s3cr3t%2Fword@127.0.0.1:{}/0", server.port);
@@ -245,9 +245,9 @@ fn a_password_is_shown_nowhere() {
     assert!(!wrong.status.success() && said.contains("NOAUTH"), "{said}");
 }
 
-/// Whatever another program has made of a job's hash, the others run; and it can be canceled.
+/// Whatever another program writes into a job's hash: other jobs run, and the job can be canceled.
 #[test]
-fn a_job_with_missing_or_foreign_fields_stops_no_other() {
+fn job_with_missing_or_foreign_fields_stops_no_other_job() {
     let scene = Scene::new();
     let mut other = scene.other();
     let fields = [
@@ -290,7 +290,7 @@ fn a_job_with_missing_or_foreign_fields_stops_no_other() {
     let good = scene.ok(&["put", "--", "true"]);
     let _running = scene.start(&["-w", "2"]);
     wait_until("the good one is complete", || scene.state(good.trim()) == "complete");
-    // And those of jobs that run.
+    // The same fields of a running job.
     let (jid, pid) = scene.a_long_job();
     for field in fields {
         spoil(&mut other, &jid, field);
@@ -302,14 +302,14 @@ fn a_job_with_missing_or_foreign_fields_stops_no_other() {
     for jid in spoiled.iter().chain([&jid]) {
         let _ = scene.sandbox.run(&["--broker", &scene.url, "job", "cancel", jid]);
     }
-    // Its hold cannot be proven any more: at the next renewal at the latest it is lost, and ended.
+    // Its lease cannot be proven any more: by the next renewal it is lost, and the job is ended.
     let _: redis::Value = other.raw_call(&["PUBLISH", "ql:taskvisor", "default"]);
     scene.ok(&["stop", "--now"]);
     wait_until("the spoiled one is gone", || !alive(pid));
 }
 
 #[test]
-fn what_redis_refuses_is_told_with_what_to_do_and_passes() {
+fn put_refused_by_redis_is_reported_with_what_to_do_and_works_later() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     let mut other = scene.other();
@@ -350,14 +350,14 @@ fn two_supervisors_share_the_work() {
     assert_eq!(instances.len(), 2, "{instances:?}");
 }
 
-/// What other clients do that makes work is heard, and not found out by chance.
+/// Events wake the supervisor when other clients make jobs runnable; it does not wait for its periodic look.
 #[test]
-fn what_others_free_is_taken_at_once() {
+fn jobs_released_by_other_clients_are_taken_at_once() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     let mut other = scene.other();
     scene.ok(&["queue", "pause", "default"]);
-    // A job that is due in a paused queue is nothing to ask for again and again.
+    // A due job in a paused queue must not cause repeated fetches.
     let late = scene.ok(&["put", "--delay", "10ms", "--", "true"]);
     let calls = |other: &mut Scripted| -> u64 {
         let text: String = other.raw("INFO commandstats");
@@ -373,9 +373,9 @@ fn what_others_free_is_taken_at_once() {
     assert!(began.elapsed() < Duration::from_secs(20), "not by the look once a minute");
 }
 
-/// Keys of another kind than a job's own are in no other job's way.
+/// Keys of a wrong type beside a job do not block other jobs.
 #[test]
-fn keys_of_a_wrong_kind_stop_no_queue() {
+fn keys_of_a_wrong_type_stop_no_queue() {
     let scene = Scene::new();
     let mut other = scene.other();
     scene.ok(&["queue", "pause", "default"]);
@@ -404,9 +404,9 @@ fn keys_of_a_wrong_kind_stop_no_queue() {
     assert_eq!(kept, "what is this", "it is somebody's");
 }
 
-/// Where only so many may run, the end of one by another client's hands leaves room.
+/// Under max_concurrency, a job that another client completes leaves room.
 #[test]
-fn room_that_another_client_leaves_is_taken_at_once() {
+fn room_below_max_concurrency_left_by_another_client_is_used_at_once() {
     let scene = Scene::new();
     let mut other = scene.other();
     scene.ok(&["option", "set", "max_concurrency", "1", "--queue", "default"]);
@@ -422,10 +422,10 @@ fn room_that_another_client_leaves_is_taken_at_once() {
 }
 
 #[test]
-fn what_is_tried_again_later_is_on_time_though_others_are_idle() {
+fn retry_runs_on_time_on_an_idle_supervisor() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "3"]);
-    // By itself an idle supervisor looks once a minute.
+    // Without events an idle supervisor looks once a minute.
     let jid =
         scene.ok(&["put", "--retries", "1", "--", "sh", "-c", "test -e tried || { touch tried; exit 3; }"]);
     wait_until("its second attempt has ended", || scene.state(jid.trim()) == "complete");
@@ -436,7 +436,7 @@ fn what_is_tried_again_later_is_on_time_though_others_are_idle() {
 }
 
 #[test]
-fn a_false_word_on_the_channel_of_a_worker_ends_nothing() {
+fn false_event_on_the_channel_of_a_worker_ends_no_job() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _running = scene.start(&["-w", "2"]);
@@ -446,7 +446,7 @@ fn a_false_word_on_the_channel_of_a_worker_ends_nothing() {
         let text = format!("{{\"jid\":\"{jid}\",\"event\":\"{event}\",\"worker\":\"{worker}\"}}");
         assert_eq!(other.raw_call::<i64>(&["PUBLISH", &format!("ql:w:{worker}"), &text]), 1);
     }
-    // The supervisor hears what comes after it on the same connection, and asks about it.
+    // The supervisor receives later events on the same connection and checks the job in Redis.
     scene.assert_goes_on();
     assert!(alive(pid));
     assert_eq!(scene.state(&jid), "running");
@@ -454,7 +454,7 @@ fn a_false_word_on_the_channel_of_a_worker_ends_nothing() {
 }
 
 #[test]
-fn a_server_that_was_emptied_ends_what_it_held_and_is_named() {
+fn flushed_server_ends_its_jobs_and_is_logged() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _running = scene.start(&["-w", "1"]);
@@ -466,7 +466,7 @@ fn a_server_that_was_emptied_ends_what_it_held_and_is_named() {
 }
 
 #[test]
-fn a_key_that_keeps_a_queue_dead_is_named_by_the_status() {
+fn status_names_a_malformed_key_that_blocks_a_queue() {
     let scene = Scene::new();
     let mut other = scene.other();
     let _running = scene.start(&["-w", "1"]);
@@ -482,7 +482,7 @@ fn a_key_that_keeps_a_queue_dead_is_named_by_the_status() {
 }
 
 #[test]
-fn a_server_that_keeps_nothing_is_told_at_the_start_and_by_the_doctor() {
+fn start_and_doctor_report_a_redis_without_persistence() {
     let scene = Scene::new();
     let running = scene.start(&["-w", "1"]);
     assert!(scene.sandbox.stderr().contains("it writes nothing to disk"), "{}", scene.sandbox.stderr());

@@ -1,4 +1,4 @@
-//! Answers to fetches that never arrive: what they gave is given back by the next one.
+//! Lost answers to fetches: the next fetch releases the jobs of the lost one.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use taskvisor::model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, Work
 use crate::proxy::{Loss, Proxy};
 use crate::support::{RedisServer, Scripted};
 
-/// A broker behind a proxy, and another client beside it.
+/// A broker behind a proxy, and another client with a direct connection.
 struct Scene {
     other: Scripted,
     proxy: Proxy,
@@ -47,12 +47,12 @@ impl Scene {
         self.broker.fetch(request).await
     }
 
-    /// The same until there is a connection again.
+    /// Fetches until there is a connection again.
     async fn fetch_again(&self, pool: u16) -> Vec<Fetched> {
         let again = async || loop {
             match self.fetch(pool).await {
                 Ok(fetched) => return fetched,
-                // Who comes too early is told so without being heard.
+                // An attempt before the reconnect fails without reaching the server.
                 Err(_) => tokio::task::yield_now().await,
             }
         };
@@ -65,10 +65,10 @@ fn jids(fetched: &[Fetched]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_job_whose_grant_nobody_heard_is_granted_again_unspent() {
+async fn job_whose_fetch_answer_was_lost_is_granted_again_unspent() {
     for loss in [Loss::Break, Loss::Silence] {
         let mut scene = Scene::new();
-        // One that was heard stays where it is.
+        // A job whose answer arrived keeps its lease.
         scene.put("heard");
         let heard = scene.fetch(1).await.unwrap();
         assert_eq!(jids(&heard), ["heard"]);
@@ -84,14 +84,14 @@ async fn a_job_whose_grant_nobody_heard_is_granted_again_unspent() {
         assert_eq!((again[0].job.attempt, again[0].job.interrupted), (1, 0));
         assert_eq!(scene.other.field("heard", "hold"), hold);
         assert_eq!(scene.other.field("heard", "state").as_deref(), Some("running"));
-        // And what was granted again is not given back once more.
+        // A job that was granted again is not released once more.
         assert_eq!(jids(&scene.fetch(4).await.unwrap()), Vec::<&str>::new());
     }
 }
 
-/// Whether the caller named it or not; and an id that is another's stays refused.
+/// With and without an id given by the caller; an id in use stays refused.
 #[tokio::test]
-async fn a_put_whose_answer_was_lost_is_asked_again_and_queues_its_job_once() {
+async fn put_whose_answer_was_lost_is_retried_and_queues_its_job_once() {
     let mut scene = Scene::new();
     for id in [None, Some("named".into())] {
         let job = NewJob {
@@ -110,9 +110,9 @@ async fn a_put_whose_answer_was_lost_is_asked_again_and_queues_its_job_once() {
     assert_eq!(scene.other.raw::<i64>("ZCARD ql:q:q-scheduled"), 2);
 }
 
-/// The connection of then may deliver the fetch when it was given up long ago.
+/// An old connection may deliver a fetch long after it was abandoned.
 #[test]
-fn a_fetch_that_arrives_after_it_was_given_up_is_given_nothing() {
+fn fetch_that_arrives_after_it_was_abandoned_gets_nothing() {
     let server = RedisServer::start();
     let mut other = Scripted::new(&server, qless::script::SCRIPT);
     let _: String = other.line("put 1 me q j klass {} 0");
@@ -124,21 +124,21 @@ fn a_fetch_that_arrives_after_it_was_given_up_is_given_nothing() {
             other.call(&args);
         given.iter().map(|job| ::redis::from_redis_value(job[0].clone()).unwrap()).collect()
     };
-    // Two were given up before they arrived; the one that tells so gets the job.
+    // Two fetches were abandoned before they arrived; the third one, which names them, gets the job.
     assert_eq!(fetch(&mut other, "c", &["a", "b"]), ["j"]);
     let _: String = other.line("put 6 me q late klass {} 0");
     assert_eq!(fetch(&mut other, "a", &[]), Vec::<String>::new());
     assert_eq!(fetch(&mut other, "b", &[]), Vec::<String>::new());
-    // It holds what it was given, and others are given what there is.
+    // The third fetch keeps its job, and later fetches get other jobs.
     assert_eq!(fetch(&mut other, "d", &["b"]), ["late"]);
     assert_eq!(other.field("j", "fetch").as_deref(), Some("c"));
-    // The mark of those that were given up goes by itself.
+    // The mark of the abandoned fetches expires by itself.
     assert!(other.raw::<i64>("TTL ql:taskvisor:unheard:me") > 60);
 }
 
-/// One that is to be canceled is not run again.
+/// A job that is being canceled does not run again.
 #[test]
-fn an_unheard_job_that_was_canceled_ends_there() {
+fn canceled_job_with_a_lost_fetch_answer_is_not_run() {
     let server = RedisServer::start();
     let mut other = Scripted::new(&server, qless::script::SCRIPT);
     let _: String = other.line("put 1 me q j klass {} 0");

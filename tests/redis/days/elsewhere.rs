@@ -1,4 +1,4 @@
-//! Jobs of other hosts, as one sees them where none of their supervisors runs.
+//! Jobs of other hosts, shown on a host without a supervisor.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use crate::sandbox::{Sandbox, Setting, wait_until};
 use crate::supervisors::Scene;
 
 #[test]
-fn why_says_who_has_a_job_or_may_take_it() {
+fn why_names_the_supervisor_that_has_a_job_or_may_take_it() {
     let scene = Scene::new();
     let here = Sandbox::new(Setting::Root);
     let why = |jid: &str| here.ok(&["-b", &scene.url, "why", "job", jid]);
@@ -36,12 +36,12 @@ fn why_says_who_has_a_job_or_may_take_it() {
 }
 
 #[test]
-fn output_is_where_the_job_ran_and_who_looks_elsewhere_is_told() {
+fn job_logs_on_another_host_names_the_host_that_has_the_output() {
     let scene = Scene::new();
     let here = Sandbox::new(Setting::Root);
     let put = |line: &str| here.ok(&["-b", &scene.url, "put", "--", "sh", "-c", line]).trim().to_owned();
     let jid = put("echo hello");
-    // One that waits may still be run here.
+    // A waiting job may still run here, so `-f` follows it.
     let mut follow = here.command(&["-b", &scene.url, "job", "logs", "-f", &put("sleep 1000")]);
     let follow = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let _running = scene.start(&["-w", "2"]);

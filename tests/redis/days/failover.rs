@@ -1,4 +1,4 @@
-//! Another server takes the place of the first: with all that was written, or without the last of it.
+//! Failover: another server replaces the first one, with all of its writes or without the last ones.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::sentinel::Sentinel;
 use crate::supervisors::Scene;
 use crate::support::RedisServer;
 
-/// A server that follows another and has all that this one has.
+/// Starts a replica and waits until it is in sync.
 fn replica_of(primary: &RedisServer) -> RedisServer {
     let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
     let mut asked = replica.connect();
@@ -23,9 +23,9 @@ fn raw(server: &RedisServer, args: &[&str]) -> redis::Value {
     redis::cmd(args[0]).arg(&args[1..]).query(&mut server.connect()).unwrap()
 }
 
-/// The job is held by the first server's word, and waits by the second's: there it is given to another supervisor.
+/// The first server says that the job is leased, the second one that it waits, so another supervisor gets it there.
 #[test]
-fn a_job_whose_hold_was_lost_with_the_last_writes_runs_twice_for_a_moment_at_most() {
+fn job_whose_lease_was_lost_in_a_failover_overlaps_only_for_a_moment() {
     let primary = RedisServer::start();
     let replica = replica_of(&primary);
     let proxy = Proxy::to(primary.port);
@@ -60,13 +60,13 @@ fn a_job_whose_hold_was_lost_with_the_last_writes_runs_twice_for_a_moment_at_mos
 }
 
 #[test]
-fn a_primary_that_dies_is_followed_by_the_one_its_sentinel_names() {
+fn supervisor_follows_the_new_primary_that_the_sentinel_names() {
     let primary = RedisServer::start();
     let _replica = replica_of(&primary);
     let sentinel = Sentinel::of(&RedisServer::program(), primary.port, "");
     wait_until("the sentinel knows the replica", || sentinel.knows_replicas());
     let mut scene = Scene::on(primary);
-    // One of those that are asked is away.
+    // One of the sentinels in the URL is away.
     scene.url = format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{}/jobs/0", sentinel.port);
     let _running = scene.start(&["-w", "2"]);
     let (jid, pid) = scene.a_long_job();
@@ -85,7 +85,7 @@ fn a_primary_that_dies_is_followed_by_the_one_its_sentinel_names() {
 }
 
 #[test]
-fn a_sentinel_that_wants_a_password_gets_it() {
+fn supervisor_sends_the_sentinel_password() {
     let primary = RedisServer::start();
     let sentinel = Sentinel::of(&RedisServer::program(), primary.port, "requirepass s3cret%\n");
     let mut scene = Scene::on(primary);
@@ -97,7 +97,7 @@ fn a_sentinel_that_wants_a_password_gets_it() {
 }
 
 #[test]
-fn a_sentinel_without_that_primary_or_in_its_place_is_told() {
+fn unknown_primary_name_and_a_sentinel_used_as_redis_are_refused() {
     let primary = RedisServer::start();
     let sentinel = Sentinel::of(&RedisServer::program(), primary.port, "");
     let sandbox = Sandbox::new(Setting::Root);

@@ -1,4 +1,4 @@
-//! Connections that break, and some that do not and yet carry nothing.
+//! Connections that break, and connections that stay open but carry nothing.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use crate::supervisors::Scene;
 use crate::support::RedisServer;
 
 #[test]
-fn a_network_that_swallows_everything_is_noticed_and_got_over() {
+fn supervisor_detects_a_silent_network_and_recovers() {
     for flow in [Flow::Answers, Flow::Questions, Flow::Both] {
         let (scene, proxy) = behind_a_proxy();
         let _running = scene.start_by(&proxy.url(), &["-w", "1"]);
         let (jid, pid) = scene.a_long_job();
         proxy.swallow(flow);
-        // Whoever asks is told; the job goes on.
+        // A put fails with the reason; the running job continues.
         let said = scene.sandbox.run(&["--broker", &proxy.url(), "put", "--", "true"]);
         let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
         assert!(!said.status.success() && stderr.contains("does not answer"), "{stderr}");
@@ -27,9 +27,9 @@ fn a_network_that_swallows_everything_is_noticed_and_got_over() {
     }
 }
 
-/// The calls are answered all the while: only by listening to itself it can know.
+/// Calls are answered all the while: only its own published messages show a supervisor that its subscription is dead.
 #[test]
-fn ears_that_hear_nothing_any_more_are_noticed_and_what_was_missed_is_found() {
+fn supervisor_detects_a_dead_subscription_and_finds_missed_cancels() {
     let (scene, proxy) = behind_a_proxy();
     let _running = scene.start_by(&proxy.url(), &["-w", "1"]);
     let (jid, pid) = scene.a_long_job();
@@ -42,7 +42,7 @@ fn ears_that_hear_nothing_any_more_are_noticed_and_what_was_missed_is_found() {
 }
 
 #[test]
-fn connections_that_are_cut_again_and_again_end_no_job() {
+fn repeated_disconnects_end_no_job() {
     let (scene, proxy) = behind_a_proxy();
     let _running = scene.start_by(&proxy.url(), &["-w", "2"]);
     let (jid, pid) = scene.a_long_job();
@@ -54,9 +54,9 @@ fn connections_that_are_cut_again_and_again_end_no_job() {
     assert_eq!(scene.job(&jid)["attempt"], 1);
 }
 
-/// What lasts is told when it begins and when it is over, and not at each try in between.
+/// A lasting problem is logged when it begins and when it ends, not at each retry.
 #[test]
-fn a_redis_that_is_away_is_told_once_and_that_it_is_back() {
+fn log_reports_once_that_redis_is_away_and_once_that_it_is_back() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1", "--lease", "12s", "--grace", "1s"]);
     let _ = scene.a_long_job();
@@ -84,7 +84,7 @@ fn a_redis_that_is_away_is_told_once_and_that_it_is_back() {
 }
 
 #[test]
-fn clients_that_are_killed_connect_again() {
+fn killed_clients_reconnect() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let (jid, pid) = scene.a_long_job();
@@ -98,9 +98,9 @@ fn clients_that_are_killed_connect_again() {
     assert_eq!(scene.job(&jid)["attempt"], 1);
 }
 
-/// A job whose grant was lost is neither forgotten nor run by nobody until its lease ends.
+/// A job whose fetch answer was lost runs at once, not only after its lease ends.
 #[test]
-fn a_lost_answer_to_a_fetch_loses_no_job() {
+fn lost_fetch_answer_loses_no_job() {
     for loss in [Loss::Break, Loss::Silence] {
         let (scene, proxy) = behind_a_proxy();
         let _running = scene.start_by(&proxy.url(), &["-w", "2"]);
@@ -108,7 +108,7 @@ fn a_lost_answer_to_a_fetch_loses_no_job() {
         scene.ok(&["put", "--jid", "unheard", "--", "true"]);
         let began = Instant::now();
         let mut other = scene.other();
-        // Verbs would go by the supervisor's connection, and are not to lose their answers.
+        // Verbs would use the supervisor's connection, and must not lose their answers.
         wait_until("it is complete", || other.field("unheard", "state").as_deref() == Some("complete"));
         assert!(proxy.has_lost());
         assert!(began.elapsed() < Duration::from_secs(30), "not by the end of its lease");
@@ -117,9 +117,9 @@ fn a_lost_answer_to_a_fetch_loses_no_job() {
     }
 }
 
-/// All holds are gone with the data: their jobs end, and nobody asks again and again.
+/// All leases are gone with the data: their jobs end, and the supervisor does not poll in a loop.
 #[test]
-fn a_server_that_comes_back_empty_gets_new_jobs_done() {
+fn server_that_comes_back_empty_runs_new_jobs() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     let (jid, pid) = scene.a_long_job();
@@ -133,7 +133,7 @@ fn a_server_that_comes_back_empty_gets_new_jobs_done() {
 }
 
 #[test]
-fn a_server_that_reads_its_data_is_waited_for() {
+fn supervisor_waits_for_a_loading_server() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().to_str().unwrap();
     let scene = Scene::on(RedisServer::start_with(&["--dir", place, "--rdbcompression", "no"]));

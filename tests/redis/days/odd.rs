@@ -1,4 +1,4 @@
-//! Keys of ours that another program has taken for something else.
+//! Keys of ours that another program has overwritten with another type.
 
 use crate::supervisors::Scene;
 
@@ -8,7 +8,7 @@ fn names(table: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_key_of_a_wrong_kind_hides_no_other_and_is_named_to_who_asks_for_its_job() {
+fn key_of_a_wrong_type_hides_no_other_job_and_is_named_for_its_own() {
     let scene = Scene::new();
     let mut other = scene.other();
     let good = scene.ok(&["put", "-q", "good", "--tag", "t", "--", "true"]).trim().to_owned();
@@ -34,7 +34,7 @@ fn a_key_of_a_wrong_kind_hides_no_other_and_is_named_to_who_asks_for_its_job() {
     for line in ["failed", "recur list", "status --fleet", "queue stats qq", "stats --statsd 127.0.0.1:9"] {
         scene.ok(&line.split(' ').collect::<Vec<_>>());
     }
-    // What stands beside a job does not keep it from being seen.
+    // A malformed key beside a job does not hide the job.
     let _: redis::Value = other.raw(&format!("SET ql:j:{good}-dependents str"));
     assert_eq!(scene.state(&good), "waiting");
     for verb in [

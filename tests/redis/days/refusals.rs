@@ -1,4 +1,4 @@
-//! Servers that refuse, and what is no server for jobs: what is wrong is said with what to do.
+//! Servers that refuse, and servers that cannot hold jobs: each refusal is reported with what to do.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use crate::sandbox::{Sandbox, Setting, reasons, wait_until};
 use crate::supervisors::Scene;
 use crate::support::RedisServer;
 
-/// What `put` says to a broker that cannot be used; the same is said by whoever asks for more.
+/// The error of a `put` to a broker that cannot be used.
 fn refusal(sandbox: &Sandbox, url: &str) -> String {
     let (code, said) = sandbox.refused(&["--broker", url, "put", "--", "true"]);
     assert_ne!(code, 0);
@@ -15,7 +15,7 @@ fn refusal(sandbox: &Sandbox, url: &str) -> String {
 }
 
 #[test]
-fn a_script_that_does_not_end_is_named_and_waited_for() {
+fn supervisor_reports_an_endless_script_and_waits_for_its_end() {
     let scene = Scene::on(RedisServer::start_with(&["--lua-time-limit", "50"]));
     let _running = scene.start(&["-w", "1"]);
     let mut busy = scene.other();
@@ -37,7 +37,7 @@ fn a_script_that_does_not_end_is_named_and_waited_for() {
 }
 
 #[test]
-fn scripts_that_are_forgotten_are_brought_again() {
+fn supervisor_reloads_flushed_scripts() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     scene.assert_goes_on();
@@ -49,7 +49,7 @@ fn scripts_that_are_forgotten_are_brought_again() {
 }
 
 #[test]
-fn who_lacks_a_right_is_told_which() {
+fn missing_acl_right_is_named() {
     let scene = Scene::new();
     let mut other = scene.other();
     for (rights, word) in [
@@ -64,7 +64,7 @@ fn who_lacks_a_right_is_told_which() {
         assert!(said.contains(word) && said.contains("'s ACL must allow"), "{rights}: {said}");
         assert!(!said.contains(":pw@"), "{said}");
     }
-    // Who may put, but not listen, is told so when jobs are fetched.
+    // A user who may put but not subscribe gets the error when jobs are fetched.
     let _: redis::Value = other.raw("ACL SETUSER one reset on >pw ~* &* +@all -psubscribe");
     let running = scene.sandbox.start_raw(&["-w", "1", "-b", &scene.url.replace("://", "://one:pw@")]);
     wait_until("status names it", || {
@@ -74,15 +74,15 @@ fn who_lacks_a_right_is_told_which() {
     let _: redis::Value = other.raw("ACL SETUSER one +psubscribe");
     scene.assert_goes_on();
     drop(running);
-    // And the rights that are recommended are enough.
+    // The recommended rights are enough.
     let _: redis::Value = other.raw("ACL SETUSER one reset on >pw ~ql:* &* +@all -@dangerous +info");
     let _running = scene.start_by(&scene.url.replace("://", "://one:pw@"), &["-w", "1"]);
     scene.assert_goes_on();
 }
 
-/// What only news need is asked for, and jobs do without.
+/// Only published events need PUBSUB NUMSUB; jobs run without it.
 #[test]
-fn without_the_right_to_ask_who_listens_jobs_run_and_the_log_names_it() {
+fn jobs_run_without_the_right_to_pubsub_numsub_and_the_log_names_it() {
     let scene = Scene::new();
     let _: redis::Value = scene.other().raw("ACL SETUSER one reset on >pw ~ql:* &* +@all -pubsub");
     let url = scene.url.replace("://", "://one:pw@");
@@ -94,7 +94,7 @@ fn without_the_right_to_ask_who_listens_jobs_run_and_the_log_names_it() {
 }
 
 #[test]
-fn a_password_that_is_wrong_or_missing_is_said() {
+fn wrong_or_missing_password_is_reported_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("redis.sock");
     let args = ["--requirepass", "right", "--unixsocket", socket.to_str().unwrap()];
@@ -121,7 +121,7 @@ fn a_password_that_is_wrong_or_missing_is_said() {
 }
 
 #[test]
-fn a_url_that_is_wrong_is_a_wrong_setting() {
+fn wrong_url_is_refused_as_a_wrong_setting() {
     let sandbox = Sandbox::new(Setting::Root);
     for (url, word) in [
         ("redis://127.0.0.1?foo=1", "'foo='"),
@@ -139,7 +139,7 @@ fn a_url_that_is_wrong_is_a_wrong_setting() {
 }
 
 #[test]
-fn a_database_that_is_not_there_or_not_allowed_is_explained() {
+fn missing_or_forbidden_database_is_explained() {
     let scene = Scene::new();
     let said = refusal(&scene.sandbox, &scene.url.replace("/0", "/99"));
     assert!(said.contains("'databases'") && said.contains("begin with 0"), "{said}");
@@ -150,16 +150,16 @@ fn a_database_that_is_not_there_or_not_allowed_is_explained() {
     scene.sandbox.ok(&["-b", &by_one, "put", "--", "true"]);
 }
 
-/// Who ends with an error does not promise to go on.
+/// A command that ends with an error must not promise to reconnect.
 #[test]
-fn a_host_that_nobody_knows_is_looked_at_for_its_spelling() {
+fn unknown_host_is_reported_with_a_hint_to_check_its_spelling() {
     let said = refusal(&Sandbox::new(Setting::Root), "redis://nosuch.invalid/0");
     assert!(said.contains("is it spelled right?") && !said.contains("made again"), "{said}");
 }
 
-/// Several things are asked for while the connection cannot be made: each is told by its own name.
+/// Several operations fail while there is no connection: each error names its own operation.
 #[test]
-fn what_was_not_done_is_called_by_its_own_name() {
+fn each_failed_operation_is_reported_by_its_own_name() {
     let scene = Scene::on(RedisServer::start());
     scene.server_dies();
     let _running = scene.sandbox.start_raw(&["-w", "1", "-b", &scene.url]);
@@ -175,7 +175,7 @@ fn what_was_not_done_is_called_by_its_own_name() {
 }
 
 #[test]
-fn a_node_of_a_cluster_is_refused_in_words() {
+fn node_of_a_redis_cluster_is_refused() {
     let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
     let sandbox = Sandbox::new(Setting::Root);
     let said = refusal(&sandbox, &server.url());
@@ -184,13 +184,13 @@ fn a_node_of_a_cluster_is_refused_in_words() {
     wait_until("status says it", || reasons(&sandbox.status()).contains("node of a Redis Cluster"));
 }
 
-/// Answers everybody who asks with one text.
+/// A server that answers each client with one text.
 fn answering(text: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
-            // Whoever asks may be gone by then.
+            // The client may be gone by then.
             let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write(text.as_bytes()));
         }
     });
@@ -198,7 +198,7 @@ fn answering(text: &'static str) -> u16 {
 }
 
 #[test]
-fn what_is_no_redis_is_recognized() {
+fn server_that_is_no_redis_is_recognized() {
     let sandbox = Sandbox::new(Setting::Root);
     for text in ["HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n"] {
         let url = format!("redis://127.0.0.1:{}/0", answering(text));
@@ -208,7 +208,7 @@ fn what_is_no_redis_is_recognized() {
 }
 
 #[test]
-fn a_socket_in_the_file_system_is_a_way_too() {
+fn supervisor_connects_by_a_unix_socket() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("redis.sock");
     let server = RedisServer::start_with(&["--unixsocket", socket.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! Servers that speak TLS, with certificates that a CA of one's own has signed.
+//! Servers with TLS and certificates of a private CA.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use crate::sandbox::{Sandbox, Setting, wait_until};
 use crate::supervisors::Scene;
 use crate::support::RedisServer;
 
-/// A server that speaks TLS on the port that is given back, and asks clients for certificates if `asks`.
+/// Starts a server with TLS and returns it with its TLS port; `asks` says whether it requires client certificates.
 fn server(dir: &Path, asks: &str) -> (RedisServer, u16) {
     let (port, flags) = flags(dir, asks);
     (RedisServer::start_with(&flags.iter().map(String::as_str).collect::<Vec<_>>()), port)
 }
 
 #[test]
-fn a_server_with_a_ca_of_ones_own_is_believed_when_the_url_names_it() {
+fn server_with_a_private_ca_is_trusted_when_the_url_names_the_ca() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path(), &["server"]);
     let (server, port) = server(dir.path(), "no");
@@ -25,21 +25,21 @@ fn a_server_with_a_ca_of_ones_own_is_believed_when_the_url_names_it() {
     let url = format!("{plain}?ca={}", dir.path().join("ca.pem").display());
     let _running = scene.start_by(&url, &["-w", "1"]);
     scene.assert_goes_on();
-    // By TLS the events are heard as well.
+    // Events arrive over TLS, too.
     let (jid, pid) = scene.a_long_job();
     scene.sandbox.ok(&["-b", &url, "job", "cancel", "--wait", &jid]);
     assert!(!crate::sandbox::alive(pid));
-    // To a name that the certificate does not have nobody speaks.
+    // A host name that is not in the certificate is refused.
     let wrong = url.replace("127.0.0.1", "localhost");
     let said = Sandbox::new(Setting::Root).refused(&["-b", &wrong, "put", "--", "true"]).1;
     assert!(said.contains("not for the host as the URL calls it"), "{said}");
-    // Another CA, even one of the same name, is told from none.
+    // A wrong CA, even of the same name, gives another error than no CA.
     let other = tempfile::tempdir().unwrap();
     certificates(other.path(), &[]);
     let wrong = format!("{plain}?ca={}", other.path().join("ca.pem").display());
     let said = Sandbox::new(Setting::Root).refused(&["-b", &wrong, "put", "--", "true"]).1;
     assert!(said.contains("not signed by a CA in the file that the URL names"), "{said}");
-    // With TLS where there is none, and without where there is.
+    // TLS to a plain port, and plain text to a TLS port.
     let said = scene.sandbox.refused(&["-b", &scene.url.replace("redis:", "rediss:"), "put", "--", "true"]).1;
     assert!(said.contains("may have no TLS there (redis:// is without)"), "{said}");
     let said = scene.sandbox.refused(&["-b", &plain.replace("rediss:", "redis:"), "put", "--", "true"]).1;
@@ -47,7 +47,7 @@ fn a_server_with_a_ca_of_ones_own_is_believed_when_the_url_names_it() {
 }
 
 #[test]
-fn a_server_that_asks_for_our_certificate_gets_it() {
+fn client_certificate_is_sent_to_a_server_that_requires_it() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path(), &["server", "client"]);
     let (server, port) = server(dir.path(), "yes");
@@ -57,14 +57,14 @@ fn a_server_that_asks_for_our_certificate_gets_it() {
     let url = format!("{without}&cert={}&key={}", file("client.pem"), file("client.key"));
     let said = scene.sandbox.refused(&["-b", &without, "put", "--", "true"]).1;
     assert!(said.contains("&cert=FILE&key=FILE"), "{said}");
-    // One that no CA of the server's has signed.
+    // A client certificate that no CA of the server has signed.
     let other = tempfile::tempdir().unwrap();
     certificates(other.path(), &["stranger"]);
     let strange = |name: &str| other.path().join(name).display().to_string();
     let stranger = format!("{without}&cert={}&key={}", strange("stranger.pem"), strange("stranger.key"));
     let said = scene.sandbox.refused(&["-b", &stranger, "put", "--", "true"]).1;
     assert!(said.contains("does not take our certificate"), "{said}");
-    // A key of another certificate, and what is no key.
+    // The key of another certificate, and a file that is no key.
     for (key, word) in [("server.key", "not the key of the certificate"), ("ca.pem", "no private key in it")]
     {
         let wrong = format!("{without}&cert={}&key={}", file("client.pem"), file(key));
@@ -80,7 +80,7 @@ fn a_server_that_asks_for_our_certificate_gets_it() {
 }
 
 #[test]
-fn files_that_are_no_certificates_are_named() {
+fn invalid_certificate_files_are_named() {
     let sandbox = Sandbox::new(Setting::Root);
     for (query, word) in
         [("ca=/none/ca.pem", "/none/ca.pem"), ("ca=/dev/null", "no PEM"), ("cert=/x", "'key'")]

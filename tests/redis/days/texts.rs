@@ -1,13 +1,13 @@
-//! Jobs of other clients that nobody would write on purpose.
+//! Jobs of other clients with extreme ids, tags and data.
 
 use crate::sandbox::wait_until;
 use crate::supervisors::Scene;
 
 #[test]
-fn a_strange_id_much_text_and_data_that_is_no_json_stop_nothing() {
+fn strange_ids_long_tags_and_invalid_data_stop_no_job() {
     let scene = Scene::new();
     let mut other = scene.other();
-    // As many tags as there are make a megabyte.
+    // Together the tags are a megabyte long.
     let tags: Vec<String> = (0..25_000).map(|number| format!("{number:0>48}")).collect();
     let tags = serde_json::to_string(&tags).unwrap();
     assert!(tags.len() > 1 << 20);
@@ -15,7 +15,7 @@ fn a_strange_id_much_text_and_data_that_is_no_json_stop_nothing() {
     for jid in &jids[..3] {
         scene.ok(&["put", &format!("--jid={jid}"), "--", "true"]);
     }
-    // One that nobody can put here.
+    // An id that our `put` refuses.
     let klass: String = other.raw_call(&["HGET", &format!("ql:j:{}", jids[0]), "klass"]);
     let program: String = other.raw_call(&["HGET", &format!("ql:j:{}", jids[0]), "data"]);
     let _: String = other.call(&["put", &Scene::now(), "me", "default", jids[3], &klass, &program, "0"]);
@@ -30,7 +30,7 @@ fn a_strange_id_much_text_and_data_that_is_no_json_stop_nothing() {
             scene.sandbox.json(&["-b", &scene.url, "job", "show", "--json", "--", jid])["state"] == "complete"
         });
     }
-    // What is no program goes back unspent, to whoever may know it.
+    // A job that is no program is released unspent for a worker that knows its class.
     for jid in ["tagged", "no json"] {
         wait_until(jid, || scene.job(jid)["unknown_class"].as_u64().unwrap_or(0) > 0);
         assert_eq!(scene.job(jid)["attempt"], 0, "{jid}");
