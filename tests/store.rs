@@ -1,4 +1,4 @@
-//! The SQLite store against a hostile world: other programs, bad files, bad disks, kill -9.
+//! The SQLite store with other programs, bad files, bad disks and kill -9.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
 
 #[path = "support/store.rs"]
@@ -42,7 +42,7 @@ fn place() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn a_new_store_is_for_its_user_alone() {
+fn new_store_is_private_to_its_user() {
     let (directory, _) = place();
     let path = directory.path().join("new/store.db");
     let _store = open(&path).unwrap();
@@ -81,7 +81,7 @@ async fn only_a_store_with_tasks_has_triggers() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_refused_and_left_as_it_is() {
+async fn damaged_or_foreign_store_files_are_refused_and_left_unchanged() {
     let (directory, path) = place();
     let store = open(&path).unwrap();
     store.put((0..100).map(|n| job(&n.to_string())).collect()).await.unwrap();
@@ -109,7 +109,7 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     }
 }
 
-/// What earlier versions made.
+/// The schemas of earlier versions.
 const OLD: [&str; 6] = [
     include_str!("support/schema_1.sql"),
     include_str!("support/schema_2.sql"),
@@ -144,7 +144,7 @@ fn old_store(path: &Path, schema: &str) {
 }
 
 #[tokio::test]
-async fn a_store_of_an_old_schema_goes_on_with_all_its_jobs() {
+async fn store_of_an_old_schema_is_upgraded_with_all_its_jobs() {
     for schema in OLD {
         goes_on(schema).await;
     }
@@ -159,7 +159,7 @@ async fn goes_on(schema: &str) {
         let job = store.get(n.to_string().as_str().into()).await.unwrap().unwrap();
         assert_eq!((job.state, job.attempt, job.unknown, job.progress), (state, 2, 0, None));
         assert_eq!((job.renewals, job.put_by, job.history), (0, None, vec![]));
-        // The number of its pool is all that an old row knows.
+        // An old row knows only the number of its pool.
         assert_eq!(job.worker.map(|worker| worker.to_string()), (n == 7).then(|| "#1.1#1".into()));
     }
     assert_eq!(store.counts().await.unwrap()[&"q".into()].jobs.values().sum::<u64>(), 8);
@@ -182,7 +182,7 @@ async fn goes_on(schema: &str) {
 }
 
 #[test]
-fn of_two_programs_that_open_an_old_store_one_brings_it_up_to_date() {
+fn one_of_two_programs_that_open_an_old_store_upgrades_it() {
     for _ in 0..5 {
         let (_directory, path) = place();
         old_store(&path, OLD[0]);
@@ -199,9 +199,9 @@ fn of_two_programs_that_open_an_old_store_one_brings_it_up_to_date() {
     }
 }
 
-/// Each sees the file empty, half made or whole, and never takes it for another program's.
+/// Each process sees the file empty, half made or complete, and never mistakes it for a file of another program.
 #[test]
-fn all_that_open_a_new_store_at_once_have_it() {
+fn concurrent_opens_of_a_new_store_all_succeed() {
     for _ in 0..100 {
         let (_directory, path) = place();
         let start = std::sync::Barrier::new(4);
@@ -235,7 +235,7 @@ fn nfs_is_refused() {
 }
 
 #[tokio::test]
-async fn a_lock_of_another_program_is_named_and_passes() {
+async fn lock_of_another_program_is_reported_and_the_store_recovers() {
     let (_directory, path) = place();
     let store = open(&path).unwrap();
     let other = Connection::open(&path).unwrap();
@@ -248,7 +248,7 @@ async fn a_lock_of_another_program_is_named_and_passes() {
 }
 
 #[tokio::test]
-async fn what_one_process_puts_wakes_the_other() {
+async fn put_by_one_process_wakes_the_other() {
     let (_directory, path) = place();
     let (supervisor, cli) = (open(&path).unwrap(), open(&path).unwrap());
     cli.put(vec![job("a")]).await.unwrap();
@@ -277,7 +277,7 @@ async fn a_delayed_job_wakes_at_its_time() {
 }
 
 #[tokio::test]
-async fn the_wall_clock_moves_nothing_within_a_boot_and_never_back_over_one() {
+async fn wall_clock_changes_do_not_move_times_within_a_boot_nor_backwards_over_one() {
     let (_directory, path) = place();
     let (wall, boot, now) =
         (Arc::new(AtomicI64::new(1_000_000)), Arc::new(AtomicU64::new(1)), Clock::default());
@@ -339,7 +339,7 @@ async fn a_fetch_does_not_wait_for_the_disk_and_a_put_does() {
 }
 
 #[test]
-fn a_full_disk_refuses_what_does_not_fit_and_takes_the_rest() {
+fn full_disk_refuses_a_put_that_does_not_fit_and_accepts_smaller_ones() {
     let (_directory, path) = place();
     let said = helper("full", &path, &[]).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
@@ -347,7 +347,7 @@ fn a_full_disk_refuses_what_does_not_fit_and_takes_the_rest() {
 }
 
 #[test]
-fn a_put_is_answered_only_after_the_disk_has_it() {
+fn put_is_answered_only_after_its_fsync() {
     let (directory, path) = place();
     let trace = directory.path().join("trace");
     let strace =
@@ -369,7 +369,7 @@ fn a_put_is_answered_only_after_the_disk_has_it() {
 }
 
 #[test]
-fn kill_9_loses_nothing_that_was_acknowledged() {
+fn kill_9_loses_no_acknowledged_write() {
     let (_directory, path) = place();
     for round in 1..6 {
         let mut child = helper("churn", &path, &[]).stdout(Stdio::piped()).spawn().unwrap();
@@ -392,7 +392,7 @@ fn kill_9_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// This test binary again, as the process that `what` names.
+/// Runs this test binary as the helper process that `what` names.
 fn helper(what: &str, path: &Path, wrapper: &[&str]) -> Command {
     let me = std::env::current_exe().unwrap();
     let mut command = match wrapper.split_first() {
@@ -408,14 +408,14 @@ fn helper(what: &str, path: &Path, wrapper: &[&str]) -> Command {
     command
 }
 
-/// Does nothing of its own: the other tests run it as a process.
+/// Not a test: the other tests run it as a process.
 #[tokio::test]
 async fn helper_process() {
     let Ok(what) = std::env::var("STORE_HELPER") else { return };
     let path = std::env::var("STORE_PATH").unwrap();
     match what.as_str() {
         "put" => {
-            // As patient as the program: another process may be bringing the store up to date.
+            // As patient as the program: another process may be upgrading the store.
             let store = Sqlite::open(Path::new(&path), Options::default()).map(Broker::from).unwrap();
             let id = std::env::var("STORE_JOB").unwrap_or("a".into());
             let id = store.put(vec![job(&id)]).await.unwrap().remove(0);

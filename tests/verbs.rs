@@ -1,4 +1,4 @@
-//! The verbs against a supervisor that is played: the real binary, a real socket, a made-up service.
+//! The verbs against a fake supervisor: the real binary, a real socket, a fake service.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
 
@@ -181,7 +181,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// A played supervisor; its thread ends with the test's process.
+    /// Starts a fake supervisor; its thread ends with the test's process.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let listener = std::os::unix::net::UnixListener::bind(dir.path().join("ctl.sock")).unwrap();
@@ -221,7 +221,7 @@ impl Stage {
         self.played.asked.lock().unwrap().clone()
     }
 
-    /// The commands of all jobs, and the sizes of the batches.
+    /// The command lines of all jobs put, and the sizes of the batches.
     fn put(&self) -> (Vec<Vec<Vec<u8>>>, Vec<usize>) {
         let batches = self.played.batches.lock().unwrap();
         let argv = |job: &NewJob| match &job.payload {
@@ -239,7 +239,7 @@ fn shown(output: &Output, code: i32, stdout: &str, stderr: &str) {
 }
 
 #[test]
-fn put_captures_what_is_around_the_command() {
+fn put_captures_working_directory_umask_and_data_of_the_command() {
     let stage = Stage::new();
     std::fs::write(stage.dir.path().join("letter"), b"\xff\0").unwrap();
     let typed = [
@@ -279,7 +279,7 @@ fn carried(stage: &Stage) -> Vec<(String, String)> {
 }
 
 #[test]
-fn put_takes_data_for_a_class_as_it_is() {
+fn put_keeps_the_data_of_a_class_byte_for_byte() {
     let stage = Stage::new();
     std::fs::write(stage.dir.path().join("letter"), "{\n \"n\": 1.0e0 }\n").unwrap();
     stage.check(
@@ -292,7 +292,7 @@ fn put_takes_data_for_a_class_as_it_is() {
     stage.check(&["put", "--json", "mail", "Send", "@letter"], 0, "{\"id\":\"j2\"}\n", "");
     shown(&stage.feed(&["put", "mail", "Send", "-"], b"[1]", Stdio::piped()), 0, "j3\n", "");
     shown(&stage.feed(&["put", "--raw", "mail", "Send", "-"], b"{", Stdio::piped()), 0, "j4\n", "");
-    // Each token as it stands; newlines between them are blanks.
+    // Tokens stay as typed; newlines between them become blanks.
     let data = ["{\"a\":  1}", "null", "{  \"n\": 1.0e0 }", "[1]", "{"];
     assert_eq!(carried(&stage), data.map(|data| ("mail Send".into(), data.into())));
     let batches = stage.played.batches.lock().unwrap();
@@ -301,7 +301,7 @@ fn put_takes_data_for_a_class_as_it_is() {
 }
 
 #[test]
-fn lines_of_json_are_put_up_to_the_first_that_is_none() {
+fn put_lines_stops_at_the_first_line_that_is_no_json() {
     let stage = Stage::new();
     let lines = b"{\"n\": 1}\n\n[2]\r\n{\"n\": }\n{\"n\": 4}\n";
     let output = stage.feed(&["put", "--lines", "mail", "Send"], lines, Stdio::piped());
@@ -316,7 +316,7 @@ fn lines_of_json_are_put_up_to_the_first_that_is_none() {
 }
 
 #[test]
-fn put_lines_makes_a_job_of_each_in_batches() {
+fn put_lines_makes_one_job_per_line_in_batches() {
     let stage = Stage::new();
     let input: Vec<u8> = (0..1234).flat_map(|n| format!("f{n}\n").into_bytes()).collect();
     let output = stage.feed(&["put", "--lines", "--", "gzip", "-t", "./{}"], &input, Stdio::piped());
@@ -328,7 +328,7 @@ fn put_lines_makes_a_job_of_each_in_batches() {
 }
 
 #[test]
-fn names_may_hold_any_byte() {
+fn put_lines_accepts_any_byte_in_a_line() {
     let stage = Stage::new();
     let output = stage.feed(&["put", "--lines", "-0", "--", "ls"], b"a\nb\xff\0\0 c", Stdio::piped());
     shown(&output, 0, "j0\nj1\n", "");
@@ -336,7 +336,7 @@ fn names_may_hold_any_byte() {
 }
 
 #[test]
-fn jobs_are_put_though_nobody_reads_their_ids() {
+fn put_lines_puts_all_jobs_though_stdout_is_closed() {
     let stage = Stage::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -347,7 +347,7 @@ fn jobs_are_put_though_nobody_reads_their_ids() {
 }
 
 #[test]
-fn wait_tells_by_its_code() {
+fn job_wait_reports_outcomes_by_its_exit_code() {
     let stage = Stage::new();
     stage.check(&["job", "wait", "c1", "c2"], 0, "c1 complete\nc2 complete\n", "");
     stage.check(&["job", "wait", "f1", "c2"], 1, "f1 failed\nc2 complete\n", "");
@@ -390,7 +390,7 @@ fn stop_waits_for_the_lock() {
 }
 
 #[test]
-fn lists_are_lines_of_json() {
+fn job_list_json_prints_one_object_per_line() {
     let stage = Stage::new();
     let output = stage.command(&["job", "list", "-n", "2", "--json"]).output().unwrap();
     let jobs: Vec<JobRecord> = String::from_utf8(output.stdout)
@@ -403,7 +403,7 @@ fn lists_are_lines_of_json() {
 }
 
 #[test]
-fn logs_are_the_bytes_that_were_written() {
+fn job_logs_prints_the_exact_bytes() {
     let stage = Stage::new();
     stage.check(&["job", "logs", "c1"], 0, "", "");
     let path = log_file(stage.dir.path(), &"c1".into());
@@ -417,7 +417,7 @@ fn logs_are_the_bytes_that_were_written() {
 }
 
 #[test]
-fn logs_that_were_removed_are_said_to_be() {
+fn job_logs_reports_removed_output() {
     let stage = Stage::new();
     let logs = taskvisor::config::logs(stage.dir.path());
     std::fs::create_dir_all(&logs).unwrap();
@@ -430,13 +430,13 @@ fn logs_that_were_removed_are_said_to_be() {
         said,
         "output written before 2026-09-21 14:13:20Z was removed (log.keep, log.quota); this job has none that is newer\n"
     );
-    // More than a minute before the job was put, which clocks are not apart.
+    // The removal was more than a minute before the put, more than clocks can differ.
     std::fs::write(logs.join("removed"), "-60001").unwrap();
     stage.check(&["job", "logs", "c1"], 0, "", "");
 }
 
 #[test]
-fn follow_goes_on_when_the_file_is_emptied_or_removed() {
+fn job_logs_follow_continues_when_the_file_is_truncated_or_replaced() {
     use std::io::{BufRead, BufReader};
     let stage = Stage::new();
     let path = log_file(stage.dir.path(), &"r1".into());
@@ -459,7 +459,7 @@ fn follow_goes_on_when_the_file_is_emptied_or_removed() {
 }
 
 #[test]
-fn follow_shows_what_is_written_meanwhile() {
+fn job_logs_follow_prints_new_output() {
     use std::io::{BufRead, BufReader};
     let stage = Stage::new();
     let mut child = stage.command(&["job", "logs", "-f", "r1"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -476,7 +476,7 @@ fn follow_shows_what_is_written_meanwhile() {
 }
 
 #[test]
-fn a_slow_writer_has_each_line_queued_at_once() {
+fn put_lines_queues_each_line_of_a_slow_writer_at_once() {
     use std::io::{BufRead, BufReader};
     let stage = Stage::new();
     let mut command = stage.command(&["put", "--lines", "--", "echo"]);

@@ -1,6 +1,6 @@
-//! A supervisor that hangs, and a keeper that is stopped: who notices, and what follows.
+//! The watchdog: a supervisor that hangs, and a keeper that is stopped.
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
-// Both of its supports say what the machine lacks.
+// Both support modules report what the machine lacks.
 #![allow(clippy::duplicate_mod)]
 
 #[path = "support/sandbox.rs"]
@@ -16,13 +16,13 @@ use sandbox::{Sandbox, Setting, in_all_settings, is_root, kill, wait_until};
 use support::{Keeper, SOON, lives, signal, worker};
 use taskvisor::wire::keeper::{Order, Report};
 
-/// Not a test: what the keeper starts as its supervisor.
+/// Not a test: the keeper starts this as its supervisor.
 #[test]
 fn relay_supervisor() {
     support::relay();
 }
 
-/// A listener in the place of systemd.
+/// A fake systemd that listens on a notify socket.
 struct Systemd {
     socket: UnixDatagram,
     dir: tempfile::TempDir,
@@ -46,7 +46,7 @@ impl Systemd {
         String::from_utf8(text[..len].to_vec()).unwrap()
     }
 
-    /// The words so far, up to one that fits.
+    /// The messages up to the first one that fits.
     fn until(&self, fits: impl Fn(&str) -> bool) -> Vec<String> {
         let mut words = Vec::new();
         while !words.last().is_some_and(|word: &String| fits(word)) {
@@ -57,7 +57,7 @@ impl Systemd {
 }
 
 #[test]
-fn systemd_is_fed_while_the_supervisor_reads() {
+fn keeper_pings_systemd_while_the_supervisor_reads() {
     let systemd = Systemd::new();
     let before = ["env", &systemd.address(), "WATCHDOG_USEC=200000"];
     let (mut keeper, hello) = Keeper::start_with("cgroup", &before, &[]);
@@ -72,7 +72,7 @@ fn systemd_is_fed_while_the_supervisor_reads() {
 }
 
 #[test]
-fn a_watchdog_that_is_meant_for_another_process_is_not_fed() {
+fn keeper_does_not_ping_a_watchdog_meant_for_another_process() {
     let systemd = Systemd::new();
     let before = ["env", &systemd.address(), "WATCHDOG_USEC=50000", "WATCHDOG_PID=1"];
     let (mut keeper, _) = Keeper::start_with("cgroup", &before, &[]);
@@ -83,7 +83,7 @@ fn a_watchdog_that_is_meant_for_another_process_is_not_fed() {
 }
 
 #[test]
-fn a_supervisor_that_leaves_its_pings_unread_is_ended_and_systemd_is_fed_meanwhile() {
+fn keeper_kills_a_supervisor_that_reads_no_pings_and_keeps_pinging_systemd() {
     let systemd = Systemd::new();
     let before = ["env", &systemd.address(), "WATCHDOG_USEC=800000"];
     let (mut keeper, _) = Keeper::start_with("cgroup", &before, &[]);
@@ -94,7 +94,7 @@ fn a_supervisor_that_leaves_its_pings_unread_is_ended_and_systemd_is_fed_meanwhi
     assert!(!lives(hung) && !lives(run.pid), "its tree is ended before the next one comes");
     keeper.order(&[Order::Notify("up".into())]);
     let words = systemd.until(|word| word == "up");
-    // One for a sign of life, and one for the remedy.
+    // One ping for a sign of life, and one for the kill.
     assert!(
         words.len() >= 3 && words[..words.len() - 1].iter().all(|word| word == "WATCHDOG=1"),
         "{words:?}"
@@ -104,11 +104,11 @@ fn a_supervisor_that_leaves_its_pings_unread_is_ended_and_systemd_is_fed_meanwhi
 }
 
 #[test]
-fn without_systemd_what_stays_unread_ends_the_supervisor_too() {
+fn keeper_kills_a_supervisor_with_unread_reports_also_without_systemd() {
     let (mut keeper, hello) = Keeper::start_with("cgroup", &[], &["--silence", "0.6"]);
     assert!(!hello.notify);
     let hung = keeper.supervisor;
-    // Its report is said, and read by nobody.
+    // The keeper's report stays unread.
     keeper.order(&[Order::Spawn(worker(1, 1))]);
     support::wait_until("it is ended", SOON, || !lives(hung));
     assert_eq!(keeper.next_supervisor().restarts, 1);
@@ -116,10 +116,10 @@ fn without_systemd_what_stays_unread_ends_the_supervisor_too() {
 }
 
 #[test]
-fn a_supervisor_that_hangs_at_rest_is_asked_and_ended() {
+fn keeper_pings_and_kills_a_supervisor_that_hangs_while_idle() {
     let (mut keeper, _) = Keeper::start_with("cgroup", &[], &["--silence", "0.6"]);
     let hung = keeper.supervisor;
-    // It has spoken, is told nothing, and reads nothing any more.
+    // The supervisor has sent an order, gets no report, and reads nothing any more.
     keeper.order(&[Order::Forget(worker(1, 1))]);
     support::wait_until("it is ended", SOON, || !lives(hung));
     assert_eq!(keeper.next_supervisor().restarts, 1);
@@ -127,7 +127,7 @@ fn a_supervisor_that_hangs_at_rest_is_asked_and_ended() {
 }
 
 #[test]
-fn a_supervisor_that_hangs_is_replaced_and_its_job_runs_again_unspent() {
+fn hanging_supervisor_is_replaced_and_its_job_reruns_unspent() {
     let setting = if is_root() { Setting::RootCgroup } else { Setting::Plain };
     let sandbox = Sandbox::new(setting);
     let systemd = Systemd::new();
@@ -174,7 +174,7 @@ fn systemd_gets_the_state_of_the_service() {
 }
 
 #[test]
-fn status_says_that_the_keeper_is_stopped() {
+fn status_reports_a_stopped_keeper() {
     in_all_settings(|sandbox| {
         let _running = sandbox.start(&["-w", "1"]);
         let keeper = sandbox.one("taskvisor");

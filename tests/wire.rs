@@ -1,4 +1,4 @@
-//! Frames: golden bytes, and what is written is what is read.
+//! Wire frames: golden bytes, and round trips.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn packet(order: &Order) -> Vec<u8> {
 }
 
 #[test]
-fn orders_have_these_bytes() {
+fn orders_have_golden_bytes() {
     let id = [3, 0, 0, 0, 2, 0, 1, 0];
     assert_eq!(packet(&Order::Spawn(WORKER)), [&[1][..], &id].concat());
     assert_eq!(
@@ -45,7 +45,7 @@ fn orders_have_these_bytes() {
 }
 
 #[test]
-fn a_program_has_these_bytes() {
+fn program_has_golden_bytes() {
     let mut program = Program {
         argv: vec![b"a".to_vec()],
         env: vec![],
@@ -147,7 +147,7 @@ fn identity() -> impl Strategy<Value = Option<Identity>> {
 
 proptest! {
     #[test]
-    fn a_packet_of_orders_is_read_as_written(orders in proptest::collection::vec(order(), 0..20)) {
+    fn packet_of_orders_round_trips(orders in proptest::collection::vec(order(), 0..20)) {
         let packet: Vec<u8> = orders.iter().flat_map(packet).collect();
         prop_assert!(packet.len() <= PACKET_MAX);
         let (mut rest, mut read) = (packet.as_slice(), Vec::new());
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn a_report_is_read_as_written_and_never_when_torn(report in report(), cut in 1usize..8) {
+    fn report_round_trips_and_a_truncated_one_is_refused(report in report(), cut in 1usize..8) {
         let mut packet = Vec::new();
         report.encode(&mut packet);
         prop_assert_eq!(Report::decode(&packet), Ok(report));
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn a_program_is_read_as_written(
+    fn program_round_trips(
         argv in texts(), env in texts(), cwd in "/[a-z]{0,9}", umask in 0u32..0o777, flags in any::<[bool; 2]>(),
         identity in identity(), open_files in proptest::option::of(0u64..1 << 40), numbers in any::<[Option<i16>; 2]>()
     ) {
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_refused_without_harm(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_do_not_make_the_decoders_panic(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut rest = noise.as_slice();
         while let Ok(Some(_)) = Order::decode(&mut rest) {}
         _ = Report::decode(&noise);

@@ -1,4 +1,4 @@
-//! Programs written after the tutorial share their queue with taskvisor, unchanged.
+//! Programs written after the tutorial share their queue with taskvisor without changes.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -32,7 +32,7 @@ fn client(venv: &str, scene: &Scene, verb: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What producers got back: ids and results.
+/// The ids and results that a producer printed.
 fn printed(child: Child) -> Vec<(String, String)> {
     let output = child.wait_with_output().expect("the client");
     assert!(output.status.success());
@@ -41,7 +41,7 @@ fn printed(child: Child) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_demo_with_one_good_and_one_bad_worker_loses_nothing() {
+fn tutorial_demo_with_a_good_and_a_bad_worker_loses_no_job() {
     let Some(venv) = venv() else { return };
     let mut scene = Scene::new();
     scene.url = scene.url.replace("?exec=yes", "");
@@ -70,7 +70,7 @@ fn the_demo_with_one_good_and_one_bad_worker_loses_nothing() {
 }
 
 #[test]
-fn old_workers_and_supervisors_share_a_queue_and_lose_nothing() {
+fn tutorial_workers_and_supervisors_share_a_queue_and_lose_no_job() {
     let Some(venv) = venv() else { return };
     let mut scene = Scene::new();
     scene.url += "&stale_time=6&tidy_interval=200ms";
@@ -84,7 +84,7 @@ fn old_workers_and_supervisors_share_a_queue_and_lose_nothing() {
     wait_until("old workers have done some", || scene.results().len() >= 3);
     let _running = scene.start(&["-w", "2"]);
     put(&all[40..]);
-    // With what it runs, which is nobody's then.
+    // The job that it runs has no owner then.
     kill(-(workers[0].id() as i32), "KILL");
     scene.assert_done(&all);
     let theirs = scene.results().values().filter(|result| *result == "theirs").count();
@@ -99,7 +99,7 @@ fn old_workers_and_supervisors_share_a_queue_and_lose_nothing() {
 
 /// The producer that docs/reliable.md begins with.
 #[test]
-fn the_example_of_the_page_runs() {
+fn example_of_the_docs_page_runs() {
     let Some(venv) = venv() else { return };
     let mut scene = Scene::new();
     scene.url = scene.url.replace("exec=yes", "class=echo");

@@ -1,4 +1,4 @@
-//! Bad days: none is lost, and none runs at two places at a time.
+//! Faults: no job is lost, and none runs at two places at a time.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use crate::sandbox::{Sandbox, Setting, alive, kill, wait_until, wait_within};
 use crate::scene::{Scene, ids, start};
 use crate::support::RedisServer;
 
-/// Long enough to be hit by what happens.
+/// A job long enough to run while the fault happens.
 const SLOW: &str = "sleep 0.2";
 
 impl Scene {
@@ -18,14 +18,14 @@ impl Scene {
         self.said("pids").lines().map(|line| line.parse().unwrap()).collect()
     }
 
-    /// A job that stays where it is begun first, and ends at once after that.
+    /// A job that hangs in its first run and ends at once in later ones.
     fn stuck_once(&self, id: &str) {
         self.shell(id, "echo $$ >>pids; [ $(wc -l <pids) -gt 1 ] || exec sleep 600");
     }
 }
 
 #[test]
-fn what_a_supervisor_held_when_it_was_killed_runs_again_at_once_with_the_next_one() {
+fn next_supervisor_reruns_the_jobs_of_a_killed_one_at_once() {
     let scene = Scene::new();
     scene.stuck_once("j");
     let _running = scene.start(&["-w", "1"]);
@@ -38,7 +38,7 @@ fn what_a_supervisor_held_when_it_was_killed_runs_again_at_once_with_the_next_on
 }
 
 #[test]
-fn a_host_that_is_gone_keeps_its_job_until_the_lease_ends() {
+fn job_of_a_lost_host_is_taken_over_when_its_lease_ends() {
     let scene = Scene::new();
     scene.stuck_once("j");
     let other = Sandbox::new(Setting::Root);
@@ -55,7 +55,7 @@ fn a_host_that_is_gone_keeps_its_job_until_the_lease_ends() {
 }
 
 #[test]
-fn a_worker_that_is_killed_gives_its_job_back() {
+fn killed_worker_releases_its_job() {
     let scene = Scene::new();
     scene.stuck_once("j");
     let _running = scene.start(&["-w", "1", "--retries", "3"]);
@@ -66,7 +66,7 @@ fn a_worker_that_is_killed_gives_its_job_back() {
 }
 
 #[test]
-fn a_supervisor_that_dies_at_any_point_loses_no_job_and_repeats_none_that_had_ended() {
+fn supervisor_death_at_any_failpoint_loses_no_job_and_repeats_no_ended_one() {
     for point in taskvisor::failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
         let scene = Scene::new();
         let points = scene.sandbox.work("points");
@@ -88,7 +88,7 @@ fn a_supervisor_that_dies_at_any_point_loses_no_job_and_repeats_none_that_had_en
 }
 
 #[test]
-fn two_supervisors_of_which_one_is_killed_again_and_again_lose_nothing() {
+fn two_supervisors_lose_no_job_while_one_is_killed_repeatedly() {
     let scene = Scene::new();
     let other = Sandbox::new(Setting::Root);
     let all = ids(60);
@@ -104,14 +104,14 @@ fn two_supervisors_of_which_one_is_killed_again_and_again_lose_nothing() {
     assert!(there > 0 && there < all.len(), "{there} of {} ran there", all.len());
 }
 
-/// A server that keeps its data, at a port of its own, as long as the directory is there.
+/// A server on this port that keeps its data in the directory.
 fn durable(dir: &tempfile::TempDir, port: u16) -> Option<RedisServer> {
     let dir = dir.path().to_str().unwrap();
     RedisServer::start_at(port, &["--dir", dir, "--appendonly", "yes", "--appendfsync", "always"])
 }
 
 #[test]
-fn a_server_that_is_killed_and_started_again_loses_nothing() {
+fn restarted_server_loses_no_job() {
     let dir = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut scene = Scene::on(durable(&dir, port).expect("a server"));
@@ -134,7 +134,7 @@ fn a_server_that_is_killed_and_started_again_loses_nothing() {
 }
 
 #[test]
-fn a_server_that_is_silent_for_a_while_loses_nothing() {
+fn server_that_stops_answering_for_a_while_loses_no_job() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "3", "--lease", "20s"]);
     let all = ids(20);
@@ -142,14 +142,14 @@ fn a_server_that_is_silent_for_a_while_loses_nothing() {
     wait_until("some are done", || scene.results().len() >= 5);
     let pid = scene.server.pid() as i32;
     kill(pid, "STOP");
-    wait_until("it is said", || scene.sandbox.reasons().contains("does not answer"));
+    wait_until("status reports it", || scene.sandbox.reasons().contains("does not answer"));
     kill(pid, "CONT");
     scene.assert_done(&all);
     scene.sandbox.wait_healthy();
 }
 
 #[test]
-fn a_server_that_is_full_takes_no_new_jobs_and_lets_those_it_has_end() {
+fn full_server_refuses_new_jobs_and_lets_existing_ones_complete() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let all = ids(10);
@@ -166,7 +166,7 @@ fn a_server_that_is_full_takes_no_new_jobs_and_lets_those_it_has_end() {
 }
 
 #[test]
-fn keys_of_another_kind_are_named_and_no_job_is_taken_out_meanwhile() {
+fn supervisor_reports_keys_of_a_wrong_type_and_takes_no_job_meanwhile() {
     for key in ["working", "results", "values", "taskvisor:jobs"] {
         let scene = Scene::new();
         let _running = scene.start(&["-w", "1"]);
@@ -184,7 +184,7 @@ fn keys_of_another_kind_are_named_and_no_job_is_taken_out_meanwhile() {
 }
 
 #[test]
-fn a_wrong_password_is_said_and_a_right_one_serves() {
+fn wrong_password_is_reported_and_the_right_one_works() {
     let mut scene = Scene::new();
     scene.raw::<()>(&["CONFIG", "SET", "requirepass", "s3cret"]);
     scene.url = scene.url.replace("redis://", "redis://:wrong@");
@@ -197,10 +197,10 @@ fn a_wrong_password_is_said_and_a_right_one_serves() {
     assert!(!scene.sandbox.stderr().contains("s3cret"));
 }
 
-/// What was given and never arrived runs soon, and an end of which nobody heard is told again.
+/// A job in a lost fetch answer runs soon, and a settlement whose answer was lost is sent again.
 #[test]
-fn an_answer_that_is_lost_loses_no_job_and_repeats_none_that_had_ended() {
-    // Only the answer to a fetch has the value in it, and only that to a settlement this word.
+fn lost_answer_loses_no_job_and_repeats_no_ended_one() {
+    // Only the answer to a fetch contains the value, and only that to a settlement contains this word.
     for (text, loss) in
         [("a word in it", Loss::Break), ("a word in it", Loss::Silence), ("complete", Loss::Break)]
     {

@@ -1,4 +1,4 @@
-//! What becomes of jobs, judged by the keys, by files and by what the program prints.
+//! Jobs on the tutorial's queue, judged by the keys, by files and by the program's output.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::sandbox::{stays, wait_until, wait_within};
 use crate::scene::Scene;
 
 #[test]
-fn a_job_is_put_run_answered_and_remembered() {
+fn job_is_put_run_answered_and_kept_in_the_ledger() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let id = scene.sandbox.ok(&["put", "--", "/bin/sh", "-c", "echo hello; echo ran >>out"]);
@@ -21,9 +21,9 @@ fn a_job_is_put_run_answered_and_remembered() {
     scene.assert_done(&[id.to_owned()]);
 }
 
-/// Producers only push: nobody is told of it.
+/// Producers only push: they publish nothing.
 #[test]
-fn what_another_program_pushes_begins_at_once_and_a_host_at_rest_asks_little() {
+fn pushed_value_runs_at_once_and_an_idle_host_polls_little() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let calls = || {
@@ -33,7 +33,7 @@ fn what_another_program_pushes_begins_at_once_and_a_host_at_rest_asks_little() {
     };
     scene.shell("first", ":");
     wait_until("the first is done", || scene.result("first").is_some());
-    // What a script does is counted too: one look at what is due calls some twenty commands.
+    // Commands inside scripts count too: one look for due jobs takes some twenty.
     let (before, mut looks) = (calls(), 0);
     stays(Duration::from_secs(3), "fewer than 60 commands a second at rest", || {
         looks += 1;
@@ -47,12 +47,12 @@ fn what_another_program_pushes_begins_at_once_and_a_host_at_rest_asks_little() {
         slowest = slowest.max(pushed.elapsed());
         wait_until("it is done", || scene.result(&format!("j{n}")).is_some());
     }
-    // The supervisor asks by itself after 5 s or later; this machine may be slow.
+    // Unprompted, the supervisor polls after 5 s or later; this machine may be slow.
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
 }
 
 #[test]
-fn a_job_that_fails_is_tried_again_and_then_is_a_dead_letter_that_can_be_put_back() {
+fn failed_job_is_retried_then_dead_lettered_and_can_be_requeued() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1", "--retries", "1"]);
     scene.shell("j", "echo try >>tries; [ -e good ] || exit 3");
@@ -71,7 +71,7 @@ fn a_job_that_fails_is_tried_again_and_then_is_a_dead_letter_that_can_be_put_bac
 }
 
 #[test]
-fn a_delayed_job_waits_where_old_clients_leave_it_alone() {
+fn delayed_job_waits_where_old_clients_do_not_take_it() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     let id = scene.sandbox.ok(&["put", "--delay", "2s", "--", "/bin/sh", "-c", "echo ran >>out"]);
@@ -85,7 +85,7 @@ fn a_delayed_job_waits_where_old_clients_leave_it_alone() {
 }
 
 #[test]
-fn ids_without_a_value_are_dropped_and_counted_and_poison_is_a_dead_letter() {
+fn ids_without_a_value_are_dropped_and_poison_is_dead_lettered() {
     let scene = Scene::new();
     for n in 0..3 {
         scene.raw::<i64>(&["LPUSH", "pending", &format!("half-{n}")]);
@@ -105,7 +105,7 @@ fn ids_without_a_value_are_dropped_and_counted_and_poison_is_a_dead_letter() {
 }
 
 #[test]
-fn what_it_cannot_do_is_refused_with_what_to_do_instead() {
+fn unsupported_verbs_are_refused_with_an_alternative() {
     let scene = Scene::new();
     scene.shell("j", ":");
     let _running = scene.start(&["-w", "1"]);
@@ -125,7 +125,7 @@ fn what_it_cannot_do_is_refused_with_what_to_do_instead() {
 }
 
 #[test]
-fn a_pool_of_some_classes_leaves_the_others_to_those_who_take_them() {
+fn pool_leaves_jobs_of_other_classes_in_the_queue() {
     let scene = Scene::new();
     let file = scene.sandbox.path("pools.yaml");
     fs::write(&file, "pools: [{name: programs, workers: 1, classes: [exec]}]\n").unwrap();
@@ -141,7 +141,7 @@ fn a_pool_of_some_classes_leaves_the_others_to_those_who_take_them() {
 }
 
 #[test]
-fn what_an_old_worker_left_waits_again_by_our_clock_and_is_done_if_it_has_a_result() {
+fn stale_job_of_an_old_worker_is_requeued_or_done_if_it_has_a_result() {
     let mut scene = Scene::new();
     scene.url += "&stale_time=1&tidy_interval=200ms";
     let clocks = [("behind", -86_400.0), ("right", 0.0), ("ahead", 86_400.0)];
@@ -150,7 +150,7 @@ fn what_an_old_worker_left_waits_again_by_our_clock_and_is_done_if_it_has_a_resu
         scene.raw::<i64>(&["LREM", "pending", "1", id]);
         scene.raw::<i64>(&["ZADD", "working", &(scene.time() + skew).to_string(), id]);
     }
-    // Recorded as the tutorial does: it stays in working.
+    // Recorded as the tutorial does: the id stays in `working`.
     scene.raw::<i64>(&["ZADD", "working", &scene.time().to_string(), "done"]);
     scene.raw::<i64>(&["HSET", "results", "done", "theirs"]);
     let began = Instant::now();
@@ -161,9 +161,9 @@ fn what_an_old_worker_left_waits_again_by_our_clock_and_is_done_if_it_has_a_resu
     assert_eq!(scene.said("out").lines().count(), 3);
 }
 
-/// An old client whose clock is far ahead takes what runs here for stale.
+/// An old client whose clock is far ahead considers our running job stale.
 #[test]
-fn a_running_job_that_another_client_tidies_away_runs_once() {
+fn running_job_that_another_client_requeues_runs_once() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "3", "--lease", "10s", "--grace", "1s"]);
     scene.shell("j", "echo ran >>out; until [ -e go ]; do sleep 0.05; done");
@@ -179,7 +179,7 @@ fn a_running_job_that_another_client_tidies_away_runs_once() {
 }
 
 #[test]
-fn a_job_that_runs_longer_than_its_lease_is_renewed_and_runs_once() {
+fn job_longer_than_its_lease_is_renewed_and_runs_once() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2", "--lease", "8s", "--grace", "100ms"]);
     scene.shell("j", "echo ran >>out; sleep 12");
@@ -193,7 +193,7 @@ fn a_job_that_runs_longer_than_its_lease_is_renewed_and_runs_once() {
 }
 
 #[test]
-fn values_and_results_are_forgotten_after_the_time_that_the_url_says() {
+fn values_and_results_expire_after_the_keep_time_of_the_url() {
     let mut scene = Scene::new();
     scene.url += "&keep=1";
     let _running = scene.start(&["-w", "1"]);
@@ -208,7 +208,7 @@ fn values_and_results_are_forgotten_after_the_time_that_the_url_says() {
 }
 
 #[test]
-fn a_canceled_job_ends_and_is_gone() {
+fn canceled_job_ends_and_its_keys_are_removed() {
     let scene = Scene::new();
     scene.shell("j", "echo $$ >>pids; sleep 600");
     let _running = scene.start(&["-w", "1"]);
@@ -219,9 +219,9 @@ fn a_canceled_job_ends_and_is_gone() {
     assert!(scene.working().is_empty() && scene.pending().is_empty());
 }
 
-/// What the class of a value is, and what its worker is given: docs/reliable.md says the same.
+/// The class of a value, and the data that its worker gets, as in docs/reliable.md.
 #[test]
-fn a_class_of_the_url_is_given_each_value_as_it_is() {
+fn worker_with_a_class_in_the_url_gets_each_value_unchanged() {
     let mut scene = Scene::new();
     scene.url = scene.url.replace("exec=yes", "class=echo");
     let env = format!("PYTHONPATH={}", crate::python::path());

@@ -1,11 +1,11 @@
-//! The queue on servers that are reached by TLS, by a socket in the file system and by the name that sentinels know.
+//! The queue on servers reached by TLS, by a unix socket and through sentinels.
 
 use crate::certificates::{certificates, flags};
 use crate::scene::{Scene, ids};
 use crate::sentinel::Sentinel;
 use crate::support::RedisServer;
 
-/// Jobs of an old producer and one put by taskvisor run by that URL, whose server the scene reaches as before.
+/// Asserts that jobs of an old producer and one put by taskvisor run with this URL.
 fn runs(mut scene: Scene, url: String) {
     let reached = url.clone();
     scene.url = url;
@@ -14,14 +14,14 @@ fn runs(mut scene: Scene, url: String) {
     let put = scene.sandbox.ok(&["-b", &reached, "put", "--jid", "put", "--", "true"]);
     assert_eq!(put, "put\n");
     scene.assert_done(&[ids(4), vec!["put".into()]].concat());
-    // It waits by that way, too: what comes to a host at rest begins at once.
+    // The blocking wait works by this URL, too: a new job on an idle host begins at once.
     scene.shell("late", "true");
     scene.assert_done(&["late".into()]);
     assert_eq!(scene.jobs(&["-s", "complete"]).len(), 6);
 }
 
 #[test]
-fn by_tls_with_a_ca_of_ones_own() {
+fn reliable_queue_works_over_tls_with_a_private_ca() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path(), &["server"]);
     let (port, flags) = flags(dir.path(), "no");
@@ -35,7 +35,7 @@ fn by_tls_with_a_ca_of_ones_own() {
 }
 
 #[test]
-fn by_a_socket_in_the_file_system() {
+fn reliable_queue_works_over_a_unix_socket() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("redis.sock").display().to_string();
     let scene = Scene::on(RedisServer::start_with(&["--unixsocket", &socket]));
@@ -43,7 +43,7 @@ fn by_a_socket_in_the_file_system() {
 }
 
 #[test]
-fn by_the_name_that_sentinels_know() {
+fn reliable_queue_works_through_sentinels() {
     let primary = RedisServer::start();
     let sentinel = Sentinel::of(&RedisServer::program(), primary.port, "");
     let scene = Scene::on(primary);

@@ -28,30 +28,30 @@ impl Scene {
         Scene { server, url, sandbox: Sandbox::new(Setting::Root), redis }
     }
 
-    /// With slots that are up.
+    /// Starts a supervisor and waits until its slots are up.
     pub fn start(&self, args: &[&str]) -> Running<'_> {
         start(&self.sandbox, &self.url, args)
     }
 
-    /// A plain command, as words.
+    /// Runs a plain Redis command.
     pub fn raw<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let asked = redis::cmd(words[0]).arg(&words[1..]).query(&mut *self.redis.borrow_mut());
         asked.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// Of a server that was started anew.
+    /// Connects to the restarted server.
     pub fn connect_again(&mut self, server: RedisServer) {
         self.redis = RefCell::new(server.connect());
         self.server = server;
     }
 
-    /// Puts as the tutorial's producers do: two calls, and nobody is told.
+    /// Puts as the tutorial's producers do: two calls, nothing published.
     pub fn enqueue(&self, id: &str, value: &str) {
         self.raw::<i64>(&["HSET", "values", id, value]);
         self.raw::<i64>(&["LPUSH", "pending", id]);
     }
 
-    /// A value that runs a program of the shell where the tests can look. Two that run at once for one id leave a word.
+    /// Puts a value that runs a shell script in the work directory. Two that run at once for one id leave a file.
     pub fn shell(&self, id: &str, script: &str) {
         let lock = format!("exec 9>>lock-{id}; flock -n 9 || echo {id} >>doubles; {script}");
         let cwd = self.sandbox.path("work");
@@ -75,7 +75,7 @@ impl Scene {
         self.raw(&["ZRANGE", "working", "0", "-1"])
     }
 
-    /// Why a job is not tried again.
+    /// The dead letter of a job: why it is not retried.
     pub fn dead(&self, id: &str) -> Option<Value> {
         let text: Option<String> = self.raw(&["HGET", "taskvisor:dead", id]);
         text.map(|text| serde_json::from_str(text.split_once(' ').expect("a fence").1).expect("JSON"))
@@ -95,7 +95,7 @@ impl Scene {
         seconds as f64 + micros as f64 / 1e6
     }
 
-    /// Nothing waits, nothing is worked on, nothing ran at two places at a time, and nothing is kept of what is over.
+    /// Waits until all jobs are done; asserts that none ran at two places at a time and that no bookkeeping is left.
     #[track_caller]
     pub fn assert_done(&self, ids: &[String]) {
         wait_until("all have results", || {
@@ -110,14 +110,14 @@ impl Scene {
     }
 }
 
-/// With slots that are up.
+/// Starts a supervisor and waits until its slots are up.
 pub fn start<'a>(sandbox: &'a Sandbox, url: &str, args: &[&str]) -> Running<'a> {
     let running = sandbox.start_raw(&[&["--broker", url], args].concat());
     wait_until("all slots are up", || is_up(&sandbox.status()));
     running
 }
 
-/// Ids of so many jobs.
+/// The ids of `count` jobs.
 pub fn ids(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("j{n}")).collect()
 }

@@ -1,11 +1,11 @@
-//! Where RQ's Redis may be: behind TLS, a socket in the file system, a Sentinel. The workers ask it at the same address.
+//! Addresses of RQ's Redis: TLS, a unix socket, a Sentinel. The workers use the same address.
 
 use crate::certificates::{certificates, flags};
 use crate::redis_server::RedisServer;
 use crate::scene::{NEWEST, Scene, stop};
 use crate::sentinel::Sentinel;
 
-/// A job runs whose code asks Redis, and the supervisor is found by a client.
+/// Asserts that a job whose code uses Redis runs, and that RQ's client sees the worker.
 fn works(scene: &Scene, url: &str) {
     let mut running = scene.start_in(&scene.sandbox, url, &["-w", "1"]);
     let job = scene.put("q().enqueue(tasks.notes_in_redis, 'seen')");
@@ -17,7 +17,7 @@ fn works(scene: &Scene, url: &str) {
 }
 
 #[test]
-fn behind_tls_with_a_ca_of_ones_own() {
+fn rq_jobs_run_over_tls_with_a_private_ca() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path(), &["server", "client"]);
     let (port, flags) = flags(dir.path(), "yes");
@@ -28,7 +28,7 @@ fn behind_tls_with_a_ca_of_ones_own() {
 }
 
 #[test]
-fn behind_a_socket_in_the_file_system() {
+fn rq_jobs_run_over_a_unix_socket() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("redis.sock").display().to_string();
     let scene = Scene::on(NEWEST, &["--unixsocket", &socket]);
@@ -36,7 +36,7 @@ fn behind_a_socket_in_the_file_system() {
 }
 
 #[test]
-fn behind_a_sentinel() {
+fn rq_jobs_run_through_a_sentinel() {
     let scene = Scene::new();
     let sentinel = Sentinel::of(&RedisServer::program(), scene.server.port, "");
     works(&scene, &format!("rq+redis+sentinel://127.0.0.1:{}/jobs/0", sentinel.port));

@@ -1,4 +1,4 @@
-//! What a job wants called that ended without its worker.
+//! Callbacks and webhooks of jobs that ended without their worker.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use crate::sandbox::{alive, wait_until};
 use crate::scene::{Scene, begun, stop};
 
 #[test]
-fn the_callback_of_a_job_that_is_stopped_is_called_in_a_process_of_its_own() {
+fn on_stopped_callback_runs_in_its_own_process() {
     for version in ["2.12.0", "3.0.0"] {
         let scene = Scene::with(version);
         let mut running = scene.start(&["-w", "1"]);
@@ -30,11 +30,11 @@ fn the_callback_of_a_job_that_is_stopped_is_called_in_a_process_of_its_own() {
 }
 
 #[test]
-fn a_job_that_is_abandoned_has_its_failure_callback_called_and_a_broken_one_harms_nothing() {
+fn failure_callback_of_an_abandoned_job_is_called_and_a_broken_one_is_harmless() {
     let scene = Scene::new();
     let put = |callback: &str| {
         let job = scene.put(&format!("q('away').enqueue(tasks.add, 1, 2, on_failure=Callback({callback}))"));
-        // As a worker of RQ leaves it that died in the middle of it.
+        // The state that a worker of RQ leaves when it dies during the job.
         scene.rq(&format!("c.hset('rq:job:{job}', 'status', 'started')"));
         scene.rq("c.delete('rq:queue:away')");
         scene.rq(&format!("c.zadd('rq:wip:away', {{'{job}:' + 'e' * 32: time.time() - 1}})"));
@@ -51,7 +51,7 @@ fn a_job_that_is_abandoned_has_its_failure_callback_called_and_a_broken_one_harm
 }
 
 #[test]
-fn the_webhooks_of_a_job_whose_worker_dies_are_sent_once_it_is_not_tried_again() {
+fn webhook_of_a_job_whose_worker_dies_is_sent_after_its_last_retry() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let scene = Scene::new();
@@ -84,7 +84,7 @@ fn the_webhooks_of_a_job_whose_worker_dies_are_sent_once_it_is_not_tried_again()
 }
 
 #[test]
-fn a_class_of_workers_is_told_of_horses_that_died() {
+fn worker_class_handler_is_called_for_a_dead_work_horse() {
     let scene = Scene::new();
     let _running =
         scene.start_workers(&scene.sandbox, &scene.url(), &["-w", "1"], &["-w", "rq_tasks.Horses"]);
@@ -95,7 +95,7 @@ fn a_class_of_workers_is_told_of_horses_that_died() {
 }
 
 #[test]
-fn an_order_that_is_interrupted_is_given_again() {
+fn interrupted_callback_order_is_repeated() {
     let scene = Scene::new();
     let running = scene.start(&["-w", "1"]);
     let file = scene.file("slow");

@@ -8,7 +8,7 @@ use crate::sandbox::{alive, wait_until};
 use crate::scene::{Scene, stop};
 
 #[test]
-fn jobs_of_both_generations_run_and_their_results_are_read_by_rq() {
+fn jobs_of_rq_2_and_rq_3_run_and_rq_reads_their_results() {
     for version in ["2.12.0", "3.0.0"] {
         let scene = Scene::with(version);
         let first = scene.put("q().enqueue(tasks.add, 1, 2)");
@@ -42,7 +42,7 @@ fn jobs_of_both_generations_run_and_their_results_are_read_by_rq() {
 }
 
 #[test]
-fn a_job_is_tried_again_as_rq_tries_it_and_repeats() {
+fn retry_and_repeat_of_rq_work() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let failed = scene.put("q().enqueue(tasks.fails, retry=Retry(max=2, interval=[0, 1]))");
@@ -59,7 +59,7 @@ fn a_job_is_tried_again_as_rq_tries_it_and_repeats() {
 }
 
 #[test]
-fn what_ends_a_job_is_said_in_rqs_words_and_then_truly() {
+fn failure_has_the_message_of_rq_and_the_real_cause() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let killed = scene.put("q().enqueue(tasks.dies)");
@@ -77,7 +77,7 @@ fn what_ends_a_job_is_said_in_rqs_words_and_then_truly() {
 }
 
 #[test]
-fn a_result_that_lives_for_no_time_leaves_nothing() {
+fn job_with_result_ttl_0_leaves_no_keys() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     let job = scene.put("q().enqueue(tasks.add, 1, 2, result_ttl=0)");
@@ -86,7 +86,7 @@ fn a_result_that_lives_for_no_time_leaves_nothing() {
 }
 
 #[test]
-fn a_job_is_stopped_with_its_tree_and_killed_to_be_tried_again() {
+fn stop_command_kills_the_process_tree_of_a_job_and_a_kill_retries_it() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let tree = scene.file("tree");
@@ -110,7 +110,7 @@ fn a_job_is_stopped_with_its_tree_and_killed_to_be_tried_again() {
 }
 
 #[test]
-fn suspended_queues_give_nothing_and_all_workers_told_to_shut_down_end_the_supervisor() {
+fn suspended_queues_give_no_jobs_and_shutdown_of_all_workers_ends_the_supervisor() {
     let scene = Scene::new();
     let mut running = scene.start(&["-w", "2"]);
     wait_until("RQ sees both workers", || scene.rq("len(Worker.all(c))") == 2);
@@ -127,7 +127,7 @@ fn suspended_queues_give_nothing_and_all_workers_told_to_shut_down_end_the_super
 }
 
 #[test]
-fn a_scheduled_job_is_put_once_when_it_is_due() {
+fn scheduled_job_of_rq_runs_once_when_due() {
     let scene = Scene::new();
     let other = crate::sandbox::Sandbox::new(crate::sandbox::Setting::Root);
     let _one = scene.start(&["-w", "1"]);

@@ -1,4 +1,4 @@
-//! What people ask of RQ's jobs by this program's own commands.
+//! taskvisor's own verbs on RQ's jobs.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn jobs_are_shown_listed_counted_canceled_retried_and_discarded() {
 }
 
 #[test]
-fn what_happened_to_a_job_is_shown_with_each_of_its_attempts() {
+fn job_show_has_each_attempt_of_an_rq_job() {
     let scene = Scene::new();
     let mut running = scene.start(&["-w", "1"]);
     let failing = scene.put("q().enqueue(tasks.fails, retry=Retry(max=1))");
@@ -88,7 +88,7 @@ fn what_happened_to_a_job_is_shown_with_each_of_its_attempts() {
 }
 
 #[test]
-fn a_job_put_by_this_program_is_run_and_rq_can_read_it() {
+fn rq_can_read_a_job_put_by_taskvisor() {
     let scene = Scene::new();
     let put = |args: &[&str]| {
         let url = scene.url();
@@ -104,7 +104,7 @@ fn a_job_put_by_this_program_is_run_and_rq_can_read_it() {
 }
 
 #[test]
-fn what_happens_to_jobs_is_told() {
+fn events_of_rq_jobs_are_published() {
     let scene = Scene::new();
     let mut running = scene.start(&["-w", "1"]);
     let file = scene.file("heard");
@@ -132,7 +132,7 @@ fn what_happens_to_jobs_is_told() {
 }
 
 #[test]
-fn a_pool_of_some_classes_leaves_the_others_in_their_queue() {
+fn pool_with_a_class_filter_leaves_other_jobs_in_their_queue() {
     let scene = Scene::new();
     let other = scene.put("q().enqueue(tasks.name)");
     let own: Vec<String> = (0..3).map(|_| scene.put("q().enqueue(tasks.add, 1, 2)")).collect();

@@ -1,4 +1,4 @@
-//! Nothing is lost: ends of processes at bad moments, and what RQ itself would lose.
+//! No job is lost: process deaths at bad moments, and jobs that RQ itself would lose.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use crate::redis_server::RedisServer;
 use crate::sandbox::{Sandbox, Setting, alive, kill, wait_until, wait_within};
 use crate::scene::{NEWEST, Scene, begun, stop};
 
-/// How often a supervisor is stopped while it works; more of them by `TASKVISOR_STOPS`.
+/// Number of times a supervisor is stopped while it works; set by `TASKVISOR_STOPS`.
 fn stops() -> usize {
     std::env::var("TASKVISOR_STOPS").map_or(6, |count| count.parse().unwrap())
 }
 
 #[test]
-fn a_stop_at_any_moment_loses_sticks_and_doubles_nothing() {
+fn stop_at_any_moment_loses_no_job_and_runs_none_twice() {
     for queues in [vec!["default"], vec!["a", "default", "z"]] {
         let scene = Scene::new();
         let mut args = vec!["-w", "2"];
@@ -47,7 +47,7 @@ fn a_stop_at_any_moment_loses_sticks_and_doubles_nothing() {
 }
 
 #[test]
-fn a_supervisor_that_was_killed_has_its_jobs_back_in_two_seconds() {
+fn killed_supervisor_gets_its_jobs_back_in_two_seconds() {
     let scene = Scene::new();
     let running = scene.start(&["-w", "1"]);
     let (job, file) = scene.put_waiting("killed", "");
@@ -66,7 +66,7 @@ fn a_supervisor_that_was_killed_has_its_jobs_back_in_two_seconds() {
 }
 
 #[test]
-fn a_supervisor_that_dies_alone_settles_what_had_ended_and_gives_back_the_rest() {
+fn next_supervisor_settles_ended_jobs_and_reruns_the_others() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let (job, file) = scene.put_waiting("alone", "");
@@ -81,7 +81,7 @@ fn a_supervisor_that_dies_alone_settles_what_had_ended_and_gives_back_the_rest()
 }
 
 #[test]
-fn another_hosts_jobs_come_back_within_its_lease() {
+fn jobs_of_a_lost_host_run_here_within_its_lease() {
     let scene = Scene::new();
     let lost = Sandbox::new(Setting::Root);
     let running = scene.start_in(&lost, &scene.url(), &["-w", "1", "--lease", "6s"]);
@@ -95,9 +95,9 @@ fn another_hosts_jobs_come_back_within_its_lease() {
 }
 
 #[test]
-fn a_queued_job_in_no_list_whose_worker_died_is_put_again() {
+fn queued_job_in_no_list_is_requeued_when_its_worker_died() {
     let scene = Scene::new();
-    // What a worker of RQ 3.0 with several queues leaves behind that dies between its pop and the start of the job.
+    // The state that a worker of RQ 3.0 with several queues leaves when it dies between its pop and the job's start.
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");
     scene.rq("c.delete('rq:queue:default')");
     scene.rq(&format!("c.zadd('rq:wip:default', {{'{job}:' + 'e' * 32: time.time() - 1}})"));
@@ -107,7 +107,7 @@ fn a_queued_job_in_no_list_whose_worker_died_is_put_again() {
 }
 
 #[test]
-fn an_expired_execution_of_a_job_that_runs_elsewhere_ends_only_itself() {
+fn expired_execution_is_removed_and_the_running_one_continues() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);
     let (job, file) = scene.put_waiting("twice", "");
@@ -120,7 +120,7 @@ fn an_expired_execution_of_a_job_that_runs_elsewhere_ends_only_itself() {
 }
 
 #[test]
-fn a_slot_of_a_limit_is_free_after_each_outcome() {
+fn every_outcome_frees_the_rate_limit_slot() {
     let scene = Scene::new();
     let limited = |what: &str| scene.put(&format!("q().enqueue({what}, rate_limit=RateLimit('k', 1))"));
     let jobs = [
@@ -131,7 +131,7 @@ fn a_slot_of_a_limit_is_free_after_each_outcome() {
     ];
     assert_eq!(scene.status(&jobs[1]), "rate_limited");
     let _running = scene.start(&["-w", "2"]);
-    // Within a second RQ orders those that wait for a slot by their ids.
+    // Within a second RQ orders the jobs that wait for a slot by their ids.
     for (job, status) in jobs.iter().zip(["finished", "failed", "failed", "finished"]) {
         scene.wait(job, status);
     }
@@ -139,7 +139,7 @@ fn a_slot_of_a_limit_is_free_after_each_outcome() {
 }
 
 #[test]
-fn a_stop_of_a_job_that_ran_before_kills_nothing_else() {
+fn stop_command_for_an_earlier_execution_kills_nothing() {
     let scene = Scene::new();
     let mut running = scene.start(&["-w", "2"]);
     let (one, file) = scene.put_waiting("one", "");
@@ -159,7 +159,7 @@ fn a_stop_of_a_job_that_ran_before_kills_nothing_else() {
 }
 
 #[test]
-fn a_job_that_is_deleted_while_it_runs_ends_and_stays_deleted() {
+fn deleted_running_job_ends_and_stays_deleted() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1", "--lease", "6s"]);
     let (job, file) = scene.put_waiting("deleted", "");
@@ -172,7 +172,7 @@ fn a_job_that_is_deleted_while_it_runs_ends_and_stays_deleted() {
 }
 
 #[test]
-fn what_is_no_job_does_not_hold_up_the_others() {
+fn queue_entries_that_are_no_jobs_do_not_block_the_queue() {
     let scene = Scene::new();
     scene.rq("c.rpush('rq:queue:default', 'vanished', 'odd')");
     scene.rq("c.set('rq:job:odd', 'text')");
@@ -184,7 +184,7 @@ fn what_is_no_job_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn a_redis_that_loses_everything_is_served_on() {
+fn supervisor_continues_after_redis_lost_everything() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1", "--lease", "6s"]);
     let (_, file) = scene.put_waiting("flushed", "");
@@ -197,7 +197,7 @@ fn a_redis_that_loses_everything_is_served_on() {
 }
 
 #[test]
-fn a_redis_that_starts_again_is_found_again_and_keeps_the_jobs() {
+fn supervisor_reconnects_to_a_restarted_redis_and_keeps_its_jobs() {
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().display().to_string();
     let args = ["--appendonly", "yes", "--appendfsync", "always", "--dir", &kept];
@@ -222,7 +222,7 @@ fn a_redis_that_starts_again_is_found_again_and_keeps_the_jobs() {
 }
 
 #[test]
-fn what_a_worker_of_rq_took_and_never_began_goes_back() {
+fn job_in_the_intermediate_queue_of_a_dead_rq_worker_is_requeued() {
     let scene = Scene::new();
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");
     scene.rq("c.lmove('rq:queue:default', 'rq:queue:default:intermediate')");

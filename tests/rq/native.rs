@@ -1,4 +1,4 @@
-//! The mode native: RQ's own code runs and ends the job, and what it cannot end the supervisor does.
+//! The mode native: RQ's own code runs and ends the job; the supervisor ends jobs that it cannot.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::sandbox::{alive, wait_until};
 use crate::scene::{Scene, begun, stop};
 
-/// What RQ of any version has its jobs do.
+/// Runs the jobs that every version of RQ supports.
 fn runs(scene: &Scene, flags: &[&str]) {
     let mut running = scene.start_workers(&scene.sandbox, &scene.url(), &["-w", "2"], flags);
     let first = scene.put("q().enqueue(tasks.add, 1, 2, on_success=Callback(tasks.succeeded))");
@@ -46,17 +46,17 @@ fn runs(scene: &Scene, flags: &[&str]) {
 }
 
 #[test]
-fn rqs_own_code_ends_the_jobs_of_the_newest() {
+fn native_mode_runs_jobs_of_the_newest_rq() {
     runs(&Scene::new(), &["--native"]);
 }
 
 #[test]
-fn rqs_own_code_ends_the_jobs_of_rq_1() {
+fn native_mode_runs_jobs_of_rq_1() {
     runs(&Scene::with("1.16.2"), &[]);
 }
 
 #[test]
-fn the_tool_of_rq_1_shows_queues_and_workers() {
+fn rq_info_of_rq_1_shows_queues_and_workers() {
     let scene = Scene::with("1.16.2");
     let _running = scene.start(&["-w", "2"]);
     let (job, file) = scene.put_waiting("shown", "");

@@ -1,4 +1,4 @@
-//! Jobs that cannot run, those with more than is known here, and the ways of RQ's client to put them.
+//! Jobs that cannot run, jobs with unknown fields, and the ways of RQ's client to put jobs.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::sandbox::{alive, kill, wait_until};
 use crate::scene::{Scene, stop};
 
 #[test]
-fn a_job_that_cannot_run_fails_with_the_reason_and_the_next_one_runs() {
+fn job_that_cannot_be_loaded_fails_with_the_reason_and_the_next_one_runs() {
     let scene = Scene::new();
     let missing = scene.put("q().enqueue('no_such_module.f')");
     let unknown = scene.put("q().enqueue('rq_tasks.no_such_function')");
@@ -33,7 +33,7 @@ fn a_job_that_cannot_run_fails_with_the_reason_and_the_next_one_runs() {
 }
 
 #[test]
-fn fields_that_are_not_known_are_left_alone() {
+fn unknown_fields_of_a_job_are_kept() {
     let scene = Scene::new();
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");
     scene.rq(&format!(
@@ -48,7 +48,7 @@ fn fields_that_are_not_known_are_left_alone() {
 }
 
 #[test]
-fn jobs_of_the_json_serializer_run_in_workers_that_are_told_so() {
+fn jobs_of_the_json_serializer_run_in_workers_with_that_flag() {
     let scene = Scene::new();
     let job = scene.put("q(serializer=JSONSerializer).enqueue('rq_tasks.add', 1, b=2)");
     let _running = scene.start_workers(&scene.sandbox, &scene.url(), &["-w", "1"], &["-S", "json"]);
@@ -62,7 +62,7 @@ fn jobs_of_the_json_serializer_run_in_workers_that_are_told_so() {
 }
 
 #[test]
-fn a_group_a_unique_job_and_a_cron_of_rq_run() {
+fn group_unique_and_cron_jobs_of_rq_run() {
     let scene = Scene::new();
     let jobs = "[Queue.prepare_data(tasks.add, (i, 1)) for i in range(3)]";
     let group = format!("len(Group.create(connection=c, name='g').enqueue_many(q(), {jobs}))");
@@ -83,7 +83,7 @@ fn a_group_a_unique_job_and_a_cron_of_rq_run() {
 }
 
 #[test]
-fn a_template_that_is_killed_is_made_again_and_its_jobs_run_on() {
+fn killed_template_is_replaced_and_its_jobs_run_on() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);
     let (job, file) = scene.put_waiting("kept", "");

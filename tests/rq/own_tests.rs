@@ -1,4 +1,4 @@
-//! RQ's own tests, with taskvisor in the place of `Worker.work()`: how many of those that need a worker pass.
+//! RQ's own tests that need a worker, with taskvisor in place of `Worker.work()`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::sandbox::missing;
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rq");
 
-/// The cases, each with the reason why it is not run, if it is not: those that pass or not by the speed of the machine.
+/// The cases; one that is not run has the reason. Cases that depend on the speed of the machine are not run.
 fn cases() -> BTreeMap<String, Option<String>> {
     let text = fs::read_to_string(format!("{HERE}/cases")).unwrap();
     let case = |line: &str| match line.split_once(" # ") {
@@ -35,7 +35,7 @@ fn venv() -> Option<String> {
 }
 
 #[test]
-fn the_tests_of_rq_pass_but_for_those_that_are_named() {
+fn rqs_own_tests_pass_except_the_listed_ones() {
     let Some(venv) = venv() else { return };
     let (server, dir) = (RedisServer::start_with(&["--databases", "32"]), tempfile::tempdir().unwrap());
     let (out, log) = (dir.path().join("out"), dir.path().join("log"));
@@ -58,7 +58,7 @@ fn the_tests_of_rq_pass_but_for_those_that_are_named() {
 }
 
 #[test]
-fn the_page_has_their_number_and_names_those_that_are_not_run() {
+fn rq_page_has_the_number_of_passing_cases_and_names_the_others() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rq.md")).unwrap();
     let cases = cases();
     let (all, not) = (cases.len(), cases.values().flatten().count());
@@ -71,7 +71,7 @@ fn the_page_has_their_number_and_names_those_that_are_not_run() {
 }
 
 #[test]
-fn the_examples_of_the_page_run() {
+fn examples_of_the_rq_page_run() {
     let Some(venv) = venv() else { return };
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rq.md")).unwrap();
     let blocks = page.split("```rq\n").skip(1).filter_map(|rest| rest.split("```").next());

@@ -13,7 +13,7 @@ use crate::sandbox::{Running, Sandbox, Setting, is_up, wait_until};
 pub const NEWEST: &str = "3.0.0";
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Where a version of RQ is installed, once for all tests.
+/// The directory in which a version of RQ is installed, once for all tests.
 fn site(version: &str) -> String {
     let script = format!("import rq_installed; print(rq_installed.site('{version}'))");
     let mut python = Command::new("python3");
@@ -71,12 +71,12 @@ impl Scene {
         Scene::with(NEWEST)
     }
 
-    /// With a version of RQ.
+    /// A scene with a version of RQ.
     pub fn with(version: &str) -> Scene {
         Scene::on(version, &[])
     }
 
-    /// With more arguments for the server.
+    /// The same with more arguments for the server.
     pub fn on(version: &str, args: &[&str]) -> Scene {
         let server = RedisServer::start_with(args);
         let path = format!("{}:{ROOT}/python:{ROOT}/tests/rq", site(version));
@@ -88,7 +88,7 @@ impl Scene {
         format!("rq+{}", self.server.url())
     }
 
-    /// Slots for these queues, which are up.
+    /// Starts a supervisor with slots for these queues and waits until they are up.
     pub fn start(&self, args: &[&str]) -> Running<'_> {
         self.start_in(&self.sandbox, &self.url(), args)
     }
@@ -115,12 +115,12 @@ impl Scene {
         running
     }
 
-    /// Where Python finds RQ, the package and the jobs.
+    /// PYTHONPATH with RQ, our package and the jobs.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What a Python expression is for RQ's client.
+    /// Evaluates a Python expression in RQ's client.
     pub fn rq(&self, expression: &str) -> Value {
         let mut answer = self.client.borrow_mut().ask(expression);
         assert!(answer.get("error").is_none(), "{expression}: {answer}");
@@ -131,7 +131,7 @@ impl Scene {
         self.rq(expression).as_str().unwrap_or_else(|| panic!("{expression} is no text")).to_owned()
     }
 
-    /// Puts a job with RQ's client; gives its id.
+    /// Puts a job with RQ's client; returns its id.
     pub fn put(&self, call: &str) -> String {
         self.text(&format!("{call}.id"))
     }
@@ -148,7 +148,7 @@ impl Scene {
         self.rq(&format!("job({job:?}).return_value()"))
     }
 
-    /// Why a job has failed, as RQ tells it.
+    /// The failure of a job as RQ reports it.
     pub fn exception(&self, job: &str) -> String {
         self.text(&format!("job({job:?}).latest_result().exc_string"))
     }
@@ -172,13 +172,13 @@ impl Scene {
     }
 }
 
-/// The process of a job that waits for its file to go, once it has begun.
+/// The pid of a job that waits for the removal of its file; `None` before it has begun.
 pub fn begun(file: &Path) -> Option<i32> {
     let text = std::fs::read_to_string(format!("{}.begun", file.display())).ok()?;
     text.lines().last()?.parse().ok()
 }
 
-/// Stops in order.
+/// Stops the supervisor with TERM and waits.
 pub fn stop(running: &mut Running<'_>) -> std::process::ExitStatus {
     running.signal("TERM");
     running.wait()

@@ -1,4 +1,4 @@
-//! Each knob does what it is called.
+//! Each fault knob of the fake SQS does what its name says.
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ fn calls_are_counted_by_kind() {
 }
 
 #[test]
-fn throttling_refuses_and_does_nothing() {
+fn throttle_knob_refuses_calls_and_changes_nothing() {
     let (fake, queue) = with(&["a"]);
     fake.knobs(|knobs| knobs.throttle = 100);
     let (status, answer) = call(&fake, "PurgeQueue", json!({"QueueUrl": queue})).expect("an answer");
@@ -84,7 +84,7 @@ fn throttling_refuses_and_does_nothing() {
 }
 
 #[test]
-fn a_dropped_reply_is_carried_out() {
+fn drop_replies_knob_carries_out_the_call() {
     let (fake, queue) = with(&[]);
     fake.knobs(|knobs| knobs.dropped = vec!["SendMessage".into()]);
     assert_eq!(call(&fake, "SendMessage", json!({"QueueUrl": queue, "MessageBody": "x"})), None);
@@ -92,7 +92,7 @@ fn a_dropped_reply_is_carried_out() {
 }
 
 #[test]
-fn a_fake_that_is_gone_does_nothing() {
+fn gone_knob_ends_connections_and_changes_nothing() {
     let (fake, queue) = with(&[]);
     fake.knobs(|knobs| knobs.gone = true);
     assert_eq!(call(&fake, "SendMessage", json!({"QueueUrl": queue, "MessageBody": "x"})), None);
@@ -100,7 +100,7 @@ fn a_fake_that_is_gone_does_nothing() {
 }
 
 #[test]
-fn some_entries_of_a_batch_fail_by_the_fault_of_sqs() {
+fn fail_entries_knob_fails_some_entries_of_a_batch() {
     let (fake, queue) = with(&[]);
     fake.knobs(|knobs| knobs.fail_entries = 50);
     let entries: Vec<Value> = (0..10).map(|at| json!({"Id": format!("e{at}"), "MessageBody": "x"})).collect();
@@ -112,7 +112,7 @@ fn some_entries_of_a_batch_fail_by_the_fault_of_sqs() {
 }
 
 #[test]
-fn duplicates_come_twice_and_reordering_turns_round() {
+fn duplicate_and_reorder_knobs_repeat_and_reverse_messages() {
     let (fake, queue) = with(&["a", "b"]);
     fake.knobs(|knobs| (knobs.duplicates, knobs.reorder) = (100, true));
     assert_eq!(bodies(&received(&fake, &queue)), ["b", "a"]);
@@ -155,14 +155,14 @@ fn handles_expire_and_access_is_denied() {
 }
 
 #[test]
-fn time_goes_by_when_the_test_says_so() {
+fn advance_moves_the_time_of_the_fake() {
     let (fake, queue) = with(&["a"]);
     let first = received(&fake, &queue);
     assert!(received(&fake, &queue).is_empty());
     fake.advance(Duration::from_secs(31));
     let second = received(&fake, &queue);
     assert_eq!(bodies(&second), ["a"]);
-    // The old handle: success, and nothing is deleted.
+    // The old handle: the call succeeds and deletes nothing.
     ok(&fake, "DeleteMessage", json!({"QueueUrl": queue, "ReceiptHandle": first[0]["ReceiptHandle"]}));
     assert_eq!(fake.bodies("q"), ["a"]);
     fake.advance(Duration::from_secs(10));
@@ -191,7 +191,7 @@ fn a_long_poll_ends_with_the_message_it_waits_for() {
 }
 
 #[test]
-fn a_stalled_action_is_answered_when_the_stall_ends() {
+fn stall_knob_delays_an_answer_until_the_stall_ends() {
     let (fake, queue) = with(&["a"]);
     fake.knobs(|knobs| knobs.stalled = vec!["PurgeQueue".into()]);
     let fake = &fake;

@@ -1,4 +1,4 @@
-//! One script of checks, by the client that Amazon wrote, for the fake and for moto.
+//! One script of checks, with Amazon's client, for the fake and for moto.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -62,7 +62,7 @@ fn moto_passes_the_checks() {
     let line =
         said.by_ref().map_while(Result::ok).find(|line| line.contains("Running on")).expect("moto starts");
     let endpoint = line.split_whitespace().last().expect("an address").to_owned();
-    // moto logs each call: an unread pipe would hold it.
+    // moto logs each call: a full pipe would block it.
     let reader = std::thread::Builder::new().spawn(move || said.count());
     check(&venv, &[&endpoint, "--moto"]);
     drop(moto);

@@ -1,4 +1,4 @@
-//! Supervisors on a fake of SQS: what becomes of messages, judged by the queue, by files and by what the program prints.
+//! Supervisors on a fake of SQS, judged by the queues, by files and by the program's output.
 
 use std::cell::RefCell;
 use std::fs;
@@ -13,12 +13,12 @@ use crate::python;
 use crate::sandbox::{Running, Sandbox, Setting, alive, is_up, kill, wait_until, wait_within};
 use crate::sqs::FakeSqs;
 
-/// A fake of SQS and a taskvisor of one's own.
+/// A fake SQS and a taskvisor on it.
 pub struct Scene {
     pub fake: FakeSqs,
     pub url: String,
     pub sandbox: Sandbox,
-    /// Where the program looks whether it is to die.
+    /// The directory of the failpoints, if any.
     points: RefCell<Option<PathBuf>>,
 }
 
@@ -33,7 +33,7 @@ impl Scene {
         Scene { fake, url, sandbox, points: RefCell::default() }
     }
 
-    /// With slots that are up.
+    /// Starts a supervisor and waits until its slots are up.
     pub fn start(&self, args: &[&str]) -> Running<'_> {
         let args = [&["--broker", &self.url], args].concat();
         let running = self.sandbox.start_with(&args, |command| {
@@ -54,7 +54,7 @@ impl Scene {
         self.send_to(queue, if queue.ends_with(".fifo") { "g" } else { "" }, body);
     }
 
-    /// To a message group of a FIFO queue, or of a tenant in a fair queue.
+    /// Sends to a message group of a FIFO queue, or for a tenant of a fair queue.
     fn send_to(&self, queue: &str, group: &str, body: &str) {
         let mut message = json!({"QueueUrl": self.queue(queue), "MessageBody": body});
         if !group.is_empty() {
@@ -66,12 +66,12 @@ impl Scene {
         ok(&self.fake, "SendMessage", message);
     }
 
-    /// A message that runs a program of the shell.
+    /// Sends a message that runs a shell script.
     fn send_shell(&self, queue: &str, script: &str) {
         self.send(queue, &self.shell(script));
     }
 
-    /// The body of a message that runs a program of the shell where the tests can look.
+    /// The body of a message that runs a shell script in the work directory.
     fn shell(&self, script: &str) -> String {
         let cwd = self.sandbox.path("work");
         json!({"class": "exec", "data": {"argv": ["/bin/sh", "-c", script], "cwd": cwd}}).to_string()
@@ -91,7 +91,7 @@ impl Scene {
 }
 
 #[test]
-fn a_job_is_put_run_deleted_and_remembered() {
+fn job_is_put_run_deleted_and_kept_in_the_ledger() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2", "-q", "mail"]);
     let put = scene.sandbox.ok(&["put", "-q", "mail", "--", "/bin/sh", "-c", "echo hello; echo ran >>out"]);
@@ -103,7 +103,7 @@ fn a_job_is_put_run_deleted_and_remembered() {
 }
 
 #[test]
-fn a_job_that_fails_is_tried_again_and_then_is_a_dead_letter() {
+fn failed_job_is_retried_and_then_dead_lettered() {
     let scene = Scene::new();
     scene.queue("dlq-mail");
     let body = scene.shell("echo try >>tries; exit 3");
@@ -126,7 +126,7 @@ fn a_job_that_fails_is_tried_again_and_then_is_a_dead_letter() {
 }
 
 #[test]
-fn poison_goes_to_the_dead_letters_as_it_came_and_holds_up_nobody() {
+fn poison_message_is_dead_lettered_unchanged_and_delays_no_job() {
     let scene = Scene::new();
     scene.queue("dlq-mail");
     for poison in ["hello", "{}", "{\"class\":", "1GNz/Z9Er5S="] {
@@ -142,19 +142,19 @@ fn poison_goes_to_the_dead_letters_as_it_came_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_job_whose_worker_is_killed_is_visible_again_at_once() {
+fn message_of_a_killed_worker_is_visible_again_at_once() {
     let scene = Scene::new();
     scene.send_shell("mail", "echo $$ >>pids; sleep 600");
     let _running = scene.start(&["-w", "1", "-q", "mail", "--retries", "5"]);
     wait_until("it runs", || scene.said("pids").lines().count() == 1);
     let first: i32 = scene.said("pids").trim().parse().unwrap();
     kill(first, "KILL");
-    // Far less than the visibility timeout, which is the lease of 60 s.
+    // Far less than the visibility timeout: the lease of 60 s.
     wait_within(Duration::from_secs(20), "it runs again", || scene.said("pids").lines().count() == 2);
 }
 
 #[test]
-fn what_a_supervisor_held_when_it_was_killed_runs_again_with_the_next_one() {
+fn next_supervisor_reruns_the_messages_of_a_killed_one() {
     let scene = Scene::new();
     scene.send_shell("mail", "echo $$ >>pids; sleep 600");
     let _running = scene.start(&["-w", "1", "-q", "mail"]);
@@ -165,9 +165,9 @@ fn what_a_supervisor_held_when_it_was_killed_runs_again_with_the_next_one() {
     wait_until("the ledger knows it", || python::counts(&scene.sandbox.job(&id))[2] == 1);
 }
 
-/// What had ended well is complete, also where the supervisor died before SQS was told.
+/// A job that has completed stays complete, also when the supervisor dies before it deletes the message.
 #[test]
-fn a_supervisor_that_dies_at_any_point_loses_no_job_and_repeats_none_that_had_ended() {
+fn supervisor_death_at_any_failpoint_loses_no_job_and_repeats_no_ended_one() {
     for point in taskvisor::failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
         let scene = Scene::new();
         let points = scene.sandbox.work("points");
@@ -186,7 +186,7 @@ fn a_supervisor_that_dies_at_any_point_loses_no_job_and_repeats_none_that_had_en
 }
 
 #[test]
-fn a_dead_letter_that_no_queue_takes_stays_in_its_own_queue_and_is_complained_of() {
+fn failed_message_stays_in_its_queue_while_there_is_no_dead_letter_queue() {
     let mut scene = Scene::new();
     scene.queue("mail");
     scene.url = scene.url.replace("create=yes", "create=no");
@@ -202,7 +202,7 @@ fn a_dead_letter_that_no_queue_takes_stays_in_its_own_queue_and_is_complained_of
 }
 
 #[test]
-fn programs_keep_what_they_were_put_with() {
+fn put_options_of_a_program_survive_sqs() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1", "-q", "mail"]);
     let put = ["put", "-q", "mail", "--retries", "3", "--time-limit", "60s", "--tag", "x", "--", "/bin/true"];
@@ -213,7 +213,7 @@ fn programs_keep_what_they_were_put_with() {
 }
 
 #[test]
-fn what_sqs_cannot_do_is_refused_with_what_to_do_instead() {
+fn verbs_that_sqs_does_not_support_are_refused_with_an_alternative() {
     let scene = Scene::new();
     scene.send_shell("mail", "true");
     let _running = scene.start(&["-w", "1", "-q", "mail"]);
@@ -232,7 +232,7 @@ fn what_sqs_cannot_do_is_refused_with_what_to_do_instead() {
 }
 
 #[test]
-fn an_idle_host_asks_once_for_each_queue_and_no_more() {
+fn idle_host_has_one_long_poll_for_each_queue() {
     let scene = Scene::new();
     for queue in ["a", "b", "c"] {
         scene.queue(queue);
@@ -250,14 +250,14 @@ fn an_idle_host_asks_once_for_each_queue_and_no_more() {
 }
 
 #[test]
-fn a_service_that_goes_away_is_said_and_nothing_is_lost() {
+fn unreachable_sqs_is_reported_and_no_job_is_lost() {
     let scene = Scene::new();
     scene.queue("mail");
     let _running = scene.start(&["-w", "1", "-q", "mail"]);
     scene.fake.knobs(|knobs| knobs.gone = true);
-    // Has the polls that are open see it.
+    // Ends the open polls.
     scene.fake.advance(Duration::from_secs(21));
-    wait_until("it is said", || scene.sandbox.reasons().contains("cannot read the SQS queue 'mail'"));
+    wait_until("status reports it", || scene.sandbox.reasons().contains("cannot read the SQS queue 'mail'"));
     scene.fake.knobs(|knobs| knobs.gone = false);
     scene.send_shell("mail", "echo ran >>out");
     wait_until("the job ran", || scene.said("out") == "ran\n");
@@ -265,7 +265,7 @@ fn a_service_that_goes_away_is_said_and_nothing_is_lost() {
 }
 
 #[test]
-fn entries_that_fail_alone_and_lost_answers_lose_no_job() {
+fn failed_batch_entries_and_lost_answers_lose_no_job() {
     let scene = Scene::new();
     for n in 0..40 {
         scene.send_shell("mail", &format!("echo {n} >>out"));
@@ -276,7 +276,7 @@ fn entries_that_fail_alone_and_lost_answers_lose_no_job() {
         knobs.throttle = 5;
     });
     let _running = scene.start(&["-w", "4", "-q", "mail"]);
-    // What was given in an answer that was lost is invisible until its time is over.
+    // Messages in a lost answer are invisible until their visibility timeout ends.
     wait_within(Duration::from_secs(60), "all ran", || {
         scene.fake.advance(Duration::from_secs(1));
         let said = scene.said("out");
@@ -290,7 +290,7 @@ fn entries_that_fail_alone_and_lost_answers_lose_no_job() {
 }
 
 #[test]
-fn a_message_that_comes_again_when_it_is_done_keeps_no_other_waiting() {
+fn finished_message_that_is_delivered_again_does_not_block_the_queue() {
     let scene = Scene::new();
     scene.send_shell("mail", "echo first >>out");
     scene.fake.knobs(|knobs| knobs.undeleted = true);
@@ -304,9 +304,9 @@ fn a_message_that_comes_again_when_it_is_done_keeps_no_other_waiting() {
 }
 
 #[test]
-fn of_a_message_group_one_job_runs_at_a_time_and_in_order() {
+fn jobs_of_a_message_group_run_one_at_a_time_and_in_order() {
     let scene = Scene::new();
-    // The first one waits; of another group a job runs meanwhile, so there are workers for those behind the first.
+    // The first job waits; a job of another group runs meanwhile, so workers are free for the jobs behind the first.
     scene.send_shell("mail.fifo", "echo begin 1 >>out; read go <go; echo end 1 >>out");
     for n in 2..=6 {
         let pad = "x".repeat(n);
@@ -327,7 +327,7 @@ fn of_a_message_group_one_job_runs_at_a_time_and_in_order() {
 
 /// A fair queue is a standard queue whose messages name their tenant.
 #[test]
-fn jobs_of_one_tenant_run_at_a_time_and_their_dead_letters_name_it() {
+fn jobs_of_one_tenant_run_side_by_side_and_their_dead_letters_name_the_tenant() {
     let scene = Scene::new();
     let pipe = scene.sandbox.work("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -349,18 +349,18 @@ fn jobs_of_one_tenant_run_at_a_time_and_their_dead_letters_name_it() {
 }
 
 #[test]
-fn a_job_that_runs_longer_than_its_lease_is_renewed_and_runs_once() {
+fn job_longer_than_its_lease_is_renewed_and_runs_once() {
     let scene = Scene::new();
     scene.send_shell("mail", "echo ran >>out; read go <go");
     let gate = scene.sandbox.work("go");
     assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
-    // A second worker would take the message if it became visible.
+    // The second worker would take the message if it became visible.
     let _running = scene.start(&["-w", "2", "-q", "mail", "--lease", "10s", "--grace", "1s"]);
     wait_until("it runs", || scene.said("out") == "ran\n");
     let renewed = || scene.fake.done().get("ChangeMessageVisibilityBatch").copied().unwrap_or(0);
     for round in 1..=4 {
         wait_until("it is renewed", || renewed() >= round);
-        // Less than what a renewal gives, and in all more than the lease.
+        // Each step is shorter than a renewal lasts; the sum is longer than the lease.
         scene.fake.advance(Duration::from_secs(4));
     }
     fs::write(&gate, "on\n").unwrap();
@@ -369,7 +369,7 @@ fn a_job_that_runs_longer_than_its_lease_is_renewed_and_runs_once() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_opened_loses_history_and_no_job() {
+fn ledger_that_cannot_be_opened_loses_history_but_no_job() {
     let scene = Scene::new();
     fs::create_dir_all(scene.sandbox.path("state")).unwrap();
     fs::set_permissions(scene.sandbox.path("state"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -381,9 +381,9 @@ fn a_ledger_that_cannot_be_opened_loses_history_and_no_job() {
     assert!(scene.sandbox.reasons().contains("the history of jobs is kept in memory only"));
 }
 
-/// What docs/sqs.md shows first.
+/// The first example of docs/sqs.md.
 #[test]
-fn a_put_of_a_class_is_the_message_that_the_page_shows() {
+fn put_of_a_class_sends_the_message_shown_in_the_docs() {
     let scene = Scene::new();
     let page = fs::read_to_string("docs/sqs.md").unwrap();
     let put = page.lines().find_map(|line| line.strip_prefix("taskvisor put ")).expect("a put");
@@ -394,9 +394,9 @@ fn a_put_of_a_class_is_the_message_that_the_page_shows() {
     assert_eq!(scene.fake.bodies("mail"), [r#"{"class":"welcome","data":{"to": "ann@example.org"}}"#]);
 }
 
-/// SQS says that the handle is not ours: what it gives then is another delivery, and not a double of what runs.
+/// SQS rejects the handle: the next delivery is a new attempt, not a duplicate of the running job.
 #[test]
-fn a_job_whose_message_is_lost_is_killed_and_runs_again_when_it_comes_back() {
+fn job_with_an_expired_handle_is_killed_and_reruns_when_redelivered() {
     let scene = Scene::new();
     scene.send_shell("mail", "echo $$ >>pids; sleep 600");
     let _running = scene.start(&["-w", "1", "-q", "mail", "--lease", "10s", "--grace", "1s"]);
@@ -422,7 +422,7 @@ fn a_canceled_job_ends_and_its_message_is_deleted() {
 }
 
 #[test]
-fn a_release_is_drained_when_its_queues_were_empty_for_a_while() {
+fn release_is_drained_when_its_queues_stayed_empty() {
     let mut scene = Scene::new();
     let plain = scene.url.clone();
     scene.url = format!("{plain}&prefix=r42-");

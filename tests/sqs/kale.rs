@@ -1,4 +1,4 @@
-//! Tasks of kale in SQS as kale itself would send them: read here, run by kale's own classes, sent on as kale reads them.
+//! Tasks of kale in SQS as kale sends them: read here, run by kale's own classes, republished as kale reads them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ const STANDIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/tests/kale_st
 const KEY: &str = "sixteen bytes ok";
 
 impl Scene {
-    /// A broker that has the key, with the application beside it.
+    /// A broker with the encryption key, and the application in the work directory.
     fn of_kale() -> Scene {
         let mut scene = Scene::in_sandbox(python::new());
         let key = scene.sandbox.path("key");
@@ -32,7 +32,7 @@ impl Scene {
         self.start(&[&pool[..], &env, &last, &worker].concat())
     }
 
-    /// Publishes a task as an application of kale does: the body that it would send.
+    /// Publishes a task with the body that an application of kale would send.
     fn publish(&self, expression: &str) {
         let script = format!(
             "import kale_jobs\nfrom kale.message import KaleMessage\nprint(KaleMessage(task_class=kale_jobs.{expression}).encode())"
@@ -54,7 +54,7 @@ impl Scene {
 }
 
 #[test]
-fn a_task_of_kale_runs_and_what_it_publishes_runs_too() {
+fn task_of_kale_runs_and_so_does_the_task_it_publishes() {
     for mode in ["prefork", "fork"] {
         let scene = Scene::of_kale();
         let _running = scene.start_kale(mode);
@@ -70,7 +70,7 @@ fn a_task_of_kale_runs_and_what_it_publishes_runs_too() {
 }
 
 #[test]
-fn a_task_that_is_put_is_the_message_that_kale_reads() {
+fn put_sends_the_message_that_kale_reads() {
     let mut scene = Scene::of_kale();
     scene.url += "&put=kale";
     let _running = scene.start_kale("prefork");
@@ -85,7 +85,7 @@ fn a_task_that_is_put_is_the_message_that_kale_reads() {
 }
 
 #[test]
-fn a_task_that_fails_goes_on_as_the_message_that_kale_makes_and_stays_one_job() {
+fn failed_task_is_republished_as_kale_does_and_stays_one_job() {
     let scene = Scene::of_kale();
     let _running = scene.start_kale("prefork");
     scene.publish("Fails, task_id='Fails_uuid_1', payload={'args': (), 'kwargs': {}}");
@@ -100,7 +100,7 @@ fn a_task_that_fails_goes_on_as_the_message_that_kale_makes_and_stays_one_job() 
 }
 
 #[test]
-fn a_message_with_another_key_is_poison() {
+fn message_encrypted_with_another_key_is_dead_lettered() {
     let scene = Scene::of_kale();
     fs::write(scene.sandbox.path("key"), "another 16 bytes").unwrap();
     let _running = scene.start_kale("prefork");
@@ -110,7 +110,7 @@ fn a_message_with_another_key_is_poison() {
 }
 
 #[test]
-fn the_key_that_everybody_knows_is_refused() {
+fn well_known_default_key_is_refused() {
     let scene = Scene::of_kale();
     fs::write(scene.sandbox.path("key"), "1234567890123456").unwrap();
     let (code, said) = scene.sandbox.refused(&["start", "--broker", &scene.url, "-w", "1", "-q", "mail"]);
@@ -119,7 +119,7 @@ fn the_key_that_everybody_knows_is_refused() {
 }
 
 #[test]
-fn an_application_is_imported_and_runs_with_the_settings_that_were_printed() {
+fn imported_kale_application_runs_with_the_printed_settings() {
     let scene = Scene::of_kale();
     let settings = format!(
         "AWS_REGION = 'eu-west-1'\nMESSAGE_QUEUE_ENDPOINT_URL = {:?}\nUTIL_CRYPT_CIPHER = {KEY:?}\n\
@@ -146,7 +146,7 @@ fn an_application_is_imported_and_runs_with_the_settings_that_were_printed() {
     scene.publish("Send, task_id='Send_uuid_1', payload={'args': ('ann',), 'kwargs': {}}");
     wait_until("the task is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
 
-    // The key is there already, and a file with a queue that is empty is refused by its line.
+    // A second import does not overwrite the key; a file with an empty queue is refused with its line.
     let again = ["kale", "import", "live_settings", "-p", ".", "--key-file", "live.key"];
     let (code, said) = scene.sandbox.refused(&again);
     assert!(code == 74 && said.contains("failed to write the key to "), "{code} {said}");

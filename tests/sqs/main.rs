@@ -1,4 +1,4 @@
-//! The fake of Amazon SQS: it and moto pass the same checks, and its bad days are what they are called. And supervisors on it.
+//! The fake of Amazon SQS: it and moto pass the same checks, its fault knobs work; and supervisors on it.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/python.rs"]

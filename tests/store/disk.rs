@@ -1,4 +1,4 @@
-//! A disk that fails, and what waits for it.
+//! A disk that fails and recovers.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 
-/// A disk that a test breaks and mends.
+/// A disk that a test breaks and repairs.
 struct Disk {
     fails: Arc<AtomicBool>,
     failed: Sender<()>,
@@ -39,14 +39,14 @@ impl Disk {
         self.fails.store(fails, Ordering::SeqCst);
     }
 
-    /// Comes back when one more sync has failed: the first is that of a request, the others are tries to mend the disk.
+    /// Returns when one more sync has failed: the first one is of a request, the others are attempts to recover.
     fn failure(&self) {
         self.failures.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
+async fn failing_disk_acknowledges_nothing_until_it_writes_again() {
     let (_directory, path) = place();
     let disk = Disk::default();
     let store = disk.open(&path, World::default());
@@ -57,7 +57,7 @@ async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
     assert!(store.fetch(request(&["q"], 1)).await.is_err());
     assert!(store.pause("q".into(), "me".into(), None).await.is_err());
     disk.fails(false);
-    // The puts have woken already; what comes now is the mended disk.
+    // The wake-ups of the puts are consumed; the next one comes from the recovered disk.
     while store.put(vec![job("c")]).await.is_err() {
         assert_eq!(store.next_notice().await, Notice::Wake);
     }
@@ -67,14 +67,14 @@ async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
     assert_eq!(all.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
 }
 
-/// How far it has come.
+/// Polls the future once.
 fn poll<F: Future>(waiting: &mut Pin<Box<F>>) -> Poll<F::Output> {
     waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Each turn of the store's thread looks at the clock.
+/// Each turn of the store's thread reads the clock, so the test counts its reads.
 #[tokio::test]
-async fn nothing_that_is_due_wakes_the_store_while_its_disk_fails() {
+async fn due_work_does_not_wake_the_store_while_its_disk_fails() {
     let (_directory, path) = place();
     let (disk, clock, looks) = (Disk::default(), Clock::default(), Arc::new(AtomicU64::new(0)));
     let (world, counted) = (clock.world(), looks.clone());
@@ -88,7 +88,7 @@ async fn nothing_that_is_due_wakes_the_store_while_its_disk_fails() {
     disk.fails(true);
     store.put(vec![job("c")]).await.unwrap_err();
     disk.failure();
-    // The look for old jobs, a lease, a delay and the statistics of the fetch are due.
+    // Due now: the look for old jobs, a lease, a delay and the statistics of the fetch.
     clock.forward(Duration::from_secs(300));
     store.get("a".into()).await.unwrap();
     let before = looks.load(Ordering::SeqCst);
@@ -103,7 +103,7 @@ async fn nothing_that_is_due_wakes_the_store_while_its_disk_fails() {
 }
 
 #[tokio::test]
-async fn a_wait_for_an_end_outlasts_a_failing_disk_and_returns_once_the_end_is_durable() {
+async fn wait_for_a_job_returns_only_once_its_end_is_durable() {
     let (_directory, path) = place();
     let disk = Disk::default();
     let store = disk.open(&path, World::default());
@@ -115,7 +115,7 @@ async fn a_wait_for_an_end_outlasts_a_failing_disk_and_returns_once_the_end_is_d
     let (told, settled) = (poll(&mut before), settled().await);
     assert!(told.is_pending() && settled.is_err(), "{told:?} {settled:?}");
     disk.failure();
-    // It reads as complete, and no disk has promised that.
+    // The job reads as complete, but that write is not durable yet.
     assert_eq!(store.get("a".into()).await.unwrap().unwrap().state, JobState::Complete);
     let (mut after, mut running) = (Box::pin(store.ended("a".into())), Box::pin(store.ended("b".into())));
     assert!(poll(&mut after).is_pending() && poll(&mut running).is_pending());

@@ -1,8 +1,8 @@
-//! Files of an open store that somebody moves.
+//! Files of an open store that another program moves.
 
 use super::*;
 
-/// Comes back when the store has heard of it, with what it says.
+/// Waits until the store has noticed the move; returns its error.
 async fn refusal(store: &Broker) -> String {
     for _ in 0..10_000 {
         if let Err(error) = store.put(vec![NewJob { id: None, ..job("") }]).await {
@@ -13,7 +13,7 @@ async fn refusal(store: &Broker) -> String {
 }
 
 #[tokio::test]
-async fn a_store_whose_files_are_moved_promises_nothing_until_they_are_back() {
+async fn store_with_moved_files_acknowledges_nothing_until_they_are_back() {
     for suffix in ["", "-wal"] {
         let (directory, path) = place();
         let store = open(&path).unwrap();
@@ -38,7 +38,7 @@ async fn a_store_whose_files_are_moved_promises_nothing_until_they_are_back() {
 }
 
 #[tokio::test]
-async fn a_copy_in_the_place_of_the_store_is_another_file() {
+async fn copy_in_place_of_the_store_is_detected() {
     let (directory, path) = place();
     let store = open(&path).unwrap();
     let [link, copy] = ["link", "copy"].map(|name| directory.path().join(name));
@@ -54,9 +54,9 @@ async fn a_copy_in_the_place_of_the_store_is_another_file() {
     store.put(vec![job("b")]).await.unwrap();
 }
 
-/// Nothing of the store's is there to be heard when its directory moves: it is found with the look for old jobs.
+/// A moved directory causes no file event: the periodic look for old jobs detects it.
 #[tokio::test]
-async fn a_store_whose_directory_is_gone_is_found_out_within_a_minute_of_work() {
+async fn missing_store_directory_is_detected_within_a_minute_of_work() {
     let directory = tempfile::tempdir().unwrap();
     let (here, there) = (directory.path().join("here"), directory.path().join("there"));
     let clock = Clock::default();

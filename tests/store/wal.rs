@@ -1,8 +1,8 @@
-//! How long the WAL becomes.
+//! The size of the WAL.
 
 use super::*;
 
-/// A megabyte.
+/// Puts a job of one megabyte.
 async fn put(store: &Broker) {
     let data = Payload::Data(Bytes(vec![7; 1 << 20]));
     store.put(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
@@ -52,7 +52,7 @@ async fn the_wal_shrinks_once_a_long_reader_is_gone() {
 }
 
 #[tokio::test]
-async fn a_reader_that_lets_the_wal_grow_is_told_of_until_it_is_gone() {
+async fn reader_that_lets_the_wal_grow_is_reported_until_it_is_gone() {
     let (_directory, path) = place();
     let clock = Clock::default();
     let store =
@@ -68,7 +68,7 @@ async fn a_reader_that_lets_the_wal_grow_is_told_of_until_it_is_gone() {
     let said = store.health().concern.unwrap();
     assert!(said.contains("store.db-wal") && said.contains("fuser") && said.contains("MB"), "{said}");
     reader.execute_batch("COMMIT").unwrap();
-    // Nobody writes any more: it is cut beside what somebody reads.
+    // No writes follow: the WAL is truncated though a reader is open.
     clock.forward(Duration::from_secs(2));
     store.get("a".into()).await.unwrap();
     store.get("a".into()).await.unwrap();

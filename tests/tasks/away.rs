@@ -1,4 +1,4 @@
-//! The broker is away: notifications are refused, or wait in the state directory and go on in their order.
+//! Notifications while the broker is away: refused, or kept in the state directory and put later in order.
 
 use super::*;
 use crate::redis_server::RedisServer;
@@ -12,7 +12,7 @@ fn start_on<'a>(sandbox: &'a Sandbox, url: &str, when_away: &str) -> Running<'a>
     })
 }
 
-/// The same server, with nothing in it.
+/// Starts an empty server on the same port.
 fn again(port: u16) -> RedisServer {
     let mut server = None;
     wait_until("the port is free, and the server is back", || {
@@ -40,7 +40,7 @@ fn waits(sandbox: &Sandbox, jobs: &str) -> bool {
 }
 
 #[test]
-fn what_comes_while_the_broker_is_away_waits_here_and_runs_in_order_when_it_is_back() {
+fn notifications_wait_in_the_outbox_while_the_broker_is_away_and_run_in_order() {
     let (sandbox, server) = (python::new(), RedisServer::start());
     let port = server.port;
     let mut running = start_on(&sandbox, &server.url(), "keep");
@@ -58,13 +58,13 @@ fn what_comes_while_the_broker_is_away_waits_here_and_runs_in_order_when_it_is_b
     assert!(answer.to_lowercase().contains("\r\ntaskvisor-kept: true\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\n\"Notification successfully processed\""), "{answer}");
     wait_until("status says so", || waits(&sandbox, "11 new jobs wait"));
-    // What waits is on disk: neither the supervisor's death nor the keeper's loses it.
+    // The outbox is on disk: it survives the death of the supervisor and of the keeper.
     kill(supervisor(&sandbox), "KILL");
     running.signal("KILL");
     running.wait();
     let server = again(port);
     let mut running = start_on(&sandbox, &server.url(), "keep");
-    // Kept or put: that depends on how far the outbox is.
+    // Kept or put directly, depending on the progress of the outbox.
     names[11..].iter().for_each(|name| _ = kept(name));
     wait_until("all rows are there", || inserted(&sandbox).len() == 21);
     assert_eq!(inserted(&sandbox)[1..], names, "in the order in which they came");
@@ -76,7 +76,7 @@ fn what_comes_while_the_broker_is_away_waits_here_and_runs_in_order_when_it_is_b
 }
 
 #[test]
-fn a_supervisor_that_is_killed_while_the_broker_is_away_loses_nothing() {
+fn killed_supervisor_loses_no_notification_while_the_broker_is_away() {
     let (sandbox, server) = (python::new(), RedisServer::start());
     let port = server.port;
     let mut running = start_on(&sandbox, &server.url(), "keep");
@@ -97,7 +97,7 @@ fn a_supervisor_that_is_killed_while_the_broker_is_away_loses_nothing() {
 }
 
 #[test]
-fn without_an_outbox_what_cannot_be_put_is_refused_and_what_is_in_one_goes_on() {
+fn when_away_refuse_rejects_notifications_and_still_drains_the_outbox() {
     let (sandbox, server) = (python::new(), RedisServer::start());
     let port = server.port;
     let mut running = start_on(&sandbox, &server.url(), "keep");

@@ -1,4 +1,4 @@
-//! The routes over other brokers: what each can do, and what it refuses.
+//! The routes over other brokers: which each supports, and which it refuses.
 
 use super::*;
 use crate::redis_server::RedisServer;
@@ -27,7 +27,7 @@ fn fill(sandbox: &Sandbox) {
 
 const OF_T: [&str; 2] = ["fiware-service: t", "fiware-servicepath: /a"];
 
-/// How many tasks of the first tenant are listed, summarized and counted, which is to be the same.
+/// The number of tasks of the first tenant; asserts that list, summary and count agree.
 #[track_caller]
 fn of_t(sandbox: &Sandbox, status: &str) -> u64 {
     let count = get(sandbox, &format!("{LIST}/count?taskStatus={status}"), &OF_T).as_u64().unwrap();
@@ -50,7 +50,7 @@ fn of_t(sandbox: &Sandbox, status: &str) -> u64 {
     count
 }
 
-/// Tasks that wait, by a broker that shows them.
+/// Checks waiting tasks over a broker that shows them.
 fn waiting_tasks(sandbox: &Sandbox) {
     assert_eq!((of_t(sandbox, "pending"), of_t(sandbox, "succeeded")), (2, 0));
     assert_eq!(get(sandbox, "/v1/tasks/count?tenant=u", &[])["count"], 1);
@@ -60,7 +60,7 @@ fn waiting_tasks(sandbox: &Sandbox) {
     assert_eq!(get(sandbox, "/v1/tasks/count?tenant=u", &[])["count"], 1, "the other tenant's is there");
 }
 
-/// Tasks that run and end. Of those that were put before, `left` are still there, and `of_t_left` of the first tenant.
+/// Checks tasks that run and end. Of the earlier tasks `left` are still there, `of_t_left` of them of the first tenant.
 fn ended_tasks(sandbox: &Sandbox, left: u64, of_t_left: u64) {
     fill(sandbox);
     sandbox.ok(&["resume"]);
@@ -80,7 +80,7 @@ fn stop(sandbox: &Sandbox, mut running: Running<'_>) {
 }
 
 #[test]
-fn over_redis_all_routes_do_what_they_say() {
+fn all_routes_work_over_redis() {
     let (sandbox, server) = (python::new(), RedisServer::start());
     let running = start_paused(&sandbox, &server.url());
     fill(&sandbox);
@@ -90,7 +90,7 @@ fn over_redis_all_routes_do_what_they_say() {
 }
 
 #[test]
-fn over_rq_tasks_are_jobs_of_rq_that_all_routes_see() {
+fn all_routes_see_tasks_over_rq() {
     let (sandbox, server) = (python::new(), RedisServer::start());
     let running = start_paused(&sandbox, &format!("rq+{}", server.url()));
     fill(&sandbox);
@@ -98,7 +98,7 @@ fn over_rq_tasks_are_jobs_of_rq_that_all_routes_see() {
     stop(&sandbox, running);
 }
 
-/// A queue that only says how many wait: the ledger shows what was taken here.
+/// Checks a broker that only counts waiting jobs: the ledger shows the tasks taken here.
 fn with_a_ledger(sandbox: &Sandbox) {
     fill(sandbox);
     assert_eq!(of_t(sandbox, "pending"), 0, "what waits there is not known by its id");
@@ -108,7 +108,7 @@ fn with_a_ledger(sandbox: &Sandbox) {
 }
 
 #[test]
-fn over_the_tutorials_queue_the_routes_see_what_was_taken_here() {
+fn routes_see_tasks_taken_here_over_the_reliable_queue() {
     let (sandbox, server) = (python::new(), RedisServer::start());
     let running = start_paused(&sandbox, &format!("reliable+{}", server.url()));
     with_a_ledger(&sandbox);
@@ -116,7 +116,7 @@ fn over_the_tutorials_queue_the_routes_see_what_was_taken_here() {
 }
 
 #[test]
-fn over_sqs_the_routes_see_what_was_taken_here() {
+fn routes_see_tasks_taken_here_over_sqs() {
     let (sandbox, fake) = (python::new(), FakeSqs::start());
     let url = format!("sqs://eu-west-1?endpoint={}&create=yes", fake.endpoint());
     let running = start_paused(&sandbox, &url);

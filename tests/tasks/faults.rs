@@ -1,8 +1,8 @@
-//! What QuantumLeap's work queue does wrong is done right.
+//! Faults of QuantumLeap's work queue that taskvisor does not have.
 
 use super::*;
 
-/// Tasks of several tenants and paths, which nobody runs.
+/// Tenant, path and correlator of tasks that no pool takes.
 const WHOSE: [(&str, &str, &str); 6] = [
     ("t", "/ab", ""),
     ("t", "/ab", "c1"),
@@ -30,7 +30,7 @@ fn fill(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_query_is_bounded_by_its_elements_and_a_count_of_nobody_is_that_of_all() {
+fn query_matches_whole_path_elements_and_a_count_without_tenant_is_of_all() {
     let sandbox = python::new();
     let mut running = start(&sandbox, idle);
     fill(&sandbox);
@@ -66,7 +66,7 @@ fn a_query_is_bounded_by_its_elements_and_a_count_of_nobody_is_that_of_all() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_400_and_says_why() {
+fn invalid_notifications_are_refused_with_400_and_the_reason() {
     let sandbox = python::new();
     let mut running = start(&sandbox, |settings| idle(settings).replace("  class: Insert\n", ""));
     for (what, headers, body, why) in [
@@ -100,7 +100,7 @@ fn what_is_wrong_is_refused_with_400_and_says_why() {
 }
 
 #[test]
-fn removing_a_task_that_runs_ends_all_that_it_has_started() {
+fn deleting_a_running_task_kills_all_its_processes() {
     let sandbox = python::new();
     let mut running = start(&sandbox, |settings| settings.replace("workers: 2", "workers: 1\n    grace: 1s"));
     notify(&sandbox, &["taskvisor-class: Hang"], &room("r"));
@@ -118,7 +118,7 @@ fn removing_a_task_that_runs_ends_all_that_it_has_started() {
 }
 
 #[test]
-fn nothing_is_taken_in_unless_the_settings_have_it() {
+fn notification_routes_are_404_unless_enabled() {
     let sandbox = python::new();
     let mut running = start(&sandbox, |settings| settings.replace("enabled: true", "enabled: false"));
     for what in [

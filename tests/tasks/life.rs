@@ -1,9 +1,9 @@
-//! The life of a task: success, failure, retries until what was down heals.
+//! The life of a task: success, failure, retries until the database is back.
 
 use super::*;
 
 #[test]
-fn wq_up_is_start_with_the_settings_that_its_variables_say() {
+fn wq_up_starts_with_the_settings_of_its_environment_variables() {
     let sandbox = python::new();
     fs::write(sandbox.work("notify_insert.py"), block("notify_insert.py")).unwrap();
     let path = format!("PYTHONPATH={}", python::path());
@@ -66,7 +66,7 @@ fn a_task_is_retried_until_the_database_heals_and_keeps_its_errors() {
     down.execute_batch("ROLLBACK").unwrap();
     wait_until("the row is there", || rows(&sandbox) == Some(1) && runtime()["status"] == "succeeded");
     assert!(runtime()["errors"].as_array().unwrap().len() >= 2, "{}", runtime());
-    // Each retry comes c * 2^k after the failure before it, and at most a tenth later.
+    // Each retry comes c * 2^k after the previous failure, plus at most a tenth.
     let job = sandbox.job(&task);
     let failed: Vec<&Value> =
         job["history"].as_array().unwrap().iter().map(|entry| &entry["attempt"]).collect();
@@ -81,7 +81,7 @@ fn a_task_is_retried_until_the_database_heals_and_keeps_its_errors() {
 }
 
 #[test]
-fn a_task_that_is_out_of_retries_or_stops_itself_has_failed() {
+fn task_fails_when_it_is_out_of_retries_or_stops_itself() {
     let sandbox = python::new();
     let mut running =
         start(&sandbox, |settings| settings.replace("20s", "10ms").replace("retries: 5", "retries: 2"));

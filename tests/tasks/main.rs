@@ -24,7 +24,7 @@ use rusqlite::Connection;
 use sandbox::{Running, Sandbox, alive, wait_until, wait_within};
 use serde_json::{Value, json};
 
-/// The application of the page, and classes that do odd things.
+/// The application of the docs page, and classes that misbehave.
 const MORE: &str = r#"
 
 import os
@@ -53,19 +53,19 @@ def odd(payload, **_):
     raise Odd()
 "#;
 
-/// The first block between these lines of the page.
+/// The block of the page that writes this file.
 fn block(begins: &str) -> String {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/quantumleap.md")).unwrap();
     let (_, rest) = page.split_once(&format!("cat > {begins} <<'END'\n")).unwrap();
     rest.split_once("END\n").unwrap().0.to_owned()
 }
 
-/// A supervisor with the application of the page and its settings, changed.
+/// Starts a supervisor with the application of the page and its changed settings.
 fn start<'a>(sandbox: &'a Sandbox, change: impl FnOnce(String) -> String) -> Running<'a> {
     sandbox.start(&["-c", &configure(sandbox, change)])
 }
 
-/// Writes application and settings, and gives the path of the settings.
+/// Writes application and settings; returns the path of the settings.
 fn configure(sandbox: &Sandbox, change: impl FnOnce(String) -> String) -> String {
     fs::write(sandbox.work("notify_insert.py"), block("notify_insert.py") + MORE).unwrap();
     let env = format!("env: {{set: {{PYTHONPATH: '{}', PYTHONDONTWRITEBYTECODE: '1'}}}}", python::path());
@@ -74,7 +74,7 @@ fn configure(sandbox: &Sandbox, change: impl FnOnce(String) -> String) -> String
     sandbox.work("wq.yaml").display().to_string()
 }
 
-/// The answer to a request by the socket.
+/// Sends a request over the socket; returns the answer.
 fn answer_of(sandbox: &Sandbox, what: &str, headers: &[&str], body: &str) -> String {
     let mut stream = UnixStream::connect(sandbox.path("run/ctl.sock")).unwrap();
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
@@ -85,14 +85,14 @@ fn answer_of(sandbox: &Sandbox, what: &str, headers: &[&str], body: &str) -> Str
     answer
 }
 
-/// Its status and body.
+/// Sends a request; returns status and body.
 fn ask(sandbox: &Sandbox, what: &str, headers: &[&str], body: &str) -> (u16, String) {
     let answer = answer_of(sandbox, what, headers, body);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// The JSON of an answer that is 200.
+/// GETs JSON; asserts status 200.
 #[track_caller]
 fn get(sandbox: &Sandbox, path: &str, headers: &[&str]) -> Value {
     let (code, body) = ask(sandbox, &format!("GET {path}"), headers, "");
@@ -107,7 +107,7 @@ fn room(name: &str) -> String {
         .to_string()
 }
 
-/// Takes a notification in, and gives the id of its task.
+/// Posts a notification; returns the id of its task.
 #[track_caller]
 fn notify(sandbox: &Sandbox, headers: &[&str], body: &str) -> String {
     let (code, answer) = ask(sandbox, "POST /v1/tasks/notify", headers, body);
@@ -121,7 +121,7 @@ fn rows(sandbox: &Sandbox) -> Option<u64> {
     rows.query_row("SELECT count(*) FROM entity", [], |row| row.get(0)).ok()
 }
 
-/// How many tasks of the default tenant have a status.
+/// The number of tasks of the default tenant with this status.
 fn count(sandbox: &Sandbox, status: &str) -> u64 {
     get(sandbox, &format!("{LIST}/count?taskStatus={status}"), &["fiware-servicepath: /"]).as_u64().unwrap()
 }
