@@ -1,5 +1,5 @@
-//! Stories: a script of events goes in, a transcript of commands comes out. Read them as the supervisor's specification.
-//! `tests/support/script.rs` says how a script is written.
+//! Stories: a script of events goes in, a transcript of commands comes out. They are the supervisor's specification.
+//! `tests/support/script.rs` describes the language of the scripts.
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 

@@ -1,4 +1,4 @@
-//! What is prepared a moment ahead: jobs that are taken before a worker has room, and lives that the keeper makes by itself.
+//! Work done ahead: jobs that are fetched before a worker has room, and lives that the keeper makes by itself.
 
 use super::script::check;
 use super::{fork, prefork};
@@ -6,7 +6,7 @@ use super::{fork, prefork};
 // ---- jobs
 
 #[test]
-fn where_jobs_are_very_short_the_next_ones_are_taken_ahead_and_need_no_fetch_of_their_own() {
+fn very_short_jobs_are_fetched_ahead() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -32,7 +32,7 @@ fn where_jobs_are_very_short_the_next_ones_are_taken_ahead_and_need_no_fetch_of_
 }
 
 #[test]
-fn what_was_taken_ahead_goes_back_when_a_job_becomes_long() {
+fn jobs_fetched_ahead_are_released_when_a_job_becomes_long() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -55,7 +55,7 @@ fn what_was_taken_ahead_goes_back_when_a_job_becomes_long() {
 }
 
 #[test]
-fn long_jobs_are_not_taken_ahead() {
+fn long_jobs_are_not_fetched_ahead() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -71,7 +71,7 @@ fn long_jobs_are_not_taken_ahead() {
 }
 
 #[test]
-fn where_a_life_runs_one_job_what_was_taken_ahead_waits_for_the_life_it_was_fetched_for() {
+fn job_fetched_ahead_waits_for_the_next_life_of_its_slot() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -107,7 +107,7 @@ fn where_a_life_runs_one_job_what_was_taken_ahead_waits_for_the_life_it_was_fetc
 // ---- lives
 
 #[test]
-fn whom_the_keeper_makes_by_itself_is_neither_ordered_nor_armed_again() {
+fn follower_gets_no_spawn_order_and_no_new_fence() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -132,7 +132,7 @@ fn whom_the_keeper_makes_by_itself_is_neither_ordered_nor_armed_again() {
 }
 
 #[test]
-fn whom_the_keeper_makes_in_vain_ends_and_the_next_one_is_made_when_it_is_due() {
+fn unneeded_follower_is_terminated_and_the_next_spawn_waits_for_its_backoff() {
     check(
         fork(1),
         "0.1 exited 1.1 1 followed

@@ -1,10 +1,10 @@
-//! Bursts: `start --burst` ends when nothing is left that could be done here.
+//! Bursts: `start --burst` ends when no job is left that can run here.
 
 use super::script::check;
 use super::{fork, prefork};
 
 #[test]
-fn a_burst_ends_when_all_is_done() {
+fn burst_ends_when_all_jobs_are_done() {
     let mut settings = fork(1);
     settings.burst = true;
     check(
@@ -34,7 +34,7 @@ fn a_burst_ends_when_all_is_done() {
 }
 
 #[test]
-fn a_burst_without_a_worker_ends_and_says_so() {
+fn burst_ends_with_an_error_when_no_worker_boots() {
     let mut settings = fork(1);
     settings.burst = true;
     check(
@@ -65,7 +65,7 @@ fn a_burst_without_a_worker_ends_and_says_so() {
 }
 
 #[test]
-fn a_burst_whose_broker_does_not_answer_ends_and_says_so() {
+fn burst_ends_with_an_error_when_the_broker_does_not_answer() {
     let mut settings = fork(1);
     settings.burst = true;
     check(
@@ -90,7 +90,7 @@ fn a_burst_whose_broker_does_not_answer_ends_and_says_so() {
 }
 
 #[test]
-fn a_burst_does_not_wait_for_jobs_that_no_worker_here_knows() {
+fn burst_does_not_wait_for_jobs_of_unknown_classes() {
     let mut settings = prefork(1);
     settings.burst = true;
     check(

@@ -1,4 +1,4 @@
-//! Other settings, other sizes, new workers, pauses.
+//! Reload, scale, recycle and pause.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::prefork;
 use super::script::{Story, check};
 
 #[test]
-fn new_workers_are_ready_before_old_ones_leave_which_end_their_jobs_first() {
+fn reload_ends_old_workers_after_new_ones_are_ready_and_their_jobs_are_done() {
     check(
         prefork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -39,7 +39,7 @@ fn new_workers_are_ready_before_old_ones_leave_which_end_their_jobs_first() {
 }
 
 #[test]
-fn workers_that_cannot_boot_replace_nobody_and_the_settings_that_follow_replace_them() {
+fn reload_to_broken_workers_keeps_the_old_ones_until_the_next_reload() {
     check(
         prefork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -71,7 +71,7 @@ fn workers_that_cannot_boot_replace_nobody_and_the_settings_that_follow_replace_
 }
 
 #[test]
-fn what_needs_no_new_workers_is_changed_in_place() {
+fn reload_changes_settings_in_place_when_no_new_workers_are_needed() {
     check(
         prefork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -94,7 +94,7 @@ fn what_needs_no_new_workers_is_changed_in_place() {
 }
 
 #[test]
-fn a_pool_that_was_scaled_by_hand_keeps_its_size_when_other_settings_change() {
+fn manually_scaled_pool_keeps_its_size_when_other_settings_change() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -131,7 +131,7 @@ fn a_pool_that_was_scaled_by_hand_keeps_its_size_when_other_settings_change() {
 }
 
 #[test]
-fn while_it_is_paused_no_job_is_taken_and_one_on_its_way_goes_back() {
+fn paused_pool_fetches_no_job_and_releases_one_already_fetched() {
     check(
         prefork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -150,7 +150,7 @@ fn while_it_is_paused_no_job_is_taken_and_one_on_its_way_goes_back() {
 }
 
 #[test]
-fn another_supervisor_goes_on_with_what_was_asked_of_pools_until_settings_or_a_person_say_otherwise() {
+fn next_supervisor_keeps_scale_and_pause_until_a_reload_or_order_changes_them() {
     let mut ended = Story::new(prefork(1));
     ["scale +2", "pause", "recycle", "scale -1", "reload outfit=1"]
         .into_iter()
@@ -172,14 +172,14 @@ fn another_supervisor_goes_on_with_what_was_asked_of_pools_until_settings_or_a_p
 }
 
 #[test]
-fn what_was_asked_of_a_pool_and_taken_back_is_not_kept() {
+fn reverted_scale_and_pause_are_not_kept() {
     let mut story = Story::new(prefork(2));
     ["scale 0", "pause", "scale 2", "resume"].into_iter().for_each(|words| story.tell(words));
     assert_eq!(story.supervisor.changes(), []);
 }
 
 #[test]
-fn a_worker_that_is_worn_out_is_exchanged_when_no_more_than_a_quarter_is_away() {
+fn worn_out_workers_are_recycled_at_most_a_quarter_at_a_time() {
     let mut settings = prefork(2);
     settings.pools[0].recycle = Recycle { jobs: Some(1), ..Recycle::default() };
     check(
@@ -210,7 +210,7 @@ fn a_worker_that_is_worn_out_is_exchanged_when_no_more_than_a_quarter_is_away() 
 }
 
 #[test]
-fn a_worker_that_has_outgrown_its_pool_is_exchanged_after_its_job() {
+fn worker_over_its_recycle_size_is_recycled_after_its_job() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -232,7 +232,7 @@ fn a_worker_that_has_outgrown_its_pool_is_exchanged_after_its_job() {
 }
 
 #[test]
-fn the_oldest_worker_is_exchanged_first_also_where_the_young_are_worn_out_by_then() {
+fn oldest_worn_out_worker_is_recycled_first() {
     let mut settings = prefork(2);
     settings.pools[0].recycle = Recycle { age: Some(Duration::from_secs(1)), ..Recycle::default() };
     check(
@@ -253,7 +253,7 @@ fn the_oldest_worker_is_exchanged_first_also_where_the_young_are_worn_out_by_the
 }
 
 #[test]
-fn the_size_of_the_time_of_day_ends_what_a_person_asked_for_and_a_person_asks_again() {
+fn time_of_day_size_overrides_a_manual_scale_until_the_next_scale() {
     check(
         prefork(1),
         "0.1 resized default 3

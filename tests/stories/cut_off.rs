@@ -1,4 +1,4 @@
-//! What becomes of jobs when the broker does not answer until their leases end.
+//! Jobs whose leases end while the broker does not answer.
 
 use taskvisor::model::{CutOff, Settings};
 
@@ -11,7 +11,7 @@ fn carrying_on(mut settings: Settings) -> Settings {
 }
 
 #[test]
-fn a_job_goes_on_beyond_its_lease_and_no_other_is_asked_for_until_the_broker_has_said_whose_it_is() {
+fn carry_on_job_runs_past_its_lease_and_nothing_is_fetched_until_it_is_confirmed() {
     check(
         carrying_on(prefork(2)),
         "0.1 ready 1.1 / ready 2.1
@@ -35,7 +35,7 @@ fn a_job_goes_on_beyond_its_lease_and_no_other_is_asked_for_until_the_broker_has
 }
 
 #[test]
-fn a_job_that_is_another_s_by_then_is_ended_when_the_broker_says_so() {
+fn carry_on_job_that_lost_its_lease_is_killed_when_the_broker_reports_it() {
     check(
         carrying_on(fork(1)),
         "0.1 ready 1.1
@@ -55,7 +55,7 @@ fn a_job_that_is_another_s_by_then_is_ended_when_the_broker_says_so() {
 }
 
 #[test]
-fn a_job_that_ends_meanwhile_is_settled_when_the_broker_is_back() {
+fn carry_on_job_that_ends_meanwhile_is_settled_when_the_broker_is_back() {
     check(
         carrying_on(fork(1)),
         "0.1 ready 1.1
@@ -79,7 +79,7 @@ fn a_job_that_ends_meanwhile_is_settled_when_the_broker_is_back() {
 }
 
 #[test]
-fn what_has_not_begun_is_given_up_before_its_lease_ends() {
+fn carry_on_job_that_has_not_begun_is_dropped_before_its_lease_ends() {
     check(
         carrying_on(coroutine(1)),
         "0.1 ready 1.1
@@ -99,7 +99,7 @@ fn what_has_not_begun_is_given_up_before_its_lease_ends() {
 }
 
 #[test]
-fn a_worker_is_disarmed_when_its_pool_is_to_carry_on_from_now() {
+fn reload_to_carry_on_removes_the_fence_of_running_workers() {
     let mut story = super::script::Story::new(prefork(1));
     for event in ["ready 1.1", "fetched a"] {
         story.tell(event);

@@ -1,4 +1,4 @@
-//! What becomes of jobs.
+//! Jobs from fetch to verdict.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{coroutine, fork, prefork};
 // ---- a job's life
 
 #[test]
-fn a_job_runs_and_is_settled_when_its_worker_is_proven_dead() {
+fn fork_job_is_settled_when_its_worker_is_proven_dead() {
     check(
         fork(1),
         "0.1 spawned 1.1 / ready 1.1
@@ -31,7 +31,7 @@ fn a_job_runs_and_is_settled_when_its_worker_is_proven_dead() {
 }
 
 #[test]
-fn a_prefork_worker_settles_at_once_and_takes_the_next_job_before_that_is_durable() {
+fn prefork_job_is_settled_at_once_and_the_next_fetch_does_not_wait_for_it() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -50,7 +50,7 @@ fn a_prefork_worker_settles_at_once_and_takes_the_next_job_before_that_is_durabl
 }
 
 #[test]
-fn a_worker_that_has_run_all_its_jobs_is_recycled() {
+fn prefork_worker_is_recycled_after_its_jobs_per_life() {
     let mut settings = prefork(1);
     settings.pools[0].jobs_per_life = Some(2);
     check(
@@ -75,7 +75,7 @@ fn a_worker_that_has_run_all_its_jobs_is_recycled() {
 }
 
 #[test]
-fn a_failed_job_waits_longer_each_time_and_fails_when_its_tries_are_used_up() {
+fn failed_job_is_retried_with_backoff_until_its_retries_are_used_up() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -99,7 +99,7 @@ fn a_failed_job_waits_longer_each_time_and_fails_when_its_tries_are_used_up() {
 }
 
 #[test]
-fn a_worker_that_does_not_leave_after_its_last_word_is_killed() {
+fn fork_worker_that_does_not_exit_after_done_is_killed() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -119,10 +119,10 @@ fn a_worker_that_does_not_leave_after_its_last_word_is_killed() {
     );
 }
 
-// ---- the right to run
+// ---- leases and cancel
 
 #[test]
-fn a_canceled_job_is_settled_as_canceled_when_it_is_proven_dead() {
+fn canceled_job_is_settled_when_it_is_proven_dead() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -144,7 +144,7 @@ fn a_canceled_job_is_settled_as_canceled_when_it_is_proven_dead() {
 }
 
 #[test]
-fn a_job_that_is_not_ours_any_more_is_ended_and_nothing_is_settled() {
+fn job_with_a_lost_lease_is_killed_and_not_settled() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -163,7 +163,7 @@ fn a_job_that_is_not_ours_any_more_is_ended_and_nothing_is_settled() {
 }
 
 #[test]
-fn a_job_that_is_not_ours_any_more_has_the_grace_that_its_pool_gives_it_for_that() {
+fn job_with_a_lost_lease_gets_the_lost_grace_of_its_pool() {
     let mut settings = fork(1);
     settings.pools[0].lost_grace = Duration::from_secs(2);
     check(
@@ -187,7 +187,7 @@ fn a_job_that_is_not_ours_any_more_has_the_grace_that_its_pool_gives_it_for_that
 }
 
 #[test]
-fn a_canceled_job_that_somebody_else_may_run_meanwhile_has_no_grace_any_more() {
+fn canceled_job_that_loses_its_lease_is_killed_without_further_grace() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -210,7 +210,7 @@ fn a_canceled_job_that_somebody_else_may_run_meanwhile_has_no_grace_any_more() {
 }
 
 #[test]
-fn a_job_that_was_given_up_before_its_lease_ended_is_killed_once_it_is_anothers() {
+fn self_fenced_job_is_killed_at_once_when_its_lease_is_lost() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -233,7 +233,7 @@ fn a_job_that_was_given_up_before_its_lease_ended_is_killed_once_it_is_anothers(
 }
 
 #[test]
-fn a_lease_is_renewed_at_a_third_and_the_fence_moves_with_it() {
+fn lease_is_renewed_after_a_third_and_the_fence_moves_with_it() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -256,7 +256,7 @@ fn a_lease_is_renewed_at_a_third_and_the_fence_moves_with_it() {
 }
 
 #[test]
-fn a_job_whose_lease_cannot_be_renewed_is_ended_before_it_runs_out() {
+fn job_is_ended_before_a_lease_that_cannot_be_renewed_runs_out() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -277,7 +277,7 @@ fn a_job_whose_lease_cannot_be_renewed_is_ended_before_it_runs_out() {
 }
 
 #[test]
-fn what_the_broker_does_not_take_until_the_stop_is_over_is_named() {
+fn stop_reports_verdicts_that_the_broker_did_not_confirm() {
     check(
         Settings { stop_deadline: Duration::from_secs(1), ..prefork(2) },
         "0.1 ready 1.1 / ready 2.1
@@ -306,7 +306,7 @@ fn what_the_broker_does_not_take_until_the_stop_is_over_is_named() {
 }
 
 #[test]
-fn one_job_of_many_is_canceled_alone() {
+fn cancel_ends_one_of_several_coroutine_jobs_alone() {
     check(
         coroutine(1),
         "0.1 ready 1.1
@@ -326,7 +326,7 @@ fn one_job_of_many_is_canceled_alone() {
 }
 
 #[test]
-fn a_job_that_ignores_its_cancel_takes_the_worker_with_it_but_not_its_neighbours() {
+fn coroutine_job_that_ignores_its_cancel_ends_the_worker_and_neighbours_rerun() {
     check(
         coroutine(1),
         "0.1 ready 1.1
@@ -351,7 +351,7 @@ fn a_job_that_ignores_its_cancel_takes_the_worker_with_it_but_not_its_neighbours
 }
 
 #[test]
-fn a_right_lost_while_the_job_is_on_its_way_to_us_is_lost() {
+fn job_revoked_during_its_fetch_is_not_run() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -371,7 +371,7 @@ fn a_right_lost_while_the_job_is_on_its_way_to_us_is_lost() {
 }
 
 #[test]
-fn a_job_that_runs_too_long_is_ended_and_its_late_word_is_not_heard() {
+fn job_over_its_time_limit_is_ended_and_its_late_done_is_ignored() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -395,7 +395,7 @@ fn a_job_that_runs_too_long_is_ended_and_its_late_word_is_not_heard() {
 // ---- suspects
 
 #[test]
-fn when_a_worker_with_several_jobs_dies_each_is_tried_again_alone_and_only_a_death_alone_counts() {
+fn jobs_of_a_dead_coroutine_worker_rerun_alone_and_only_a_crash_alone_counts() {
     check(
         coroutine(1),
         "0.1 ready 1.1
@@ -423,7 +423,7 @@ fn when_a_worker_with_several_jobs_dies_each_is_tried_again_alone_and_only_a_dea
 }
 
 #[test]
-fn a_job_that_a_worker_has_died_of_waits_until_its_place_is_empty_and_nothing_else_gets_there() {
+fn crashed_job_waits_for_an_empty_worker_and_runs_there_alone() {
     check(
         coroutine(2),
         "0.1 ready 1.1 / ready 2.1
@@ -455,7 +455,7 @@ fn a_job_that_a_worker_has_died_of_waits_until_its_place_is_empty_and_nothing_el
 }
 
 #[test]
-fn jobs_that_wait_to_run_alone_keep_their_lease_and_end_as_others_do() {
+fn jobs_that_wait_to_run_alone_keep_their_lease_and_can_be_canceled_or_released() {
     check(
         coroutine(1),
         "0.1 ready 1.1
@@ -481,7 +481,7 @@ fn jobs_that_wait_to_run_alone_keep_their_lease_and_end_as_others_do() {
 }
 
 #[test]
-fn where_no_worker_comes_up_jobs_that_wait_for_it_are_given_back() {
+fn jobs_that_wait_to_run_alone_are_released_when_no_worker_boots() {
     check(
         coroutine(1),
         "0.1 ready 1.1

@@ -1,10 +1,10 @@
-//! What becomes of jobs that take more than they may.
+//! Jobs over their limits.
 
 use super::script::check;
 use super::{coroutine, fork, prefork};
 
 #[test]
-fn a_job_that_takes_too_much_memory_or_too_many_processes_is_killed_at_once() {
+fn job_over_its_memory_or_process_limit_is_killed_at_once() {
     for (what, name) in [("memory", "memory limit"), ("processes", "process limit")] {
         check(
             prefork(1),
@@ -28,7 +28,7 @@ fn a_job_that_takes_too_much_memory_or_too_many_processes_is_killed_at_once() {
 }
 
 #[test]
-fn a_job_that_uses_too_much_cpu_or_prints_too_much_has_the_grace_to_end() {
+fn job_over_its_cpu_or_output_limit_gets_its_grace() {
     for (what, name) in [("cpu", "cpu limit"), ("output", "output limit")] {
         check(
             fork(1),
@@ -57,7 +57,7 @@ fn a_job_that_uses_too_much_cpu_or_prints_too_much_has_the_grace_to_end() {
 }
 
 #[test]
-fn a_job_that_takes_too_much_memory_in_its_grace_has_none_any_more_and_ends_for_the_first_reason() {
+fn job_over_its_memory_limit_during_its_grace_is_killed_for_the_first_reason() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -79,8 +79,7 @@ fn a_job_that_takes_too_much_memory_in_its_grace_has_none_any_more_and_ends_for_
 }
 
 #[test]
-fn of_several_jobs_whose_worker_takes_too_much_memory_each_runs_again_alone_and_only_what_it_takes_alone_counts()
- {
+fn jobs_of_a_worker_over_its_memory_limit_rerun_alone_to_find_the_hog() {
     check(
         coroutine(1),
         "0.1 ready 1.1
@@ -109,7 +108,7 @@ fn of_several_jobs_whose_worker_takes_too_much_memory_each_runs_again_alone_and_
 }
 
 #[test]
-fn of_several_jobs_the_one_that_prints_too_much_is_asked_to_end_and_the_others_go_on() {
+fn coroutine_job_over_its_output_limit_is_canceled_alone() {
     check(
         coroutine(1),
         "0.1 ready 1.1
@@ -151,7 +150,7 @@ fn a_late_report_of_an_ended_job_affects_no_other() {
 }
 
 #[test]
-fn a_canceled_job_is_canceled_whatever_it_takes_meanwhile() {
+fn canceled_job_stays_canceled_though_it_exceeds_a_limit() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -173,7 +172,7 @@ fn a_canceled_job_is_canceled_whatever_it_takes_meanwhile() {
 }
 
 #[test]
-fn a_job_killed_by_the_kernel_has_failed_by_its_limit_only_if_that_was_what_the_kernel_kept() {
+fn oom_kill_counts_as_the_memory_limit_only_at_the_bound_of_the_job() {
     for (how, memory, end) in [
         ("oom-at-bound", Some(9), "(memory limit)"),
         ("oom", Some(9), "(oom), crash +1"),

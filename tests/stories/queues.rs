@@ -1,4 +1,4 @@
-//! Which jobs are taken, and when no more are.
+//! Fetches, classes and the stages of a stop.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{fork, prefork};
 // ---- fetching
 
 #[test]
-fn a_job_fetched_for_a_dead_worker_goes_back() {
+fn job_fetched_for_a_dead_worker_is_released() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -35,7 +35,7 @@ fn a_job_fetched_for_a_dead_worker_goes_back() {
 }
 
 #[test]
-fn nothing_is_asked_while_nothing_can_be_waiting_and_a_wake_up_during_a_fetch_is_not_lost() {
+fn idle_pool_fetches_only_after_a_wake_up_and_loses_none_during_a_fetch() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -61,7 +61,7 @@ fn nothing_is_asked_while_nothing_can_be_waiting_and_a_wake_up_during_a_fetch_is
 }
 
 #[test]
-fn a_job_that_comes_back_while_its_lost_attempt_is_dying_does_not_run_twice() {
+fn refetched_job_does_not_run_while_its_lost_attempt_is_dying() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -85,7 +85,7 @@ fn a_job_that_comes_back_while_its_lost_attempt_is_dying_does_not_run_twice() {
 }
 
 #[test]
-fn the_words_of_a_former_life_change_nothing() {
+fn events_of_an_earlier_life_are_ignored() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -128,7 +128,7 @@ fn a_verdict_is_sent_until_it_is_confirmed() {
 }
 
 #[test]
-fn a_round_goes_on_behind_the_queue_of_the_last_job() {
+fn round_robin_continues_after_the_queue_of_the_last_job() {
     let mut settings = prefork(2);
     settings.pools[0].queues = vec!["C".into(), "B".into(), "A".into()];
     settings.pools[0].order = Order::RoundRobin;
@@ -153,7 +153,7 @@ fn a_round_goes_on_behind_the_queue_of_the_last_job() {
 }
 
 #[test]
-fn a_queue_that_a_fetch_found_empty_is_asked_last_until_it_is_counted_or_jobs_come() {
+fn empty_queue_is_asked_last_until_it_is_counted_or_gets_jobs() {
     let mut settings = prefork(2);
     settings.pools[0].queues = vec!["A".into(), "B".into()];
     settings.pools[0].queue_priorities = [("B".into(), 9)].into();
@@ -181,7 +181,7 @@ fn a_queue_that_a_fetch_found_empty_is_asked_last_until_it_is_counted_or_jobs_co
 // ---- classes
 
 #[test]
-fn a_job_of_a_class_that_no_worker_knows_is_given_back_for_longer_each_time_and_then_held() {
+fn job_of_an_unknown_class_is_released_with_growing_delays_and_then_held() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -203,7 +203,7 @@ fn a_job_of_a_class_that_no_worker_knows_is_given_back_for_longer_each_time_and_
 }
 
 #[test]
-fn jobs_that_no_worker_knows_hold_up_no_other_and_are_asked_for_again() {
+fn jobs_of_unknown_classes_block_no_other_job_and_are_fetched_again() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -227,7 +227,7 @@ fn jobs_that_no_worker_knows_hold_up_no_other_and_are_asked_for_again() {
 }
 
 #[test]
-fn the_settings_of_a_class_win_over_those_of_the_pool_and_those_of_the_job_over_both() {
+fn class_settings_override_the_pools_and_job_settings_override_both() {
     let mut settings = prefork(3);
     settings.pools[0].limits.time = Some(Duration::from_secs(9));
     check(
@@ -263,7 +263,7 @@ fn the_settings_of_a_class_win_over_those_of_the_pool_and_those_of_the_job_over_
 }
 
 #[test]
-fn status_names_the_classes_that_no_worker_knows_until_one_does() {
+fn status_lists_unknown_classes_until_a_worker_knows_them() {
     let mut story = Story::new(prefork(1));
     for event in ["knows mail", "ready 1.1", "fetched a class=odd", "woken", "fetched b class=odd"] {
         story.tell(event);
@@ -277,7 +277,7 @@ fn status_names_the_classes_that_no_worker_knows_until_one_does() {
 // ---- the end
 
 #[test]
-fn a_drain_lets_jobs_end_by_themselves() {
+fn drain_lets_running_jobs_complete() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -303,7 +303,7 @@ fn a_drain_lets_jobs_end_by_themselves() {
 }
 
 #[test]
-fn a_drain_past_the_deadline_gives_jobs_back_unspent() {
+fn drain_past_the_deadline_releases_jobs_unspent() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -324,7 +324,7 @@ fn a_drain_past_the_deadline_gives_jobs_back_unspent() {
 }
 
 #[test]
-fn each_stage_of_a_stop_goes_further_and_none_goes_back() {
+fn stop_stages_only_escalate() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -348,7 +348,7 @@ fn each_stage_of_a_stop_goes_further_and_none_goes_back() {
 }
 
 #[test]
-fn a_terminate_gives_jobs_their_grace_and_takes_the_word_of_those_that_complete() {
+fn terminate_gives_jobs_their_grace_and_accepts_their_outcome() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -377,7 +377,7 @@ fn a_terminate_gives_jobs_their_grace_and_takes_the_word_of_those_that_complete(
 }
 
 #[test]
-fn what_arrives_after_a_stop_is_given_back_and_what_starts_is_ended() {
+fn stop_releases_a_job_fetched_late_and_ends_a_worker_started_late() {
     check(
         fork(2),
         "0.1 ready 1.1
@@ -400,7 +400,7 @@ fn what_arrives_after_a_stop_is_given_back_and_what_starts_is_ended() {
 }
 
 #[test]
-fn a_worker_that_cannot_be_killed_does_not_hold_up_the_end_for_ever() {
+fn unkillable_worker_delays_the_exit_only_until_a_deadline() {
     check(
         fork(1),
         "0.1 ready 1.1

@@ -1,10 +1,10 @@
-//! Jobs during which the supervisor has died more than once: each runs alone on its host.
+//! Suspects: jobs during which the supervisor has died more than once. Each runs alone on its host.
 
 use super::script::check;
 use super::{coroutine, fork, prefork};
 
 #[test]
-fn a_suspect_begins_when_all_others_have_ended_and_nothing_begins_beside_it() {
+fn suspect_begins_when_all_other_jobs_have_ended_and_runs_alone() {
     check(
         fork(3),
         "0.1 ready 1.1 / ready 2.1 / ready 3.1
@@ -47,7 +47,7 @@ fn a_suspect_begins_when_all_others_have_ended_and_nothing_begins_beside_it() {
 }
 
 #[test]
-fn a_suspect_whose_worker_ends_before_it_has_begun_goes_back() {
+fn suspect_is_released_when_its_worker_dies_before_it_begins() {
     check(
         prefork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -69,7 +69,7 @@ fn a_suspect_whose_worker_ends_before_it_has_begun_goes_back() {
 }
 
 #[test]
-fn what_does_not_die_keeps_no_suspect_from_running() {
+fn unkillable_process_does_not_keep_a_suspect_from_running() {
     check(
         prefork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -88,7 +88,7 @@ fn what_does_not_die_keeps_no_suspect_from_running() {
 }
 
 #[test]
-fn a_suspect_waits_for_others_and_keeps_others_waiting_for_five_minutes_each_and_no_longer() {
+fn suspect_waits_for_others_and_blocks_them_for_five_minutes_at_most() {
     let mut settings = fork(3);
     settings.lease = std::time::Duration::from_secs(2000);
     check(
@@ -129,7 +129,7 @@ fn a_suspect_waits_for_others_and_keeps_others_waiting_for_five_minutes_each_and
 }
 
 #[test]
-fn a_job_that_waits_to_run_alone_does_not_begin_beside_a_suspect_that_has_its_five_minutes() {
+fn job_that_waits_to_run_alone_does_not_begin_beside_a_suspect() {
     let mut settings = coroutine(2);
     settings.lease = std::time::Duration::from_secs(2000);
     check(

@@ -1,11 +1,11 @@
-//! What is done while something of a worker does not die: its jobs are kept until that is proven dead.
+//! Workers whose processes do not die: their jobs keep their leases until the death is proven.
 
 use taskvisor::model::{Instant, Settings, SlotId, Unproven, WorkerId};
 
 use super::script::{check, fetched};
 use super::{fork, prefork};
 
-/// Of an earlier supervisor a life with a job has not died in this place.
+/// Settings with a slot in which a life of an earlier supervisor, with a job, is still alive.
 fn inherited(pool: u16, index: u16, mut settings: Settings) -> Settings {
     let worker = WorkerId { slot: SlotId { pool, index }, generation: 7 };
     let jobs = fetched(Instant::from_millis(0), &["a"]);
@@ -14,7 +14,7 @@ fn inherited(pool: u16, index: u16, mut settings: Settings) -> Settings {
 }
 
 #[test]
-fn what_a_program_left_may_take_long_to_die_and_its_verdict_counts() {
+fn job_is_renewed_until_its_slow_orphans_are_dead_and_then_completes() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -40,7 +40,7 @@ fn what_a_program_left_may_take_long_to_die_and_its_verdict_counts() {
 }
 
 #[test]
-fn its_limits_end_with_the_program_and_so_does_what_a_person_can_end() {
+fn limits_and_cancel_no_longer_apply_once_the_program_has_ended() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -62,7 +62,7 @@ fn its_limits_end_with_the_program_and_so_does_what_a_person_can_end() {
 }
 
 #[test]
-fn what_is_another_s_by_then_is_not_told() {
+fn job_that_lost_its_lease_while_unproven_is_not_settled() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -84,7 +84,7 @@ fn what_is_another_s_by_then_is_not_told() {
 }
 
 #[test]
-fn a_canceled_job_is_renewed_until_it_is_dead() {
+fn canceled_job_is_renewed_until_it_is_dead() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -110,7 +110,7 @@ fn a_canceled_job_is_renewed_until_it_is_dead() {
 }
 
 #[test]
-fn what_an_earlier_supervisor_left_alive_keeps_its_place_and_its_job() {
+fn inherited_live_worker_keeps_its_slot_and_its_job() {
     check(
         inherited(0, 1, fork(2)),
         "0.1 ready 2.9
@@ -131,7 +131,7 @@ fn what_an_earlier_supervisor_left_alive_keeps_its_place_and_its_job() {
 }
 
 #[test]
-fn what_it_had_completed_is_complete_when_the_rest_is_dead() {
+fn inherited_finished_job_completes_when_its_orphans_are_dead() {
     check(
         inherited(0, 1, prefork(1)),
         "5 done 1.7 a / exited 1.7 0",
@@ -141,7 +141,7 @@ fn what_it_had_completed_is_complete_when_the_rest_is_dead() {
 }
 
 #[test]
-fn where_its_pool_has_no_such_place_or_is_gone_it_has_one_for_that_time() {
+fn inherited_worker_of_a_removed_slot_is_kept_until_it_dies() {
     for (pool, index) in [(0, 5), (3, 5), (3, 1)] {
         let mut story = super::script::Story::new(inherited(pool, index, prefork(1)));
         story.pass_time_until(super::script::seconds("21"));
@@ -159,7 +159,7 @@ fn where_its_pool_has_no_such_place_or_is_gone_it_has_one_for_that_time() {
 }
 
 #[test]
-fn a_stop_that_cannot_end_it_says_so() {
+fn stop_reports_an_inherited_worker_that_it_cannot_end() {
     check(
         inherited(0, 1, prefork(1)),
         "1 stop kill
@@ -171,7 +171,7 @@ fn a_stop_that_cannot_end_it_says_so() {
 }
 
 #[test]
-fn a_job_that_its_worker_never_read_goes_back_unspent_and_the_worker_waits_as_one_of_no_use() {
+fn job_that_its_worker_never_read_is_released_unspent_and_the_worker_backs_off() {
     check(
         prefork(1),
         "1 ready 1.1

@@ -1,4 +1,4 @@
-//! What becomes of workers.
+//! Workers: deaths, faults, templates, growth.
 
 use taskvisor::model::Instant;
 
@@ -27,7 +27,7 @@ fn a_crash_spends_the_attempt() {
 }
 
 #[test]
-fn a_third_crash_holds_the_job_for_a_person() {
+fn third_crash_holds_the_job() {
     check(
         fork(1),
         "0.1 ready 1.1
@@ -46,7 +46,7 @@ fn a_third_crash_holds_the_job_for_a_person() {
 }
 
 #[test]
-fn a_life_that_ends_with_its_only_job_is_no_restart_and_is_followed_at_once() {
+fn fork_worker_that_ends_with_its_job_is_replaced_at_once_and_counts_no_restart() {
     for (settings, restarts) in [(fork(1), 0), (prefork(1), 1)] {
         let mut story = Story::new(settings);
         for events in
@@ -64,7 +64,7 @@ fn a_life_that_ends_with_its_only_job_is_no_restart_and_is_followed_at_once() {
 }
 
 #[test]
-fn a_death_never_touches_another_slot() {
+fn worker_death_does_not_touch_other_slots() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -93,7 +93,7 @@ fn a_death_never_touches_another_slot() {
 }
 
 #[test]
-fn early_deaths_are_answered_with_a_growing_wait() {
+fn early_deaths_are_followed_by_growing_backoff() {
     check(
         fork(1),
         "0.1 ready 1.1 / exited 1.1 1
@@ -114,7 +114,7 @@ fn early_deaths_are_answered_with_a_growing_wait() {
 }
 
 #[test]
-fn a_pool_that_cannot_boot_tries_with_one_slot_until_one_is_ready() {
+fn pool_that_cannot_boot_probes_with_one_slot_until_one_is_ready() {
     check(
         fork(3),
         "0.1 exited 1.1 1 / exited 2.1 1 / exited 3.1 1
@@ -174,7 +174,7 @@ fn a_worker_that_is_not_ready_in_time_is_killed() {
 }
 
 #[test]
-fn a_failed_spawn_is_tried_again() {
+fn failed_spawn_is_retried() {
     check(
         fork(1),
         "0.01 spawn_failed 1.1
@@ -196,7 +196,7 @@ fn a_failed_spawn_is_tried_again() {
 // ---- faults
 
 #[test]
-fn a_worker_that_breaks_the_protocol_is_killed_once_and_its_job_crashed() {
+fn worker_that_breaks_the_protocol_is_killed_once_and_its_job_crashes() {
     check(
         prefork(1),
         "0.1 ready 1.1
@@ -217,7 +217,7 @@ fn a_worker_that_breaks_the_protocol_is_killed_once_and_its_job_crashed() {
 }
 
 #[test]
-fn a_worker_that_breaks_the_protocol_before_it_is_ready_has_died_early_of_that() {
+fn protocol_fault_before_ready_counts_as_an_early_death() {
     let mut story = Story::new(fork(1));
     for event in ["faulty 1.1", "exited 1.1 killed"] {
         story.tell(event);
@@ -231,7 +231,7 @@ fn a_worker_that_breaks_the_protocol_before_it_is_ready_has_died_early_of_that()
 }
 
 #[test]
-fn a_fault_in_company_blames_nobody() {
+fn protocol_fault_of_a_coroutine_worker_is_charged_to_no_job() {
     check(
         coroutine(1),
         "0.1 ready 1.1
@@ -257,7 +257,7 @@ fn a_fault_in_company_blames_nobody() {
 // ---- templates
 
 #[test]
-fn a_template_is_made_first_and_forks_the_others() {
+fn template_boots_first_and_forks_the_workers() {
     check(
         template(2),
         "0.5 ready 0.1
@@ -277,7 +277,7 @@ fn a_template_is_made_first_and_forks_the_others() {
 }
 
 #[test]
-fn a_template_that_dies_is_replaced_and_hurts_no_child() {
+fn dead_template_is_replaced_and_its_children_live_on() {
     check(
         template(2),
         "0.5 ready 0.1
@@ -318,7 +318,7 @@ fn a_template_that_does_not_fork_in_time_is_replaced() {
 }
 
 #[test]
-fn while_no_template_comes_up_that_alone_is_tried() {
+fn pool_whose_template_cannot_boot_spawns_only_templates() {
     let mut story = Story::new(template(3));
     for life in 1..=6 {
         story.pass_time_until(Instant::from_millis(life * 3000));
@@ -332,7 +332,7 @@ fn while_no_template_comes_up_that_alone_is_tried() {
 }
 
 #[test]
-fn a_template_ends_at_once_in_a_drain_and_its_children_when_their_jobs_have() {
+fn drain_ends_a_template_at_once_and_its_children_after_their_jobs() {
     check(
         template(1),
         "0.5 ready 0.1
@@ -355,23 +355,23 @@ fn a_template_ends_at_once_in_a_drain_and_its_children_when_their_jobs_have() {
 
 // ---- many workers
 
-/// How many lives have begun.
+/// The number of lives begun.
 fn begun(story: &Story) -> usize {
     story.transcript.matches("> spawn").count()
 }
 
 #[test]
-fn of_a_large_pool_the_first_that_is_ready_brings_all_the_others() {
+fn large_pool_boots_64_workers_and_the_rest_after_the_first_is_ready() {
     let mut story = Story::new(prefork(1000));
     assert_eq!(begun(&story), 64);
     story.pass_time_until(Instant::from_millis(20_000));
-    assert_eq!(begun(&story), 64, "the others wait for one of these, and for nothing else");
+    assert_eq!(begun(&story), 64, "the others wait until one of these is ready");
     story.tell("ready 7.1");
     assert_eq!(begun(&story), 1000);
 }
 
 #[test]
-fn of_a_large_pool_whose_workers_die_at_once_a_few_show_it_for_all() {
+fn large_pool_whose_first_64_workers_die_probes_with_one() {
     let mut story = Story::new(prefork(1000));
     for slot in 1..=64 {
         story.tell(&format!("exited {slot}.1 1"));
@@ -383,7 +383,7 @@ fn of_a_large_pool_whose_workers_die_at_once_a_few_show_it_for_all() {
 }
 
 #[test]
-fn of_a_large_pool_that_dies_at_once_a_few_come_back_first() {
+fn large_pool_that_dies_at_once_restarts_64_workers_first() {
     let mut story = Story::new(prefork(200));
     for slot in 1..=200 {
         story.tell(&format!("ready {slot}.1"));
@@ -400,7 +400,7 @@ fn of_a_large_pool_that_dies_at_once_a_few_come_back_first() {
 // ---- more and fewer workers
 
 #[test]
-fn a_pool_grows_while_jobs_wait_and_all_are_at_work() {
+fn pool_grows_while_jobs_wait_and_all_workers_are_busy() {
     let mut settings = prefork(3);
     settings.pools[0].min_workers = Some(1);
     check(
@@ -433,7 +433,7 @@ fn a_pool_grows_while_jobs_wait_and_all_are_at_work() {
 }
 
 #[test]
-fn a_worker_with_nothing_to_do_for_a_minute_ends_unless_it_is_one_of_the_fewest() {
+fn worker_idle_for_a_minute_ends_unless_the_pool_is_at_its_minimum() {
     let mut settings = prefork(2);
     settings.pools[0].min_workers = Some(1);
     let mut story = Story::new(settings);

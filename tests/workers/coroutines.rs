@@ -1,4 +1,4 @@
-//! Many jobs at a time in one process, and those who are in their way.
+//! Coroutine workers: many jobs at a time in one process, and jobs that disturb them.
 
 use super::*;
 
@@ -10,12 +10,12 @@ fn a_hundred_coroutines_run_at_once_in_one_process() {
     let jobs: Vec<Value> = jids.iter().map(|jid| ended(&sandbox, jid)).collect();
     let pids: HashSet<i64> = jobs.iter().map(|job| result(job).as_i64().unwrap()).collect();
     assert_eq!(pids.len(), 1);
-    // Each ends only once all have begun.
+    // Each job ends only once all have begun.
     assert!(jobs.iter().all(|job| counts(job) == [1, 0, 0]));
 }
 
 #[test]
-fn the_neighbours_of_a_canceled_coroutine_never_notice() {
+fn cancel_of_a_coroutine_does_not_affect_its_neighbours() {
     let sandbox = python::new();
     let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
     let jids = put_lines(&sandbox, "default", "hold.async", &[], &names("a", 10));
@@ -38,7 +38,7 @@ fn the_neighbours_of_a_canceled_coroutine_never_notice() {
 }
 
 #[test]
-fn a_coroutine_that_ignores_its_cancellation_is_killed_and_its_neighbours_run_again_unspent() {
+fn coroutine_that_ignores_its_cancel_is_killed_and_neighbours_rerun_unspent() {
     let sandbox = python::new();
     let _running = start(&sandbox, "coroutine", "app", &["-w", "1", "--grace", "500ms"]);
     let stubborn = put(&sandbox, "stubborn", "\"s\"");
@@ -58,7 +58,7 @@ fn a_coroutine_that_ignores_its_cancellation_is_killed_and_its_neighbours_run_ag
     }
 }
 
-/// One job among 99 kills its process, whenever it runs; `meanwhile` happens until it is found.
+/// One job with 99 neighbours kills its process whenever it runs; `meanwhile` is called until it is held.
 fn check_bomb(meanwhile: impl Fn(&Sandbox)) {
     let sandbox = python::new();
     let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
@@ -88,12 +88,12 @@ fn check_bomb(meanwhile: impl Fn(&Sandbox)) {
 }
 
 #[test]
-fn one_of_a_hundred_that_kills_its_process_is_found_and_held_and_the_others_complete_unspent() {
+fn killer_among_100_coroutines_is_held_and_the_others_complete_unspent() {
     check_bomb(|_| ());
 }
 
 #[test]
-fn one_that_kills_its_process_is_found_and_held_while_new_jobs_keep_coming() {
+fn killer_coroutine_is_held_while_new_jobs_keep_coming() {
     let number = Cell::new(0);
     check_bomb(|sandbox| {
         number.set(number.get() + 1);
@@ -103,7 +103,7 @@ fn one_that_kills_its_process_is_found_and_held_while_new_jobs_keep_coming() {
 }
 
 #[test]
-fn lines_of_many_coroutines_land_each_in_the_log_of_its_own_job() {
+fn output_of_each_coroutine_goes_to_the_log_of_its_own_job() {
     let sandbox = python::new();
     let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
     let jids = put_lines(&sandbox, "default", "chatters", &[], &names("n", 20));
@@ -125,7 +125,7 @@ fn plain_functions_run_in_threads_of_a_coroutine_worker() {
     assert_eq!(pids.len(), 1);
 }
 
-/// A job that hears nothing, with neighbours in mode coroutine: it ends at its time limit by KILL, they run again.
+/// A job that ignores all signals: KILL ends it at its time limit; in mode coroutine its neighbours run again.
 fn check_deaf(mode: &str, class: &str) {
     let sandbox = python::new();
     let _running = start(&sandbox, mode, "app", &["-w", "2", "--grace", "300ms"]);
@@ -147,7 +147,7 @@ fn check_deaf(mode: &str, class: &str) {
 }
 
 #[test]
-fn an_event_loop_that_a_job_blocks_ends_at_its_time_limit() {
+fn job_that_blocks_the_event_loop_ends_at_its_time_limit() {
     check_deaf("coroutine", "blocks.loop");
 }
 

@@ -1,8 +1,8 @@
-//! How jobs run, end and die in each mode, and what the others notice of it.
+//! How jobs run, end and die in each mode, and the effect on other jobs.
 
 use super::*;
 
-/// What an interrupted job of it is hit by.
+/// The exception that interrupts a job in this mode.
 fn hit_by(mode: &str, error: &str) -> String {
     if mode == "coroutine" { "CancelledError".into() } else { error.into() }
 }
@@ -20,8 +20,8 @@ in_each_mode! {
     a_canceled_job_is_interrupted: check_cancel,
     a_job_sees_its_time_limit: check_time_limit,
     a_job_that_kills_its_worker_has_crashed: check_crashes,
-    a_stop_waits_for_the_job_and_one_at_once_interrupts_it: check_stop,
-    nothing_survives_a_killed_supervisor_or_keeper_and_jobs_run_again: check_killed,
+    stop_waits_for_the_job_and_stop_now_interrupts_it: check_stop,
+    killed_supervisor_or_keeper_leaves_no_process_and_jobs_run_again: check_killed,
 }
 
 fn check_outcomes(mode: &str) {
@@ -56,17 +56,17 @@ fn check_outcomes(mode: &str) {
 }
 
 #[test]
-fn what_a_job_raises_decides_what_becomes_of_it_in_a_prefork_worker() {
+fn exceptions_decide_the_outcome_in_a_prefork_worker() {
     check_outcomes("prefork");
 }
 
 #[test]
-fn what_a_job_raises_decides_what_becomes_of_it_in_a_fork() {
+fn exceptions_decide_the_outcome_in_a_fork_worker() {
     check_outcomes("fork");
 }
 
 #[test]
-fn what_a_job_raises_decides_what_becomes_of_it_in_a_coroutine_worker() {
+fn exceptions_decide_the_outcome_in_a_coroutine_worker() {
     check_outcomes("coroutine");
 }
 
@@ -130,7 +130,7 @@ fn check_stop(mode: &str) {
     assert!(!log.contains("Traceback") && !log.contains("Exception ignored"), "{log}");
 }
 
-/// Both a supervisor and, at the next start, a keeper that are killed in the middle: nothing survives, jobs run again.
+/// Kills first the supervisor and then the keeper during jobs: no process survives, jobs run again.
 fn check_killed(mode: &str) {
     let sandbox = python::new();
     let runs_again = |jid: &str, times: u64| {
@@ -175,7 +175,7 @@ fn the_settings_of_a_class_win_over_those_of_the_pool() {
     check_class_settings("fork");
 }
 
-/// Its workers are replaced as planned: nothing is a restart, no job notices.
+/// Workers are recycled as planned: no restart is counted, no job is affected.
 fn check_max_jobs(mode: &str, options: &[&str]) {
     let sandbox = python::new();
     let _running = start(&sandbox, mode, "app", &[&["-w", "1", "--max-jobs", "5"], options].concat());
@@ -188,13 +188,13 @@ fn check_max_jobs(mode: &str, options: &[&str]) {
 }
 
 #[test]
-fn a_worker_is_replaced_after_the_jobs_of_its_life() {
+fn worker_is_recycled_after_its_jobs_per_life() {
     check_max_jobs("prefork", &[]);
     check_max_jobs("coroutine", &["--concurrency", "3"]);
 }
 
 #[test]
-fn a_burst_ends_when_all_is_done_in_each_mode() {
+fn burst_ends_when_all_jobs_are_done_in_each_mode() {
     for mode in ["prefork", "fork", "coroutine"] {
         let sandbox = python::new();
         let jids = put_lines(&sandbox, "default", "look", &[], &vec!["null".into(); 20]);
@@ -208,8 +208,8 @@ fn a_burst_ends_when_all_is_done_in_each_mode() {
     }
 }
 
-/// A process that dies under a hundred jobs leaves them waiting to run alone. An end of the supervisor in that moment, in
-/// order or not, costs none of them an attempt.
+/// A process that dies with a hundred jobs leaves them waiting to run alone. The end of the supervisor at that moment,
+/// orderly or not, costs none of them an attempt.
 fn check_end_in_the_middle(end: impl FnOnce(&Sandbox), interrupted: u64) {
     let sandbox = python::new();
     let mut running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
@@ -217,7 +217,7 @@ fn check_end_in_the_middle(end: impl FnOnce(&Sandbox), interrupted: u64) {
     let jids = put_lines(&sandbox, "default", "hold.async", &[], &names("a", 30));
     wait_until("all run", || words(&sandbox, "begun-") == 31);
     touch(&sandbox, "boom");
-    // One of them holds up all the others.
+    // One job blocks all the others.
     wait_until("they wait for the one that runs alone", || {
         slots(&sandbox)[0]["waiting_jobs"]
             .as_array()
@@ -228,7 +228,7 @@ fn check_end_in_the_middle(end: impl FnOnce(&Sandbox), interrupted: u64) {
     fs::remove_file(sandbox.work("boom")).unwrap();
     touch(&sandbox, "go");
     let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
-    // If it is due again by now, it may have the only worker for itself.
+    // The job that is due again may have the only worker for itself.
     sandbox.ok(&["job", "cancel", "--wait", &bomb]);
     for jid in &jids {
         let job = ended(&sandbox, jid);
@@ -242,11 +242,11 @@ fn check_end_in_the_middle(end: impl FnOnce(&Sandbox), interrupted: u64) {
 }
 
 #[test]
-fn a_stop_while_jobs_wait_to_run_alone_gives_them_back_unspent() {
+fn stop_releases_jobs_that_wait_to_run_alone_unspent() {
     check_end_in_the_middle(|sandbox| drop(sandbox.ok(&["stop", "--now"])), 1);
 }
 
 #[test]
-fn a_killed_keeper_while_jobs_wait_to_run_alone_costs_them_no_attempt() {
+fn keeper_death_costs_jobs_that_wait_to_run_alone_no_attempt() {
     check_end_in_the_middle(|sandbox| kill(keeper(sandbox), "KILL"), 1);
 }

@@ -1,4 +1,4 @@
-//! The Rust worker crate keeps the contract of the Python package, in each mode, with the application `examples/contract.rs`.
+//! The Rust worker crate behaves as the Python package in each mode, with the application `examples/contract.rs`.
 
 use super::languages::example;
 use super::*;
@@ -13,15 +13,15 @@ macro_rules! in_each_mode {
 }
 
 in_each_mode! {
-    how_a_handler_returns_decides_what_becomes_of_its_job: check_outcomes,
+    return_value_of_a_handler_decides_the_outcome: check_outcomes,
     a_canceled_job_is_interrupted: check_cancel,
     a_job_that_kills_its_worker_has_crashed: check_crashes,
-    the_settings_of_a_class_count: check_class_settings,
-    a_job_goes_on_in_another_queue: check_stages,
-    a_handler_asks_the_supervisor: check_verbs,
-    a_stop_waits_for_the_job_and_one_at_once_gives_it_back: check_stop,
-    nothing_survives_a_killed_supervisor_and_the_job_runs_again: check_killed,
-    a_burst_ends_when_all_is_done: check_burst,
+    settings_of_a_class_apply: check_class_settings,
+    job_advances_to_another_queue: check_stages,
+    handler_calls_the_supervisor: check_verbs,
+    stop_waits_for_the_job_and_stop_now_releases_it: check_stop,
+    killed_supervisor_leaves_no_process_and_the_job_runs_again: check_killed,
+    burst_ends_when_all_jobs_are_done: check_burst,
 }
 
 fn pool_of(mode: &str) -> Vec<String> {
@@ -57,7 +57,7 @@ fn check_outcomes(mode: &str) {
     assert_eq!((result(&retried), counts(&retried)), (json!(2), [2, 0, 0]), "{retried}");
     let snoozed = run(&sandbox, "raises", "\"snooze\"");
     assert_eq!((result(&snoozed), counts(&snoozed)), (json!(1), [1, 0, 0]), "{snoozed}");
-    // It would be none at the next try either.
+    // A retry would not help.
     let jid = sandbox.ok(&["put", "--retries", "5", "default", "nojson"]);
     let job = ended(&sandbox, jid.trim());
     assert_eq!((&job["state"], counts(&job)), (&json!("failed"), [1, 0, 0]), "{job}");
@@ -84,7 +84,7 @@ fn check_cancel(mode: &str) {
 }
 
 #[test]
-fn a_handler_that_asks_is_told_that_its_job_is_to_end_and_has_its_grace() {
+fn handler_can_ask_whether_its_job_must_end_and_has_its_grace() {
     for mode in ["prefork", "fork"] {
         let sandbox = python::new();
         let _running = start_it(&sandbox, mode);

@@ -1,4 +1,4 @@
-//! Tasks of kale as they are, by the real supervisor.
+//! Unmodified tasks of kale under the real supervisor.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn a_task_publishes_others_through_the_supervisor() {
 }
 
 #[test]
-fn a_task_fails_as_often_as_kale_says_without_an_attempt_of_its_pool() {
+fn retries_of_kale_spend_no_attempt_of_the_pool() {
     let sandbox = python::new();
     let _running = start(&sandbox, "prefork");
     let (job, log) = run(&sandbox, "Fails", "{}");
@@ -61,7 +61,7 @@ fn a_task_fails_as_often_as_kale_says_without_an_attempt_of_its_pool() {
         (&json!("failed"), &json!("ConnectionError")),
         "{job}"
     );
-    // Output and errors come by two pipes.
+    // stdout and stderr are two pipes, so their order may differ.
     let times = |line: &str| log.lines().filter(|said| *said == line).count();
     assert_eq!(times("fails"), 3, "max_retries is 2: {log}");
     assert_eq!(times("taskvisor.kale: kale runs the task again after 0 s"), 2, "{log}");

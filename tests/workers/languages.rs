@@ -7,7 +7,7 @@ fn is_there(program: &str) -> bool {
 }
 
 #[test]
-fn a_program_of_a_run_pool_gets_its_data_on_stdin_and_its_class_in_the_environment() {
+fn run_pool_program_gets_data_on_stdin_and_class_in_its_environment() {
     let sandbox = python::new();
     let program =
         "#!/bin/sh\necho \"$TASKVISOR_CLASS of $TASKVISOR_QUEUE\"\ncat\nexit \"${TASKVISOR_CLASS#exit.}\"\n";
@@ -22,7 +22,7 @@ fn a_program_of_a_run_pool_gets_its_data_on_stdin_and_its_class_in_the_environme
 }
 
 #[test]
-fn the_worker_in_shell_of_the_protocol_page_runs_jobs() {
+fn shell_worker_of_the_protocol_page_runs_jobs() {
     if !is_there("jq") {
         return missing("jq");
     }
@@ -62,7 +62,7 @@ fn a_worker_in_node_runs_jobs() {
     assert_eq!(result(&run(&sandbox, "text.Count", "{\"path\": \"three\"}")), 3);
 }
 
-/// Built with the tests, unless only some of them are built.
+/// The path of an example program. Cargo builds it with the tests, unless only some of them are built.
 pub fn example(name: &str) -> String {
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -71,7 +71,7 @@ pub fn example(name: &str) -> String {
 }
 
 #[test]
-fn the_worker_in_rust_runs_jobs_puts_jobs_and_is_canceled() {
+fn rust_worker_runs_jobs_puts_jobs_and_cancels() {
     let sandbox = python::new();
     fs::write(sandbox.work("text"), "two words\nand three more\n").unwrap();
     assert!(Command::new("mkfifo").arg(sandbox.work("pipe")).status().unwrap().success());
@@ -96,7 +96,7 @@ fn the_worker_in_rust_runs_jobs_puts_jobs_and_is_canceled() {
 }
 
 #[test]
-fn the_asynchronous_worker_in_rust_runs_many_at_once_and_one_is_canceled() {
+fn async_rust_worker_runs_many_jobs_at_once_and_cancels_one() {
     let sandbox = python::new();
     let _running = sandbox.start(&["-m", "coroutine", "--", &example("async_worker")]);
     let before = python::slots(&sandbox)[0]["process"]["pid"].clone();
@@ -113,7 +113,7 @@ fn the_asynchronous_worker_in_rust_runs_many_at_once_and_one_is_canceled() {
     assert_eq!(python::slots(&sandbox)[0]["process"]["pid"], before, "the worker lives on");
 }
 
-/// `put` with this on stdin.
+/// Runs `put` with this input on stdin.
 fn put_from(sandbox: &Sandbox, args: &[&str], input: &[u8]) -> Output {
     let file = sandbox.work(".input");
     fs::write(&file, input).unwrap();
@@ -150,7 +150,7 @@ fn data_reaches_its_worker_as_it_was_put() {
 }
 
 #[test]
-fn waits_for_hundreds_of_jobs_are_answered_in_the_order_given() {
+fn job_wait_answers_for_hundreds_of_jobs_in_the_given_order() {
     let sandbox = python::new();
     let running = sandbox.start(&["-m", "coroutine", "--", &example("async_worker")]);
     let waits: Vec<String> =

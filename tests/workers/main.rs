@@ -1,4 +1,4 @@
-//! Workers, with the real binary: those that speak badly, Python in each mode, several pools, other languages.
+//! Workers, with the real binary: protocol faults, Python in each mode, several pools, other languages.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../support/python.rs"]
@@ -30,7 +30,7 @@ use python::{
 use sandbox::{Sandbox, alive, is_root, kill, missing, stays, wait_until};
 use serde_json::{Value, json};
 
-/// The class that waits for the file `go`, as the mode runs it in its main thread.
+/// The class that waits for the file `go`; it runs in the main thread in this mode.
 fn hold(mode: &str) -> &'static str {
     if mode == "coroutine" { "hold.async" } else { "hold" }
 }

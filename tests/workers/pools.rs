@@ -1,9 +1,9 @@
-//! Pools: who takes which jobs in which order, and how many workers there are.
+//! Pools: which pool takes which jobs in which order, and the number of workers.
 
 use super::*;
 
 #[test]
-fn pools_of_different_modes_take_each_its_own_queue_and_one_that_cannot_boot_hurts_no_other() {
+fn pools_take_jobs_of_their_own_queue_and_a_broken_pool_affects_no_other() {
     let sandbox = python::new();
     let text = "pools:
   - {name: broken, workers: 2, queues: [never], PYTHON broken}
@@ -32,8 +32,8 @@ fn pools_of_different_modes_take_each_its_own_queue_and_one_that_cannot_boot_hur
     assert_eq!(sandbox.state(&never), "waiting");
 }
 
-/// Queues C, B and A hold 3, 2 and 5 jobs: the order in which they begin. A worker that runs 8 at a time takes 8 in its first
-/// fetch, and begins them in the order in which they were given to it.
+/// The order in which jobs of the queues C, B and A (3, 2 and 5 jobs) begin. A worker of 8 jobs at a time takes 8 in its
+/// first fetch and begins them in the order of the fetch.
 fn taken(order: &str, mode: &str, concurrency: u32) -> String {
     let sandbox = python::new();
     let class = if mode == "coroutine" { "queue.async" } else { "queue" };
@@ -96,7 +96,7 @@ fn shuffled_queues_are_all_served() {
 }
 
 #[test]
-fn two_pools_on_one_queue_take_each_its_own_classes() {
+fn two_pools_on_one_queue_take_their_own_classes() {
     let sandbox = python::new();
     let text = "pools:
   - {name: many, classes: [many.*], except_classes: [many.Two], PYTHON app}
@@ -110,13 +110,13 @@ fn two_pools_on_one_queue_take_each_its_own_classes() {
 }
 
 #[test]
-fn a_class_that_no_worker_knows_comes_back_later_and_later_until_one_does() {
+fn job_of_an_unknown_class_is_delayed_longer_each_time_until_a_worker_knows_it() {
     let sandbox = python::new();
     let running = start(&sandbox, "prefork", "app", &["-w", "1"]);
     let jid = put(&sandbox, "later.Class", "null");
     let due = |times: u64| {
         let mut job = Value::Null;
-        wait_until("nobody knew it", || {
+        wait_until("no worker knew its class", || {
             job = sandbox.job(&jid);
             job["state"] == "delayed" && job["unknown_class"] == times
         });
@@ -138,7 +138,7 @@ fn a_class_that_no_worker_knows_comes_back_later_and_later_until_one_does() {
 }
 
 #[test]
-fn a_class_that_no_worker_knew_ten_times_is_held() {
+fn job_of_a_class_unknown_ten_times_is_held() {
     let sandbox = python::new();
     let jid = put(&sandbox, "later.Class", "null");
     let store = rusqlite::Connection::open(sandbox.path("state").join("store.db")).unwrap();
@@ -149,9 +149,9 @@ fn a_class_that_no_worker_knew_ten_times_is_held() {
     assert_eq!((&job["state"], &job["failure"]["group"]), (&json!("held"), &json!("unknown class")), "{job}");
 }
 
-/// Shrinking takes a minute: the simulation has it.
+/// Shrinking takes a minute, so the simulation tests it.
 #[test]
-fn a_pool_grows_by_one_a_second_while_jobs_wait_and_not_beyond_its_limit() {
+fn pool_grows_by_one_worker_a_second_while_jobs_wait_up_to_its_maximum() {
     let sandbox = python::new();
     let _running = start_file(&sandbox, "pools: [{workers: {min: 1, max: 3}, PYTHON app}]");
     let slots = || python::slots(&sandbox).len();

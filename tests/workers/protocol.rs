@@ -1,16 +1,16 @@
-//! Workers that speak the protocol, well and badly: what becomes of their jobs, of them, and of the pool.
+//! The worker protocol, kept and broken: the effect on jobs, workers and the pool.
 
 use crate::sandbox::{Sandbox, Setting, alive, kill, wait_until};
 use serde_json::{Value, json};
 
 const ACTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/actor.py");
 
-/// Puts a job of a class and gives its jid.
+/// Puts a job of a class and returns its jid.
 fn put(sandbox: &Sandbox, class: &str, data: &str) -> String {
     sandbox.ok(&["put", "default", class, data]).trim().to_owned()
 }
 
-/// Runs one to its end and gives its record.
+/// Runs a job to its end and returns its record.
 fn run(sandbox: &Sandbox, class: &str, data: &str) -> Value {
     let jid = put(sandbox, class, data);
     sandbox.run(&["job", "wait", &jid, "--timeout", "60s"]);
@@ -31,7 +31,7 @@ fn slot(sandbox: &Sandbox) -> Value {
     sandbox.json(&["status", "--json"])["pools"][0]["slots"][0].clone()
 }
 
-/// A job under which the worker goes wrong: its reason, and another worker for the next job.
+/// Runs a job whose worker breaks the protocol; asserts its failure, and that another worker runs the next job.
 fn check_crash(class: &str, words: &str) {
     with_actor(&[], |sandbox| {
         let before = slot(sandbox)["process"]["pid"].clone();
@@ -46,7 +46,7 @@ fn check_crash(class: &str, words: &str) {
 }
 
 #[test]
-fn a_worker_runs_jobs_and_its_words_are_kept_as_they_are() {
+fn data_and_result_of_a_job_are_kept_byte_for_byte() {
     with_actor(&[], |sandbox| {
         let job = run(sandbox, "fine", "{\"to\":\n  [1.50, \"\\u00e4\"]}");
         assert_eq!(job["state"], "complete", "{job}");
@@ -71,7 +71,7 @@ fn a_line_that_is_no_frame_ends_the_worker_and_is_quoted() {
 }
 
 #[test]
-fn a_failure_in_many_words_is_cut() {
+fn long_failure_is_truncated() {
     with_actor(&[], |sandbox| {
         let job = run(sandbox, "talks", "null");
         let failure = &job["failure"];
@@ -85,7 +85,7 @@ fn a_failure_in_many_words_is_cut() {
 }
 
 #[test]
-fn a_worker_that_speaks_of_strange_jobs_alone_is_ended_before_it_fills_the_log() {
+fn worker_that_sends_frames_of_unknown_jobs_is_killed_before_it_fills_the_log() {
     check_crash("raves", "of 100 jobs it does not have");
     with_actor(&[], |sandbox| {
         run(sandbox, "raves", "null");
@@ -94,7 +94,7 @@ fn a_worker_that_speaks_of_strange_jobs_alone_is_ended_before_it_fills_the_log()
 }
 
 #[test]
-fn an_option_of_a_put_that_nobody_knows_is_refused() {
+fn unknown_option_of_a_put_is_refused() {
     with_actor(&[], |sandbox| {
         let job = run(sandbox, "misspells", "null");
         assert!(job["result"].as_str().unwrap().contains("unknown field `prority`"), "{job}");
@@ -102,7 +102,7 @@ fn an_option_of_a_put_that_nobody_knows_is_refused() {
 }
 
 #[test]
-fn half_a_frame_is_a_crash_whatever_the_exit_code() {
+fn half_a_frame_is_a_crash_even_with_exit_code_0() {
     check_crash("half", "exit 0");
 }
 
@@ -112,17 +112,17 @@ fn a_frame_over_the_limit_ends_the_worker() {
 }
 
 #[test]
-fn an_unknown_frame_ends_the_worker_and_is_named() {
+fn unknown_frame_ends_the_worker_and_is_quoted() {
     check_crash("unknown", "unknown frame 'dome'");
 }
 
 #[test]
-fn an_exit_without_a_last_word_is_a_crash() {
+fn exit_without_done_is_a_crash() {
     check_crash("leaves", "exit 0");
 }
 
 #[test]
-fn a_job_that_its_worker_never_read_goes_back_unspent() {
+fn job_that_its_worker_never_read_is_released_unspent() {
     with_actor(&[], |sandbox| {
         for _ in 0..5 {
             let before = run(sandbox, "quits", "null");
@@ -135,17 +135,17 @@ fn a_job_that_its_worker_never_read_goes_back_unspent() {
 }
 
 #[test]
-fn a_worker_that_closes_its_channel_and_lives_on_is_ended() {
+fn worker_that_closes_its_channel_is_killed() {
     check_crash("shuts", "closed its channel");
 }
 
 #[test]
-fn a_worker_that_forks_and_exits_leaves_nobody() {
+fn worker_that_forks_and_exits_leaves_no_process() {
     check_crash("forks", "exit 0");
 }
 
 #[test]
-fn done_counts_once_and_for_its_own_job_only() {
+fn done_counts_once_and_only_for_its_own_job() {
     with_actor(&[], |sandbox| {
         let pid = slot(sandbox)["process"]["pid"].clone();
         assert_eq!(run(sandbox, "twice", "null")["result"], 1);
@@ -184,7 +184,7 @@ fn a_job_that_prints_100_mb_is_cut_and_completes() {
 }
 
 #[test]
-fn a_worker_asks_the_supervisor_to_put_jobs() {
+fn worker_puts_jobs_through_the_supervisor() {
     with_actor(&[], |sandbox| {
         let job = run(sandbox, "calls", "null");
         let answers = &job["result"];
@@ -199,7 +199,7 @@ fn a_worker_asks_the_supervisor_to_put_jobs() {
 }
 
 #[test]
-fn a_worker_changes_what_it_may_about_jobs() {
+fn worker_may_tag_prioritize_and_set_data_of_jobs_within_its_rights() {
     with_actor(&[], |sandbox| {
         let other = sandbox.ok(&["put", "--delay", "1h", "default", "fine", "1"]);
         let other = other.trim();
@@ -250,7 +250,7 @@ fn processes_left_by_a_job_are_reported_or_killed() {
 }
 
 #[test]
-fn a_worker_that_asks_without_end_and_reads_no_answer_costs_the_supervisor_little() {
+fn worker_that_reads_no_answers_costs_the_supervisor_little_memory() {
     with_actor(&["--time-limit", "2s"], |sandbox| {
         let data = sandbox.work("data.json");
         std::fs::write(&data, format!("\"{}\"", "x".repeat(1 << 20))).unwrap();
@@ -266,7 +266,7 @@ fn a_worker_that_asks_without_end_and_reads_no_answer_costs_the_supervisor_littl
     });
 }
 
-/// A worker that never takes a job: what status says of it.
+/// Starts a worker that never takes a job; asserts what status shows.
 fn check_boot(part: &str, options: &[&str], why: &str, trace: &str) {
     let sandbox = Sandbox::new(Setting::Root);
     let args = ["-w", "2", "--grace", "300ms"];
@@ -293,7 +293,7 @@ fn a_worker_that_dies_at_import_shows_its_traceback() {
 }
 
 #[test]
-fn a_worker_of_another_protocol_is_refused() {
+fn worker_with_another_protocol_version_is_refused() {
     check_boot("modern", &[], "it speaks protocol 2, this supervisor speaks 1", "");
 }
 
@@ -304,7 +304,7 @@ fn a_worker_that_never_says_hello_or_ready_is_killed_at_its_boot_timeout() {
 }
 
 #[test]
-fn a_worker_whose_supervisor_dies_is_ended_and_its_job_runs_again() {
+fn worker_is_killed_when_its_supervisor_dies_and_its_job_runs_again() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "1", "--grace", "300ms", "--", "python3", ACTOR]);
     let jid = put(&sandbox, "blocks", "null");
@@ -313,7 +313,7 @@ fn a_worker_whose_supervisor_dies_is_ended_and_its_job_runs_again() {
     kill(sandbox.one("tv-supervisor"), "KILL");
     wait_until("the old worker is dead", || !alive(worker));
     wait_until("it runs again", || {
-        // Nobody may answer in the moment between two supervisors.
+        // Between two supervisors there may be no answer.
         let output = sandbox.run(&["job", "show", &jid, "--json"]);
         let job: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         job["state"] == "running" && job["interruptions"] == 1
@@ -332,7 +332,7 @@ fn each_job_of_a_sandboxed_pool_finds_an_empty_directory() {
 }
 
 #[test]
-fn a_worker_sees_what_is_passed_and_nothing_else() {
+fn worker_gets_only_the_passed_environment_variables() {
     let sandbox = Sandbox::new(Setting::Root);
     let args = ["-w", "1", "--env", "WANTED_*", "--env", "SET=here", "--", "python3", ACTOR];
     let _running = sandbox.start_with(&args, |command| {

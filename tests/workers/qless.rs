@@ -1,4 +1,4 @@
-//! Classes of qless-py as they are: what they are given, what they say, and their bad days.
+//! Unmodified classes of qless-py: their input, their outcomes and their faults.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn log(sandbox: &Sandbox, job: &Value) -> String {
     sandbox.ok(&["job", "logs", job["id"].as_str().unwrap()])
 }
 
-/// Runs a job that says these words of its end, and gives its record and its log.
+/// Runs a job that makes these calls about its end; returns its record and its log.
 fn say(sandbox: &Sandbox, words: &Value) -> (Value, String) {
     let job = run(sandbox, "qless_jobs.Words", &json!({ "words": words }).to_string());
     let log = log(sandbox, &job);
@@ -35,7 +35,7 @@ fn group(job: &Value) -> &str {
 }
 
 #[test]
-fn a_class_runs_in_each_mode_by_the_method_of_its_queue() {
+fn qless_class_runs_in_each_mode_by_the_method_of_its_queue() {
     for mode in ["prefork", "fork", "coroutine"] {
         let sandbox = python::new();
         let _running = start(&sandbox, &["-m", mode, "-w", "1", "-q", "mail", "-q", "other"]);
@@ -48,7 +48,7 @@ fn a_class_runs_in_each_mode_by_the_method_of_its_queue() {
 }
 
 #[test]
-fn a_job_takes_its_data_along_from_queue_to_queue() {
+fn data_of_a_job_survives_moves_between_queues() {
     let sandbox = python::new();
     let _running = start(&sandbox, &["-w", "1", "-q", "download", "-q", "encode"]);
     let job = ended(&sandbox, &put(&sandbox, "download", "qless_jobs.Film", r#"{"path": "a.mkv"}"#));
@@ -61,7 +61,7 @@ fn a_job_takes_its_data_along_from_queue_to_queue() {
 }
 
 #[test]
-fn what_cannot_run_has_failed_for_good_with_the_group_that_qless_gives_it() {
+fn job_that_cannot_run_fails_for_good_with_the_group_of_qless() {
     let sandbox = python::new();
     fs::write(sandbox.work("broken_jobs.py"), "import qless\n\n1 / 0\n").unwrap();
     let _running = start(&sandbox, &["-w", "1"]);
@@ -89,7 +89,7 @@ fn what_cannot_run_has_failed_for_good_with_the_group_that_qless_gives_it() {
 }
 
 #[test]
-fn the_first_word_of_a_job_counts() {
+fn first_outcome_of_a_job_counts() {
     let sandbox = python::new();
     let _running = start(&sandbox, &["-w", "1"]);
     let (job, log) = say(&sandbox, &json!([["complete"], ["complete", "other"], ["fail", "g", "m"]]));
@@ -109,7 +109,7 @@ fn the_first_word_of_a_job_counts() {
 }
 
 #[test]
-fn retries_end_where_those_of_qless_do() {
+fn retries_are_counted_as_in_qless() {
     let sandbox = python::new();
     let _running = start(&sandbox, &["-w", "1", "--retries", "2"]);
     let job = run(&sandbox, "qless_jobs.Tries", "{}");
@@ -122,7 +122,7 @@ fn retries_end_where_those_of_qless_do() {
 }
 
 #[test]
-fn a_job_whose_process_leaves_has_crashed_whatever_it_said() {
+fn job_whose_process_exits_has_crashed_even_after_complete() {
     for mode in ["prefork", "fork"] {
         let sandbox = python::new();
         let _running = start(&sandbox, &["-m", mode, "-w", "1", "--retries", "0"]);
@@ -135,7 +135,7 @@ fn a_job_whose_process_leaves_has_crashed_whatever_it_said() {
 }
 
 #[test]
-fn a_job_that_is_canceled_is_killed_even_if_it_does_not_listen() {
+fn canceled_job_is_killed_even_if_it_ignores_the_cancel() {
     for mode in ["prefork", "fork"] {
         let sandbox = python::new();
         let _running = start(&sandbox, &["-m", mode, "-w", "1"]);
@@ -151,12 +151,12 @@ fn a_job_that_is_canceled_is_killed_even_if_it_does_not_listen() {
 }
 
 #[test]
-fn what_a_job_asks_for_goes_through_the_supervisor() {
+fn queries_of_a_job_go_through_the_supervisor() {
     for mode in ["prefork", "coroutine"] {
         let sandbox = python::new();
         let _running = start(&sandbox, &["-m", mode, "-w", "1"]);
         let job = run(&sandbox, "qless_jobs.Asks", "{}");
-        // What a job prints and what it logs come by two ways, and either may come first.
+        // Prints and log lines arrive by two pipes, in either order.
         let (jid, said) = (job["id"].as_str().unwrap(), log(&sandbox, &job));
         assert!(said.contains("a line {\"n\": 1}\n"), "{mode}: {said}");
         let said = said.replacen("a line {\"n\": 1}\n", "", 1);
@@ -182,7 +182,7 @@ QlessException: failed to put: a job with the id 'child' exists already
 }
 
 #[test]
-fn each_job_finds_its_sandbox_empty() {
+fn each_qless_job_finds_its_sandbox_empty() {
     let sandbox = python::new();
     let _running = start(&sandbox, &["-w", "1", "--sandbox"]);
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What workers find around them: directory, umask, variables, user; and what they leave.
+//! The environment of workers: directory, umask, variables, user; and what jobs leave behind.
 
 use super::*;
 
@@ -32,9 +32,9 @@ fn each_job_finds_an_empty_directory_in_every_kind_of_sandboxed_pool() {
     }
 }
 
-/// What it leaves would be blamed on the next job, or change it.
+/// Leftovers would change the next job or be charged to it.
 #[test]
-fn a_job_of_a_prefork_worker_leaves_the_next_one_no_directory_umask_or_handler_and_its_threads_are_named() {
+fn prefork_job_leaves_no_directory_umask_or_handler_and_its_threads_are_reported() {
     let sandbox = python::new();
     let _running = start(&sandbox, "prefork", "app", &["-w", "1"]);
     let before = result(&run(&sandbox, "process", "null"));
@@ -48,7 +48,7 @@ fn a_job_of_a_prefork_worker_leaves_the_next_one_no_directory_umask_or_handler_a
 }
 
 #[test]
-fn workers_have_the_umask_directory_and_variables_of_their_pool_and_no_others() {
+fn workers_have_only_the_umask_directory_and_variables_of_their_pool() {
     let sandbox = python::new();
     fs::create_dir(sandbox.work("there")).unwrap();
     let text = "pools: [{mode: fork, umask: '027', cwd: there, PYTHON app}]";
@@ -65,7 +65,7 @@ fn workers_have_the_umask_directory_and_variables_of_their_pool_and_no_others() 
 }
 
 #[test]
-fn workers_are_the_user_and_group_of_their_pool() {
+fn workers_run_as_the_user_and_group_of_their_pool() {
     if !is_root() {
         return missing("root");
     }
@@ -112,7 +112,7 @@ fn workers_are_the_user_and_group_of_their_pool() {
     }
 }
 
-/// Takes one job after the other, each in its directory; needs nothing that only root may read.
+/// A worker that runs one job after the other, each in its directory, and needs no file that only root may read.
 const PLAIN_WORKER: &str = r#"#!/bin/bash
 echo '{"hello":{"protocol":1,"sdk":"bash"}}
 {"ready":{}}' >&3
@@ -125,7 +125,7 @@ done
 "#;
 
 #[test]
-fn workers_of_another_user_find_their_way_to_the_directory_of_each_job() {
+fn workers_of_another_user_can_enter_the_sandbox_of_each_job() {
     if !is_root() {
         return missing("root");
     }
@@ -143,7 +143,7 @@ fn workers_of_another_user_find_their_way_to_the_directory_of_each_job() {
         let life = printed.strip_prefix(&begin).and_then(|rest| rest.strip_suffix(" \n"));
         assert!(life.is_some_and(|life| life.parse::<u32>().is_ok()), "{printed}");
     }
-    // Of the rest of the state they see nothing.
+    // Workers cannot read the rest of the state directory.
     assert_eq!(sandbox::mode(&sandbox.path("state")), 0o711);
     for name in fs::read_dir(sandbox.path("state")).unwrap().flatten() {
         let mode = sandbox::mode(&name.path());
@@ -152,7 +152,7 @@ fn workers_of_another_user_find_their_way_to_the_directory_of_each_job() {
 }
 
 #[test]
-fn a_job_that_outlasts_a_recycle_keeps_its_directory_beside_the_new_life_of_its_slot() {
+fn job_that_outlasts_a_recycle_keeps_its_sandbox() {
     let sandbox = python::new();
     let _running = sandbox.start(&["-w", "1", "--sandbox"]);
     let go = sandbox.work("go");
@@ -170,7 +170,7 @@ fn a_job_that_outlasts_a_recycle_keeps_its_directory_beside_the_new_life_of_its_
 }
 
 #[test]
-fn what_a_forked_job_leaves_running_is_killed_and_counted() {
+fn orphans_of_a_forked_job_are_killed_and_counted() {
     let sandbox = python::new();
     let _running = start(&sandbox, "fork", "app", &["-w", "1"]);
     let job = run(&sandbox, "litters", "null");
@@ -183,7 +183,7 @@ fn what_a_forked_job_leaves_running_is_killed_and_counted() {
 }
 
 #[test]
-fn a_job_of_a_prefork_worker_is_told_its_own_cpu_time() {
+fn prefork_job_is_charged_only_its_own_cpu_time() {
     let sandbox = python::new();
     let _running = start(&sandbox, "prefork", "app", &["-w", "1"]);
     let took = |job: &Value| job["forensics"]["cpu"].as_f64().unwrap();

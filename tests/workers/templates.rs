@@ -1,8 +1,8 @@
-//! Templates: applications that are loaded once and forked for each job.
+//! Templates: applications that are imported once and forked for each job.
 
 use super::*;
 
-/// Each slot waits with a child of the keeper, forked ahead; each job gets a fresh one, alone in its session.
+/// Each slot has a child of the keeper, forked ahead; each job gets a fresh one, alone in its session.
 fn check_forks(module: &str) {
     let sandbox = python::new();
     let _running = start(&sandbox, "fork", module, &["-w", "2"]);
@@ -31,13 +31,13 @@ fn each_job_of_a_template_gets_a_fresh_child_of_the_keeper() {
 }
 
 #[test]
-fn an_application_that_starts_threads_while_it_is_loaded_can_be_forked() {
+fn application_that_starts_threads_at_import_can_be_forked() {
     check_forks("threaded");
 }
 
-/// Its jobs may hang for ever on a lock of that thread, and nothing else would say why.
+/// Jobs may hang for ever on a lock of that thread; only the warning explains why.
 #[test]
-fn a_thread_that_no_job_of_a_template_has_is_named_in_status_and_log() {
+fn status_and_log_warn_of_template_threads_that_jobs_do_not_have() {
     let sandbox = python::new();
     let _running = start(&sandbox, "fork", "threaded", &["-w", "1"]);
     assert_eq!(run(&sandbox, "look", "null")["state"], "complete");
@@ -52,9 +52,9 @@ fn a_thread_that_no_job_of_a_template_has_is_named_in_status_and_log() {
     assert!(sandbox.stderr().contains("a worker warns: every job of this pool"), "{}", sandbox.stderr());
 }
 
-/// 60 jobs of 10 MB each; `benches/` has 2,000.
+/// 60 jobs of 10 MB each; `benches/` runs 2,000.
 #[test]
-fn jobs_that_leak_leave_template_keeper_and_supervisor_as_they_were() {
+fn leaking_jobs_do_not_grow_template_keeper_and_supervisor() {
     let sandbox = python::new();
     let _running = start(&sandbox, "fork", "app", &["-w", "2"]);
     let rss = || {
@@ -76,7 +76,7 @@ fn jobs_that_leak_leave_template_keeper_and_supervisor_as_they_were() {
 }
 
 #[test]
-fn a_killed_template_hurts_no_running_job_and_is_replaced() {
+fn killed_template_is_replaced_and_its_running_jobs_continue() {
     let sandbox = python::new();
     let _running = start(&sandbox, "fork", "app", &["-w", "3"]);
     let template = || pool(&sandbox, "default")["template"].clone();
@@ -107,7 +107,7 @@ fn a_killed_template_hurts_no_running_job_and_is_replaced() {
 }
 
 #[test]
-fn a_template_that_cannot_be_imported_is_explained_and_spins_not_and_others_work() {
+fn template_that_cannot_be_imported_is_reported_and_retried_with_backoff() {
     let sandbox = python::new();
     let text = "pools:
   - {name: broken, mode: fork, workers: 2, queues: [never], PYTHON broken}
@@ -122,7 +122,7 @@ fn a_template_that_cannot_be_imported_is_explained_and_spins_not_and_others_work
     for _ in 0..5 {
         assert_eq!(run(&sandbox, "look", "null")["state"], "complete");
     }
-    // From 100 ms on each wait is twice the one before it: more would take minutes.
+    // The backoff doubles from 100 ms: more attempts would take minutes.
     let tries = fs::metadata(sandbox.work("imports")).unwrap().len();
     assert!((5..=11).contains(&tries), "{tries} tries");
 }
