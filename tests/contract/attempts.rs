@@ -1,4 +1,4 @@
-//! How an attempt goes and ends, and what is kept of it: verdicts, progress, results, failures.
+//! Attempts: verdicts, progress, results, failures.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use taskvisor::model::verb::Before;
 use taskvisor::model::*;
 
 contract!(
-    a_class_that_nobody_knows_is_counted_until_a_retry [Clock, Retry],
-    progress_is_kept_the_latest_of_it [Order, Progress],
-    progress_of_others_is_ignored [Order, ShowWaiting],
-    an_attempt_begins_without_progress [Retry, Progress],
-    a_large_result_comes_back,
-    a_retry_spends_the_attempt_and_waits [Clock],
-    a_release_keeps_its_place_and_its_attempt [Order],
+    unknown_class_releases_are_counted_until_a_retry [Clock, Retry],
+    latest_progress_is_kept [Order, Progress],
+    progress_with_another_fence_is_ignored [Order, ShowWaiting],
+    each_attempt_begins_without_progress [Retry, Progress],
+    large_result_is_kept_unchanged,
+    retry_spends_the_attempt_and_delays_the_job [Clock],
+    released_job_keeps_its_place_and_its_attempt [Order],
     an_interrupted_release_is_counted [Unspent],
-    the_third_interruption_of_a_job_that_ran_alone_holds_it [Order, Holds],
+    third_interruption_of_a_job_that_ran_alone_holds_it [Order, Holds],
     a_crash_is_counted,
     a_held_job_keeps_its_reason_until_it_is_retried [Retry, Holds],
     a_failed_job_keeps_its_failure,
     a_result_is_kept,
-    forensics_are_stamped,
-    what_comes_before_a_job_is_counted [Prioritize, Position, Order, Queues],
+    forensics_are_stored_with_the_end_time,
+    position_counts_the_jobs_before_a_job [Prioritize, Position, Order, Queues],
     five_interruptions_hold_a_job [Order, Holds],
-    those_who_wait_learn_of_the_end,
+    wait_for_a_job_returns_its_final_state,
 );
 
-async fn a_retry_spends_the_attempt_and_waits(scene: Scene) {
+async fn retry_spends_the_attempt_and_delays_the_job(scene: Scene) {
     scene.put(job("a")).await;
     let first = scene.take().await.unwrap();
     assert_eq!(first.job.attempt, 1);
@@ -41,7 +41,7 @@ async fn a_retry_spends_the_attempt_and_waits(scene: Scene) {
     assert_eq!(scene.take().await.unwrap().job.attempt, 2);
 }
 
-async fn a_release_keeps_its_place_and_its_attempt(scene: Scene) {
+async fn released_job_keeps_its_place_and_its_attempt(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     scene.say(&a, release()).await;
@@ -55,13 +55,13 @@ async fn an_interrupted_release_is_counted(scene: Scene) {
     scene.say(&a, Verdict::Release { after: Duration::ZERO, counts: Some(Count::Interrupted) }).await;
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
-    // An orderly stop is none.
+    // An orderly stop is no interruption.
     scene.say(&again, Verdict::Release { after: Duration::ZERO, counts: Some(Count::Stopped) }).await;
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
 }
 
-async fn the_third_interruption_of_a_job_that_ran_alone_holds_it(scene: Scene) {
+async fn third_interruption_of_a_job_that_ran_alone_holds_it(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     for _ in 0..2 {
         scene.take().await.unwrap();
@@ -78,7 +78,7 @@ async fn the_third_interruption_of_a_job_that_ran_alone_holds_it(scene: Scene) {
     assert_eq!((b.state, b.interrupted), (JobState::Waiting, 2));
 }
 
-async fn a_class_that_nobody_knows_is_counted_until_a_retry(scene: Scene) {
+async fn unknown_class_releases_are_counted_until_a_retry(scene: Scene) {
     scene.put(job("a")).await;
     for unknown in 1..=2 {
         let a = scene.take().await.unwrap();
@@ -100,7 +100,7 @@ fn far(fraction: f64, message: &str) -> Progress {
     Progress { fraction: Some(fraction), message: Some(message.into()) }
 }
 
-async fn progress_is_kept_the_latest_of_it(mut scene: Scene) {
+async fn latest_progress_is_kept(mut scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let (a, b) = (scene.take().await.unwrap(), scene.take().await.unwrap());
     let note = |fetched: &Fetched, progress| (fetched.job.id.clone(), fetched.lease.fence, progress);
@@ -114,7 +114,7 @@ async fn progress_is_kept_the_latest_of_it(mut scene: Scene) {
     assert_eq!(scene.record(&"b".into()).await.progress, Some(far(0.1, "b")));
 }
 
-async fn progress_of_others_is_ignored(scene: Scene) {
+async fn progress_with_another_fence_is_ignored(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     let (old, late) = (Fence(a.lease.fence.0 - 1), Fence(a.lease.fence.0 + 1));
@@ -127,7 +127,7 @@ async fn progress_of_others_is_ignored(scene: Scene) {
     assert_eq!(scene.record(&"b".into()).await.progress, None);
 }
 
-async fn an_attempt_begins_without_progress(scene: Scene) {
+async fn each_attempt_begins_without_progress(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     scene.progress(vec![("a".into(), a.lease.fence, far(0.9, "nearly"))]).await.unwrap();
@@ -141,7 +141,7 @@ async fn an_attempt_begins_without_progress(scene: Scene) {
     assert_eq!(scene.record(&"a".into()).await.progress, None);
 }
 
-async fn a_large_result_comes_back(mut scene: Scene) {
+async fn large_result_is_kept_unchanged(mut scene: Scene) {
     for (id, length) in [("small", 1025), ("large", 10 << 20)] {
         scene.put(job(id)).await;
         let fetched = scene.take().await.unwrap();
@@ -180,7 +180,7 @@ async fn a_failed_job_keeps_its_failure(scene: Scene) {
     scene.say(&a, Verdict::Fail { failure: failure() }).await;
     let failed = scene.record(&"a".into()).await;
     assert_eq!((failed.state, failed.failure), (JobState::Failed, Some(failure())));
-    // Where others may look for its output, it says whose it was.
+    // A shared broker records the instance that ran the job, so that others can find its output.
     let others_look = match &scene.place {
         Place::Memory | Place::File(_) => false,
         Place::Redis(_) => true,
@@ -196,7 +196,7 @@ async fn a_result_is_kept(scene: Scene) {
     assert_eq!(scene.record(&"a".into()).await.result.as_deref(), Some("[1]"));
 }
 
-async fn forensics_are_stamped(scene: Scene) {
+async fn forensics_are_stored_with_the_end_time(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     let left = Forensics { stderr_tail: "oh".into(), ..Forensics::default() };
@@ -206,7 +206,7 @@ async fn forensics_are_stamped(scene: Scene) {
     assert_eq!(record.forensics, Some(Forensics { at: record.ended_at, ..left }));
 }
 
-async fn what_comes_before_a_job_is_counted(scene: Scene) {
+async fn position_counts_the_jobs_before_a_job(scene: Scene) {
     let urgent = NewJob { priority: 1, ..job("c") };
     let delayed = NewJob { priority: 9, delay: LEASE, ..job("d") };
     let elsewhere = NewJob { queue: "other".into(), ..job("e") };
@@ -236,7 +236,7 @@ async fn five_interruptions_hold_a_job(scene: Scene) {
     assert_eq!(held.failure.unwrap().group, "interrupted");
 }
 
-async fn those_who_wait_learn_of_the_end(scene: Scene) {
+async fn wait_for_a_job_returns_its_final_state(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     let settle = async {

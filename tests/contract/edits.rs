@@ -1,4 +1,4 @@
-//! What people change about jobs: priorities, tags, who is followed, what is forgotten. And what a put refuses.
+//! Edits of jobs: priorities, data, tags, tracking, discard. And what a put refuses.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use taskvisor::model::verb::{Discard, Prioritize, SetData, Tag, Track, Untrack};
 use taskvisor::model::*;
 
 contract!(
-    a_new_priority_keeps_the_place_among_equals [Prioritize, Order],
-    a_running_job_has_its_new_priority_at_its_next_attempt [Prioritize, Order],
-    a_job_that_has_ended_gets_no_other_priority [Prioritize, ShowWaiting],
+    new_priority_keeps_the_put_order_among_equals [Prioritize, Order],
+    new_priority_of_a_running_job_applies_to_its_next_attempt [Prioritize, Order],
+    priority_of_an_ended_job_cannot_be_changed [Prioritize, ShowWaiting],
     the_worker_of_a_job_can_change_its_data [SetData],
-    nobody_else_changes_the_data_of_a_job [SetData],
+    data_of_a_job_can_be_changed_only_with_its_lease [SetData],
     tags_are_added_and_removed [ShowWaiting, Tag],
     jobs_are_found_by_tag [Retry, ShowWaiting, Tag],
     jobs_are_found_by_tag_page_by_page [ShowWaiting, Tag],
-    jobs_that_are_followed_are_found [ShowWaiting, Tag, Track],
-    a_discarded_job_is_gone_with_all_of_it [ShowWaiting, Tag],
-    only_what_is_over_and_needed_by_nobody_is_discarded [Retry, Depend],
-    a_put_of_an_id_that_exists_is_left_out_if_asked [Prioritize, Depend, UniqueId, Order],
-    what_cannot_be_is_refused_at_the_put [Prioritize, Depend, ShowWaiting, Order, Queues],
+    tracked_jobs_are_listed [ShowWaiting, Tag, Track],
+    discard_removes_all_data_of_a_job [ShowWaiting, Tag],
+    only_ended_jobs_without_dependents_can_be_discarded [Retry, Depend],
+    put_with_exists_skip_skips_an_existing_id [Prioritize, Depend, UniqueId, Order],
+    invalid_jobs_are_refused_at_the_put [Prioritize, Depend, ShowWaiting, Order, Queues],
 );
 
 async fn prioritize(scene: &Scene, id: &str, priority: i32) -> Result<(), Error> {
@@ -37,7 +37,7 @@ async fn discard(scene: &Scene, id: &str) -> Result<(), Error> {
     scene.tell(Discard { job: id.into() }, "uid 7").await.map(drop)
 }
 
-/// The ids that a list gives, newest first.
+/// The listed ids, newest first.
 async fn found(scene: &Scene, filter: Filter) -> String {
     let jobs = scene.list(filter).await.unwrap();
     jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>().join(" ")
@@ -55,7 +55,7 @@ async fn edits(scene: &Scene, id: &str) -> Vec<String> {
     scene.record(&id.into()).await.history.into_iter().map(edited).collect()
 }
 
-async fn a_new_priority_keeps_the_place_among_equals(mut scene: Scene) {
+async fn new_priority_keeps_the_put_order_among_equals(mut scene: Scene) {
     scene.put_all(vec![job("a"), job("b"), job("c"), NewJob { priority: 5, ..job("d") }]).await.unwrap();
     prioritize(&scene, "c", 5).await.unwrap();
     prioritize(&scene, "c", 5).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_new_priority_keeps_the_place_among_equals(mut scene: Scene) {
     assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["c", "d", "a", "b"]);
 }
 
-async fn a_job_that_has_ended_gets_no_other_priority(scene: Scene) {
+async fn priority_of_an_ended_job_cannot_be_changed(scene: Scene) {
     scene.put(job("a")).await;
     scene.cancel("a".into()).await.unwrap();
     scene.put(job("b")).await;
@@ -81,7 +81,7 @@ async fn a_job_that_has_ended_gets_no_other_priority(scene: Scene) {
     }
 }
 
-async fn a_running_job_has_its_new_priority_at_its_next_attempt(scene: Scene) {
+async fn new_priority_of_a_running_job_applies_to_its_next_attempt(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     prioritize(&scene, "a", -1).await.unwrap();
@@ -109,7 +109,7 @@ async fn the_worker_of_a_job_can_change_its_data(mut scene: Scene) {
     }
 }
 
-async fn nobody_else_changes_the_data_of_a_job(scene: Scene) {
+async fn data_of_a_job_can_be_changed_only_with_its_lease(scene: Scene) {
     scene.put(job("a")).await;
     let taken = scene.take().await.unwrap();
     let before = scene.record(&"a".into()).await.payload;
@@ -184,7 +184,7 @@ async fn jobs_are_found_by_tag_page_by_page(scene: Scene) {
     assert_eq!(scene.list(waiting).await.unwrap().len(), 1300);
 }
 
-async fn jobs_that_are_followed_are_found(mut scene: Scene) {
+async fn tracked_jobs_are_listed(mut scene: Scene) {
     scene.put_all(vec![job("a"), job("b"), NewJob { tags: vec!["x".into()], ..job("c") }]).await.unwrap();
     let track = async |id: &str| scene.tell(Track { job: id.into() }, "uid 7").await.map(drop);
     for id in ["a", "c", "c"] {
@@ -203,7 +203,7 @@ async fn jobs_that_are_followed_are_found(mut scene: Scene) {
     assert_eq!(found(&scene, tracked).await, "c");
 }
 
-async fn a_discarded_job_is_gone_with_all_of_it(mut scene: Scene) {
+async fn discard_removes_all_data_of_a_job(mut scene: Scene) {
     let large = Payload::Data(Bytes(vec![b'1'; 5000]));
     scene.put(NewJob { tags: vec!["x".into()], payload: large, ..job("a") }).await;
     scene.tell(Track { job: "a".into() }, "uid 7").await.unwrap();
@@ -214,14 +214,14 @@ async fn a_discarded_job_is_gone_with_all_of_it(mut scene: Scene) {
     assert_eq!(discard(&scene, "a").await, Err(Error::NoJob("a".into())));
     assert_eq!(found(&scene, tagged("x")).await, "");
     assert!(scene.counts().await.unwrap()[&"q".into()].jobs.is_empty());
-    // Another one of that id has nothing of it, though it may have its place.
+    // A new job of that id inherits nothing, except perhaps its list position.
     scene.put(job("a")).await;
     let record = scene.record(&"a".into()).await;
     assert!(record.history.is_empty() && !record.tracked && record.tags.is_empty(), "{record:?}");
     assert_eq!(record.payload, Some(Payload::Data("{}".into())));
 }
 
-async fn only_what_is_over_and_needed_by_nobody_is_discarded(scene: Scene) {
+async fn only_ended_jobs_without_dependents_can_be_discarded(scene: Scene) {
     scene.put(job("a")).await;
     scene.put(NewJob { depends: vec!["a".into()], ..job("b") }).await;
     let wrong = |state| Err(Error::WrongState { id: "a".into(), state, verb: "discarded" });
@@ -233,12 +233,12 @@ async fn only_what_is_over_and_needed_by_nobody_is_discarded(scene: Scene) {
     assert_eq!(discard(&scene, "a").await, Err(needed));
     scene.cancel("b".into()).await.unwrap();
     discard(&scene, "a").await.unwrap();
-    // What was canceled needs it no more.
+    // A canceled dependent does not need the job any more.
     scene.retry("b".into()).await.unwrap();
     assert_eq!(scene.take().await.unwrap().job.id.as_str(), "b");
 }
 
-async fn a_put_of_an_id_that_exists_is_left_out_if_asked(scene: Scene) {
+async fn put_with_exists_skip_skips_an_existing_id(scene: Scene) {
     let skipping = |id: &str, priority| NewJob { exists: Exists::Skip, priority, ..job(id) };
     scene.put(skipping("a", 1)).await;
     let a = scene.take().await.unwrap();
@@ -256,7 +256,7 @@ async fn a_put_of_an_id_that_exists_is_left_out_if_asked(scene: Scene) {
     assert_eq!(scene.get("d".into()).await, Ok(None));
 }
 
-async fn what_cannot_be_is_refused_at_the_put(scene: Scene) {
+async fn invalid_jobs_are_refused_at_the_put(scene: Scene) {
     let long = "x".repeat(257);
     for wrong in [
         job(""),

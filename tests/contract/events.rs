@@ -1,4 +1,4 @@
-//! What a store tells of what it does.
+//! The events that a store publishes.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use taskvisor::model::*;
 contract!(
     events_are_published_in_order [Clock, Retry, ShowWaiting, Order, Queues],
     every_change_of_a_job_is_published [Retry, Depend, Order, Queues],
-    changes_are_told_and_found_by_their_tags [Prioritize, Depend, ShowWaiting],
+    edits_are_published_with_the_tags_of_the_job [Prioritize, Depend, ShowWaiting],
 );
 
 async fn events_are_published_in_order(scene: Scene) {
@@ -122,7 +122,7 @@ async fn every_change_of_a_job_is_published(scene: Scene) {
     }
 }
 
-async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
+async fn edits_are_published_with_the_tags_of_the_job(scene: Scene) {
     let room = EventBus::default();
     scene.publish(room.clone());
     let mut news = room.listen();
@@ -134,7 +134,7 @@ async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
     scene.tell(DependOn { job: b.clone(), jobs: vec![a.clone()] }, "me").await.unwrap();
     scene.tell(Track { job: b.clone() }, "me").await.unwrap();
     scene.tell(Untrack { job: b.clone() }, "me").await.unwrap();
-    // That is what it has already.
+    // No change: the job has this value already.
     scene.tell(Prioritize { job: b.clone(), priority: 3 }, "me").await.unwrap();
     scene.tell(DependOff { job: b.clone(), jobs: None }, "me").await.unwrap();
     scene.cancel(b.clone()).await.unwrap();
@@ -165,7 +165,7 @@ async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
 }
 
 #[tokio::test]
-async fn no_event_is_published_before_it_is_on_disk() {
+async fn events_are_published_only_after_they_are_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let fails = Arc::new(AtomicBool::new(false));
     let broken = fails.clone();

@@ -1,4 +1,4 @@
-//! What is written down of attempts, of renewals, and of who did what to a job.
+//! The history of a job: attempts, renewals, and edits with their author.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use taskvisor::model::verb::Cancel;
 use taskvisor::model::*;
 
 contract! {
-    a_job_that_completes_at_once_has_no_history [PutBy],
-    an_attempt_that_does_not_complete_is_in_the_history [Clock],
-    what_goes_back_unspent_is_in_the_history_if_it_counts [Fences],
-    what_people_do_is_in_the_history [Retry],
-    the_reason_of_a_cancel_is_kept_and_told [Order, ShowWaiting],
-    an_attempt_that_nobody_settled_is_in_the_history [Clock],
-    the_history_keeps_the_latest_hundred [Order, Fences],
+    job_that_completes_in_its_first_attempt_has_no_history [PutBy],
+    history_has_attempts_that_did_not_complete [Clock],
+    history_has_unspent_releases_that_are_counted [Fences],
+    history_has_retries_and_cancels_with_their_author [Retry],
+    reason_of_a_cancel_is_kept_and_published [Order, ShowWaiting],
+    history_has_attempts_that_were_never_settled [Clock],
+    history_keeps_the_latest_hundred_attempts [Order, Fences],
     renewals_are_counted_for_each_lease [Clock],
 }
 
-/// The attempts in the history of the job `a`, and who did what to it meanwhile.
+/// The history of the job `a`: its attempts, and the other entries.
 async fn history(scene: &Scene) -> (Vec<Attempt>, Vec<Happened>) {
     let (mut attempts, mut acts) = (Vec::new(), Vec::new());
     for entry in scene.record(&"a".into()).await.history {
@@ -30,7 +30,7 @@ async fn history(scene: &Scene) -> (Vec<Attempt>, Vec<Happened>) {
     (attempts, acts)
 }
 
-async fn a_job_that_completes_at_once_has_no_history(scene: Scene) {
+async fn job_that_completes_in_its_first_attempt_has_no_history(scene: Scene) {
     scene.put(NewJob { by: Some("uid 5".into()), ..job("a") }).await;
     let a = scene.take().await.unwrap();
     assert_eq!(scene.record(&"a".into()).await.expires_at.map(|at| at.0 > 0), Some(true));
@@ -39,7 +39,7 @@ async fn a_job_that_completes_at_once_has_no_history(scene: Scene) {
     assert_eq!((record.history, record.expires_at, record.put_by), (vec![], None, Some("uid 5".into())));
 }
 
-async fn an_attempt_that_does_not_complete_is_in_the_history(scene: Scene) {
+async fn history_has_attempts_that_did_not_complete(scene: Scene) {
     scene.put(job("a")).await;
     let first = scene.take().await.unwrap();
     scene.clock.forward(Duration::from_secs(20));
@@ -67,7 +67,7 @@ async fn an_attempt_that_does_not_complete_is_in_the_history(scene: Scene) {
     assert_eq!(acts, []);
 }
 
-async fn what_goes_back_unspent_is_in_the_history_if_it_counts(scene: Scene) {
+async fn history_has_unspent_releases_that_are_counted(scene: Scene) {
     scene.put(job("a")).await;
     for counts in [None, Some(Count::Interrupted), None, Some(Count::UnknownClass)] {
         let a = scene.take().await.unwrap();
@@ -77,7 +77,7 @@ async fn what_goes_back_unspent_is_in_the_history_if_it_counts(scene: Scene) {
     assert_eq!(counted, [(Some(Count::Interrupted), Fence(2)), (Some(Count::UnknownClass), Fence(4))]);
 }
 
-async fn what_people_do_is_in_the_history(mut scene: Scene) {
+async fn history_has_retries_and_cancels_with_their_author(mut scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     let left = Forensics { stderr_tail: "fine".into(), ..Forensics::default() };
@@ -95,7 +95,7 @@ async fn what_people_do_is_in_the_history(mut scene: Scene) {
     assert_eq!(acts, [retried, Happened::Canceled { by, reason: None }]);
 }
 
-async fn the_reason_of_a_cancel_is_kept_and_told(scene: Scene) {
+async fn reason_of_a_cancel_is_kept_and_published(scene: Scene) {
     let room = EventBus::default();
     scene.publish(room.clone());
     let mut news = room.listen();
@@ -124,7 +124,7 @@ async fn the_reason_of_a_cancel_is_kept_and_told(scene: Scene) {
     assert_eq!(told, ["canceling the wrong text", "canceled the wrong text"]);
 }
 
-async fn an_attempt_that_nobody_settled_is_in_the_history(scene: Scene) {
+async fn history_has_attempts_that_were_never_settled(scene: Scene) {
     scene.put(job("a")).await;
     scene.take().await.unwrap();
     scene.clock.forward(LEASE + GRACE);
@@ -139,7 +139,7 @@ async fn an_attempt_that_nobody_settled_is_in_the_history(scene: Scene) {
     );
 }
 
-async fn the_history_keeps_the_latest_hundred(scene: Scene) {
+async fn history_keeps_the_latest_hundred_attempts(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let both = scene.fetch(request(&["q"], 2)).await.unwrap();
     scene.say(&both[1], Verdict::Fail { failure: failure() }).await;

@@ -1,4 +1,4 @@
-//! Who may run a job until when: cancellation, late settlements, renewal, fences, recovery.
+//! Leases: cancel, late settlements, renewal, fences, recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use taskvisor::model::*;
 contract!(
     a_waiting_job_is_canceled_at_once [Clock, ShowWaiting, Order],
     a_running_job_is_canceled_when_it_settles,
-    a_job_done_before_its_kill_is_complete,
-    only_what_is_not_over_can_be_canceled,
-    only_what_is_over_can_be_retried [Retry],
-    a_late_settlement_is_not_ours,
+    canceled_job_that_completes_before_its_kill_is_complete,
+    ended_job_cannot_be_canceled,
+    only_ended_jobs_can_be_retried [Retry],
+    late_settlement_is_refused,
     a_lease_is_renewed [Clock],
     a_lease_that_ran_out_is_lost [Clock],
-    a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled [Clock],
-    fences_ascend,
+    canceling_job_is_renewed_until_it_is_settled [Clock],
+    fences_of_a_job_increase,
     recover_releases_what_an_instance_held [Order],
     recover_keeps_the_given_jobs [Order],
 );
@@ -45,7 +45,7 @@ async fn a_running_job_is_canceled_when_it_settles(scene: Scene) {
     assert_eq!(scene.state(&"a".into()).await, scene.stopped());
 }
 
-async fn a_job_done_before_its_kill_is_complete(scene: Scene) {
+async fn canceled_job_that_completes_before_its_kill_is_complete(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     scene.cancel("a".into()).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_job_done_before_its_kill_is_complete(scene: Scene) {
     assert_eq!(scene.state(&"a".into()).await, JobState::Complete);
 }
 
-async fn only_what_is_not_over_can_be_canceled(scene: Scene) {
+async fn ended_job_cannot_be_canceled(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     scene.say(&a, complete()).await;
@@ -62,14 +62,14 @@ async fn only_what_is_not_over_can_be_canceled(scene: Scene) {
     assert_eq!(scene.cancel("x".into()).await, Err(Error::NoJob("x".into())));
 }
 
-async fn only_what_is_over_can_be_retried(scene: Scene) {
+async fn only_ended_jobs_can_be_retried(scene: Scene) {
     scene.put(job("a")).await;
     let wrong = Error::WrongState { id: "a".into(), state: JobState::Waiting, verb: "retried" };
     assert_eq!(scene.retry("a".into()).await, Err(wrong));
     assert_eq!(scene.retry("x".into()).await, Err(Error::NoJob("x".into())));
 }
 
-async fn a_late_settlement_is_not_ours(scene: Scene) {
+async fn late_settlement_is_refused(scene: Scene) {
     scene.put(job("a")).await;
     let first = scene.take().await.unwrap();
     assert_eq!(scene.say(&first, release()).await, Settling::Settled(JobState::Waiting));
@@ -111,8 +111,8 @@ async fn a_lease_that_ran_out_is_lost(scene: Scene) {
     assert_eq!(scene.say(&again, complete()).await, Settling::Settled(JobState::Complete));
 }
 
-/// Its processes may take longer to die than its lease lasts.
-async fn a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled(scene: Scene) {
+/// The processes of a canceled job may take longer to die than its lease lasts.
+async fn canceling_job_is_renewed_until_it_is_settled(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     scene.cancel("a".into()).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled(scene:
     assert!(matches!(renewed[..], [Renewal::Lost(_)]), "{renewed:?}");
 }
 
-async fn fences_ascend(mut scene: Scene) {
+async fn fences_of_a_job_increase(mut scene: Scene) {
     scene.put(job("a")).await;
     let mut last = Fence(0);
     for _ in 0..3 {
@@ -162,10 +162,10 @@ async fn recover_keeps_the_given_jobs(scene: Scene) {
     assert_eq!(scene.say(&a, complete()).await, Settling::Settled(JobState::Complete));
 }
 
-/// A command knows nothing of the processes that a dead supervisor may have left: only the next one, which has seen to
-/// their death, says that a job of theirs is over.
+/// A command does not know which processes a dead supervisor has left. Only the next supervisor, which kills them,
+/// may release their jobs.
 #[tokio::test]
-async fn a_short_lived_client_takes_back_no_lease() {
+async fn short_lived_client_does_not_expire_leases() {
     let mut scene = Scene::file();
     for id in ["a", "b"] {
         scene.put(job(id)).await;
@@ -183,7 +183,7 @@ async fn a_short_lived_client_takes_back_no_lease() {
     let states = [scene.state(&"a".into()).await, scene.state(&"b".into()).await];
     assert_eq!(states, [JobState::Canceling, JobState::Running]);
     scene.reopen();
-    // The end of the lease, and that of its grace.
+    // The end of the lease, and the end of its grace.
     for _ in 0..3 {
         scene.put(NewJob { id: None, ..job("") }).await;
         scene.clock.forward(LEASE);

@@ -1,28 +1,28 @@
-//! Lists: where they go on, what they leave out, and those that are longer than a page.
+//! Lists: cursors, filters, and lists longer than a page.
 
 use crate::support::*;
 use taskvisor::model::verb::{Discard, FindJobs};
 use taskvisor::model::*;
 use taskvisor::wq::{Scope, TaskId};
 
-/// Three pages and a bit.
+/// A little more than three pages.
 const JOBS: usize = 1600;
 
 contract!(
-    lists_go_on_after_a_job [ShowWaiting],
+    list_continues_after_a_given_job [ShowWaiting],
     lists_are_filtered [ShowWaiting, Queues, Listed],
-    lists_say_what_jobs_are [ShowWaiting, Programs],
-    lists_are_of_a_time [Clock, ShowWaiting],
-    jobs_are_found_by_the_beginning_of_their_ids [ShowWaiting, AnyId],
-    lists_of_any_states_are_whole_and_in_order [Depend, ShowWaiting],
-    lists_by_id_are_those_whose_ids_begin_so [ShowWaiting],
-    a_list_by_id_goes_on_while_its_jobs_go [ShowWaiting],
-    tasks_are_counted_as_they_move [Retry, ShowWaiting],
-    a_list_goes_on_while_its_jobs_move [ShowWaiting, Listed],
-    a_page_has_few_jobs_with_large_results [Listed],
+    list_rows_have_the_titles_of_jobs [ShowWaiting, Programs],
+    lists_are_filtered_by_time [Clock, ShowWaiting],
+    jobs_are_found_by_a_prefix_of_their_ids [ShowWaiting, AnyId],
+    lists_of_any_states_are_complete_and_ordered [Depend, ShowWaiting],
+    lists_by_id_prefix_are_complete_and_ordered [ShowWaiting],
+    list_by_id_prefix_continues_while_its_jobs_are_removed [ShowWaiting],
+    task_counts_follow_state_changes [Retry, ShowWaiting],
+    list_continues_while_its_jobs_change_state [ShowWaiting, Listed],
+    page_size_is_bounded_by_bytes_too [Listed],
 );
 
-async fn lists_go_on_after_a_job(scene: Scene) {
+async fn list_continues_after_a_given_job(scene: Scene) {
     scene.put_all((0..10).map(|n| job(&n.to_string())).collect()).await.unwrap();
     let mut filter = Filter { limit: 4, ..Filter::default() };
     let mut seen = String::new();
@@ -55,7 +55,7 @@ async fn lists_are_filtered(scene: Scene) {
     }
 }
 
-async fn lists_say_what_jobs_are(scene: Scene) {
+async fn list_rows_have_the_titles_of_jobs(scene: Scene) {
     let exec = Exec { argv: vec!["gzip".into(), "-t".into(), "a.gz".into()], ..Exec::default() };
     let program = NewJob { class: Class::EXEC.into(), payload: Payload::Exec(exec), ..job("a") };
     let data = |id: &str, data: String| NewJob {
@@ -72,7 +72,7 @@ async fn lists_say_what_jobs_are(scene: Scene) {
     assert_eq!(titles, [None, title("mail.Send"), title("mail.Send {\"to\":1}"), title("gzip -t a.gz")]);
 }
 
-async fn lists_are_of_a_time(scene: Scene) {
+async fn lists_are_filtered_by_time(scene: Scene) {
     let put_at = async |id: &str| {
         scene.put(job(id)).await;
         scene.get(id.into()).await.unwrap().unwrap().put_at
@@ -94,7 +94,7 @@ async fn lists_are_of_a_time(scene: Scene) {
     assert_eq!(within(Some(first), Some(second)).await, "");
 }
 
-async fn jobs_are_found_by_the_beginning_of_their_ids(scene: Scene) {
+async fn jobs_are_found_by_a_prefix_of_their_ids(scene: Scene) {
     scene.put_all(["ab1", "ab2", "ab", "b*", "b?c"].map(job).into()).await.unwrap();
     let find = async |prefix: &str| -> String {
         let found = scene.tell(FindJobs { prefix: prefix.into() }, "").await.unwrap();
@@ -108,7 +108,7 @@ async fn jobs_are_found_by_the_beginning_of_their_ids(scene: Scene) {
     assert_eq!(find("z").await.split(' ').count(), FindJobs::MOST);
 }
 
-/// Jobs in many states and two queues, each in its place: what the list of all is, newest first.
+/// Puts jobs in many states and two queues; returns the list of all, newest first.
 async fn crowd(scene: &Scene) -> Vec<(String, String, JobState)> {
     let mut known = Vec::new();
     for batch in (0..JOBS).collect::<Vec<_>>().chunks(200) {
@@ -141,7 +141,7 @@ async fn crowd(scene: &Scene) -> Vec<(String, String, JobState)> {
     known
 }
 
-/// A list by its pages, which are never longer than what one look may be.
+/// A list fetched page by page; asserts the maximum page size.
 async fn by_pages(scene: &Scene, filter: &Filter) -> Vec<String> {
     let (mut ids, mut at) = (Vec::new(), None);
     loop {
@@ -155,7 +155,7 @@ async fn by_pages(scene: &Scene, filter: &Filter) -> Vec<String> {
     }
 }
 
-async fn lists_of_any_states_are_whole_and_in_order(scene: Scene) {
+async fn lists_of_any_states_are_complete_and_ordered(scene: Scene) {
     use JobState::*;
     let known = crowd(&scene).await;
     let sets: [&[JobState]; 9] = [
@@ -196,7 +196,7 @@ async fn lists_of_any_states_are_whole_and_in_order(scene: Scene) {
     assert_eq!(all.len(), JOBS);
 }
 
-async fn lists_by_id_are_those_whose_ids_begin_so(scene: Scene) {
+async fn lists_by_id_prefix_are_complete_and_ordered(scene: Scene) {
     // More than a broker looks at in one call.
     let mut known: Vec<String> = (0..6000).map(|n| format!("{}_{:04}", ["a", "ab", "b"][n % 3], n)).collect();
     scene.put_all(known.iter().map(|id| job(id)).collect()).await.unwrap();
@@ -221,7 +221,7 @@ async fn lists_by_id_are_those_whose_ids_begin_so(scene: Scene) {
     assert_eq!(by_pages(&scene, &canceled).await, ["ab_0004"]);
 }
 
-async fn tasks_are_counted_as_they_move(scene: Scene) {
+async fn task_counts_follow_state_changes(scene: Scene) {
     let id = |tenant: &str, path: &str, unique| {
         let (tenant, service_path) = (tenant.to_owned(), path.to_owned());
         TaskId { tenant, service_path, correlator: "c".into(), unique }.job_id().unwrap()
@@ -261,7 +261,7 @@ async fn tasks_are_counted_as_they_move(scene: Scene) {
     assert_eq!(counted("many", None, &[JobState::Waiting]).await, 5999);
 }
 
-async fn a_list_by_id_goes_on_while_its_jobs_go(scene: Scene) {
+async fn list_by_id_prefix_continues_while_its_jobs_are_removed(scene: Scene) {
     let ids: Vec<String> = (0..1200).map(|n| format!("t_{n:04}")).collect();
     scene.put_all(ids.iter().map(|id| job(id)).collect()).await.unwrap();
     let filter = Filter { limit: 0, id_prefix: Some("t_".into()), ..Filter::default() };
@@ -278,7 +278,7 @@ async fn a_list_by_id_goes_on_while_its_jobs_go(scene: Scene) {
     assert_eq!(count, 1200, "each once, though the last one that was seen is gone");
 }
 
-async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {
+async fn list_continues_while_its_jobs_change_state(scene: Scene) {
     scene.put_all((0..1200).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
     let filter = Filter { limit: 0, states: vec![JobState::Waiting], ..Filter::default() };
     let first = scene.page(&filter, None).await.unwrap();
@@ -294,7 +294,7 @@ async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {
     assert_eq!(count, 1200, "each once, without the one that came later");
 }
 
-async fn a_page_has_few_jobs_with_large_results(scene: Scene) {
+async fn page_size_is_bounded_by_bytes_too(scene: Scene) {
     let large = format!("\"{}\"", "x".repeat(600 << 10));
     for id in ["a", "b", "c"] {
         scene.put(job(id)).await;

@@ -1,4 +1,4 @@
-//! What every broker does, case by case, over each of them.
+//! The contract of brokers: each case runs over every broker.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
 
 #[macro_use]

@@ -1,4 +1,4 @@
-//! Options of a store, and what they do: limits of queues, the grace of a lease.
+//! Options of a store and their effects: max_concurrency of queues, the grace of a lease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use taskvisor::model::*;
 
 contract!(
     needs [Options];
-    an_option_of_a_queue_comes_before_that_of_all,
+    option_of_a_queue_overrides_the_global_one,
     options_are_loaded_all_or_none,
-    a_queue_runs_so_many_at_a_time,
-    a_limit_counts_what_others_run,
-    an_end_makes_room_and_wakes,
-    a_lease_that_ran_out_keeps_others_away_for_its_grace,
-    a_renewal_in_its_grace_gives_a_lease_back,
-    a_settlement_in_its_grace_counts,
+    max_concurrency_bounds_the_running_jobs_of_a_queue,
+    max_concurrency_counts_jobs_of_other_supervisors,
+    end_of_a_job_makes_room_and_wakes,
+    expired_lease_blocks_others_during_its_grace,
+    renewal_during_the_grace_restores_the_lease,
+    settlement_during_the_grace_counts,
 );
 
 async fn set(scene: &Scene, name: &str, value: &str, queue: Option<&str>) -> Result<(), Error> {
@@ -31,7 +31,7 @@ async fn shown(scene: &Scene, name: &str) -> Vec<(Option<String>, String, bool)>
     named.map(|option| (option.queue.map(|queue| queue.to_string()), option.value, option.is_set)).collect()
 }
 
-async fn an_option_of_a_queue_comes_before_that_of_all(mut scene: Scene) {
+async fn option_of_a_queue_overrides_the_global_one(mut scene: Scene) {
     assert_eq!(shown(&scene, "grace").await, [(None, "10s".into(), false)]);
     set(&scene, "grace", "5s", None).await.unwrap();
     set(&scene, "grace", "1m30s", Some("q")).await.unwrap();
@@ -73,7 +73,7 @@ async fn options_are_loaded_all_or_none(scene: Scene) {
     assert_eq!(shown(&scene, "grace").await, [(None, "1s".into(), true)]);
 }
 
-async fn a_queue_runs_so_many_at_a_time(scene: Scene) {
+async fn max_concurrency_bounds_the_running_jobs_of_a_queue(scene: Scene) {
     set(&scene, "max_concurrency", "2", Some("q")).await.unwrap();
     scene.put_all((0..5).map(|n| job(&n.to_string())).collect()).await.unwrap();
     scene.put(NewJob { queue: "other".into(), ..job("o") }).await;
@@ -82,14 +82,14 @@ async fn a_queue_runs_so_many_at_a_time(scene: Scene) {
     assert!(scene.take().await.is_none());
     scene.say(&first[0], complete()).await;
     assert_eq!(ids(&scene.fetch(request(&["q"], 5)).await.unwrap()), ["2"]);
-    // One that is being canceled runs until its end.
+    // A canceling job counts as running until its end.
     scene.cancel("1".into()).await.unwrap();
     assert!(scene.take().await.is_none());
     set(&scene, "max_concurrency", "0", Some("q")).await.unwrap();
     assert_eq!(ids(&scene.fetch(request(&["q"], 5)).await.unwrap()), ["3", "4"]);
 }
 
-async fn a_limit_counts_what_others_run(scene: Scene) {
+async fn max_concurrency_counts_jobs_of_other_supervisors(scene: Scene) {
     let Some(second) = scene.second() else { return };
     set(&scene, "max_concurrency", "2", None).await.unwrap();
     scene.put_all((0..5).map(|n| job(&n.to_string())).collect()).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_limit_counts_what_others_run(scene: Scene) {
     assert_eq!(ids(&second.fetch(request(&["q"], 5)).await.unwrap()), ["2"]);
 }
 
-async fn an_end_makes_room_and_wakes(scene: Scene) {
+async fn end_of_a_job_makes_room_and_wakes(scene: Scene) {
     set(&scene, "max_concurrency", "1", Some("q")).await.unwrap();
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
@@ -111,14 +111,14 @@ async fn an_end_makes_room_and_wakes(scene: Scene) {
     assert_eq!(scene.take().await.unwrap().job.id.as_str(), "b");
 }
 
-async fn a_lease_that_ran_out_keeps_others_away_for_its_grace(scene: Scene) {
+async fn expired_lease_blocks_others_during_its_grace(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     assert_eq!(scene.next_notice().await, Notice::Wake);
     scene.clock.forward(LEASE);
     assert!(scene.take().await.is_none());
     let lost = Notice::Revoked { job: "a".into(), fence: a.lease.fence, why: Revocation::LockLost };
-    // One put may wake several times; nothing else may come before.
+    // One put may wake several times; no other notice may come first.
     let notice = loop {
         match scene.next_notice().await {
             Notice::Wake => (),
@@ -134,11 +134,11 @@ async fn a_lease_that_ran_out_keeps_others_away_for_its_grace(scene: Scene) {
     assert_eq!(scene.say(&a, complete()).await, Settling::NotOurs);
 }
 
-async fn a_renewal_in_its_grace_gives_a_lease_back(scene: Scene) {
+async fn renewal_during_the_grace_restores_the_lease(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     for _ in 0..2 {
-        // Each lease that runs out has its own grace.
+        // Each expired lease has its own grace.
         scene.clock.forward(LEASE + GRACE / 2);
         assert!(scene.take().await.is_none());
         let renewed = scene.renew(vec![a.lease.clone()], LEASE).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_renewal_in_its_grace_gives_a_lease_back(scene: Scene) {
     }
     scene.clock.forward(LEASE - Duration::from_millis(1));
     assert!(scene.take().await.is_none());
-    // And a cancel is told again.
+    // A later cancel is reported, too.
     scene.cancel("a".into()).await.unwrap();
     let told = async || loop {
         if let Notice::Revoked { why: Revocation::Canceled, .. } = scene.next_notice().await {
@@ -156,7 +156,7 @@ async fn a_renewal_in_its_grace_gives_a_lease_back(scene: Scene) {
     tokio::time::timeout(Duration::from_secs(5), told()).await.unwrap();
 }
 
-async fn a_settlement_in_its_grace_counts(scene: Scene) {
+async fn settlement_during_the_grace_counts(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     scene.clock.forward(LEASE);

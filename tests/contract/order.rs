@@ -1,4 +1,4 @@
-//! Which job comes next: queues in order and in turn, priorities, delays, classes that a worker takes.
+//! The order of fetches: queues in order and in turn, priorities, delays, class filters.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ const SIZES: [&[u16]; 4] = [&[10], &[1; 10], &[8, 2], &[3, 3, 3, 3]];
 
 contract!(
     jobs_run_in_insertion_order [Order],
-    a_batch_goes_to_as_many_workers [Order, Fences],
+    fetch_gives_one_job_to_each_worker [Order, Fences],
     queues_are_tried_in_order [Queues, Order],
     one_queue_is_emptied_before_the_next [Queues, Order],
-    each_queue_has_its_turn [Queues, Order],
-    a_turn_is_left_out_by_what_is_paused_or_empty [Pause, Queues],
-    a_turn_takes_the_highest_priority [Prioritize, Queues],
-    classes_are_taken_as_the_filter_says [Order, AnyId],
-    a_filter_leaves_the_others_in_their_places [Prioritize, Queues],
-    a_filter_that_found_nothing_finds_what_comes_later [Clock, Retry],
+    round_robin_takes_one_job_from_each_queue [Queues, Order],
+    round_robin_skips_paused_and_empty_queues [Pause, Queues],
+    round_robin_takes_the_highest_priority_of_each_queue [Prioritize, Queues],
+    fetch_obeys_the_class_filter [Order, AnyId],
+    class_filter_leaves_other_jobs_in_place [Prioritize, Queues],
+    class_filter_that_found_nothing_finds_later_jobs [Clock, Retry],
     higher_priority_runs_first [Prioritize],
-    a_delayed_job_waits_for_its_time [Clock, ShowWaiting],
-    a_paused_queue_gives_nothing [Pause],
-    a_queue_that_is_not_there_cannot_be_resumed [Pause],
-    a_put_wakes [WakesUnasked],
+    delayed_job_is_not_fetched_before_its_time [Clock, ShowWaiting],
+    paused_queue_gives_no_jobs [Pause],
+    unknown_queue_cannot_be_resumed [Pause],
+    put_wakes_the_supervisor [WakesUnasked],
 );
 
 async fn jobs_run_in_insertion_order(scene: Scene) {
@@ -34,7 +34,7 @@ async fn jobs_run_in_insertion_order(scene: Scene) {
     assert!(scene.take().await.is_none());
 }
 
-async fn a_batch_goes_to_as_many_workers(scene: Scene) {
+async fn fetch_gives_one_job_to_each_worker(scene: Scene) {
     scene.put_all(vec![job("a"), job("b"), job("c")]).await.unwrap();
     assert_eq!(ids(&scene.fetch(request(&["q"], 2)).await.unwrap()), ["a", "b"]);
     let held = scene.held_by("me".into()).await.unwrap();
@@ -56,7 +56,7 @@ async fn three_queues(scene: &Scene) {
     }
 }
 
-/// The queues that fetches of these sizes take from. With `Take::InTurn` each begins behind the queue that had the last turn.
+/// The queues that fetches of these sizes take from. With `Take::InTurn` each fetch begins after the last queue taken.
 async fn taken(scene: &Scene, take: Take, sizes: &[u16]) -> String {
     let mut queues = vec!["C", "B", "A"];
     let mut seen = String::new();
@@ -80,7 +80,7 @@ async fn one_queue_is_emptied_before_the_next(mut scene: Scene) {
     }
 }
 
-async fn each_queue_has_its_turn(mut scene: Scene) {
+async fn round_robin_takes_one_job_from_each_queue(mut scene: Scene) {
     for sizes in SIZES {
         three_queues(&scene).await;
         assert_eq!(taken(&scene, Take::InTurn, sizes).await, "CBACBACAAA", "{sizes:?}");
@@ -88,7 +88,7 @@ async fn each_queue_has_its_turn(mut scene: Scene) {
     }
 }
 
-async fn a_turn_is_left_out_by_what_is_paused_or_empty(scene: Scene) {
+async fn round_robin_skips_paused_and_empty_queues(scene: Scene) {
     three_queues(&scene).await;
     scene.pause("B".into(), "me".into(), None).await.unwrap();
     let queues = ["none", "C", "B", "A"];
@@ -99,7 +99,7 @@ async fn a_turn_is_left_out_by_what_is_paused_or_empty(scene: Scene) {
     assert_eq!(ids(&fetched), ["C2", "B0", "A2", "B1", "A3", "A4"]);
 }
 
-async fn a_turn_takes_the_highest_priority(scene: Scene) {
+async fn round_robin_takes_the_highest_priority_of_each_queue(scene: Scene) {
     for (id, queue, priority) in
         [("x", "X", 0), ("x5", "X", 5), ("y", "Y", 0), ("y9", "Y", 9), ("x5b", "X", 5)]
     {
@@ -114,7 +114,7 @@ fn filter(only: &[&str], except: &[&str]) -> ClassFilter {
     ClassFilter { only: names(only), except: names(except) }
 }
 
-async fn classes_are_taken_as_the_filter_says(mut scene: Scene) {
+async fn fetch_obeys_the_class_filter(mut scene: Scene) {
     let classes =
         ["mail.Send", "mail.Sändung", "mail", "Mail.Send", "ml.Train", "ml_x", "m%", "größe", "größen"];
     let names: [&[&str]; 7] =
@@ -132,7 +132,7 @@ async fn classes_are_taken_as_the_filter_says(mut scene: Scene) {
     }
 }
 
-async fn a_filter_leaves_the_others_in_their_places(scene: Scene) {
+async fn class_filter_leaves_other_jobs_in_place(scene: Scene) {
     three_queues(&scene).await;
     for (id, queue, priority) in [("a", "A", 0), ("a9", "A", 9), ("b", "B", 0)] {
         scene.put(NewJob { queue: queue.into(), class: "rare".into(), priority, ..job(id) }).await;
@@ -144,7 +144,7 @@ async fn a_filter_leaves_the_others_in_their_places(scene: Scene) {
     assert_eq!(ids(&rest), ["C0", "C1", "C2", "B0", "B1", "A0", "A1", "A2", "A3", "A4"]);
 }
 
-async fn a_filter_that_found_nothing_finds_what_comes_later(scene: Scene) {
+async fn class_filter_that_found_nothing_finds_later_jobs(scene: Scene) {
     let rare = |id: &str| NewJob { class: "rare".into(), ..job(id) };
     let take = async || {
         let fetched =
@@ -188,7 +188,7 @@ async fn higher_priority_runs_first(scene: Scene) {
     assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["h1", "h2", "n", "l"]);
 }
 
-async fn a_delayed_job_waits_for_its_time(scene: Scene) {
+async fn delayed_job_is_not_fetched_before_its_time(scene: Scene) {
     scene.put(NewJob { delay: Duration::from_secs(10), ..job("d") }).await;
     assert_eq!(scene.state(&"d".into()).await, JobState::Delayed);
     scene.clock.forward(Duration::from_millis(9_999));
@@ -197,7 +197,7 @@ async fn a_delayed_job_waits_for_its_time(scene: Scene) {
     assert_eq!(scene.take().await.unwrap().job.id.as_str(), "d");
 }
 
-async fn a_paused_queue_gives_nothing(mut scene: Scene) {
+async fn paused_queue_gives_no_jobs(mut scene: Scene) {
     scene.put(job("a")).await;
     scene.pause("q".into(), "uid 0".into(), Some("lunch".into())).await.unwrap();
     scene.reopen();
@@ -208,11 +208,11 @@ async fn a_paused_queue_gives_nothing(mut scene: Scene) {
     assert!(scene.take().await.is_some());
 }
 
-async fn a_queue_that_is_not_there_cannot_be_resumed(scene: Scene) {
+async fn unknown_queue_cannot_be_resumed(scene: Scene) {
     assert_eq!(scene.resume("x".into()).await, Err(Error::NoQueue("x".into())));
 }
 
-async fn a_put_wakes(scene: Scene) {
+async fn put_wakes_the_supervisor(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     scene.put(job("c")).await;
     assert_eq!(scene.next_notice().await, Notice::Wake);

@@ -1,4 +1,4 @@
-//! What was put comes back: batches, payloads, arguments, counts.
+//! Puts: batches, payloads, arguments, counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use taskvisor::broker::Error;
 use taskvisor::model::*;
 
 contract!(
-    counts_follow_the_jobs [ShowWaiting, Order, Statistics],
-    a_batch_is_put_whole_or_not_at_all [UniqueId, ShowWaiting],
-    a_large_payload_comes_back [AnyBytes],
-    arguments_need_not_be_text [ShowWaiting, Programs],
-    everything_put_comes_back [Prioritize],
-    a_mistake_leaves_what_comes_with_it_alone [UniqueId, Order],
-    a_put_that_is_sent_again_is_known_by_its_token [UniqueId, ShowWaiting],
+    queue_counts_follow_the_jobs [ShowWaiting, Order, Statistics],
+    batch_is_put_completely_or_not_at_all [UniqueId, ShowWaiting],
+    large_payload_is_kept_unchanged [AnyBytes],
+    program_arguments_may_hold_any_bytes [ShowWaiting, Programs],
+    all_fields_of_a_put_are_kept [Prioritize],
+    refused_put_does_not_affect_concurrent_puts [UniqueId, Order],
+    repeated_put_is_recognized_by_its_token [UniqueId, ShowWaiting],
 );
 
-async fn counts_follow_the_jobs(scene: Scene) {
+async fn queue_counts_follow_the_jobs(scene: Scene) {
     scene.put_all(vec![job("a"), job("b"), NewJob { delay: LEASE, ..job("c") }]).await.unwrap();
     let put_at = scene.record(&"b".into()).await.put_at;
     let a = scene.take().await.unwrap();
@@ -31,7 +31,7 @@ async fn counts_follow_the_jobs(scene: Scene) {
     assert_eq!(counts, BTreeMap::from([("q".into(), want)]));
 }
 
-async fn a_batch_is_put_whole_or_not_at_all(scene: Scene) {
+async fn batch_is_put_completely_or_not_at_all(scene: Scene) {
     scene.put(job("a")).await;
     let taken = Err(Error::Exists("a".into()));
     assert_eq!(scene.put_all(vec![job("b"), job("a")]).await, taken);
@@ -41,14 +41,14 @@ async fn a_batch_is_put_whole_or_not_at_all(scene: Scene) {
     assert_eq!(made[0].as_str().replace('-', "").len(), 32);
 }
 
-async fn a_large_payload_comes_back(mut scene: Scene) {
+async fn large_payload_is_kept_unchanged(mut scene: Scene) {
     let payload = Payload::Data(Bytes((0..10 << 20).map(|n| (n % 251) as u8).collect()));
     scene.put(NewJob { payload: payload.clone(), ..job("a") }).await;
     scene.reopen();
     assert!(scene.take().await.unwrap().job.payload == payload);
 }
 
-async fn arguments_need_not_be_text(scene: Scene) {
+async fn program_arguments_may_hold_any_bytes(scene: Scene) {
     let exec = Exec {
         argv: vec!["cat".into(), Bytes(b"\xff\n".to_vec())],
         cwd: Bytes(b"/\xfe".to_vec()),
@@ -61,7 +61,7 @@ async fn arguments_need_not_be_text(scene: Scene) {
     assert_eq!(scene.take().await.unwrap().job.payload, payload);
 }
 
-async fn everything_put_comes_back(scene: Scene) {
+async fn all_fields_of_a_put_are_kept(scene: Scene) {
     let put = NewJob {
         priority: -3,
         tags: vec!["x".into(), "y z".into()],
@@ -78,7 +78,7 @@ async fn everything_put_comes_back(scene: Scene) {
     );
 }
 
-async fn a_mistake_leaves_what_comes_with_it_alone(scene: Scene) {
+async fn refused_put_does_not_affect_concurrent_puts(scene: Scene) {
     scene.put(job("a")).await;
     let (before, mistake, after) = tokio::join!(
         scene.put_all(vec![job("b")]),
@@ -90,7 +90,7 @@ async fn a_mistake_leaves_what_comes_with_it_alone(scene: Scene) {
     assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["a", "b", "d"]);
 }
 
-async fn a_put_that_is_sent_again_is_known_by_its_token(mut scene: Scene) {
+async fn repeated_put_is_recognized_by_its_token(mut scene: Scene) {
     let put = |id: &str, token: Option<&str>| NewJob { token: token.map(str::to_owned), ..job(id) };
     let taken = Err(Error::Exists("a".into()));
     let batch = || vec![put("a", Some("t1")), put("b", Some("t1"))];
@@ -101,7 +101,7 @@ async fn a_put_that_is_sent_again_is_known_by_its_token(mut scene: Scene) {
     for other in [put("a", Some("t2")), put("a", None)] {
         assert_eq!(scene.put_all(vec![other]).await, taken, "it is another put");
     }
-    // Also when it has run meanwhile, and never twice in one batch.
+    // Also after the job has run; but the same id twice in one batch is refused.
     let a = scene.take().await.unwrap();
     scene.say(&a, complete()).await;
     assert_eq!(scene.put_all(batch()).await, Ok(vec!["a".into(), "b".into()]));

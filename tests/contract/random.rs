@@ -1,4 +1,4 @@
-//! Random steps: a store does what a few lines do that keep all jobs in a list. `SEED=n` replays a run.
+//! Random steps compared with a small model that keeps all jobs in a list. `SEED=n` replays a run.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ async fn random_operations_agree_with_a_model(scene: Scene) {
                     JobState::Running | JobState::Canceling => JobState::Canceling,
                     JobState::Complete | JobState::Failed => job.state,
                 };
-                // What time has moved on in the store alone is the same to a cancel.
+                // The store may already have moved a delayed job to waiting; a cancel treats both alike.
                 assert_eq!(scene.cancel(job.id.clone()).await.unwrap_or(job.state), state, "seed {seed}");
                 job.state = state;
             }

@@ -1,4 +1,4 @@
-//! Jobs that go on in another queue.
+//! Stages: jobs that advance to another queue.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use taskvisor::model::verb::SetData;
 use taskvisor::model::*;
 
 contract!(
-    a_job_goes_on_in_another_queue_as_if_put_there [Prioritize, Queues],
-    a_job_takes_along_the_data_that_a_stage_gave_it [SetData, Queues],
-    what_is_long_is_not_kept_of_each_stage [Queues, Stages],
-    what_needs_a_job_waits_for_its_last_stage [Clock, Depend, Order, Queues],
-    a_job_that_cannot_go_on_is_held_with_the_reason [Retry, Depend, Order],
-    a_job_that_is_canceled_goes_on_nowhere,
-    a_job_may_go_on_in_its_own_queue [Stages],
+    job_advances_as_if_put_into_the_other_queue [Prioritize, Queues],
+    data_set_in_a_stage_is_kept_in_the_next_stage [SetData, Queues],
+    long_results_are_kept_only_of_the_last_stage [Queues, Stages],
+    dependents_wait_for_the_last_stage [Clock, Depend, Order, Queues],
+    job_that_cannot_advance_is_held_with_the_reason [Retry, Depend, Order],
+    canceled_job_does_not_advance,
+    job_may_advance_into_its_own_queue [Stages],
 );
 
 fn next(queue: &str) -> Next {
@@ -28,11 +28,11 @@ async fn states(scene: &Scene, queue: &str) -> Vec<(JobState, u64)> {
     scene.counts().await.unwrap().remove(&queue.into()).unwrap_or_default().jobs.into_iter().collect()
 }
 
-async fn a_job_goes_on_in_another_queue_as_if_put_there(mut scene: Scene) {
+async fn job_advances_as_if_put_into_the_other_queue(mut scene: Scene) {
     scene.put(NewJob { tags: vec!["x".into()], priority: 3, ..job("a") }).await;
     let first = scene.take().await.unwrap();
     scene.say(&first, retry_after(Duration::ZERO)).await;
-    // Nothing there is of its class as yet.
+    // The other queue has no job of its class yet.
     let filter = ClassFilter { only: vec!["work".into()], except: vec![] };
     scene.put(NewJob { queue: "r".into(), class: "other".into(), ..job("o") }).await;
     let ask =
@@ -63,7 +63,7 @@ async fn a_job_goes_on_in_another_queue_as_if_put_there(mut scene: Scene) {
     assert_eq!(states(&scene, "r").await, [(JobState::Waiting, 1), (JobState::Complete, 1)]);
 }
 
-async fn a_job_takes_along_the_data_that_a_stage_gave_it(scene: Scene) {
+async fn data_set_in_a_stage_is_kept_in_the_next_stage(scene: Scene) {
     scene.put(job("a")).await;
     let first = scene.take().await.unwrap();
     let Lease { job, fence, .. } = first.lease.clone();
@@ -73,7 +73,7 @@ async fn a_job_takes_along_the_data_that_a_stage_gave_it(scene: Scene) {
     assert_eq!(second.job.payload, Payload::Data("[1.0]".into()));
 }
 
-async fn what_is_long_is_not_kept_of_each_stage(scene: Scene) {
+async fn long_results_are_kept_only_of_the_last_stage(scene: Scene) {
     let id = scene.put(job("a")).await;
     let long = format!("\"{}\"", "x".repeat(1 << 20));
     for stage in ["r", "q", "r"] {
@@ -94,7 +94,7 @@ async fn what_is_long_is_not_kept_of_each_stage(scene: Scene) {
     assert_eq!(scene.record(&id).await.result, Some(long), "the job's own is whole");
 }
 
-async fn what_needs_a_job_waits_for_its_last_stage(scene: Scene) {
+async fn dependents_wait_for_the_last_stage(scene: Scene) {
     scene.put_all(vec![job("a"), job("c")]).await.unwrap();
     scene.put(NewJob { depends: vec!["a".into()], queue: "after".into(), ..job("b") }).await;
     let a = scene.take().await.unwrap();
@@ -111,7 +111,7 @@ async fn what_needs_a_job_waits_for_its_last_stage(scene: Scene) {
     assert_eq!(scene.take_from("after").await.unwrap().job.id.as_str(), "b");
 }
 
-async fn a_job_that_cannot_go_on_is_held_with_the_reason(scene: Scene) {
+async fn job_that_cannot_advance_is_held_with_the_reason(scene: Scene) {
     for (depends, queue, why) in [
         ("x", "r", "a job cannot depend on 'x': no job has that id"),
         ("b", "r", "jobs cannot wait for each other in a circle: 'a' needs 'b' needs 'a'"),
@@ -130,7 +130,7 @@ async fn a_job_that_cannot_go_on_is_held_with_the_reason(scene: Scene) {
     }
 }
 
-async fn a_job_that_is_canceled_goes_on_nowhere(scene: Scene) {
+async fn canceled_job_does_not_advance(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     scene.cancel("a".into()).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_job_that_is_canceled_goes_on_nowhere(scene: Scene) {
     assert_eq!(states(&scene, "q").await, [(scene.stopped(), 1)]);
 }
 
-async fn a_job_may_go_on_in_its_own_queue(scene: Scene) {
+async fn job_may_advance_into_its_own_queue(scene: Scene) {
     scene.put(job("a")).await;
     for _ in 0..3 {
         let a = scene.take().await.unwrap();

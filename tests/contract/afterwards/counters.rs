@@ -1,13 +1,13 @@
-//! Counters, groups and tallies after each of many random steps.
+//! Counters, failure groups and statistics after each of many random steps.
 
 use super::*;
 use crate::random::{Random, seed};
 
 contract!(
-    counters_agree_with_the_jobs_after_each_step [Clock, Retry, Queues],
+    counters_match_the_jobs_after_each_random_step [Clock, Retry, Queues],
 );
 
-async fn counters_agree_with_the_jobs_after_each_step(scene: Scene) {
+async fn counters_match_the_jobs_after_each_random_step(scene: Scene) {
     let seed = seed();
     let mut random = Random(seed);
     let mut leases: Vec<Lease> = Vec::new();
@@ -48,7 +48,7 @@ async fn counters_agree_with_the_jobs_after_each_step(scene: Scene) {
             }
             _ => {
                 scene.clock.forward(Duration::from_secs(random.below(20)));
-                // What is due by now moves on before anything is counted.
+                // Due jobs become waiting before the counts are compared.
                 scene.fetch(request(&["none"], 1)).await.unwrap();
             }
         }
@@ -56,7 +56,7 @@ async fn counters_agree_with_the_jobs_after_each_step(scene: Scene) {
     }
 }
 
-/// Holds the counters, the groups and the tally against the jobs themselves.
+/// Compares counters, failure groups and statistics with the jobs themselves.
 async fn counted(scene: &Scene, at: &str) {
     let jobs = scene.list(Filter { limit: 9_999, ..Filter::default() }).await.unwrap();
     let mut queues: BTreeMap<QueueName, BTreeMap<JobState, u64>> = BTreeMap::new();

@@ -1,31 +1,31 @@
-//! What goes by itself when it is old or too much, and queues that are forgotten.
+//! Expiry of ended jobs by age and count, and `queue forget`.
 
 use super::*;
 
 contract!(
-    a_queue_without_jobs_is_forgotten [Retry, Forget],
-    a_queue_that_is_of_use_is_not_forgotten [Pause, Queues],
-    a_queue_is_forgotten_with_its_ended_jobs_or_loses_none [Pause, Forget, Depend, ShowWaiting, Queues],
-    ended_jobs_go_when_they_are_old [Clock, Queues, ShowWaiting],
-    too_many_complete_jobs_go_the_oldest_first [Clock, Queues, Options],
-    what_is_kept_for_ever_stays [Clock, Options],
-    a_million_would_go_a_few_at_a_time [Clock, ShowWaiting, Queues],
+    empty_queue_can_be_forgotten [Retry, Forget],
+    queue_with_jobs_or_a_pause_cannot_be_forgotten [Pause, Queues],
+    forget_with_discard_removes_all_ended_jobs_or_none [Pause, Forget, Depend, ShowWaiting, Queues],
+    ended_jobs_expire_by_age [Clock, Queues, ShowWaiting],
+    complete_jobs_over_the_count_expire_oldest_first [Clock, Queues, Options],
+    keep_0_disables_expiry [Clock, Options],
+    expiry_removes_at_most_200_jobs_at_a_time [Clock, ShowWaiting, Queues],
 );
 
-async fn a_queue_without_jobs_is_forgotten(mut scene: Scene) {
+async fn empty_queue_can_be_forgotten(mut scene: Scene) {
     ended(&scene, job("a"), complete()).await;
     swept(&scene, bulk(Act::Discard, JobState::Complete)).await;
     forget(&scene, "q").await.unwrap();
     assert_eq!(scene.counts().await.unwrap(), BTreeMap::new());
     assert_eq!(forget(&scene, "q").await, Err(Error::NoQueue("q".into())));
     scene.reopen();
-    // Another of its name begins anew.
+    // A new queue of the same name starts with empty statistics.
     scene.put(job("b")).await;
     assert_eq!(stats(&scene).await.run.count, 0);
     assert_eq!(scene.take().await.unwrap().job.id.as_str(), "b");
 }
 
-async fn a_queue_is_forgotten_with_its_ended_jobs_or_loses_none(scene: Scene) {
+async fn forget_with_discard_removes_all_ended_jobs_or_none(scene: Scene) {
     let ask = |after| scene.tell(Forget { queue: "q".into(), discard: true, after }, "");
     let why = async || match ask(None).await {
         Err(Error::InUse(_, why)) => why,
@@ -60,7 +60,7 @@ async fn a_queue_is_forgotten_with_its_ended_jobs_or_loses_none(scene: Scene) {
     assert_eq!(scene.counts().await.unwrap().into_keys().collect::<Vec<_>>(), ["p".into()]);
 }
 
-async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {
+async fn queue_with_jobs_or_a_pause_cannot_be_forgotten(scene: Scene) {
     failed(&scene, "a", "exit 1").await;
     scene.put_all(vec![job("b"), job("c"), NewJob { queue: "p".into(), ..job("d") }]).await.unwrap();
     let refusal = async |queue: &str| match forget(&scene, queue).await {
@@ -80,14 +80,14 @@ async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {
 }
 
 #[tokio::test]
-async fn a_wait_ends_when_another_process_removes_the_job() {
+async fn wait_for_a_job_ends_when_another_process_removes_it() {
     let scene = Scene::file();
     let other = scene.second().unwrap();
     let id = scene.put(job("a")).await;
     let taken = other.fetch(request(&["q"], 1)).await.unwrap();
     let wait = scene.ended(id.clone());
     let remove = async {
-        // So that the wait comes first.
+        // The wait begins first.
         tokio::task::yield_now().await;
         other.settle(vec![settlement(&taken[0].lease, complete())]).await.unwrap();
         other.tell(bulk(Act::Discard, JobState::Complete), "").await.unwrap();
@@ -96,7 +96,7 @@ async fn a_wait_ends_when_another_process_removes_the_job() {
     assert!([Ok(JobState::Complete), Err(Error::NoJob(id))].contains(&told), "{told:?}");
 }
 
-async fn ended_jobs_go_when_they_are_old(scene: Scene) {
+async fn ended_jobs_expire_by_age(scene: Scene) {
     scene.put(NewJob { queue: "p".into(), ..job("late") }).await;
     scene.put(NewJob { queue: "p".into(), ..job("waits") }).await;
     ended(&scene, job("complete"), complete()).await;
@@ -111,7 +111,7 @@ async fn ended_jobs_go_when_they_are_old(scene: Scene) {
     scene.say(&taken, complete()).await;
     scene.clock.forward(Duration::from_secs(300));
     look(&scene).await;
-    // What was put long ago and has ended of late is not old.
+    // Age counts from the end of the job, not from its put.
     assert_eq!(left(&scene).await, ["late", "waits", "failed", "held"]);
     scene.clock.forward(DAY * 8);
     look(&scene).await;
@@ -123,7 +123,7 @@ async fn ended_jobs_go_when_they_are_old(scene: Scene) {
     assert_eq!(groups(&scene).await.len(), 1);
 }
 
-async fn too_many_complete_jobs_go_the_oldest_first(scene: Scene) {
+async fn complete_jobs_over_the_count_expire_oldest_first(scene: Scene) {
     set(&scene, "keep_complete_count", "3").await;
     scene.put(NewJob { queue: "p".into(), ..job("waits") }).await;
     for n in 0..6 {
@@ -135,7 +135,7 @@ async fn too_many_complete_jobs_go_the_oldest_first(scene: Scene) {
     ended(&scene, job("6"), complete()).await;
     look(&scene).await;
     assert_eq!(left(&scene).await, ["waits", "4", "5", "failed", "6"]);
-    // It was passed by, and is found again once the others cannot make up for it.
+    // Expiry passed this job while it waited; it returns to it once too few later jobs can be removed.
     let taken = scene.take_from("p").await.unwrap();
     scene.say(&taken, complete()).await;
     set(&scene, "keep_complete_count", "1").await;
@@ -145,7 +145,7 @@ async fn too_many_complete_jobs_go_the_oldest_first(scene: Scene) {
     assert_eq!(left(&scene).await.len(), 2);
 }
 
-async fn what_is_kept_for_ever_stays(scene: Scene) {
+async fn keep_0_disables_expiry(scene: Scene) {
     for (name, value) in [("keep_complete", "0s"), ("keep_failed", "0s"), ("keep_complete_count", "0")] {
         set(&scene, name, value).await;
     }
@@ -156,7 +156,7 @@ async fn what_is_kept_for_ever_stays(scene: Scene) {
     assert_eq!(left(&scene).await, ["a", "b"]);
 }
 
-async fn a_million_would_go_a_few_at_a_time(scene: Scene) {
+async fn expiry_removes_at_most_200_jobs_at_a_time(scene: Scene) {
     const MANY: usize = 1_100;
     scene.put_all((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
     for n in 0..MANY {
@@ -174,7 +174,7 @@ async fn a_million_would_go_a_few_at_a_time(scene: Scene) {
 }
 
 #[tokio::test]
-async fn what_somebody_needs_stays() {
+async fn expiry_keeps_needed_tracked_and_latest_recurring_jobs() {
     let mut scene = Scene::file();
     let Place::File(directory) = &scene.place else { panic!("no file") };
     let path = directory.path().join("store.db");
@@ -205,7 +205,7 @@ async fn what_somebody_needs_stays() {
         conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
     assert_eq!((gone("tracked"), gone("dependency"), gone("recurring WHERE latest IS NOT NULL")), (0, 1, 0));
-    // A job that was canceled waits for nothing.
+    // A canceled job needs no other job.
     scene.cancel("child".into()).await.unwrap();
     assert_eq!(swept(&scene, bulk(Act::Discard, JobState::Failed)).await, 1);
     swept(&scene, bulk(Act::Discard, JobState::Canceled)).await;

@@ -1,17 +1,17 @@
-//! Failure groups, and what is done to many jobs at a time.
+//! Failure groups, and bulk verbs.
 
 use super::*;
 
 contract!(
     failures_are_counted_by_their_groups [Clock],
-    a_group_is_left_with_the_state [Retry, Queues, Holds],
-    the_jobs_of_a_group_are_listed_by_pages [Holds],
-    many_jobs_are_retried_by_what_they_are [Clock, Retry, Queues],
-    many_jobs_are_taken_stretch_by_stretch [Retry],
-    a_limit_takes_those_first_that_were_put_first [Retry],
-    a_dry_run_changes_nothing [Retry],
-    only_what_has_ended_is_swept [ShowWaiting],
-    discarded_jobs_are_gone [ShowWaiting, AnyBytes],
+    failure_group_counts_drop_when_a_job_leaves_its_state [Retry, Queues, Holds],
+    jobs_of_a_failure_group_are_listed_in_pages [Holds],
+    bulk_retry_selects_jobs_by_filter [Clock, Retry, Queues],
+    bulk_verb_works_in_batches [Retry],
+    bulk_limit_takes_the_oldest_jobs_first [Retry],
+    bulk_dry_run_changes_nothing [Retry],
+    bulk_discard_accepts_only_ended_states [ShowWaiting],
+    bulk_discard_removes_jobs_completely [ShowWaiting, AnyBytes],
 );
 
 async fn failures_are_counted_by_their_groups(scene: Scene) {
@@ -48,7 +48,7 @@ async fn failures_are_counted_by_their_groups(scene: Scene) {
     assert_eq!(all, counts([("killed", 1, 2), ("exit 1", 2, 0), ("", 1, 0)]));
 }
 
-async fn a_group_is_left_with_the_state(scene: Scene) {
+async fn failure_group_counts_drop_when_a_job_leaves_its_state(scene: Scene) {
     failed(&scene, "a", "exit 1").await;
     scene.retry("a".into()).await.unwrap();
     assert_eq!(groups(&scene).await, []);
@@ -57,7 +57,7 @@ async fn a_group_is_left_with_the_state(scene: Scene) {
     assert_eq!(groups(&scene).await.len(), 1);
     scene.cancel("b".into()).await.unwrap();
     assert_eq!(groups(&scene).await, []);
-    // A job canceled while it ran has not failed, whatever its last words were; nor has one that will be tried again.
+    // A job canceled while it ran has not failed, whatever its outcome; nor has one that will be retried.
     let taken = scene.take().await.unwrap();
     scene.cancel("a".into()).await.unwrap();
     scene.say(&taken, Verdict::Fail { failure: failure() }).await;
@@ -70,7 +70,7 @@ async fn a_group_is_left_with_the_state(scene: Scene) {
     assert_eq!(groups(&scene).await[0].group, "interrupted");
 }
 
-async fn the_jobs_of_a_group_are_listed_by_pages(scene: Scene) {
+async fn jobs_of_a_failure_group_are_listed_in_pages(scene: Scene) {
     for n in 0..5 {
         failed(&scene, &format!("a{n}"), "exit 1").await;
         failed(&scene, &format!("b{n}"), "exit 2").await;
@@ -89,7 +89,7 @@ async fn the_jobs_of_a_group_are_listed_by_pages(scene: Scene) {
     assert!(ids(&Filter { group: Some("exit".into()), ..filter }).await.is_empty());
 }
 
-async fn many_jobs_are_retried_by_what_they_are(scene: Scene) {
+async fn bulk_retry_selects_jobs_by_filter(scene: Scene) {
     let fail = |group: &str| Verdict::Fail { failure: wrong(group, "") };
     ended(&scene, NewJob { class: "mail".into(), ..job("class") }, fail("x")).await;
     ended(&scene, NewJob { queue: "p".into(), ..job("queue") }, fail("x")).await;
@@ -120,7 +120,7 @@ async fn many_jobs_are_retried_by_what_they_are(scene: Scene) {
     assert_eq!(scene.take().await.unwrap().job.id.as_str(), "class");
 }
 
-async fn many_jobs_are_taken_stretch_by_stretch(scene: Scene) {
+async fn bulk_verb_works_in_batches(scene: Scene) {
     const MANY: u64 = 1_234;
     scene.put_all((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
     while let Some(taken) = scene.fetch(request(&["q"], 500)).await.ok().filter(|taken| !taken.is_empty()) {
@@ -140,7 +140,7 @@ async fn many_jobs_are_taken_stretch_by_stretch(scene: Scene) {
     assert_eq!(scene.counts().await.unwrap()[&"q".into()].jobs, BTreeMap::new());
 }
 
-async fn a_limit_takes_those_first_that_were_put_first(scene: Scene) {
+async fn bulk_limit_takes_the_oldest_jobs_first(scene: Scene) {
     for id in ["a", "b", "c", "d"] {
         failed(&scene, id, "exit 1").await;
     }
@@ -152,7 +152,7 @@ async fn a_limit_takes_those_first_that_were_put_first(scene: Scene) {
     assert_eq!(waiting(&scene).await, ["a", "b", "c", "d"]);
 }
 
-async fn a_dry_run_changes_nothing(scene: Scene) {
+async fn bulk_dry_run_changes_nothing(scene: Scene) {
     for n in 0..20 {
         failed(&scene, &n.to_string(), "exit 1").await;
     }
@@ -164,7 +164,7 @@ async fn a_dry_run_changes_nothing(scene: Scene) {
     assert_eq!(groups(&scene).await[0].failed, 20);
 }
 
-async fn only_what_has_ended_is_swept(scene: Scene) {
+async fn bulk_discard_accepts_only_ended_states(scene: Scene) {
     scene.put(job("a")).await;
     for state in JobState::ALL.into_iter().filter(|state| !state.has_ended()) {
         let refused = scene.tell(bulk(Act::Discard, state), "").await.unwrap_err();
@@ -173,7 +173,7 @@ async fn only_what_has_ended_is_swept(scene: Scene) {
     assert_eq!(waiting(&scene).await, ["a"]);
 }
 
-async fn discarded_jobs_are_gone(mut scene: Scene) {
+async fn bulk_discard_removes_jobs_completely(mut scene: Scene) {
     let large = NewJob { payload: Payload::Data(Bytes(vec![7; 5_000])), ..job("large") };
     ended(&scene, large, Verdict::Fail { failure: failure() }).await;
     ended(&scene, job("held"), Verdict::Hold { failure: failure() }).await;

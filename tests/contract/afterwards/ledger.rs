@@ -1,4 +1,4 @@
-//! What a ledger keeps of jobs of whose ends it does not hear.
+//! A ledger's records of jobs whose end it never learns.
 
 use taskvisor::broker::sqlite::Options;
 use taskvisor::broker::{Browse, Delivery, Ledger};
@@ -6,7 +6,7 @@ use taskvisor::broker::{Browse, Delivery, Ledger};
 use super::*;
 
 #[tokio::test]
-async fn a_ledger_forgets_what_waits_elsewhere_after_as_long_as_it_keeps_what_has_ended() {
+async fn ledger_expires_jobs_that_wait_elsewhere_like_ended_jobs() {
     let (clock, directory) = (Clock::default(), tempfile::tempdir().unwrap());
     let options = Options { world: clock.world(), ..Options::default() };
     let ledger = Ledger::open_in(directory.path(), options).unwrap();

@@ -1,4 +1,4 @@
-//! What becomes of jobs after their end.
+//! Jobs after their end: failure groups, statistics, expiry.
 
 mod counters;
 mod expiry;
@@ -23,7 +23,7 @@ fn wrong(group: &str, message: &str) -> Failure {
     Failure { group: group.into(), message: message.into(), trace: None }
 }
 
-/// Puts a job and has it end by this verdict.
+/// Puts a job, takes it and settles it with this verdict.
 async fn ended(scene: &Scene, new: NewJob, verdict: Verdict) {
     let queue = new.queue.clone();
     let id = scene.put(new).await;
@@ -36,7 +36,7 @@ async fn failed(scene: &Scene, id: &str, group: &str) {
     ended(scene, job(id), Verdict::Fail { failure: wrong(group, id) }).await;
 }
 
-/// The groups of jobs that match.
+/// The failure groups of matching jobs, as (group, failed, held).
 async fn groups_of(scene: &Scene, asked: Failed) -> Vec<(String, u64, u64)> {
     let groups = scene.tell(asked, "").await.unwrap();
     groups.into_iter().map(|group| (group.group, group.failed, group.held)).collect()
@@ -60,7 +60,7 @@ fn bulk(act: Act, state: JobState) -> Bulk {
     }
 }
 
-/// How many it was done with, asking until there are no more.
+/// Repeats the bulk verb until no jobs are left; returns the number of jobs.
 async fn swept(scene: &Scene, mut asked: Bulk) -> u64 {
     let mut count = 0;
     loop {
@@ -78,7 +78,7 @@ async fn waiting(scene: &Scene) -> Vec<String> {
     scene.list(filter).await.unwrap().iter().rev().map(|job| job.id.to_string()).collect()
 }
 
-/// Of today. The counts of the queues say the same.
+/// Today's statistics; asserts that the counts of the queues agree.
 async fn stats(scene: &Scene) -> QueueDay {
     let day = scene.tell(Stats { queue: "q".into(), day: None }, "").await.unwrap();
     let today = scene.counts().await.unwrap()[&"q".into()].today;
@@ -92,7 +92,7 @@ async fn forget(scene: &Scene, queue: &str) -> Result<(), Error> {
     scene.tell(Forget { queue: queue.into(), discard: false, after: None }, "").await.map(drop)
 }
 
-/// Lets the store look at what it keeps, for as long as that takes.
+/// Lets the store run its expiry to the end.
 async fn look(scene: &Scene) {
     scene.clock.forward(Duration::from_secs(61));
     for _ in 0..50 {

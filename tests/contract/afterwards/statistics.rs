@@ -1,17 +1,17 @@
-//! How long jobs waited and ran, and how many failed, by day.
+//! Waits, runs and failures of jobs, by day.
 
 use super::*;
 
 contract!(
     waits_and_runs_are_counted_by_day [Clock, Queues, ShowWaiting],
-    a_wait_begins_when_the_job_could_run [Clock, Retry],
-    a_run_is_as_long_as_its_supervisor_says [Clock],
+    wait_statistics_begin_when_the_job_becomes_runnable [Clock, Retry],
+    run_statistics_use_the_duration_reported_by_the_supervisor [Clock],
     failures_are_counted_by_day [Clock, Retry, Queues],
-    statistics_outlive_the_process [Clock, Queues],
-    statistics_go_after_ninety_days [Clock, Queues],
+    statistics_survive_a_restart [Clock, Queues],
+    statistics_expire_after_ninety_days [Clock, Queues],
     classes_are_counted_by_day [Clock],
-    only_so_many_classes_are_counted_by_themselves [Statistics],
-    statistics_of_classes_outlive_the_process_and_go_after_ninety_days [Clock],
+    classes_beyond_the_maximum_are_counted_together [Statistics],
+    class_statistics_survive_a_restart_and_expire_after_ninety_days [Clock],
 );
 
 async fn waits_and_runs_are_counted_by_day(scene: Scene) {
@@ -39,7 +39,7 @@ async fn waits_and_runs_are_counted_by_day(scene: Scene) {
     assert_eq!(none, Err(Error::NoQueue("none".into())));
 }
 
-async fn a_wait_begins_when_the_job_could_run(scene: Scene) {
+async fn wait_statistics_begin_when_the_job_becomes_runnable(scene: Scene) {
     let seconds = Duration::from_secs;
     scene.put(NewJob { delay: seconds(10), ..job("a") }).await;
     scene.clock.forward(seconds(13));
@@ -56,14 +56,14 @@ async fn a_wait_begins_when_the_job_could_run(scene: Scene) {
     scene.clock.forward(seconds(9));
     scene.take().await.unwrap();
     scene.clock.forward(LEASE + seconds(30));
-    // The lease ran out half a minute before, but nobody looked.
+    // The lease ran out half a minute before, but the store has not looked.
     scene.take().await.unwrap();
     let expected = BTreeMap::from([(0, 1), (3, 1), (5, 1), (7, 1), (9, 1)]);
     assert_eq!(stats(&scene).await.wait.histogram, expected);
 }
 
-/// A job whose worker died with several waits under its lease to run again alone.
-async fn a_run_is_as_long_as_its_supervisor_says(scene: Scene) {
+/// A job whose coroutine worker died keeps its lease while it waits to run alone; that time is not part of its run.
+async fn run_statistics_use_the_duration_reported_by_the_supervisor(scene: Scene) {
     scene.put(job("a")).await;
     let taken = scene.take().await.unwrap();
     scene.clock.forward(Duration::from_secs(50));
@@ -92,7 +92,7 @@ async fn failures_are_counted_by_day(scene: Scene) {
     assert_eq!(tally().await, (1, 3, 2));
     let first = stats(&scene).await.day;
     scene.clock.forward(Duration::from_secs(86_400));
-    // It failed on the day before: that day has one fewer that still is.
+    // The job failed the day before: the count of that day drops by one.
     let one = Bulk { limit: Some(1), ..bulk(Act::Discard, JobState::Failed) };
     assert_eq!(swept(&scene, one).await, 1);
     assert_eq!(tally().await, (0, 0, 0));
@@ -100,11 +100,11 @@ async fn failures_are_counted_by_day(scene: Scene) {
     assert_eq!((before.failures, before.failed), (3, 1));
 }
 
-async fn statistics_outlive_the_process(mut scene: Scene) {
+async fn statistics_survive_a_restart(mut scene: Scene) {
     for n in 0..10 {
         ended(&scene, job(&n.to_string()), complete()).await;
         if n % 3 == 0 {
-            // The next commit writes what was gathered.
+            // The next commit writes the statistics gathered so far.
             scene.clock.forward(Duration::from_secs(2));
         }
         if n == 5 {
@@ -116,10 +116,10 @@ async fn statistics_outlive_the_process(mut scene: Scene) {
     let asked = Stats { queue: "q".into(), day: None };
     scene.clock.forward(Duration::from_secs(2));
     scene.put(job("x")).await;
-    // A ledger hears of a job when it is taken, and writes what was gathered with it.
+    // A ledger learns of a job when it is taken, and writes the gathered statistics then.
     let x = scene.take().await.unwrap();
     assert_eq!(other.tell(asked.clone(), "").await.unwrap().run.count, 10);
-    // Two processes gather beside each other.
+    // Two processes gather statistics at the same time.
     scene.put(job("y")).await;
     let taken = other.fetch(request(&["q"], 1)).await.unwrap();
     other.settle(vec![settlement(&taken[0].lease, complete())]).await.unwrap();
@@ -130,7 +130,7 @@ async fn statistics_outlive_the_process(mut scene: Scene) {
     assert_eq!((all.run.count, all.run.histogram), (12, BTreeMap::from([(0, 12)])));
 }
 
-async fn statistics_go_after_ninety_days(scene: Scene) {
+async fn statistics_expire_after_ninety_days(scene: Scene) {
     ended(&scene, job("a"), complete()).await;
     let day = stats(&scene).await.day;
     let then = async || {
@@ -144,7 +144,7 @@ async fn statistics_go_after_ninety_days(scene: Scene) {
     assert_eq!(then().await, 0);
 }
 
-/// How an attempt ended that had a process of its own, or one that had run others before.
+/// Forensics of an attempt in a process of its own, or in a `shared` one that had run other jobs.
 fn took(ran: u64, cpu: u64, max_rss: u64, shared: bool) -> Forensics {
     let millis = Duration::from_millis;
     let usage = Usage { user: millis(cpu), system: millis(1), max_rss };
@@ -153,7 +153,7 @@ fn took(ran: u64, cpu: u64, max_rss: u64, shared: bool) -> Forensics {
     Forensics { ran: millis(ran), exit: Some(exit), shared, ..Forensics::default() }
 }
 
-/// Runs a job of this class, which leaves this.
+/// Runs a job of this class with this verdict and these forensics.
 async fn ran(scene: &Scene, class: &str, verdict: Verdict, forensics: Forensics) {
     let id = scene.put(NewJob { id: None, class: class.into(), ..job("") }).await;
     let taken = scene.take().await.unwrap();
@@ -217,8 +217,8 @@ async fn classes_are_counted_by_day(scene: Scene) {
     assert_eq!(scene.tell(none, "").await.unwrap(), []);
 }
 
-/// Their names are what users choose.
-async fn only_so_many_classes_are_counted_by_themselves(scene: Scene) {
+/// Users choose class names, so their number has no bound.
+async fn classes_beyond_the_maximum_are_counted_together(scene: Scene) {
     for n in 0..ClassSums::CLASSES_MAX + 3 {
         ran(&scene, &format!("class {n:03}"), complete(), took(1_000, 0, 1, false)).await;
     }
@@ -230,9 +230,9 @@ async fn only_so_many_classes_are_counted_by_themselves(scene: Scene) {
     assert_eq!((rest.class.as_ref(), rest.complete, rest.ran), (None, 3, 3.0));
 }
 
-async fn statistics_of_classes_outlive_the_process_and_go_after_ninety_days(mut scene: Scene) {
+async fn class_statistics_survive_a_restart_and_expire_after_ninety_days(mut scene: Scene) {
     ran(&scene, "mail", complete(), took(1_000, 0, 1, false)).await;
-    // The next commit writes what was gathered.
+    // The next commit writes the statistics gathered so far.
     scene.clock.forward(Duration::from_secs(2));
     ran(&scene, "mail", complete(), took(2_000, 0, 1, false)).await;
     scene.reopen();

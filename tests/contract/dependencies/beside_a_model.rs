@@ -1,4 +1,4 @@
-//! A store does what a few lines do that keep all jobs in a list.
+//! Random steps compared with a small model that keeps all jobs in a list.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ struct Model {
 }
 
 impl Model {
-    /// What its needs and its delay make of a job that has not begun.
+    /// The state of a job that has not begun: depends, delayed or waiting.
     fn rest(&self, n: usize) -> JobState {
         match &self.jobs[n] {
             of if !of.needs.is_empty() => JobState::Depends,
@@ -208,13 +208,13 @@ async fn play(steps: &[Step]) {
     }
 }
 
-/// A job may come due between two looks.
+/// A delayed job may become due between two looks, so `Delayed` counts as `Waiting`.
 fn moved(state: JobState) -> JobState {
     if state == JobState::Delayed { JobState::Waiting } else { state }
 }
 
 async fn compare(scene: &Scene, model: &mut Model, step: &Step) {
-    // The store moves what is due when it fetches, or a moment earlier.
+    // The store moves due jobs when it fetches, or a moment earlier.
     model.come_due();
     let mut counts = std::collections::BTreeMap::<JobState, u64>::new();
     for (n, seen) in model.jobs.iter().enumerate() {
@@ -238,7 +238,7 @@ async fn compare(scene: &Scene, model: &mut Model, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
-    fn no_job_runs_before_what_it_needs(steps in prop::collection::vec(step(), 1..60)) {
+    fn random_dependencies_match_a_model(steps in prop::collection::vec(step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(play(&steps));
     }

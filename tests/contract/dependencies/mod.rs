@@ -1,4 +1,4 @@
-//! Jobs that need others: put, released, edited, canceled together.
+//! Dependencies: put, released, edited, canceled together.
 
 mod beside_a_model;
 
@@ -11,26 +11,26 @@ use taskvisor::model::*;
 
 contract!(
     needs [Depend];
-    a_job_runs_when_all_it_needs_is_complete,
-    what_is_complete_already_need_not_be_waited_for,
-    a_delay_counts_from_the_put,
-    a_batch_may_name_its_own_jobs_in_any_order,
-    circles_in_a_batch_are_refused_with_their_names,
+    job_runs_when_all_its_dependencies_are_complete,
+    complete_dependency_is_not_waited_for,
+    delay_of_a_dependent_counts_from_its_put,
+    batch_may_name_its_own_jobs_as_dependencies_in_any_order,
+    cycles_in_a_batch_are_refused_with_their_jobs,
     a_job_that_depends_on_an_unknown_job_is_refused,
-    what_has_failed_is_waited_for_until_it_is_retried,
-    a_job_that_is_retried_after_all_takes_nobody_back,
-    a_job_is_made_to_wait_and_let_off,
-    circles_by_edits_are_refused_with_their_names,
-    only_what_has_not_begun_can_be_made_to_wait,
-    what_others_need_is_not_canceled_without_them,
-    a_refusal_spreads_to_what_the_refused_job_needs,
-    all_dependents_are_canceled_together,
-    thousands_of_dependents_are_canceled_together,
-    too_many_dependents_are_not_canceled_at_all,
-    a_canceled_job_still_needs_what_it_needed,
-    the_release_wakes,
-    a_crowd_that_waits_for_one_is_set_free_whole,
-    ten_thousand_in_a_row_are_no_circle,
+    dependents_of_a_failed_job_wait_until_its_retry_completes,
+    retry_of_a_complete_job_does_not_block_released_dependents,
+    dependencies_of_a_waiting_job_can_be_added_and_removed,
+    cycles_by_edits_are_refused_with_their_jobs,
+    dependencies_can_be_added_only_before_the_job_runs,
+    cancel_of_a_needed_job_is_refused_without_its_dependents,
+    refused_cancel_also_refuses_the_dependencies_of_that_job,
+    cancel_with_dependents_cancels_the_whole_tree,
+    cancel_works_with_thousands_of_dependents,
+    cancel_with_too_many_dependents_cancels_none,
+    canceled_job_keeps_its_dependencies_for_a_retry,
+    release_of_a_dependent_wakes_the_supervisor,
+    completion_releases_all_of_2500_dependents,
+    chain_of_ten_thousand_dependencies_is_no_cycle,
 );
 
 fn needing(id: &str, needs: &[&str]) -> NewJob {
@@ -75,7 +75,7 @@ async fn needs(scene: &Scene, id: &str) -> Vec<(String, JobState)> {
     record.needs.into_iter().map(|need| (need.job.to_string(), need.state)).collect()
 }
 
-async fn a_job_runs_when_all_it_needs_is_complete(mut scene: Scene) {
+async fn job_runs_when_all_its_dependencies_are_complete(mut scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     scene.put(needing("c", &["a", "b", "a"])).await;
     assert_eq!(scene.state(&"c".into()).await, JobState::Depends);
@@ -92,7 +92,7 @@ async fn a_job_runs_when_all_it_needs_is_complete(mut scene: Scene) {
     assert_eq!(counts[&"q".into()].jobs, [(JobState::Complete, 3)].into());
 }
 
-async fn what_is_complete_already_need_not_be_waited_for(scene: Scene) {
+async fn complete_dependency_is_not_waited_for(scene: Scene) {
     scene.put(job("a")).await;
     done(&scene, "a").await;
     scene.put(needing("b", &["a"])).await;
@@ -102,7 +102,7 @@ async fn what_is_complete_already_need_not_be_waited_for(scene: Scene) {
     done(&scene, "b").await;
 }
 
-async fn a_delay_counts_from_the_put(scene: Scene) {
+async fn delay_of_a_dependent_counts_from_its_put(scene: Scene) {
     scene.put(job("a")).await;
     scene.put(NewJob { delay: Duration::from_secs(10), ..needing("b", &["a"]) }).await;
     scene.put(NewJob { delay: Duration::from_secs(2), ..needing("c", &["a"]) }).await;
@@ -118,7 +118,7 @@ async fn a_delay_counts_from_the_put(scene: Scene) {
     done(&scene, "b").await;
 }
 
-async fn a_batch_may_name_its_own_jobs_in_any_order(scene: Scene) {
+async fn batch_may_name_its_own_jobs_as_dependencies_in_any_order(scene: Scene) {
     let batch =
         vec![needing("last", &["mid"]), needing("mid", &["first", "second"]), job("first"), job("second")];
     scene.put_all(batch).await.unwrap();
@@ -131,7 +131,7 @@ fn said<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     result.unwrap_err().to_string()
 }
 
-async fn circles_in_a_batch_are_refused_with_their_names(scene: Scene) {
+async fn cycles_in_a_batch_are_refused_with_their_jobs(scene: Scene) {
     let batch = vec![needing("x", &["a"]), needing("a", &["b"]), needing("b", &["c"]), needing("c", &["a"])];
     assert_eq!(
         said(scene.put_all(batch).await),
@@ -147,7 +147,7 @@ async fn a_job_that_depends_on_an_unknown_job_is_refused(scene: Scene) {
     assert_eq!(scene.get("a".into()).await, Ok(None));
 }
 
-async fn what_has_failed_is_waited_for_until_it_is_retried(scene: Scene) {
+async fn dependents_of_a_failed_job_wait_until_its_retry_completes(scene: Scene) {
     scene.put(job("a")).await;
     scene.put(needing("b", &["a"])).await;
     let a = scene.take().await.unwrap();
@@ -161,7 +161,7 @@ async fn what_has_failed_is_waited_for_until_it_is_retried(scene: Scene) {
     }
 }
 
-async fn a_job_that_is_retried_after_all_takes_nobody_back(scene: Scene) {
+async fn retry_of_a_complete_job_does_not_block_released_dependents(scene: Scene) {
     scene.put(job("a")).await;
     scene.put(needing("b", &["a"])).await;
     done(&scene, "a").await;
@@ -172,7 +172,7 @@ async fn a_job_that_is_retried_after_all_takes_nobody_back(scene: Scene) {
     done(&scene, "b").await;
 }
 
-async fn a_job_is_made_to_wait_and_let_off(scene: Scene) {
+async fn dependencies_of_a_waiting_job_can_be_added_and_removed(scene: Scene) {
     scene.put_all(vec![job("a"), job("b"), job("c")]).await.unwrap();
     scene.put(NewJob { delay: Duration::from_secs(10), ..job("d") }).await;
     assert_eq!(on(&scene, "a", &["b", "c"]).await, Ok(JobState::Depends));
@@ -190,7 +190,7 @@ async fn a_job_is_made_to_wait_and_let_off(scene: Scene) {
     assert_eq!(off(&scene, "a", Some(&["x"])).await, Err(Error::NoJob("x".into())));
     let Happened::Edited { by, what } = &scene.record(&"a".into()).await.history[1].what else { panic!() };
     assert_eq!((by.as_str(), what.as_str()), ("uid 7", "it does not depend on b any more"));
-    // Its place in the queue is the one it was put to.
+    // The job keeps its place in the queue.
     assert_eq!(off(&scene, "a", Some(&["c", "b"])).await, Ok(JobState::Waiting));
     for id in ["a", "b", "c"] {
         done(&scene, id).await;
@@ -200,7 +200,7 @@ async fn a_job_is_made_to_wait_and_let_off(scene: Scene) {
     done(&scene, "d").await;
 }
 
-async fn circles_by_edits_are_refused_with_their_names(scene: Scene) {
+async fn cycles_by_edits_are_refused_with_their_jobs(scene: Scene) {
     scene.put_all(vec![job("a"), needing("b", &["a"]), needing("c", &["b"]), job("d")]).await.unwrap();
     assert_eq!(
         said(on(&scene, "a", &["d", "c"]).await),
@@ -212,7 +212,7 @@ async fn circles_by_edits_are_refused_with_their_names(scene: Scene) {
     assert!(scene.record(&"a".into()).await.history.is_empty());
 }
 
-async fn only_what_has_not_begun_can_be_made_to_wait(scene: Scene) {
+async fn dependencies_can_be_added_only_before_the_job_runs(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     let wrong = |state| Err(Error::WrongState { id: "a".into(), state, verb: "made to depend on others" });
@@ -222,7 +222,7 @@ async fn only_what_has_not_begun_can_be_made_to_wait(scene: Scene) {
     assert_eq!(on(&scene, "x", &["b"]).await, Err(Error::NoJob("x".into())));
 }
 
-async fn what_others_need_is_not_canceled_without_them(scene: Scene) {
+async fn cancel_of_a_needed_job_is_refused_without_its_dependents(scene: Scene) {
     scene.put_all(vec![job("a"), needing("b", &["a"]), job("c")]).await.unwrap();
     let refused = Error::Needed { id: "a".into(), by: names(&["b"]), verb: "canceled" };
     assert_eq!(scene.cancel("a".into()).await, Err(refused.clone()));
@@ -237,7 +237,7 @@ async fn what_others_need_is_not_canceled_without_them(scene: Scene) {
     assert_eq!(cancel(&scene, &["b", "a"], false).await, both);
 }
 
-async fn a_refusal_spreads_to_what_the_refused_job_needs(scene: Scene) {
+async fn refused_cancel_also_refuses_the_dependencies_of_that_job(scene: Scene) {
     scene.put_all(vec![job("a"), needing("b", &["a"]), needing("c", &["b"])]).await.unwrap();
     assert_eq!(cancel(&scene, &["a", "b"], false).await, [needed("a", &["b"]), needed("b", &["c"])]);
     for id in ["a", "b", "c"] {
@@ -247,7 +247,7 @@ async fn a_refusal_spreads_to_what_the_refused_job_needs(scene: Scene) {
     assert_eq!(cancel(&scene, &["a"], true).await, [("a".to_owned(), state)]);
 }
 
-async fn all_dependents_are_canceled_together(scene: Scene) {
+async fn cancel_with_dependents_cancels_the_whole_tree(scene: Scene) {
     let batch =
         vec![job("a"), needing("b", &["a"]), needing("c", &["a"]), needing("d", &["b", "c"]), job("e")];
     scene.put_all(batch).await.unwrap();
@@ -257,14 +257,14 @@ async fn all_dependents_are_canceled_together(scene: Scene) {
         cancel(&scene, &["a"], true).await,
         [now("a", JobState::Canceling), ended("b"), ended("d"), ended("c")]
     );
-    // It was done before its kill: what had waited for it stays canceled.
+    // The job completes before its kill; its dependents stay canceled.
     scene.say(&a, complete()).await;
     assert_eq!(scene.state(&"b".into()).await, JobState::Canceled);
     done(&scene, "e").await;
     assert!(scene.take().await.is_none());
 }
 
-async fn thousands_of_dependents_are_canceled_together(scene: Scene) {
+async fn cancel_works_with_thousands_of_dependents(scene: Scene) {
     let many: Vec<String> = (0..1500).map(|n| n.to_string()).collect();
     let row = |n: usize| {
         needing(&format!("row {n}"), &[&if n == 0 { "a".into() } else { format!("row {}", n - 1) }])
@@ -287,7 +287,7 @@ async fn thousands_of_dependents_are_canceled_together(scene: Scene) {
     assert_eq!(scene.counts().await.unwrap()[&"q".into()].jobs, [(JobState::Canceled, 3001)].into());
 }
 
-async fn too_many_dependents_are_not_canceled_at_all(scene: Scene) {
+async fn cancel_with_too_many_dependents_cancels_none(scene: Scene) {
     scene.put(job("a")).await;
     let many = 10_000;
     scene.put_all((0..many).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
@@ -304,7 +304,7 @@ async fn too_many_dependents_are_not_canceled_at_all(scene: Scene) {
     assert_eq!(counts().await, [(JobState::Canceled, many + 1)].into());
 }
 
-async fn a_canceled_job_still_needs_what_it_needed(mut scene: Scene) {
+async fn canceled_job_keeps_its_dependencies_for_a_retry(mut scene: Scene) {
     scene.put_all(vec![job("a"), needing("b", &["a"])]).await.unwrap();
     scene.cancel("b".into()).await.unwrap();
     assert!(scene.record(&"a".into()).await.needed_by.is_empty(), "it does not wait any more");
@@ -317,7 +317,7 @@ async fn a_canceled_job_still_needs_what_it_needed(mut scene: Scene) {
     done(&scene, "b").await;
 }
 
-async fn the_release_wakes(scene: Scene) {
+async fn release_of_a_dependent_wakes_the_supervisor(scene: Scene) {
     scene.put_all(vec![job("a"), needing("b", &["a"])]).await.unwrap();
     assert_eq!(scene.next_notice().await, Notice::Wake);
     let a = scene.take().await.unwrap();
@@ -325,7 +325,7 @@ async fn the_release_wakes(scene: Scene) {
     assert_eq!(scene.next_notice().await, Notice::Wake);
 }
 
-async fn a_crowd_that_waits_for_one_is_set_free_whole(scene: Scene) {
+async fn completion_releases_all_of_2500_dependents(scene: Scene) {
     scene.put(job("a")).await;
     let crowd = 2500;
     scene.put_all((0..crowd).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
@@ -340,7 +340,7 @@ async fn a_crowd_that_waits_for_one_is_set_free_whole(scene: Scene) {
     }
 }
 
-async fn ten_thousand_in_a_row_are_no_circle(scene: Scene) {
+async fn chain_of_ten_thousand_dependencies_is_no_cycle(scene: Scene) {
     const MANY: usize = 10_000;
     let one = |n: usize| match n {
         0 => job("0"),

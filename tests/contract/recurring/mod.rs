@@ -1,4 +1,4 @@
-//! Recurring jobs, in a world whose clocks a test sets.
+//! Recurring jobs, with clocks that the test sets.
 
 mod of_redis;
 mod times;
@@ -19,13 +19,13 @@ use taskvisor::model::verb::{
 };
 use taskvisor::model::*;
 
-/// Wednesday, 14 January 2026, 10:17:30 UTC: when a wall clock here begins.
+/// The initial wall clock: Wednesday, 14 January 2026, 10:17:30 UTC.
 const START: i64 = 1_768_385_850_000;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A store with a clock, and a wall clock that goes with it until it is set. In Redis that is the server's, by which all goes.
+/// A store with a clock, and a wall clock that follows it until the test sets it. In Redis all times are the server's.
 struct Scene {
     clock: Clock,
     set_by: Arc<AtomicI64>,
@@ -72,7 +72,7 @@ impl Scene {
         World { wall_millis: Arc::new(wall), ..world }
     }
 
-    /// Another opening of the same store; of one in memory it is a new one.
+    /// Opens the same store again; for a store in memory it is a new one.
     fn another(&self) -> Arc<Broker> {
         let world = self.world();
         match &self.place {
@@ -91,13 +91,13 @@ impl Scene {
         }
     }
 
-    /// Where a store in a file is.
+    /// The path of a store in a file.
     fn file_of_it(&self) -> PathBuf {
         let Place::File(directory) = &self.place else { panic!("there is no file") };
         directory.path().join("store.db")
     }
 
-    /// Nobody serves the store for so long.
+    /// Closes the store for this time.
     fn closed_for(&mut self, time: Duration) {
         let outlives = !matches!(self.place, Place::Memory);
         self.store = self.store.take().filter(|_| !outlives);
@@ -120,7 +120,7 @@ impl Scene {
         self.tell(ShowRecurring { name: name.into() }, "").await.unwrap()
     }
 
-    /// The ids of what can be taken now.
+    /// Takes all jobs that are available now.
     async fn taken(&self) -> Vec<Fetched> {
         self.fetch(request(&["q"], 50)).await.unwrap()
     }
@@ -129,7 +129,7 @@ impl Scene {
         ids(&self.taken().await).into_iter().map(String::from).collect()
     }
 
-    /// Takes what is there and completes it; gives the ids.
+    /// Takes and completes all available jobs; returns their ids.
     async fn done(&self) -> Vec<String> {
         let taken = self.taken().await;
         let settlements = taken.iter().map(|one| settlement(&one.lease, complete())).collect();

@@ -1,10 +1,10 @@
-//! What recurs in a Redis: by several hosts, beside what recurs by qless, while the server is full or its clock is set.
+//! Recurring jobs in a Redis: several hosts, recurring jobs of qless, a full server, a changed clock.
 
 use super::*;
 use crate::support::server::Scripted;
 use taskvisor::broker::qless::script::SCRIPT;
 
-/// A server with which a test speaks itself.
+/// The server of the scene, for direct commands.
 fn server(scene: &Scene) -> &RedisServer {
     let Place::Redis(server) = &scene.place else { panic!("there is no server") };
     server
@@ -14,14 +14,14 @@ fn shell(scene: &Scene) -> Scripted {
     Scripted::new(server(scene), SCRIPT)
 }
 
-/// A host's way to a server whose time is the real one; its own clock is ahead by so much.
+/// A host on a server with real time; the host's own clock is ahead by `ahead`.
 fn host(server: &RedisServer, ahead: Duration) -> Broker {
     let now = qless::Options::default().now;
     let options = qless::Options { now: Arc::new(move || now() + ahead), ..Default::default() };
     Qless::open(&server.url(), "the test's", options).unwrap().into()
 }
 
-/// Takes what there is until there is something.
+/// Fetches until there is a job.
 async fn first_taken(host: &Broker) -> Vec<String> {
     let taken = async {
         loop {
@@ -40,7 +40,7 @@ async fn count(host: &Broker) -> u64 {
 }
 
 #[tokio::test]
-async fn one_that_another_host_puts_is_heard_of() {
+async fn recurring_job_put_by_another_host_wakes_this_one() {
     let server = RedisServer::start();
     let (one, other) = (host(&server, Duration::ZERO), host(&server, Duration::ZERO));
     assert_eq!(one.fetch(request(&["q"], 1)).await.unwrap(), []);
@@ -51,7 +51,7 @@ async fn one_that_another_host_puts_is_heard_of() {
 }
 
 #[tokio::test]
-async fn a_host_without_a_free_worker_puts_what_is_due() {
+async fn host_without_a_free_worker_fires_due_occurrences() {
     let server = RedisServer::start();
     let host = host(&server, Duration::ZERO);
     host.recover("me".into(), Vec::new()).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_host_without_a_free_worker_puts_what_is_due() {
 }
 
 #[tokio::test]
-async fn hosts_agree_on_the_time_whatever_their_own_clocks_say() {
+async fn hosts_use_the_time_of_the_server_not_their_own_clocks() {
     let server = RedisServer::start();
     let (right, wrong) = (host(&server, Duration::ZERO), host(&server, 400 * DAY));
     let put = wrong.tell(every(Duration::from_secs(2)), "uid 7").await.unwrap();
@@ -83,7 +83,7 @@ async fn hosts_agree_on_the_time_whatever_their_own_clocks_say() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_read_holds_up_nothing() {
+async fn unreadable_recurring_job_does_not_block_others() {
     let scene = Scene::redis();
     for name in ["a", "b", "c"] {
         scene.recur(Recurring { name: name.into(), ..every(2 * MINUTE) }).await;
@@ -109,7 +109,7 @@ async fn one_that_cannot_be_read_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_put_holds_up_nothing_and_goes_on() {
+async fn occurrence_that_cannot_be_put_does_not_block_others() {
     let scene = Scene::redis();
     let into = |name: &str, queue: &str| Recurring {
         name: name.into(),
@@ -130,7 +130,7 @@ async fn one_that_cannot_be_put_holds_up_nothing_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_full_server_puts_nothing_until_there_is_room() {
+async fn full_server_fires_nothing_until_it_has_room() {
     let scene = Scene::redis();
     scene.recur(every(HOUR)).await;
     scene.done().await;
@@ -147,7 +147,7 @@ async fn a_full_server_puts_nothing_until_there_is_room() {
 }
 
 #[tokio::test]
-async fn an_interval_goes_on_when_the_servers_clock_is_put_right() {
+async fn interval_recovers_when_the_clock_of_the_server_is_corrected() {
     let mut scene = Scene::redis();
     scene.recur(every(HOUR)).await;
     scene.set_wall_clock(24 * 365);
@@ -157,7 +157,7 @@ async fn an_interval_goes_on_when_the_servers_clock_is_put_right() {
     assert_eq!(scene.done().await, Vec::<String>::new());
     scene.clock.forward(HOUR);
     assert_eq!(scene.done().await, ["n-1"], "and not in a year");
-    // A little is not wrong: nothing is run twice.
+    // A small step back is no error of the clock: nothing fires twice.
     scene.set_wall_clock(-2);
     scene.clock.forward(HOUR);
     assert_eq!(scene.done().await, Vec::<String>::new());
@@ -166,7 +166,7 @@ async fn an_interval_goes_on_when_the_servers_clock_is_put_right() {
 }
 
 #[tokio::test]
-async fn what_recurs_by_qless_is_shown_and_made_by_qless_alone() {
+async fn recurring_job_of_qless_is_shown_and_fired_by_qless_only() {
     let scene = Scene::redis();
     let mut shell = shell(&scene);
     let now = (START / 1000).to_string();

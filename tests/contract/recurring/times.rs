@@ -1,31 +1,31 @@
-//! When a job is due: intervals, the wall clock, what was missed, who puts it.
+//! Times of recurring jobs: intervals, the wall clock, missed occurrences, and which process fires them.
 
 use super::*;
 
 contract!(
     needs [Recur];
-    an_interval_puts_its_jobs_as_of_their_time,
-    the_first_time_is_as_the_offset_says,
-    a_line_is_due_by_the_wall_clock_of_its_zone,
-    a_time_is_skipped_while_the_latest_job_has_not_ended,
-    a_held_job_is_in_nobodys_way,
-    one_more_is_put_where_that_is_allowed,
-    what_a_minute_is_late_is_not_missed,
-    what_was_missed_is_not_made_up,
-    what_was_missed_within_the_window_is_made_up,
-    of_many_that_were_missed_the_latest_are_made_up,
-    a_wall_clock_that_is_set_back_runs_nothing_twice,
-    a_wall_clock_that_was_far_ahead_is_forgotten,
-    many_are_due_at_a_time,
+    interval_occurrences_have_their_scheduled_time,
+    offset_decides_the_first_occurrence_of_an_interval,
+    cron_line_is_due_by_the_wall_clock_of_its_zone,
+    occurrence_is_skipped_while_the_latest_job_has_not_ended,
+    held_job_does_not_block_the_next_occurrence,
+    overlap_allow_fires_while_the_latest_job_runs,
+    occurrence_at_most_a_minute_late_is_fired,
+    missed_occurrences_are_not_fired_by_default,
+    missed_occurrences_within_catch_up_are_fired,
+    catch_up_fires_the_latest_occurrences_of_the_backlog,
+    wall_clock_set_back_fires_no_occurrence_twice,
+    schedule_recovers_from_a_wall_clock_far_ahead,
+    three_hundred_recurring_jobs_can_be_due_at_once,
 );
 
-async fn an_interval_puts_its_jobs_as_of_their_time(scene: Scene) {
+async fn interval_occurrences_have_their_scheduled_time(scene: Scene) {
     let put = scene.recur(every(10 * MINUTE)).await;
     let first = put.next_at.unwrap().0;
     assert_eq!(first, START + 600_000);
     scene.clock.forward(10 * MINUTE - Duration::from_millis(1));
     assert_eq!(scene.taken().await, []);
-    // The look is late, the time is that of the schedule, and so is the next one.
+    // The look is late, but this occurrence and the next have their scheduled times.
     scene.clock.forward(Duration::from_millis(1_501));
     assert_eq!(scene.done().await, ["n-1"]);
     let job = scene.record("n-1").await;
@@ -36,14 +36,14 @@ async fn an_interval_puts_its_jobs_as_of_their_time(scene: Scene) {
     assert_eq!(scene.done().await, ["n-2"]);
 }
 
-async fn the_first_time_is_as_the_offset_says(scene: Scene) {
+async fn offset_decides_the_first_occurrence_of_an_interval(scene: Scene) {
     scene.recur(recurring(Schedule::Every { interval: HOUR, offset: Duration::ZERO })).await;
     assert_eq!(scene.done().await, ["n-1"], "at once");
     scene.clock.forward(HOUR);
     assert_eq!(scene.done().await, ["n-2"]);
 }
 
-async fn a_line_is_due_by_the_wall_clock_of_its_zone(scene: Scene) {
+async fn cron_line_is_due_by_the_wall_clock_of_its_zone(scene: Scene) {
     let put = scene.recur(cron("30 12 * * *", "Europe/Vienna")).await;
     let due = START + 750_000 + 3_600_000;
     assert_eq!(put.next_at, Some(Millis(due)), "12:30 there is 11:30 UTC");
@@ -58,7 +58,7 @@ async fn a_line_is_due_by_the_wall_clock_of_its_zone(scene: Scene) {
     assert_eq!(scene.done().await, ["n-2"]);
 }
 
-async fn a_time_is_skipped_while_the_latest_job_has_not_ended(scene: Scene) {
+async fn occurrence_is_skipped_while_the_latest_job_has_not_ended(scene: Scene) {
     scene.recur(every(MINUTE)).await;
     scene.clock.forward(MINUTE);
     let first = scene.taken().await.remove(0);
@@ -82,7 +82,7 @@ async fn a_time_is_skipped_while_the_latest_job_has_not_ended(scene: Scene) {
     assert_eq!(scene.done().await, ["n-2"]);
 }
 
-async fn a_held_job_is_in_nobodys_way(scene: Scene) {
+async fn held_job_does_not_block_the_next_occurrence(scene: Scene) {
     scene.recur(every(MINUTE)).await;
     scene.clock.forward(MINUTE);
     let first = scene.taken().await.remove(0);
@@ -92,7 +92,7 @@ async fn a_held_job_is_in_nobodys_way(scene: Scene) {
     assert_eq!(scene.done().await, ["n-2"]);
 }
 
-async fn one_more_is_put_where_that_is_allowed(scene: Scene) {
+async fn overlap_allow_fires_while_the_latest_job_runs(scene: Scene) {
     scene.recur(allow(every(MINUTE))).await;
     scene.clock.forward(MINUTE);
     assert_eq!(scene.taken_ids().await, ["n-1"]);
@@ -105,7 +105,7 @@ async fn one_more_is_put_where_that_is_allowed(scene: Scene) {
     assert_eq!(scene.known("n").await.skipped, 0);
 }
 
-async fn what_a_minute_is_late_is_not_missed(mut scene: Scene) {
+async fn occurrence_at_most_a_minute_late_is_fired(mut scene: Scene) {
     scene.recur(cron("30 10 * * *", "UTC")).await;
     scene.closed_for(Duration::from_secs(750 + 60));
     assert_eq!(scene.done().await, ["n-1"]);
@@ -115,7 +115,7 @@ async fn what_a_minute_is_late_is_not_missed(mut scene: Scene) {
     assert_eq!(known.missed_at, Some(Millis(START + 750_000 + 86_400_000)));
 }
 
-async fn what_was_missed_is_not_made_up(mut scene: Scene) {
+async fn missed_occurrences_are_not_fired_by_default(mut scene: Scene) {
     scene.recur(allow(every(10 * MINUTE))).await;
     scene.closed_for(10 * DAY + 5 * MINUTE);
     assert_eq!(scene.taken().await, []);
@@ -126,9 +126,9 @@ async fn what_was_missed_is_not_made_up(mut scene: Scene) {
     assert_eq!(scene.done().await, ["n-1"], "it goes on in its own rhythm");
 }
 
-async fn what_was_missed_within_the_window_is_made_up(mut scene: Scene) {
+async fn missed_occurrences_within_catch_up_are_fired(mut scene: Scene) {
     scene.recur(Recurring { catch_up: 9 * HOUR, ..cron("30 2 * * *", "UTC") }).await;
-    // To 11:17:30, nine hours less 12 minutes late.
+    // Until 11:17:30: nine hours less 12 minutes late.
     scene.closed_for(DAY + HOUR);
     assert_eq!(scene.done().await, ["n-1"]);
     let night = START - (7 * 3600 + 47 * 60 + 30) * 1000 + 86_400_000;
@@ -138,7 +138,7 @@ async fn what_was_missed_within_the_window_is_made_up(mut scene: Scene) {
     assert_eq!(scene.known("n").await.missed_at, Some(Millis(night + 2 * 86_400_000)));
 }
 
-async fn of_many_that_were_missed_the_latest_are_made_up(mut scene: Scene) {
+async fn catch_up_fires_the_latest_occurrences_of_the_backlog(mut scene: Scene) {
     let backlog = |overlap, backlog| Recurring { catch_up: DAY, backlog, overlap, ..every(HOUR) };
     scene.recur(backlog(Overlap::Allow, 3)).await;
     scene.recur(Recurring { name: "one".into(), ..backlog(Overlap::Skip, 3) }).await;
@@ -154,9 +154,9 @@ async fn of_many_that_were_missed_the_latest_are_made_up(mut scene: Scene) {
     assert_eq!(scene.done().await, ["n-4", "one-2"]);
 }
 
-/// In a Redis all goes by the clock of the server.
+/// Only for the embedded store: in a Redis all times are the server's.
 #[tokio::test]
-async fn setting_the_wall_clock_moves_no_interval() {
+async fn wall_clock_changes_do_not_move_intervals() {
     for mut scene in [Scene::memory(), Scene::file()] {
         scene.recur(every(10 * MINUTE)).await;
         scene.set_wall_clock(-24 * 365);
@@ -169,7 +169,7 @@ async fn setting_the_wall_clock_moves_no_interval() {
     }
 }
 
-async fn a_wall_clock_that_is_set_back_runs_nothing_twice(mut scene: Scene) {
+async fn wall_clock_set_back_fires_no_occurrence_twice(mut scene: Scene) {
     scene.recur(cron("0 11 * * *", "UTC")).await;
     scene.clock.forward(Duration::from_secs(2_550));
     assert_eq!(scene.done().await, ["n-1"]);
@@ -180,14 +180,14 @@ async fn a_wall_clock_that_is_set_back_runs_nothing_twice(mut scene: Scene) {
     assert_eq!(scene.done().await, ["n-2"]);
 }
 
-async fn a_wall_clock_that_was_far_ahead_is_forgotten(mut scene: Scene) {
+async fn schedule_recovers_from_a_wall_clock_far_ahead(mut scene: Scene) {
     scene.recur(cron("0 12 * * *", "UTC")).await;
     scene.set_wall_clock(24 * 365);
     scene.clock.forward(2 * MINUTE);
     assert_eq!(scene.done().await, Vec::<String>::new(), "what was jumped over is missed");
     assert!(scene.known("n").await.next_at.unwrap().0 > START + 300 * 86_400_000);
     scene.set_wall_clock(-24 * 365);
-    // Noticed by the next look, and by the next start.
+    // The next look notices it, and so does the next start.
     scene.closed_for(2 * MINUTE);
     assert_eq!(scene.done().await, Vec::<String>::new());
     assert_eq!(scene.known("n").await.next_at, Some(Millis(START + 6_150_000)));
@@ -195,7 +195,7 @@ async fn a_wall_clock_that_was_far_ahead_is_forgotten(mut scene: Scene) {
     assert_eq!(scene.done().await, ["n-1"]);
 }
 
-async fn many_are_due_at_a_time(scene: Scene) {
+async fn three_hundred_recurring_jobs_can_be_due_at_once(scene: Scene) {
     for n in 0..300 {
         scene.recur(Recurring { name: format!("n{n}"), ..every(HOUR) }).await;
     }
@@ -210,12 +210,12 @@ async fn many_are_due_at_a_time(scene: Scene) {
 }
 
 #[tokio::test]
-async fn two_who_hold_the_store_put_each_job_once() {
+async fn two_openers_of_a_store_fire_each_occurrence_once() {
     two_put_each_job_once(Scene::file()).await;
 }
 
 #[tokio::test]
-async fn two_hosts_on_a_redis_put_each_job_once() {
+async fn two_hosts_on_a_redis_fire_each_occurrence_once() {
     two_put_each_job_once(Scene::redis()).await;
 }
 
@@ -234,9 +234,9 @@ async fn two_put_each_job_once(scene: Scene) {
 }
 
 #[tokio::test]
-async fn a_short_lived_client_puts_no_due_job() {
+async fn short_lived_client_fires_no_occurrence() {
     let mut scene = Scene::file();
-    // Nobody who serves is there to be woken by the passer.
+    // No supervisor is there that the client could wake.
     scene.store = None;
     let path = scene.file_of_it();
     let options = Options { serves: false, world: scene.world(), ..Options::default() };
@@ -249,7 +249,7 @@ async fn a_short_lived_client_puts_no_due_job() {
 }
 
 #[tokio::test]
-async fn one_that_another_process_puts_is_seen_to() {
+async fn recurring_job_put_by_another_process_fires_here() {
     let scene = Scene::file();
     scene.another().tell(every(MINUTE), "uid 7").await.unwrap();
     scene.clock.forward(MINUTE);
@@ -257,7 +257,7 @@ async fn one_that_another_process_puts_is_seen_to() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_read_holds_up_nothing() {
+async fn unreadable_recurring_job_does_not_block_others() {
     let scene = Scene::file();
     for name in ["a", "b", "c"] {
         scene.recur(Recurring { name: name.into(), ..every(2 * MINUTE) }).await;
@@ -276,7 +276,7 @@ async fn one_that_cannot_be_read_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn a_due_job_wakes_those_who_wait() {
+async fn due_occurrence_wakes_the_supervisor() {
     let store = Broker::from(Sqlite::memory().unwrap());
     store.tell(every(Duration::from_secs(1)), "uid 7").await.unwrap();
     let woken = tokio::time::timeout(Duration::from_secs(40), store.next_notice()).await;

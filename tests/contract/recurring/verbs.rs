@@ -1,25 +1,25 @@
-//! What is put again, removed, listed, run at once and refused.
+//! The verbs of recurring jobs: put, remove, list, pause, run; and what they refuse.
 
 use super::*;
 
 contract!(
     needs [Recur];
-    put_again_it_keeps_its_number_and_its_time,
-    put_again_with_another_schedule_it_is_due_by_that,
-    removed_it_puts_no_more_and_no_number_is_used_twice,
-    ids_that_are_taken_are_passed_over,
+    second_put_keeps_the_number_and_the_next_time,
+    second_put_with_another_schedule_uses_the_new_schedule,
+    removed_recurring_job_stops_and_reuses_no_number,
+    ids_in_use_are_skipped,
     jobs_for_a_paused_queue_wait,
-    paused_it_puts_nothing_and_makes_up_for_it_as_it_says,
-    all_that_a_job_brings_is_put,
-    it_can_be_run_at_once,
-    they_are_listed_by_name_and_their_jobs_by_theirs,
-    a_queue_that_something_recurs_into_is_kept,
-    its_latest_job_is_kept_when_others_go,
-    what_cannot_be_is_refused_and_changes_nothing,
-    an_unknown_zone_is_refused_with_a_name_that_is_near,
+    paused_recurring_job_fires_nothing_and_catches_up_as_configured,
+    fired_job_has_all_fields_of_its_template,
+    recurring_job_can_be_run_at_once,
+    recurring_jobs_are_listed_by_name_and_their_jobs_by_filter,
+    queue_with_a_recurring_job_cannot_be_forgotten,
+    latest_job_of_a_recurring_job_does_not_expire,
+    invalid_recurring_jobs_are_refused,
+    unknown_time_zone_is_refused_with_a_suggestion,
 );
 
-async fn put_again_it_keeps_its_number_and_its_time(scene: Scene) {
+async fn second_put_keeps_the_number_and_the_next_time(scene: Scene) {
     scene.recur(every(HOUR)).await;
     scene.clock.forward(HOUR);
     assert_eq!(scene.done().await, ["n-1"]);
@@ -33,7 +33,7 @@ async fn put_again_it_keeps_its_number_and_its_time(scene: Scene) {
     assert_eq!((ids(&taken), taken[0].job.priority), (vec!["n-2"], 9));
 }
 
-async fn put_again_with_another_schedule_it_is_due_by_that(scene: Scene) {
+async fn second_put_with_another_schedule_uses_the_new_schedule(scene: Scene) {
     scene.recur(every(HOUR)).await;
     let again = scene.recur(every(10 * MINUTE)).await;
     assert_eq!(again.next_at, Some(Millis(START + 600_000)));
@@ -45,7 +45,7 @@ async fn put_again_with_another_schedule_it_is_due_by_that(scene: Scene) {
     assert_eq!(scene.done().await, ["n-1"], "a quarter of a minute late is not missed");
 }
 
-async fn removed_it_puts_no_more_and_no_number_is_used_twice(scene: Scene) {
+async fn removed_recurring_job_stops_and_reuses_no_number(scene: Scene) {
     scene.recur(every(HOUR)).await;
     scene.clock.forward(HOUR);
     assert_eq!(scene.done().await, ["n-1"]);
@@ -64,7 +64,7 @@ async fn removed_it_puts_no_more_and_no_number_is_used_twice(scene: Scene) {
     assert_eq!(scene.done().await, ["n-2"]);
 }
 
-async fn ids_that_are_taken_are_passed_over(scene: Scene) {
+async fn ids_in_use_are_skipped(scene: Scene) {
     scene.put(vec![job("n-1"), job("n-2"), job("n-4")]).await.unwrap();
     assert_eq!(scene.done().await, ["n-1", "n-2", "n-4"]);
     scene.recur(every(MINUTE)).await;
@@ -75,7 +75,7 @@ async fn ids_that_are_taken_are_passed_over(scene: Scene) {
     assert_eq!(scene.record("n-4").await.recurring, None);
 }
 
-async fn paused_it_puts_nothing_and_makes_up_for_it_as_it_says(mut scene: Scene) {
+async fn paused_recurring_job_fires_nothing_and_catches_up_as_configured(mut scene: Scene) {
     let strict = every(HOUR);
     let lenient = Recurring { name: "m".into(), catch_up: 2 * HOUR, ..every(HOUR) };
     for one in [&strict, &lenient] {
@@ -122,7 +122,7 @@ async fn jobs_for_a_paused_queue_wait(scene: Scene) {
     assert_eq!(scene.done().await, ["n-1"], "one of them: the others found it waiting");
 }
 
-async fn all_that_a_job_brings_is_put(scene: Scene) {
+async fn fired_job_has_all_fields_of_its_template(scene: Scene) {
     let exec = Exec { argv: vec!["true".into()], cwd: "/".into(), umask: 0o22, stdin: "x".into() };
     let retry = Some(Retry { retries: 2, ..Retry::CLASS });
     let brought = NewJob {
@@ -142,7 +142,7 @@ async fn all_that_a_job_brings_is_put(scene: Scene) {
     assert_eq!((taken.retry, taken.time_limit, taken.class.as_str()), (retry, Some(MINUTE), "exec"));
 }
 
-async fn it_can_be_run_at_once(scene: Scene) {
+async fn recurring_job_can_be_run_at_once(scene: Scene) {
     scene.recur(every(HOUR)).await;
     scene.clock.forward(MINUTE);
     let run = || scene.tell(RunRecurring { name: "n".into() }, "uid 9");
@@ -154,7 +154,7 @@ async fn it_can_be_run_at_once(scene: Scene) {
     assert_eq!(scene.done().await, ["n-1", "n-2"]);
 }
 
-async fn they_are_listed_by_name_and_their_jobs_by_theirs(scene: Scene) {
+async fn recurring_jobs_are_listed_by_name_and_their_jobs_by_filter(scene: Scene) {
     for name in ["b", "a", "B"] {
         scene.recur(Recurring { name: name.into(), ..every(MINUTE) }).await;
     }
@@ -172,7 +172,7 @@ async fn they_are_listed_by_name_and_their_jobs_by_theirs(scene: Scene) {
     assert_eq!(scene.list(of("a")).await.unwrap(), jobs, "its jobs stay");
 }
 
-async fn a_queue_that_something_recurs_into_is_kept(scene: Scene) {
+async fn queue_with_a_recurring_job_cannot_be_forgotten(scene: Scene) {
     for name in ["d", "c", "b", "a"] {
         scene.recur(Recurring { name: name.into(), ..every(HOUR) }).await;
     }
@@ -188,7 +188,7 @@ async fn a_queue_that_something_recurs_into_is_kept(scene: Scene) {
     assert!(scene.counts().await.unwrap().is_empty());
 }
 
-async fn its_latest_job_is_kept_when_others_go(scene: Scene) {
+async fn latest_job_of_a_recurring_job_does_not_expire(scene: Scene) {
     let keep = SetOption { name: "keep_complete".into(), value: "1h".into(), queue: None };
     scene.tell(keep, "").await.unwrap();
     scene.recur(every(DAY)).await;
@@ -196,7 +196,7 @@ async fn its_latest_job_is_kept_when_others_go(scene: Scene) {
         scene.clock.forward(DAY);
         assert_eq!(scene.done().await, [format!("n-{n}")]);
     }
-    // It is gone through from time to time, and what is old has gone after some looks.
+    // Expiry runs periodically: old jobs are gone after some looks.
     for _ in 0..50 {
         scene.clock.forward(2 * MINUTE);
         scene.fetch(request(&["none"], 1)).await.unwrap();
@@ -206,7 +206,7 @@ async fn its_latest_job_is_kept_when_others_go(scene: Scene) {
     assert_eq!(scene.known("n").await.latest.unwrap().id.as_str(), "n-2");
 }
 
-async fn what_cannot_be_is_refused_and_changes_nothing(scene: Scene) {
+async fn invalid_recurring_jobs_are_refused(scene: Scene) {
     scene.recur(every(HOUR)).await;
     let named = |name: &str| Recurring { name: name.into(), ..every(HOUR) };
     let carrying = |job: NewJob| Recurring { job, ..every(HOUR) };
@@ -241,7 +241,7 @@ async fn what_cannot_be_is_refused_and_changes_nothing(scene: Scene) {
     assert!(run.id.as_str().ends_with("x-1"));
 }
 
-async fn an_unknown_zone_is_refused_with_a_name_that_is_near(scene: Scene) {
+async fn unknown_time_zone_is_refused_with_a_suggestion(scene: Scene) {
     let refused = scene.tell(cron("@daily", "Europe/Wien"), "uid 7").await.unwrap_err().to_string();
     assert_eq!(
         refused,
