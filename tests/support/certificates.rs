@@ -1,10 +1,10 @@
-//! Certificates that a CA of one's own has signed, and a server with them.
+//! Certificates of a private CA, and the flags of a server with them.
 
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes `ca.pem`, and `NAME.pem` with `NAME.key` that it has signed.
+/// Makes `ca.pem`, and for each name `NAME.pem` and `NAME.key` signed by it.
 pub fn certificates(dir: &Path, names: &[&str]) {
     let openssl = |line: &str| {
         let output =
@@ -22,7 +22,7 @@ pub fn certificates(dir: &Path, names: &[&str]) {
     }
 }
 
-/// The flags with which a redis-server speaks TLS on the port that is given back; it asks clients for certificates if `asks`.
+/// A free port and the flags for a redis-server with TLS there; `asks` says whether it requires client certificates.
 pub fn flags(dir: &Path, asks: &str) -> (u16, Vec<String>) {
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let file = |name: &str| dir.join(name).display().to_string();

@@ -1,4 +1,4 @@
-//! A freezer (cgroup v1): what is in it does not even die of SIGKILL.
+//! A freezer (cgroup v1): processes in it do not even die of SIGKILL.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ const ROOT: &str = "/sys/fs/cgroup/freezer";
 pub struct Freezer(PathBuf);
 
 impl Freezer {
-    /// None where the machine has no such controller for us.
+    /// `None` where the machine has no freezer that the test may use.
     pub fn around(pid: i32) -> Option<Freezer> {
         let name = format!("tv-{}-{pid}", std::process::id());
         let freezer = Freezer(PathBuf::from(ROOT).join(name));
         fs::create_dir(&freezer.0).ok()?;
         fs::write(freezer.0.join("cgroup.procs"), pid.to_string()).ok()?;
         fs::write(freezer.0.join("freezer.state"), "FROZEN").ok()?;
-        // It is FREEZING until the process has come to the place where it stops: beside a bomb that takes a while.
+        // The state is FREEZING until the process has stopped, which may take long beside a fork bomb.
         let end = Instant::now() + Duration::from_secs(60);
         while fs::read_to_string(freezer.0.join("freezer.state")).is_ok_and(|state| state.trim() != "FROZEN")
         {
@@ -32,7 +32,7 @@ impl Freezer {
         fs::write(self.0.join("freezer.state"), "THAWED").ok();
     }
 
-    /// Removes the cgroup, if nothing is in it any more; what lives goes on outside.
+    /// Removes the cgroup once it is empty; living processes move out.
     fn leave(&self) -> bool {
         for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
             fs::write(PathBuf::from(ROOT).join("cgroup.procs"), pid).ok();

@@ -1,12 +1,12 @@
-//! What the source files import and declare, as far as `tests/tidy.rs` wants to know it.
+//! The imports and declarations of source files, as far as `tests/tidy.rs` needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A file by its path of modules: `cli::job::list`.
+/// The module path of a file: `cli::job::list`.
 pub type Module = Vec<String>;
 
-/// A file's module: `src/cli/job/mod.rs` is `cli::job`.
+/// The module of a file: `src/cli/job/mod.rs` is `cli::job`.
 pub fn module(path: &Path) -> Module {
     let mut parts: Module =
         path.with_extension("").iter().skip(1).map(|part| part.to_string_lossy().into_owned()).collect();
@@ -25,14 +25,14 @@ pub fn code(text: &str) -> String {
     lines[..end].join("\n")
 }
 
-/// The modules of a file that are compiled for tests alone.
+/// The modules of a file that are compiled for tests only.
 pub fn test_modules(text: &str) -> Vec<String> {
     let after = text.split("#[cfg(test)]\n").skip(1).filter_map(|rest| rest.lines().next());
     let name = |line: &str| Some(line.split_once("mod ")?.1.strip_suffix(';')?.to_owned());
     after.filter_map(name).collect()
 }
 
-/// `a::{b, c::{d, e}}` as its paths, each with the name by which it goes here.
+/// Expands `a::{b, c::{d, e}}` into its paths, each with its local name.
 fn paths(tree: &str, before: &str, found: &mut Vec<(String, String)>) {
     let tree = tree.trim();
     if let Some((prefix, rest)) = tree.split_once('{') {
@@ -58,7 +58,7 @@ fn paths(tree: &str, before: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Where every file is, what it makes known under another name, and which others it names.
+/// All files, their re-exports, and the paths that each file names.
 #[derive(Default)]
 pub struct Map {
     modules: BTreeSet<Module>,
@@ -67,12 +67,12 @@ pub struct Map {
 }
 
 impl Map {
-    /// Of these files, of which none is read yet.
+    /// A map of these files; none is read yet.
     pub fn of(modules: BTreeSet<Module>) -> Map {
         Map { modules, ..Map::default() }
     }
 
-    /// A path as it is written in a file, from the root of the crate.
+    /// Resolves a path as written in a file to one from the crate root.
     fn absolute(&self, file: &Module, path: &str) -> Option<Module> {
         let mut parts: Module = path.split("::").map(str::to_owned).collect();
         let mut base = match parts[0].as_str() {
@@ -91,7 +91,7 @@ impl Map {
         Some([base, parts].concat())
     }
 
-    /// Takes in the names of a file.
+    /// Reads the names of a file.
     pub fn read(&mut self, file: &Module, text: &str) {
         let rest = code(text);
         let mut others = String::new();
@@ -124,7 +124,7 @@ impl Map {
         }
     }
 
-    /// The file in which the item of a path is.
+    /// The file that defines the item of a path.
     pub fn file_of(&self, path: &[String], hops: usize) -> Module {
         let mut here = Module::new();
         for (at, part) in path.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Map {
     }
 }
 
-/// The parts of a list, at the commas that no bracket encloses.
+/// Splits a list at the commas outside of brackets.
 pub fn parts(list: &str) -> Vec<&str> {
     let (mut depth, mut start, mut found) = (0, 0, Vec::new());
     for (at, c) in list.char_indices() {

@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 
 use super::sandbox::{is_root, missing, wait_until};
 
-/// How long the kernel may take to end a machine.
+/// Longest time the kernel may take to end a machine.
 const SOON: Duration = Duration::from_secs(10);
 
 pub struct Machine {
     process: Child,
-    /// Its process 1, as we see it.
+    /// The pid of its process 1, seen from outside.
     init: i32,
     cgroup: PathBuf,
-    /// Its name in the hierarchies of cgroup v1, if these limit memory.
+    /// Its cgroup in the hierarchies of cgroup v1, if these limit memory.
     v1: Option<String>,
     dir: tempfile::TempDir,
 }
 
 impl Machine {
-    /// A machine that is up, or none where this one cannot have it: the reason is printed.
+    /// Boots a machine; `None`, with the reason printed, where this host cannot.
     pub fn boot() -> Option<Machine> {
         Machine::boot_with(false)
     }
 
-    /// The same, with units that can be limited in their memory.
+    /// The same, with a memory controller for its units.
     pub fn boot_with_memory() -> Option<Machine> {
         let Some(mount) = mount() else { return Machine::boot() };
         if read(&mount.join("cgroup.controllers")).contains("memory") {
@@ -84,7 +84,7 @@ impl Machine {
             let comm = fs::read_to_string(format!("/proc/{}/comm", self.init)).unwrap_or_default();
             comm.trim() == "systemd"
         });
-        // Its parent is not in the machine, and would be in the way of controllers.
+        // Its parent is not in the machine, and would block the delegation of controllers.
         fs::write(home().join("cgroup.procs"), self.process.id().to_string()).expect("the parent moves");
     }
 
@@ -92,7 +92,7 @@ impl Machine {
         fs::read_to_string(self.dir.path().join("console")).unwrap_or_default()
     }
 
-    /// A command in the machine.
+    /// A command that runs in the machine.
     pub fn command(&self, line: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         let init = self.init.to_string();
@@ -101,13 +101,13 @@ impl Machine {
         command
     }
 
-    /// What a command prints, however it ends.
+    /// The output of a command, whatever its exit code.
     pub fn try_run(&self, line: &[&str]) -> String {
         let output = self.command(line).output().expect("nsenter");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What a command prints that must succeed.
+    /// The output of a command that must succeed.
     #[track_caller]
     pub fn run(&self, line: &[&str]) -> String {
         let output = self.command(line).output().expect("nsenter");
@@ -131,14 +131,14 @@ impl Machine {
                     let line = status.lines().find_map(|line| line.strip_prefix(name));
                     line.and_then(|line| line.split_whitespace().last()).unwrap_or_default().to_owned()
                 };
-                // The last of the pids is that of the innermost namespace.
+                // The last pid is that of the innermost namespace.
                 found.push((field("Name:"), field("NSpid:").parse().unwrap_or(0)));
             }
         }
         found
     }
 
-    /// The one process of a unit that is called so.
+    /// The only process of a unit with this name.
     pub fn one(&self, unit: &str, name: &str) -> i32 {
         let mut pid = 0;
         wait_until(&format!("{unit} has one process {name}"), || {
@@ -150,7 +150,7 @@ impl Machine {
         pid
     }
 
-    /// The cgroup of a unit, as we see it.
+    /// The cgroup of a unit, seen from outside.
     pub fn unit_cgroup(&self, unit: &str) -> PathBuf {
         match unit.split_once('@') {
             Some((template, _)) => {
@@ -161,7 +161,7 @@ impl Machine {
         }
     }
 
-    /// Has a controller that systemd knows nothing of handed down to its units. False, and said, where there is none.
+    /// Delegates a controller that systemd does not know to its units. False, with a message, where there is none.
     pub fn hand_down(&self, controller: &str) -> bool {
         let dirs = [mount().expect("cgroup v2"), self.cgroup.clone(), self.cgroup.join("system.slice")];
         let handed = dirs
@@ -173,7 +173,7 @@ impl Machine {
         handed
     }
 
-    /// How many processes of a unit the kernel has killed for their memory.
+    /// The number of processes of a unit that the kernel's OOM killer has killed.
     pub fn oom_kills(&self, unit: &str) -> u64 {
         let own = self.unit_cgroup(unit);
         let below = own.strip_prefix(&self.cgroup).expect("a cgroup of the machine");
@@ -188,7 +188,7 @@ impl Machine {
         kills.and_then(|kills| kills.parse().ok()).unwrap_or(0)
     }
 
-    /// All of its cgroups, each before those below it.
+    /// All cgroups of the machine, parents first.
     fn cgroups(&self) -> Vec<PathBuf> {
         let mut found = below(&self.cgroup);
         if let Some(name) = &self.v1 {
@@ -209,7 +209,7 @@ impl Drop for Machine {
             let journal = self.try_run(&["journalctl", "--no-pager", "-o", "cat", "-u", "taskvisor*"]);
             eprintln!("-- console of the machine:\n{}\n-- its journal:\n{journal}", self.console());
         }
-        // With its process 1 the kernel ends all others.
+        // The kernel kills all processes of a pid namespace with its process 1.
         self.process.kill().ok();
         self.process.wait().ok();
         fs::write(self.cgroup.join("cgroup.kill"), "1").ok();
@@ -223,7 +223,7 @@ impl Drop for Machine {
     }
 }
 
-/// A directory and all below it, each before what it holds.
+/// A directory and all below it, parents first.
 pub fn below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if dir.is_dir() {
@@ -241,13 +241,13 @@ pub fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Where cgroup v2 is mounted.
+/// The mount point of cgroup v2.
 fn mount() -> Option<PathBuf> {
     let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
     mounts.into_iter().find(|mount| mount.join("cgroup.controllers").exists())
 }
 
-/// Where this process lives.
+/// The cgroup of this process.
 fn home() -> PathBuf {
     let own = read(Path::new("/proc/self/cgroup"));
     let path = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();

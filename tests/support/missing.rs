@@ -1,11 +1,11 @@
-//! What a test needs and this machine lacks.
+//! Tests that need something this machine lacks.
 
 use std::{env, fs, thread};
 
-/// Says that the calling test is skipped because this machine lacks `what`. `tests/run` lists all of these at its end.
+/// Reports that the calling test is skipped because this machine lacks `what`. `tests/run` lists these at its end.
 ///
-/// Under CI (`CI` is set) it fails the test instead: there everything is to be tested. `TASKVISOR_MAY_LACK` names, between
-/// commas, what even that machine cannot have.
+/// Under CI (`CI` is set) it fails the test instead: there everything must be tested. `TASKVISOR_MAY_LACK` lists, with
+/// commas, what even that machine may lack.
 #[track_caller]
 pub fn missing(what: &str) {
     let may_lack = env::var("TASKVISOR_MAY_LACK").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the tests share: waiting, and a keeper whose supervisor is the test itself.
+//! Shared by the tests: waiting, and a keeper whose supervisor is the test itself.
 
 mod missing;
 
@@ -24,7 +24,7 @@ pub use missing::missing;
 
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// The only place that waits.
+/// Waits for a condition with a deadline.
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -37,7 +37,7 @@ pub fn worker(index: u16, generation: u32) -> WorkerId {
     WorkerId { slot: SlotId { pool: 0, index }, generation }
 }
 
-/// Whether a process is there and no zombie.
+/// Whether a process exists and is no zombie.
 pub fn lives(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(") ").unwrap().1.starts_with(['Z', 'X']))
@@ -53,7 +53,7 @@ pub fn signal(pid: i32, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
 }
 
-/// What the supervisor's process of a test does: hands its socket to the test, and ends as the test says.
+/// The supervisor process of a test: hands its socket to the test, and exits when the test says so.
 pub fn relay() {
     let Some(path) = std::env::var_os("TV_RELAY") else { return };
     let keeper = taskvisor::keeper::inherited_socket().expect("a keeper started us");
@@ -75,7 +75,7 @@ fn receive(fd: RawFd, buffer: &mut [u8]) -> (usize, Vec<OwnedFd>) {
     let mut fds = Vec::new();
     for control in message.cmsgs().unwrap() {
         if let ControlMessageOwned::ScmRights(list) = control {
-            // SAFETY: the kernel has just made them.
+            // SAFETY: the kernel has just made these descriptors.
             fds.extend(list.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
@@ -87,7 +87,7 @@ fn readable(fd: impl AsFd, wait: Duration) -> bool {
     poll(&mut fds, PollTimeout::try_from(wait).unwrap()).unwrap() == 1
 }
 
-/// A real keeper; the test speaks for its supervisor.
+/// A real keeper; the test plays its supervisor.
 pub struct Keeper {
     pub process: Child,
     pub supervisor: i32,
@@ -99,7 +99,7 @@ pub struct Keeper {
     pub cgroup: bool,
 }
 
-/// A child as `Started` brought it.
+/// A child with the descriptors of its `Started` report.
 pub struct Parked {
     pub worker: WorkerId,
     pub pid: i32,
@@ -115,7 +115,7 @@ impl Keeper {
         Keeper::start_with(without, &[], &[])
     }
 
-    /// `before` is put in front of the keeper's command line, `options` behind its name.
+    /// Starts a keeper; `before` precedes its command line, `options` follow its name.
     pub fn start_with(without: &str, before: &[&str], options: &[&str]) -> (Keeper, Hello) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("relay");
@@ -129,7 +129,7 @@ impl Keeper {
         let mut command = Command::new(line[0]);
         command.args(&line[1..]).args(options).arg("--").arg(std::env::current_exe().unwrap());
         command.args(["--exact", "relay_supervisor", "--nocapture"]);
-        // Without root this test could not look into a keeper that is closed to its user.
+        // Without root the test could not read /proc of a keeper that is not dumpable.
         let open = if nix::unistd::geteuid().is_root() { "" } else { ",undumpable" };
         command
             .env("TV_RELAY", &path)
@@ -153,7 +153,7 @@ impl Keeper {
         (keeper, hello)
     }
 
-    /// Speaks for the next supervisor.
+    /// Plays the next supervisor.
     pub fn next_supervisor(&mut self) -> Hello {
         let (stream, supervisor, socket) = accept(&self.listener);
         (self.stream, self.supervisor, self.socket) = (Some(stream), supervisor, socket);
@@ -172,7 +172,7 @@ impl Keeper {
         self.process.id() as i32
     }
 
-    /// The pid of who speaks as its supervisor.
+    /// The pid of the process that relays the supervisor's socket.
     pub fn supervisor(&self) -> i32 {
         self.supervisor
     }
@@ -196,7 +196,7 @@ impl Keeper {
         self.backlog.pop_front().unwrap_or_else(|| self.receive())
     }
 
-    /// The first report that fits; the others wait.
+    /// The first report that fits; the others stay queued.
     pub fn expect<T>(&mut self, fits: impl Fn(&Report) -> Option<T>) -> (T, Vec<OwnedFd>) {
         if let Some(at) = self.backlog.iter().position(|(report, _)| fits(report).is_some()) {
             let (report, fds) = self.backlog.remove(at).unwrap();
@@ -221,7 +221,7 @@ impl Keeper {
         self.started(worker)
     }
 
-    /// A template whose forks go as it is told; see `template.c`.
+    /// Starts a template whose forks go as `ways` say; see `template.c`.
     pub fn template(&mut self, worker: WorkerId, ways: &[&str]) -> Parked {
         let path = self.dir.path().join("template");
         if !path.exists() {
@@ -254,7 +254,7 @@ impl Keeper {
         parked
     }
 
-    /// Where and by which errno no life could be made.
+    /// Waits for a failed spawn or fork; returns its step and errno.
     pub fn failed(&mut self, worker: WorkerId) -> (Step, i32) {
         let fits = |report: &Report| match report {
             Report::SpawnFailed { worker: id, step, errno } if *id == worker => Some((*step, *errno)),
@@ -284,12 +284,12 @@ impl Keeper {
         })
     }
 
-    /// Ends the supervisor's process; it says `code` if it still can.
+    /// Ends the supervisor's process.
     pub fn close(&mut self) {
         self.stream = None;
     }
 
-    /// Ends the supervisor's process with a report unread and this as its last order, before the keeper can look.
+    /// Ends the supervisor's process with a report unread and this last order, before the keeper can react.
     pub fn leave(&mut self, order: Order) {
         assert!(readable(&self.socket, SOON), "no report came after {:?}", self.backlog);
         signal(self.pid(), nix::sys::signal::Signal::SIGSTOP);
@@ -310,7 +310,7 @@ impl Keeper {
         status.unwrap()
     }
 
-    /// An orderly end, with nothing left.
+    /// Stops the keeper in order; asserts that nothing is left.
     pub fn shutdown(mut self, code: u8) {
         self.order(&[Order::Shutdown(code)]);
         self.close();
@@ -321,7 +321,7 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// A story that failed leaves nothing behind either: the keeper is asked first.
+    /// A failed story leaves nothing behind either: asks the keeper to stop first.
     fn drop(&mut self) {
         let mut packet = Vec::new();
         Order::Shutdown(0).encode(&mut packet);
@@ -342,14 +342,14 @@ impl Parked {
         assert_eq!(send(self.socket.as_raw_fd(), &message, MsgFlags::MSG_NOSIGNAL).unwrap(), message.len());
     }
 
-    /// Why it has not become its program.
+    /// Why the child could not execute its program.
     pub fn failure(&self) -> Option<Failed> {
         let mut answer = [0; 64];
         let len = nix::unistd::read(&self.socket, &mut answer).unwrap();
         Failed::decode(&answer[..len])
     }
 
-    /// What a template's child becomes.
+    /// Lets a template's child run this script.
     pub fn job(&self, script: &str) {
         let line = format!("{script}\n");
         assert_eq!(
@@ -363,7 +363,7 @@ impl Parked {
     }
 }
 
-/// Reads until the text is as wanted, or ends.
+/// Reads until the text satisfies the condition or ends.
 pub fn read_until(fd: &OwnedFd, enough: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     while !enough(&text) {
@@ -391,7 +391,7 @@ pub fn program(argv: &[&str]) -> Program {
     }
 }
 
-/// The directories of keepers with that pid, as the namespace they live in has it.
+/// The cgroups of keepers with this pid in their own pid namespace.
 pub fn cgroups_of(pid: i32) -> Vec<PathBuf> {
     let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].into_iter();
     let entries = mounts.flat_map(|mount| fs::read_dir(mount).into_iter().flatten().flatten());
@@ -408,7 +408,7 @@ fn accept(listener: &UnixListener) -> (UnixStream, i32, OwnedFd) {
     (stream, i32::from_le_bytes(pid), fds.pop().unwrap())
 }
 
-/// A pids cgroup around a process, as long as this lives. None where the test may not have one.
+/// A pids cgroup around a process until this is dropped. `None` where the test may not make one.
 pub struct PidsLimit(std::path::PathBuf);
 
 impl PidsLimit {
@@ -421,7 +421,7 @@ impl PidsLimit {
         Some(limit)
     }
 
-    /// How many processes and threads there are.
+    /// The number of processes and threads in it.
     pub fn count(&self) -> usize {
         fs::read_to_string(self.0.join("pids.current")).unwrap().trim().parse().unwrap()
     }
@@ -433,7 +433,7 @@ impl PidsLimit {
 
 impl Drop for PidsLimit {
     fn drop(&mut self) {
-        // A test that failed may have left a bomb in it, which forks no more from here on.
+        // A failed test may have left a fork bomb in it; the limit stops its forks from here on.
         self.set(0);
         let dir = self.0.clone();
         wait_until("the pids cgroup is empty", SOON, || {

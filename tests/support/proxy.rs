@@ -1,19 +1,19 @@
-//! What is between a client and its server, and does not always pass on what it is given.
+//! A TCP proxy between a client and its server that can lose data and break connections.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Listens on a free port of the loopback and passes on to a server, as the rules of the moment are.
+/// Listens on a free loopback port and forwards to a server under the current rules.
 pub struct Proxy {
     pub port: u16,
     rules: Arc<Mutex<Rules>>,
 }
 
-/// What is said on a connection, and by whom.
+/// The direction of data on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Questions,
@@ -21,22 +21,22 @@ pub enum Flow {
     Both,
 }
 
-/// What becomes of an answer that is not to arrive.
+/// How an answer is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The connection breaks before it.
+    /// The connection breaks before the answer.
     Break,
-    /// It is swallowed, and nothing else happens.
+    /// The answer is dropped, and the connection stays open.
     Silence,
 }
 
 #[derive(Default)]
 struct Rules {
-    /// Where it leads to.
+    /// The port of the server.
     server: u16,
-    /// What is swallowed on all connections.
+    /// The direction that is dropped on all connections.
     swallowed: Option<Flow>,
-    /// The first answer with this in it is lost, but not what is heard by listening.
+    /// The first answer that contains this text is lost; published messages are not.
     lost: Option<(String, Loss)>,
     live: Vec<Arc<Connection>>,
     closed: bool,
@@ -48,25 +48,25 @@ struct Connection {
     mark: Mutex<Mark>,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Clone, Copy, Default)]
 struct Mark {
-    /// Somebody listens for events on it.
+    /// A subscription uses this connection.
     listens: bool,
-    /// Nothing is heard on it any more.
+    /// Its messages are dropped.
     deaf: bool,
 }
 
 impl Connection {
     fn cut(&self) {
-        // Either may be cut already.
+        // Either side may be closed already.
         let _ = self.client.shutdown(Shutdown::Both);
         let _ = self.server.shutdown(Shutdown::Both);
     }
 }
 
 impl Proxy {
-    /// To the server on a port of the loopback.
+    /// Starts a proxy to the server on this loopback port.
     pub fn to(server: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -81,7 +81,7 @@ impl Proxy {
                     }
                     rules.server
                 };
-                // A server that is away takes the connection down.
+                // When the server is away the client's connection is closed.
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", server)) {
                     pass(client, server, &shared);
                 }
@@ -98,13 +98,12 @@ impl Proxy {
         self.rules.lock().expect("rules")
     }
 
-    /// From now on, on all connections, also those that are made later, what is said is swallowed: nothing ends and
-    /// nothing arrives.
+    /// Drops all data in this direction on all present and later connections: nothing ends and nothing arrives.
     pub fn swallow(&self, flow: Flow) {
         self.rules().swallowed = Some(flow);
     }
 
-    /// On the connections that listen for events just now, nothing is heard any more.
+    /// Drops the messages of the present subscriptions.
     pub fn deafen(&self) {
         for connection in &self.rules().live {
             let mut mark = connection.mark.lock().expect("a mark");
@@ -112,22 +111,22 @@ impl Proxy {
         }
     }
 
-    /// From now on another server is behind it, for connections that are made later.
+    /// Sends later connections to another server.
     pub fn lead_to(&self, server: u16) {
         self.rules().server = server;
     }
 
-    /// All is passed on again.
+    /// Forwards everything again.
     pub fn pass_on(&self) {
         self.rules().swallowed = None;
     }
 
-    /// The next answer that has `text` in it does not arrive.
+    /// Loses the next answer that contains `text`.
     pub fn lose_answer(&self, text: &str, loss: Loss) {
         self.rules().lost = Some((text.into(), loss));
     }
 
-    /// Whether that answer has come by.
+    /// Whether that answer has been lost.
     pub fn has_lost(&self) -> bool {
         self.rules().lost.is_none()
     }
@@ -142,7 +141,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.rules().closed = true;
         self.cut();
-        // The listener wakes once more, and ends.
+        // Wakes the listener so that it ends.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -179,7 +178,7 @@ fn carry(connection: &Connection, flow: Flow, rules: &Mutex<Rules>) {
         let loss = rules.lock().expect("rules").fate(said, flow, mark);
         match loss {
             Some(Loss::Break) => return,
-            // What comes later cannot arrive before what is missing.
+            // Later data must not arrive before the lost data.
             Some(Loss::Silence) => connection.mark.lock().expect("a mark").deaf |= flow == Flow::Answers,
             None if to.write_all(said).is_err() => return,
             None => {}

@@ -1,6 +1,6 @@
-//! Workers in Python, with the package of this tree and the application of `app.py`.
+//! Python workers with the package of this tree and the application of `app.py`.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 use std::fs;
@@ -12,7 +12,7 @@ use super::sandbox::{Running, Sandbox, Setting, wait_until};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// What the workers find modules by.
+/// The PYTHONPATH of the workers.
 pub fn path() -> String {
     format!("{ROOT}/python:{ROOT}/tests/support")
 }
@@ -21,7 +21,7 @@ pub fn new() -> Sandbox {
     Sandbox::new(Setting::Root)
 }
 
-/// A pool of one mode with an application.
+/// Starts a pool in this mode with this application.
 pub fn start<'a>(sandbox: &'a Sandbox, mode: &str, module: &str, options: &[&str]) -> Running<'a> {
     let env = format!("PYTHONPATH={}", path());
     let args = ["-m", mode, "--env", &env, "--env", "PYTHONDONTWRITEBYTECODE=1", "--retries", "0"];
@@ -30,13 +30,14 @@ pub fn start<'a>(sandbox: &'a Sandbox, mode: &str, module: &str, options: &[&str
     sandbox.start(&args.iter().chain(&options).chain(&command).copied().collect::<Vec<_>>())
 }
 
-/// A file of pools. `PYTHON` in it stands for the settings that make a pool one of Python workers, up to the module's name.
+/// Starts a supervisor with this settings file. `PYTHON` in it stands for the settings of a pool of Python workers, up
+/// to the module's name.
 pub fn start_file<'a>(sandbox: &'a Sandbox, text: &str) -> Running<'a> {
     let path = file(sandbox, text);
     sandbox.start(&["-c", &path])
 }
 
-/// Writes such a file.
+/// Writes such a settings file.
 pub fn file(sandbox: &Sandbox, text: &str) -> String {
     let env = format!("env: {{set: {{PYTHONPATH: '{}', PYTHONDONTWRITEBYTECODE: '1'}}}}", path());
     let text = text.replace("PYTHON ", &format!("{env}, retries: 0, command: python3 -m taskvisor.worker "));
@@ -45,12 +46,12 @@ pub fn file(sandbox: &Sandbox, text: &str) -> String {
     path.display().to_string()
 }
 
-/// Puts a job of a class and gives its jid.
+/// Puts a job of a class and returns its jid.
 pub fn put(sandbox: &Sandbox, class: &str, data: &str) -> String {
     sandbox.ok(&["put", "default", class, data]).trim().to_owned()
 }
 
-/// Puts one for each line of data, at once.
+/// Puts one job for each line of data in one call.
 pub fn put_lines(
     sandbox: &Sandbox,
     queue: &str,
@@ -67,31 +68,31 @@ pub fn put_lines(
     String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
 }
 
-/// Waits for its end and gives its record.
+/// Waits for the end of a job and returns its record.
 pub fn ended(sandbox: &Sandbox, jid: &str) -> Value {
     sandbox.run(&["job", "wait", jid, "--timeout", "40s"]);
     sandbox.job(jid)
 }
 
-/// Runs one to its end and gives its record.
+/// Runs a job to its end and returns its record.
 pub fn run(sandbox: &Sandbox, class: &str, data: &str) -> Value {
     let jid = put(sandbox, class, data);
     ended(sandbox, &jid)
 }
 
-/// What a complete job gave back.
+/// The result of a complete job.
 #[track_caller]
 pub fn result(job: &Value) -> Value {
     assert_eq!(job["state"], "complete", "{job}");
     job["result"].clone()
 }
 
-/// Attempt, crashes and interruptions.
+/// Attempt, crashes and interruptions of a job.
 pub fn counts(job: &Value) -> [u64; 3] {
     ["attempt", "crashes", "interruptions"].map(|name| job[name].as_u64().expect("a number"))
 }
 
-/// All jobs of a state.
+/// All jobs in a state.
 pub fn all(sandbox: &Sandbox, state: &str) -> Vec<Value> {
     sandbox.lines(&["job", "list", "-s", state, "-n", "2000", "--json"])
 }
@@ -106,14 +107,14 @@ pub fn slots(sandbox: &Sandbox) -> Vec<Value> {
     pool(sandbox, "default")["slots"].as_array().cloned().unwrap_or_default()
 }
 
-/// Waits for word from a job, and gives it.
+/// Waits for a file that a job writes, and returns its text.
 pub fn word(sandbox: &Sandbox, name: &str) -> String {
     let path = sandbox.work(name);
     wait_until(&format!("there is a file {name}"), || path.exists());
     fs::read_to_string(path).expect("a word")
 }
 
-/// How many such words there are.
+/// The number of such files with this prefix.
 pub fn words(sandbox: &Sandbox, kind: &str) -> usize {
     let found = fs::read_dir(sandbox.path("work")).expect("a directory").flatten();
     found.filter(|entry| entry.file_name().to_string_lossy().starts_with(kind)).count()

@@ -1,6 +1,6 @@
-//! A Redis of one's own, and a client of our script.
+//! A Redis for one test, and a client of our script.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use redis::{Connection, FromRedisValue, RedisError, Value};
 use serde_json::Value as Json;
 
-/// A server on a free port of the loopback, without persistence; it ends with this value, and with the thread that made it.
+/// A server on a free loopback port, without persistence; it ends with this value, and with the thread that made it.
 pub struct RedisServer {
     child: Child,
     pub port: u16,
@@ -24,9 +24,9 @@ impl RedisServer {
         RedisServer::start_with(&[])
     }
 
-    /// With more arguments for the server. `TASKVISOR_TEST_REDIS` names another program to take: a Valkey, another release.
+    /// Starts with more arguments. `TASKVISOR_TEST_REDIS` names another program: a Valkey, or another release.
     pub fn start_with(args: &[&str]) -> RedisServer {
-        // A port that was free a moment ago may be somebody else's by now: the server ends then, and the next is tried.
+        // Another process may have taken the free port meanwhile: then the server ends, and the next port is tried.
         for _ in 0..20 {
             let port =
                 TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
@@ -41,7 +41,7 @@ impl RedisServer {
         RedisServer::start_until("Ready to accept connections", port, args)
     }
 
-    /// Until it says something in its log.
+    /// Waits for a text in the server's log.
     pub fn start_until(said: &str, port: u16, args: &[&str]) -> Option<RedisServer> {
         let dir = tempfile::tempdir().expect("a directory");
         let program = RedisServer::program();
@@ -62,7 +62,7 @@ impl RedisServer {
         ready.then_some(server)
     }
 
-    /// The program that servers are made of.
+    /// The server program.
     pub fn program() -> String {
         std::env::var("TASKVISOR_TEST_REDIS").unwrap_or_else(|_| "redis-server".into())
     }
@@ -85,13 +85,13 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        // It may have ended by itself, or by the test.
+        // The server may have ended by itself or by the test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Speaks to a server by a script.
+/// A client that calls a script on the server.
 pub struct Scripted {
     pub redis: Connection,
     sha: String,
@@ -105,7 +105,7 @@ impl Scripted {
         Scripted { redis, sha }
     }
 
-    /// What a command answers, or its error; `line` is command, time and arguments, separated by blanks.
+    /// The answer or error of a command; `line` is command, time and arguments, separated by blanks.
     pub fn try_line(&mut self, line: &str) -> Result<Value, RedisError> {
         self.try_call(&line.split(' ').collect::<Vec<_>>())
     }
@@ -119,12 +119,12 @@ impl Scripted {
         redis::from_redis_value(value).unwrap_or_else(|error| panic!("{args:?}: {error}"))
     }
 
-    /// The answer to a line of words.
+    /// The answer to a command line.
     pub fn line<T: FromRedisValue>(&mut self, line: &str) -> T {
         self.call(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// The answer to a line of words that is to be JSON.
+    /// The JSON answer to a command line.
     pub fn json(&mut self, line: &str) -> Json {
         let text: String = self.line(line);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {text}: {error}"))
@@ -138,7 +138,7 @@ impl Scripted {
         }
     }
 
-    /// A plain Redis command, as a line of words.
+    /// A plain Redis command, separated by blanks.
     pub fn raw<T: FromRedisValue>(&mut self, line: &str) -> T {
         self.raw_call(&line.split(' ').collect::<Vec<_>>())
     }
@@ -153,7 +153,7 @@ impl Scripted {
         self.raw(&format!("HGET ql:j:{jid} {field}"))
     }
 
-    /// All that there is, as text: key to content.
+    /// All keys with their content as text.
     pub fn everything(&mut self) -> BTreeMap<String, String> {
         let keys: Vec<String> = self.raw("KEYS *");
         let content =
@@ -174,7 +174,7 @@ impl Scripted {
     }
 }
 
-/// What is told on all channels from now on.
+/// A subscription to all channels.
 pub struct Ears {
     listener: Connection,
     teller: Connection,
@@ -189,7 +189,7 @@ impl Ears {
         Ears { listener, teller: server.connect() }
     }
 
-    /// What was told since the last look, as `channel text`, in order; but for the word among supervisors that there is work.
+    /// The messages since the last call, as `channel text`, in order; without the wake-ups among supervisors.
     pub fn heard(&mut self) -> Vec<String> {
         let end = "test:end";
         let _: i64 = redis::cmd("PUBLISH").arg(end).arg("").query(&mut self.teller).expect("a last word");

@@ -1,4 +1,4 @@
-//! The rules that no command may break, whatever the world does.
+//! The rules that no command of the supervisor may break, whatever the world does.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use taskvisor::supervisor::{Command, Event};
 
 use super::world::{Work, Worker, World};
 
-/// What was seen, to be held against the rules.
+/// The observed facts that the rules are checked against.
 #[derive(Default)]
 pub struct Checks {
     pub stopped: bool,
@@ -19,47 +19,47 @@ pub struct Checks {
     pub termed: BTreeSet<WorkerId>,
     pub killed: BTreeSet<WorkerId>,
     pub ready: BTreeSet<WorkerId>,
-    /// Lives whose end the supervisor has not been told.
+    /// Lives whose end was not yet reported to the supervisor.
     pub known: BTreeSet<WorkerId>,
-    /// Leases under which a job ran again, as its worker had died with several.
+    /// Leases under which a job ran again because its coroutine worker died.
     pub again: BTreeSet<(JobId, Fence)>,
-    /// Where each lease was given.
+    /// The worker of each lease.
     pub assigned: BTreeMap<(JobId, Fence), WorkerId>,
-    /// The most workers that any pool was ever to have.
+    /// The largest size that any pool had.
     pub most: u16,
-    /// Workers that lived when the time of day gave the pool another size: those that are too many end their jobs first,
-    /// maybe beside the ones of a later, larger size.
+    /// Workers alive when the time of day changed the size of the pool: surplus workers end their jobs first, maybe
+    /// beside those of a later, larger size.
     pub leaving: usize,
-    /// What the workers of each pool know, as far as the supervisor was told.
+    /// The classes of each pool, as far as reported to the supervisor.
     pub knows: BTreeMap<u16, Option<Arc<Classes>>>,
     pub asking: BTreeSet<u16>,
-    /// How often each pool was told that jobs wait.
+    /// Number of times each pool was told that jobs wait.
     pub grown: BTreeMap<u16, usize>,
     pub stuck: BTreeSet<WorkerId>,
-    /// Lives that an earlier supervisor has left.
+    /// Lives left by an earlier supervisor.
     pub inherited: BTreeSet<WorkerId>,
-    /// When a lease was given, asked to be renewed, or that was answered.
+    /// The time of the last event of a lease: grant, renewal request or answer.
     pub asked: BTreeMap<(JobId, Fence), Instant>,
-    /// What the supervisor has done at all.
+    /// The kinds of commands that the supervisor has issued.
     pub seen: BTreeSet<String>,
-    /// Workers that died by themselves while they ran something.
+    /// Workers that died by themselves while they ran jobs.
     pub deaths: u64,
-    /// Leases told as lost, why, and until when their worker may live.
+    /// Lost leases with the reason; below, until when their worker may live.
     pub revoked: BTreeMap<(JobId, Fence), Revocation>,
     pub doomed: BTreeMap<(WorkerId, JobId), Instant>,
     pub settled: BTreeSet<(JobId, Fence)>,
     pub telling: BTreeSet<(JobId, Fence)>,
-    /// Verdicts that the broker has not taken.
+    /// Verdicts that the broker has not confirmed.
     pub untold: BTreeSet<(JobId, Fence)>,
     pub fetching: BTreeSet<u16>,
-    /// When the supervisor was given each job last, and when each last began.
+    /// When each job was last fetched; below, when it last began.
     pub given: BTreeMap<JobId, Instant>,
     pub begun: BTreeMap<JobId, Instant>,
     /// Latest expiry known of each lease.
     pub leases: BTreeMap<(JobId, Fence), Instant>,
-    /// Starts of each slot.
+    /// The starts of each slot.
     pub starts: BTreeMap<SlotId, VecDeque<Instant>>,
-    /// Words that were said before the end was decided by us.
+    /// Outcomes that workers sent before the supervisor ended the job.
     pub ended: BTreeSet<(JobId, Fence)>,
     pub turns: u64,
     pub hung: bool,
@@ -145,11 +145,11 @@ impl World {
         }
     }
 
-    /// From here on the job's worker (or, in company, the job) has no longer than twice the grace.
+    /// From now on the job's worker (or the job, in a coroutine worker) may live at most twice the grace.
     pub fn doom(&mut self, key: &(JobId, Fence)) {
         let Some(worker) = self.checks.assigned.get(key).copied() else { return };
         if self.jobs[&key.0].fence > key.1.0 {
-            return; // An old word about a job that is back under another right.
+            return; // An old event of a job that now has another lease.
         }
         let is_there = |process: &Worker| process.jobs.contains_key(&key.0) && !process.is_stuck;
         if self.workers.get(&worker).is_some_and(is_there) {
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// Somebody else may run the job: its worker has no grace, or what one with several jobs has.
+    /// Another worker may run the job: its worker has no grace, or that of a coroutine worker.
     fn hurry(&mut self, key: &(JobId, Fence)) {
         let Some(worker) = self.checks.assigned.get(key).copied() else { return };
         let pool = self.pool(worker);
@@ -239,14 +239,14 @@ impl World {
         assert!(left.is_none(), "exits with children: {left:?}");
     }
 
-    /// The first pool gets another size.
+    /// Changes the size of the first pool.
     fn watch_resize(&mut self, workers: u16) {
         let lives = self.checks.known.iter().filter(|life| life.slot.pool == 0 && life.slot.index > 0);
         self.checks.leaving += lives.count();
         self.most_of(Some(workers));
     }
 
-    /// A pool may have so many workers from here on, if that is more than before.
+    /// A pool may have this many workers from now on, if that is more than before.
     pub fn most_of(&mut self, workers: Option<u16>) {
         self.checks.most = self.checks.most.max(workers.unwrap_or(0));
     }
@@ -300,7 +300,7 @@ impl World {
         self.watch_spawn(worker);
     }
 
-    /// A job that a worker may have died of has the worker for itself.
+    /// A job that may have killed its worker must run alone in a worker.
     pub fn watch_company(&mut self, worker: WorkerId, job: &Job, again: bool) {
         let alone = self.pool(worker).jobs_at_once > 1 && (again || job.crashes > 0);
         let Some(process) = self.workers.get_mut(&worker) else { return };
@@ -311,8 +311,8 @@ impl World {
         self.checks.seen.extend(alone.then(|| "assign alone".into()));
     }
 
-    /// A job that supervisors have died of has the host for itself, but for what does not die. It has waited long enough
-    /// where others were there first, and long enough after its begin others may begin; but never two of its kind.
+    /// A suspect runs alone on the host, except for unkillable processes. It may begin beside earlier jobs after a long
+    /// wait, and other jobs may begin long after its own begin; but never two suspects at once.
     pub fn watch_suspects(&mut self, job: &Job) {
         let others = self.workers.iter().filter(|(worker, _)| !self.checks.stuck.contains(worker));
         let others: Vec<&JobId> = others.flat_map(|(_, process)| process.jobs.keys()).collect();
@@ -335,7 +335,7 @@ impl World {
         self.checks.begun.insert(job.id.clone(), self.now);
     }
 
-    /// A suspect keeps nothing else from being asked for longer than it may.
+    /// A suspect blocks fetches no longer than allowed.
     pub fn watch_idleness(&self, due: Option<Instant>) {
         let is_here = |work: &Work| work.leased && work.interrupted >= Job::SUSPECTED_AFTER;
         if !self.jobs.values().any(is_here) {
@@ -390,7 +390,7 @@ impl World {
             over && !self.checks.revoked.contains_key(&key)
         });
         assert!(in_doubt.is_none(), "fetches, though it is not known whether {in_doubt:?} is ours");
-        // Where jobs are very short some are taken ahead: for who is there, or will be there next.
+        // Very short jobs are fetched ahead, for this life or the next one of the slot.
         let mut ahead = 0;
         for worker in workers.iter().filter(|worker| !self.checks.ready.contains(worker)) {
             let there = self.checks.known.iter().any(|other| other.slot == worker.slot);
@@ -401,7 +401,7 @@ impl World {
         assert!(ahead <= 16 * usize::from(self.pool(workers[0]).workers), "fetches {ahead} jobs ahead");
     }
 
-    /// Of a job that ran again the end says which worker died before.
+    /// The verdict of a job that ran again names the worker that died before.
     fn watch_forensics(&self, Settlement { job, fence, forensics, .. }: &Settlement) {
         let again = self.checks.again.contains(&(job.clone(), *fence));
         let told = forensics.as_ref().map(|left| left.died_before.is_some());
@@ -415,7 +415,7 @@ impl World {
         self.checks.untold.insert(key.clone());
         match self.checks.revoked.get(&key) {
             None => {}
-            // What had ended before is told as it is, and the broker decides.
+            // An earlier end is reported as it was; the broker decides.
             Some(Revocation::Canceled) => {
                 let worker = self.checks.assigned.get(&key);
                 let had_ended = matches!(verdict, Verdict::Complete { .. })
@@ -432,14 +432,14 @@ impl World {
         assert!(proven || self.pool(*worker).jobs_per_life != Some(1), "settles {key:?} without proof");
         let expired = self.checks.leases.get(&key).is_some_and(|until| *until <= self.now);
         let first = self.checks.ended.insert(key.clone());
-        // What ended while the supervisor hung, or died late, is told all the same: the broker compares the fence.
+        // An end while the supervisor hung, or a late death, is reported all the same: the broker compares the fence.
         let late = self.checks.stuck.contains(worker) || matches!(verdict, Verdict::Release { .. });
         let may = late || self.checks.hung || self.carries_on(*worker);
         assert!(!(first && expired && !may), "settles {key:?} after its lease");
     }
 }
 
-/// What kind of command it is.
+/// The kind of a command.
 pub fn word(command: &Command) -> String {
     match command {
         Command::Spawn(_) => "spawn".into(),

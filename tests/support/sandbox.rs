@@ -1,6 +1,6 @@
-//! A taskvisor of one's own: directories, a running pool in one of four settings, and eyes that look from outside.
+//! A taskvisor for one test: directories, a running pool in one of four settings, and views from outside.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 #[path = "missing.rs"]
@@ -23,14 +23,14 @@ pub use waiting::{stays, wait_until, wait_within};
 #[allow(unused_imports, reason = "each test binary uses a part of this")]
 pub use missing::missing;
 
-/// Under which powers taskvisor runs.
+/// The rights with which taskvisor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Root, given a cgroup (where the host has cgroup v2): lives have cgroups, with the controllers that there are.
+    /// Root with a delegated cgroup (where the host has cgroup v2): lives have cgroups with the available controllers.
     RootCgroup,
     /// Root, cgroups switched off.
     Root,
-    /// An ordinary user.
+    /// A plain user.
     Plain,
     /// Process 1 of a pid namespace.
     Pid1,
@@ -44,7 +44,7 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Runs a story in every setting this machine can give, and says which it could not.
+/// Runs a story in every setting that this machine offers; reports the others.
 pub fn in_all_settings(story: impl Fn(&Sandbox)) {
     let mut told = 0;
     for setting in SETTINGS {
@@ -62,22 +62,22 @@ pub fn in_all_settings(story: impl Fn(&Sandbox)) {
 pub struct Sandbox {
     dir: tempfile::TempDir,
     pub setting: Setting,
-    /// The cgroup to be given, in place of a fresh one.
+    /// The cgroup for the keeper, in place of a fresh one.
     pub given: Option<PathBuf>,
     keepers: std::sync::Mutex<Vec<u32>>,
 }
 
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// The taskvisor that runs; `TASKVISOR_TEST_BINARY` names another than the one that was built with this test.
+/// The taskvisor binary; `TASKVISOR_TEST_BINARY` names another one than that built with this test.
 fn binary() -> String {
     std::env::var("TASKVISOR_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_taskvisor").into())
 }
 
-/// Becomes the rest, in the cgroup that is its name if that lets anybody in.
+/// A shell that enters the cgroup of its first argument, if it may, and executes the rest.
 pub const ENTER: &str = "{ echo $$ >\"$0/cgroup.procs\"; } 2>/dev/null; exec \"$@\"";
 
-/// Where cgroups can be made, which then have the controllers that there are.
+/// A cgroup in which the test can make cgroups, with the available controllers.
 pub fn cgroups() -> Option<PathBuf> {
     let mount =
         CGROUPS.map(PathBuf::from).into_iter().find(|mount| mount.join("cgroup.controllers").exists())?;
@@ -87,13 +87,13 @@ pub fn cgroups() -> Option<PathBuf> {
     Some(mount)
 }
 
-/// The directories in one.
+/// The subdirectories of a directory.
 pub fn dirs(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// Ends what lives in a cgroup and removes it. False if the kernel takes too long for that.
+/// Kills the processes in a cgroup and removes it. False if the kernel takes too long.
 pub fn remove(cgroup: &Path) -> bool {
     fs::write(cgroup.join("cgroup.kill"), "1").ok();
     let gone = || {
@@ -104,7 +104,7 @@ pub fn remove(cgroup: &Path) -> bool {
     (0..2000).any(|_| gone())
 }
 
-/// Removes a cgroup and those below it, as far as nothing lives there.
+/// Removes a cgroup and those below it, as far as they are empty.
 fn remove_empty(cgroup: &Path) {
     dirs(cgroup).iter().for_each(|below| remove_empty(below));
     fs::remove_dir(cgroup).ok();
@@ -123,7 +123,7 @@ impl Sandbox {
         sandbox
     }
 
-    /// The cgroup that the next keeper is given: one that was killed has left its own so that nobody can enter.
+    /// The cgroup for the next keeper: a killed keeper leaves its own in a state that no process can enter.
     fn given(&self) -> PathBuf {
         if let Some(given) = &self.given {
             return given.clone();
@@ -149,7 +149,7 @@ impl Sandbox {
         self.path("work").join(name)
     }
 
-    /// An executable script for jobs.
+    /// Writes an executable script for jobs.
     pub fn script(&self, name: &str, text: &str) -> String {
         let path = self.work(name);
         fs::write(&path, text).expect("a script");
@@ -157,7 +157,7 @@ impl Sandbox {
         path.display().to_string()
     }
 
-    /// A command line for the binary, with this sandbox's directories and powers.
+    /// A command of the binary, with this sandbox's directories and rights.
     pub fn command(&self, args: &[&str]) -> Command {
         self.with_powers(false, args)
     }
@@ -185,7 +185,7 @@ impl Sandbox {
             }
             _ => Command::new(binary),
         };
-        // Without root the eyes of this test see nothing of what is closed to its user.
+        // Without root the test cannot read /proc of processes that are not dumpable.
         let without = if is_root() { "cgroup" } else { "cgroup,undumpable" };
         if self.setting != Setting::RootCgroup {
             command.env("TASKVISOR_WITHOUT", without);
@@ -205,7 +205,7 @@ impl Sandbox {
         self.command(args).stdin(Stdio::null()).output().expect("taskvisor runs")
     }
 
-    /// Runs a verb that must succeed, and gives what it printed.
+    /// Runs a verb that must succeed; returns its stdout.
     pub fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -213,14 +213,14 @@ impl Sandbox {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Runs a verb that fails, and gives its code and what it said.
+    /// Runs a verb that must fail; returns its exit code and stderr.
     pub fn refused(&self, args: &[&str]) -> (i32, String) {
         let output = self.run(args);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code().unwrap_or_else(|| panic!("{args:?}: {}", output.status)), said)
     }
 
-    /// What a verb printed, a value a line.
+    /// Runs a verb; returns one JSON value for each line.
     pub fn lines(&self, args: &[&str]) -> Vec<Value> {
         let text = self.ok(args);
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -231,7 +231,7 @@ impl Sandbox {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
     }
 
-    /// Puts one program and gives its jid.
+    /// Puts one program and returns its jid.
     pub fn put(&self, argv: &[&str]) -> String {
         let args: Vec<&str> = ["put", "--"].into_iter().chain(argv.iter().copied()).collect();
         self.ok(&args).trim().to_owned()
@@ -241,12 +241,12 @@ impl Sandbox {
         self.json(&["job", "show", jid, "--json"])
     }
 
-    /// Null where nobody answers, as in the moment between two supervisors.
+    /// The status; null when no supervisor answers, as between two supervisors.
     pub fn status(&self) -> Value {
         serde_json::from_slice(&self.run(&["status", "--json"]).stdout).unwrap_or_default()
     }
 
-    /// Why the verdict is not `healthy`, a reason a line.
+    /// The reasons why the health is not `healthy`, one on each line.
     pub fn reasons(&self) -> String {
         reasons(&self.status())
     }
@@ -256,7 +256,7 @@ impl Sandbox {
         wait_until("all is well", || self.status()["health"] == "healthy");
     }
 
-    /// No process of a job is left, and the pool runs the next one.
+    /// Asserts that no job process is left and that the pool runs the next job.
     #[track_caller]
     pub fn assert_calm(&self) {
         wait_until("no process of a job is left", || self.job_processes().is_empty());
@@ -269,10 +269,10 @@ impl Sandbox {
         self.job(jid)["state"].as_str().expect("a state").to_owned()
     }
 
-    /// `start` in the background, with all slots ready.
+    /// Runs `start` in the background and waits until all slots are ready.
     pub fn start(&self, args: &[&str]) -> Running<'_> {
         let running = self.start_raw(args);
-        // One that was killed may answer until it is gone.
+        // A killed supervisor may answer until it is gone.
         let keeper = (self.setting != Setting::Pid1).then_some(running.child.id());
         wait_until("all slots are up", || {
             let status = self.status();
@@ -281,7 +281,7 @@ impl Sandbox {
         running
     }
 
-    /// `start` in the background, not waited for.
+    /// Runs `start` in the background without waiting.
     pub fn start_raw(&self, args: &[&str]) -> Running<'_> {
         self.start_with(args, |_| ())
     }
@@ -297,7 +297,7 @@ impl Sandbox {
         Running { child, sandbox: self }
     }
 
-    /// `start` under another program, which becomes it; not waited for.
+    /// Runs `start` through another program that executes it, without waiting.
     pub fn start_under(&self, wrapper: &[&str], args: &[&str]) -> Running<'_> {
         self.start_with(args, |command| {
             let mut outer = Command::new(wrapper[0]);
@@ -319,14 +319,14 @@ impl Sandbox {
         fs::read_to_string(self.path("stderr")).unwrap_or_default()
     }
 
-    /// Every living process that has to do with this sandbox: by its arguments, environment or working directory.
+    /// Every living process of this sandbox, found by its arguments, environment or working directory.
     pub fn processes(&self) -> Vec<Seen> {
         let needle = self.dir.path().file_name().expect("a name").to_str().expect("text");
         let own = std::process::id() as i32;
         pids().filter(|pid| *pid != own).filter_map(Seen::look).filter(|seen| seen.mentions(needle)).collect()
     }
 
-    /// Processes of jobs: those that mention the sandbox and are not taskvisor's own.
+    /// The processes of jobs: those of the sandbox that are not taskvisor's own.
     pub fn job_processes(&self) -> Vec<Seen> {
         let own = |seen: &Seen| {
             seen.comm.starts_with("taskvisor") || seen.comm.starts_with("tv-") || seen.comm == "unshare"
@@ -334,7 +334,7 @@ impl Sandbox {
         self.processes().into_iter().filter(|seen| !own(seen)).collect()
     }
 
-    /// The one process of that name, as soon as it has it.
+    /// Waits for the only process with this name; returns its pid.
     pub fn one(&self, comm: &str) -> i32 {
         let mut pid = None;
         wait_until(&format!("one process is called '{comm}'"), || {
@@ -359,7 +359,7 @@ impl Drop for Sandbox {
         for seen in self.processes() {
             kill(seen.pid, "KILL");
         }
-        // A killed keeper leaves its cgroup to the next start on its state directory: here there will be none.
+        // A killed keeper leaves its cgroup to the next start on its state directory; here no start follows.
         let own = self.dir.path().file_name().expect("a name").to_string_lossy().into_owned();
         for dir in CGROUPS.iter().flat_map(|mount| dirs(Path::new(mount))) {
             let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -373,13 +373,13 @@ impl Drop for Sandbox {
     }
 }
 
-/// All slots of all pools.
+/// The slots of all pools.
 pub fn slots(status: &Value) -> Vec<&Value> {
     let pools = status["pools"].as_array().into_iter().flatten();
     pools.flat_map(|pool| pool["slots"].as_array().into_iter().flatten()).collect()
 }
 
-/// All slots are ready or busy.
+/// Whether all slots are ready or busy.
 pub fn is_up(status: &Value) -> bool {
     let slots = slots(status);
     !slots.is_empty() && slots.iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
@@ -458,7 +458,7 @@ impl Running<'_> {
     /// Sends a signal to the keeper.
     pub fn signal(&self, signal: &str) {
         match self.sandbox.setting {
-            // The child here is `unshare`; the keeper is process 1 below it, unless it has ended by itself.
+            // The child here is `unshare`; the keeper is process 1 below it, unless it has ended.
             Setting::Pid1 => {
                 let mut keeper = None;
                 wait_until("process 1 is there, or has ended", || {

@@ -1,4 +1,4 @@
-//! How the stories of `transcripts.rs` are written, told and compared.
+//! The language of the stories of `transcripts.rs`: parser, runner and comparison.
 //!
 //! A line of a script is a time in seconds and an event, or several events at that time joined by ` / `. Between the lines
 //! time passes: the supervisor is woken whenever it asked to be. `fetched a` brings job `a` with fence 1 under a lease of 60 s;
@@ -68,7 +68,7 @@ impl Story {
         self.write();
     }
 
-    /// Other settings: `reload outfit=1 workers=3`, and what a person asks for.
+    /// Orders of a person: `reload outfit=1 workers=3`, scale, pause and others.
     fn change(&mut self, words: &str) -> Option<Event> {
         let mut words = words.split_whitespace();
         let change = match words.next()? {
@@ -98,7 +98,7 @@ impl Story {
 
     pub fn write(&mut self) {
         while let Some(command) = self.supervisor.next_command() {
-            // For the log: what it follows from, and what follows, is in the transcript already.
+            // Log entries: their causes and effects are in the transcript already.
             if let Command::Died { .. } = command {
                 continue;
             }
@@ -190,7 +190,7 @@ pub fn class(text: &str) -> (Class, ClassSettings) {
     (name.into(), ClassSettings { limits, retries: number("retries="), ..ClassSettings::default() })
 }
 
-/// Workers are written as 1.2: the slot and the life in it.
+/// Workers are written as 1.2: the slot and the generation in it.
 pub fn worker(text: &str) -> WorkerId {
     text.parse().unwrap()
 }
@@ -356,7 +356,7 @@ pub fn verdict_text(verdict: &Verdict) -> String {
     }
 }
 
-/// Its group says enough, but for a fault.
+/// The failure group is enough, except for a fault.
 fn short_failure(failure: &Failure) -> &str {
     if failure.group == "fault" { &failure.message } else { &failure.group }
 }

@@ -1,13 +1,13 @@
-//! A redis-sentinel of one's own.
+//! A redis-sentinel for one test.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-/// What watches a primary called `jobs`.
+/// A sentinel that watches a primary called `jobs`.
 pub struct Sentinel {
     child: Child,
     pub port: u16,
@@ -15,7 +15,7 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// For the primary at a port, run by the program of redis-server; with more lines in its settings.
+    /// Starts a sentinel for the primary at this port, with the program of redis-server and more lines of settings.
     pub fn of(program: &str, primary: u16, more: &str) -> Sentinel {
         let dir = tempfile::tempdir().expect("it goes");
         let port =
@@ -53,7 +53,7 @@ impl Sentinel {
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The sentinel may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

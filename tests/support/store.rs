@@ -1,4 +1,4 @@
-//! A store in a world whose time stands still until a test moves it.
+//! A store whose time stands still until a test moves it.
 #![allow(dead_code, missing_docs)]
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use taskvisor::broker::{Broker, Error, Fetch, Notice, Qless, Settling, Sqlite, q
 use taskvisor::model::*;
 
 pub const LEASE: Duration = Duration::from_secs(60);
-/// How long a lease that ran out keeps others away.
+/// The grace of an expired lease.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 #[path = "redis.rs"]
@@ -27,7 +27,7 @@ impl Clock {
         let time = self.0.clone();
         World {
             now: Arc::new(move || Instant(time.load(Ordering::SeqCst))),
-            // Early in an afternoon: what a test does in some hours is all on one day.
+            // Early afternoon, so that some hours of a test are all on one day.
             wall_millis: Arc::new(|| 1_790_000_000_000),
             ..World::default()
         }
@@ -45,13 +45,13 @@ pub enum Place {
     Elsewhere(Box<dyn Elsewhere>),
 }
 
-/// A broker that is no store of ours, and keeps its history in a ledger.
+/// A broker that keeps its history in a ledger.
 #[async_trait::async_trait]
 pub trait Elsewhere: Send + Sync {
-    /// Opens it, in the world of this clock as far as it lives there.
+    /// Opens the broker, with this clock as far as it uses one.
     fn open(&self, clock: &Clock) -> Broker;
 
-    /// A new and empty one of the same kind.
+    /// A new and empty broker of the same kind.
     fn afresh(&self) -> Box<dyn Elsewhere>;
 
     /// What a job becomes that is canceled while it runs.
@@ -59,12 +59,12 @@ pub trait Elsewhere: Send + Sync {
         JobState::Canceled
     }
 
-    /// Whether it says which supervisor ran a job that has ended.
+    /// Whether it records which supervisor ran an ended job.
     fn names_the_instance(&self) -> bool {
         false
     }
 
-    /// What else a fetch brings of which this has come at once: jobs may be on their way.
+    /// Fetches again after a fetch that returned these jobs: more may be on their way.
     async fn more(&self, _broker: &Broker, _request: Fetch, at_once: Vec<Fetched>) -> Vec<Fetched> {
         at_once
     }
@@ -114,7 +114,7 @@ impl Scene {
         }
     }
 
-    /// Another opening of the same store; none for a store in memory.
+    /// Opens the same store again; `None` for a store in memory.
     pub fn second(&self) -> Option<Arc<Broker>> {
         match &self.place {
             Place::Memory => None,
@@ -124,7 +124,7 @@ impl Scene {
             }
             Place::Redis(server) => {
                 let world = self.clock.world();
-                // As the wall clock of the others has it when a test begins.
+                // The initial wall clock of the other brokers.
                 let ahead = Some(1_790_000_000_000_000 - 1_000_000_000);
                 let options = qless::Options { now: world.now, ahead, ..Default::default() };
                 Some(Arc::new(Qless::open(&server.url(), "the test's", options).unwrap().into()))
@@ -133,7 +133,7 @@ impl Scene {
         }
     }
 
-    /// Closes and opens the store, where it outlives its closing.
+    /// Closes and reopens the store, if it survives a close.
     pub fn reopen(&mut self) {
         if !matches!(self.place, Place::Memory) {
             self.store = None;
@@ -185,7 +185,7 @@ impl Scene {
         Broker::retry(self, id, "uid 7".into()).await
     }
 
-    /// What is told next of a lease: that there may be jobs is passed by.
+    /// The next notice about a lease; skips wake-ups.
     pub async fn revoked(&self) -> Notice {
         loop {
             match self.next_notice().await {

@@ -1,8 +1,8 @@
-//! The only place that waits: for what comes, and for what must not.
+//! The only place where tests wait: for a condition, or that a condition stays true.
 
 use std::time::{Duration, Instant};
 
-/// Looks again every few milliseconds, and fails with the name of what did not come.
+/// Polls the condition every few milliseconds; fails with its name after the deadline.
 #[track_caller]
 pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
     wait_within(Duration::from_secs(40), what, condition);
@@ -17,7 +17,7 @@ pub fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut() -> b
     }
 }
 
-/// Looks again and again for so long, and fails as soon as it is not so any more.
+/// Polls the condition for this time; fails as soon as it is false.
 #[track_caller]
 pub fn stays(span: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();

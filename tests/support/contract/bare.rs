@@ -1,4 +1,4 @@
-//! The least that a broker can be: a source of a few lines, and the ledger as its memory.
+//! A minimal broker: a source of a few lines, with the ledger for its history.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::support::{Clock, Elsewhere};
 
-/// What it can do, with its ledger.
+/// The card of the source with its ledger.
 pub static CARD: Card = Card {
     name: "bare",
     shared: false,
@@ -42,7 +42,7 @@ pub static CARD: Card = Card {
     ],
 };
 
-/// Jobs in memory, which outlive those who open it.
+/// Jobs in memory that survive a reopening of the broker.
 struct Place {
     jobs: Arc<Mutex<Jobs>>,
     directory: tempfile::TempDir,
@@ -68,7 +68,7 @@ impl Elsewhere for Place {
     }
 }
 
-/// All that a broker must know.
+/// The required methods of a source.
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<Waiting>,
@@ -84,13 +84,13 @@ struct Waiting {
 }
 
 impl Jobs {
-    /// Back to its place: in front of the others, unless it has to wait.
+    /// Puts a job back at the front of its queue, unless it is delayed.
     fn back(&mut self, one: Waiting, after: Duration, now: Instant) -> JobState {
         self.waiting.push_front(Waiting { due: now + after, ..one });
         if after.is_zero() { JobState::Waiting } else { JobState::Delayed }
     }
 
-    /// Leases that are over are those of nobody.
+    /// Releases the jobs of expired leases.
     fn expire(&mut self, now: Instant) -> Vec<Lease> {
         let over: Vec<Lease> = self.running.values().map(|(_, lease)| lease.clone()).collect();
         let over: Vec<Lease> = over.into_iter().filter(|lease| lease.expires_at <= now).collect();
@@ -122,7 +122,7 @@ impl Jobs {
         Some(given)
     }
 
-    /// What becomes of a job whose attempt has ended so; None if the lease is not the caller's.
+    /// Applies a verdict; `None` if the lease is not the caller's.
     fn settle(&mut self, settlement: &Settlement, now: Instant) -> Option<JobState> {
         let is_ours = |(_, lease): &(Waiting, Lease)| lease.fence == settlement.fence;
         self.running.get(&settlement.job).filter(|running| is_ours(running))?;
@@ -149,7 +149,7 @@ struct Bare {
     jobs: Arc<Mutex<Jobs>>,
     ledger: Ledger,
     now: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// Leases that ran out: the ledger leaves it to the source to say so.
+    /// Reports expired leases; the ledger leaves that to the source.
     lost: (UnboundedSender<Notice>, tokio::sync::Mutex<UnboundedReceiver<Notice>>),
 }
 
@@ -267,7 +267,7 @@ impl Recovery for Bare {
         let held = self.ledger.held(&instance).await;
         let lost = held.iter().filter(|one| !keep.contains(&(one.job.clone(), one.fence)));
         let mut count = 0;
-        // The one that was taken last goes to the front first.
+        // In reverse order, so that the jobs keep their order at the front.
         for one in lost.rev() {
             let mut jobs = self.jobs();
             if jobs.running.get(&one.job).is_some_and(|(_, lease)| lease.fence == one.fence)

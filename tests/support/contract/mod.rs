@@ -1,4 +1,4 @@
-//! The contract of brokers as a library: which brokers there are, and which cases are not for one of them.
+//! The contract of brokers as a library: the brokers, and which cases each of them supports.
 
 mod bare;
 mod queue_service;
@@ -10,7 +10,8 @@ use taskvisor::model::verb::Ability;
 
 use crate::support::Scene;
 
-/// Runs each case over each broker that has what it needs. `needs` holds for all cases, the list behind one for that one.
+/// Runs each case over each broker that supports its needs. `needs` is for all cases, the list behind a case for that
+/// case.
 macro_rules! contract {
     (needs $all:tt; $($case:ident $([$($need:ident),*])?),* $(,)?) => {
         $(mod $case {
@@ -31,7 +32,7 @@ macro_rules! contract {
     ($($rest:tt)*) => { contract!(needs []; $($rest)*); };
 }
 
-/// The needs in a list of names: abilities of cards, and facts of [`Need`].
+/// A list of needs from names: abilities of cards, and facts of [`Need`].
 macro_rules! needs {
     ([$($need:ident),*]) => {{
         #[allow(unused_imports)]
@@ -50,7 +51,7 @@ pub enum Kind {
     File,
     /// Redis with the keys of qless.
     Redis,
-    /// A source of a few lines, with the ledger as its memory.
+    /// A source of a few lines, with the ledger for its history.
     Bare,
     /// A fake of Amazon SQS.
     Sqs,
@@ -73,7 +74,7 @@ impl Kind {
         ADAPTERS.iter().map(|kind| kind.card()).find(|card| card.name == name).expect("its card")
     }
 
-    /// Why a case that needs this is not for the broker, if it is not.
+    /// What the broker lacks for a case with this need; `None` if it lacks nothing.
     fn without(self, need: Need) -> Option<String> {
         match need {
             Need::Can(ability) => (!self.card().can(ability)).then(|| ability.does().to_owned()),
@@ -82,7 +83,7 @@ impl Kind {
     }
 }
 
-/// What a case needs of a broker.
+/// A requirement of a case: an ability of the card, or a fact.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
     Can(Ability),
@@ -101,12 +102,12 @@ impl From<Fact> for Need {
     }
 }
 
-/// What brokers are or are not beside their cards.
+/// Properties of brokers that their cards do not list.
 #[derive(Clone, Copy, Debug)]
 pub enum Fact {
-    /// Its time stands still until a test moves it.
+    /// The test controls its time.
     Clock,
-    /// It gives the jobs of a queue in the order in which they were put.
+    /// It hands out the jobs of a queue in the order of their puts.
     Order,
     /// It has any number of queues.
     Queues,
@@ -114,21 +115,21 @@ pub enum Fact {
     AnyBytes,
     /// It numbers the leases of each job from 1.
     Fences,
-    /// It keeps who put a job.
+    /// It keeps the author of a put.
     PutBy,
-    /// It wakes before anybody has asked it for jobs.
+    /// It sends wake-ups before the first fetch.
     WakesUnasked,
-    /// It keeps apart what needs a person and what has failed.
+    /// It distinguishes held jobs from failed ones.
     Holds,
-    /// It keeps how far a job has come.
+    /// It keeps the progress of a job.
     Progress,
-    /// It has one list of all jobs, in the order in which they were put.
+    /// It has one list of all jobs, in the order of their puts.
     Listed,
-    /// It takes ids with any letters.
+    /// It accepts ids with any characters.
     AnyId,
     /// Its jobs may be programs.
     Programs,
-    /// A job may go on in another queue.
+    /// A job may advance to another queue.
     Stages,
 }
 
@@ -167,7 +168,7 @@ impl Fact {
     }
 }
 
-/// Whether a broker has all of this; what it lacks is printed.
+/// Whether a broker supports all of this; prints what it lacks.
 pub fn can(kind: Kind, needs: &[Need]) -> bool {
     let lacks: Vec<String> = needs.iter().filter_map(|need| kind.without(*need)).collect();
     let has_all = [Kind::Memory, Kind::File, Kind::Redis].contains(&kind);
@@ -179,7 +180,7 @@ pub fn can(kind: Kind, needs: &[Need]) -> bool {
 }
 
 impl Scene {
-    /// A new and empty scene.
+    /// A new scene with an empty broker.
     pub fn over(kind: Kind) -> Scene {
         match kind {
             Kind::Memory => Scene::memory(),

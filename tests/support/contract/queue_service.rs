@@ -9,7 +9,7 @@ use taskvisor::model::Fetched;
 use crate::sqs::FakeSqs;
 use crate::support::{Clock, Elsewhere};
 
-/// How often a fetch looks again for messages that a poll has on its way, and how long it waits between two looks.
+/// Number of times a fetch looks again for messages of a pending poll, and the wait between two looks.
 const LOOKS: (u32, Duration) = (400, Duration::from_millis(5));
 
 struct Service {
@@ -41,7 +41,7 @@ impl Elsewhere for Service {
         start()
     }
 
-    /// Until no message waits and none is on its way: each that is in flight is that of a job that runs here.
+    /// Waits until no message is visible or on its way: each message in flight belongs to a job that runs here.
     async fn more(&self, broker: &Broker, request: Fetch, at_once: Vec<Fetched>) -> Vec<Fetched> {
         let mut all = at_once;
         for _ in 0..LOOKS.0 {

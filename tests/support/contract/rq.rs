@@ -17,7 +17,7 @@ impl Elsewhere for Queues {
         Address::parse(&format!("rq+{}", self.0.url())).expect("a URL").open(&how).expect("a broker")
     }
 
-    /// RQ has them among those that failed.
+    /// RQ has no state for canceled running jobs: they count as failed.
     fn stopped(&self) -> JobState {
         JobState::Failed
     }

@@ -1,4 +1,4 @@
-//! Errors by the names that SQS has for them.
+//! Errors with the names of SQS.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ impl Refusal {
         json!({"__type": format!("com.amazonaws.sqs#{}", self.name), "message": self.message})
     }
 
-    /// As an entry of a batch.
+    /// The error as an entry of a batch.
     pub fn entry(&self, id: &str) -> Value {
         json!({"Id": id, "SenderFault": true, "Code": self.code, "Message": self.message})
     }

@@ -5,12 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 use serde_json::{Map, Value};
 
-/// Of a body.
+/// The checksum of a body.
 pub fn of_body(body: &str) -> String {
     hex(Md5::digest(body))
 }
 
-/// Of message attributes: name, type and value, each behind its length, in the order of the names.
+/// The checksum of message attributes: name, type and value, each after its length, ordered by name.
 pub fn of_attributes(attributes: &Map<String, Value>) -> Option<String> {
     if attributes.is_empty() {
         return None;
@@ -34,7 +34,7 @@ pub fn of_attributes(attributes: &Map<String, Value>) -> Option<String> {
     Some(hex(digest.finalize()))
 }
 
-/// What deduplication compares where a queue goes by content.
+/// The deduplication id of a queue with content-based deduplication.
 pub fn of_content(body: &str) -> String {
     of_body(body)
 }

@@ -1,24 +1,24 @@
-//! The bad days of SQS.
+//! The faults of the fake SQS.
 
 use std::time::Duration;
 
-/// How the fake misbehaves. At first not at all. Percentages are of calls, entries or messages, by a generator that gives the
-/// same in each run.
+/// The faults of the fake; none at first. Percentages are of calls, entries or messages, drawn by a generator that is
+/// the same in each run.
 #[derive(Clone, Debug, Default)]
 pub struct Knobs {
-    /// Each answer comes so much later.
+    /// The delay of each answer.
     pub latency: Duration,
-    /// Calls that are refused as throttled.
+    /// Percentage of calls refused as throttled.
     pub throttle: u8,
-    /// Actions that are refused as throttled, always.
+    /// Actions that are always refused as throttled.
     pub throttled: Vec<String>,
-    /// Calls that are carried out and whose connection is then closed without an answer.
+    /// Percentage of calls carried out whose connection is then closed without an answer.
     pub drop_replies: u8,
-    /// Actions that are carried out without an answer, always.
+    /// Actions that are always carried out without an answer.
     pub dropped: Vec<String>,
-    /// Entries of a batch that fail, by SQS's fault.
+    /// Percentage of batch entries that fail as SQS's fault.
     pub fail_entries: u8,
-    /// Messages that stay visible when they are received, so that they are received twice. Standard queues only.
+    /// Percentage of messages that stay visible when received, so that they are received twice. Standard queues only.
     pub duplicates: u8,
     /// Whether deletions succeed and their messages are visible again at once. SQS documents that this may happen.
     pub undeleted: bool,
@@ -32,6 +32,6 @@ pub struct Knobs {
     pub access_denied: bool,
     /// Whether all connections are closed without an answer and without effect.
     pub gone: bool,
-    /// Actions that are never answered, as long as they are here.
+    /// Actions that are not answered while they are listed here.
     pub stalled: Vec<String>,
 }

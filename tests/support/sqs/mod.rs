@@ -1,7 +1,7 @@
-//! A fake of Amazon SQS: the JSON protocol, standard and FIFO queues, and the bad days of the real one. `tests/sqs` holds it
-//! and moto against the same checks.
+//! A fake of Amazon SQS: the JSON protocol, standard and FIFO queues, and the faults of the real one. `tests/sqs`
+//! runs the same checks on it and on moto.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 mod answer;
@@ -31,21 +31,21 @@ pub struct FakeSqs {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What all connections share.
+/// The state shared by all connections.
 struct Shared {
     address: SocketAddr,
     world: Mutex<World>,
-    /// Whenever a message may have become visible.
+    /// Notified whenever a message may have become visible.
     changed: Notify,
 }
 
-/// All queues, and how they misbehave.
+/// All queues, and the faults.
 #[derive(Default)]
 struct World {
     queues: BTreeMap<String, Queue>,
     knobs: Knobs,
     calls: BTreeMap<String, u64>,
-    /// Calls whose effect is there.
+    /// Calls that have been carried out.
     done: BTreeMap<String, u64>,
     /// Added to the clock, in milliseconds.
     ahead: u64,
@@ -55,7 +55,7 @@ struct World {
 }
 
 impl FakeSqs {
-    /// Starts one on a free port of 127.0.0.1.
+    /// Starts a fake on a free port of 127.0.0.1.
     pub fn start() -> FakeSqs {
         let (stop, stopped) = oneshot::channel();
         let (shared, thread) = server::start(stopped);
@@ -67,12 +67,12 @@ impl FakeSqs {
         format!("http://{}", self.address)
     }
 
-    /// Turns the knobs.
+    /// Changes the faults.
     pub fn knobs(&self, turn: impl FnOnce(&mut Knobs)) {
         turn(&mut self.world().knobs);
     }
 
-    /// Calls by action since the start or `forget_calls`, those that were throttled or whose answer was dropped included.
+    /// Calls by action since the start or `forget_calls`, including throttled ones and those whose answer was dropped.
     pub fn calls(&self) -> BTreeMap<String, u64> {
         self.world().calls.clone()
     }
@@ -82,12 +82,12 @@ impl FakeSqs {
         self.world().done.clone()
     }
 
-    /// Counts from 0 again.
+    /// Resets the counts of calls.
     pub fn forget_calls(&self) {
         self.world().calls.clear();
     }
 
-    /// Lets time go by for visibility, delays and deduplication. Long polls that are open see it.
+    /// Advances the time for visibility, delays and deduplication. Open long polls notice it.
     pub fn advance(&self, by: Duration) {
         self.world().ahead += u64::try_from(by.as_millis()).expect("a few years");
         self.shared.changed.notify_waiters();
@@ -100,13 +100,13 @@ impl FakeSqs {
         queue.messages.iter().map(|message| message.body.clone()).collect()
     }
 
-    /// Messages of a queue that are visible, in flight and delayed; none of a queue that is not there.
+    /// Number of visible, in-flight and delayed messages of a queue; 0 for a missing queue.
     pub fn counts(&self, queue: &str) -> [usize; 3] {
         let world = self.world();
         world.queues.get(queue).map_or([0; 3], |queue| queue.counts(world.now()))
     }
 
-    /// Puts messages into a queue, which is made if need be, without a call.
+    /// Puts messages into a queue without a call; makes the queue if it is missing.
     pub fn put(&self, queue: &str, bodies: impl IntoIterator<Item = String>) {
         let origin = self.shared.address.to_string();
         let mut world = self.world();
@@ -155,7 +155,7 @@ impl World {
         self.serial
     }
 
-    /// Whether something that happens in `percent` of cases happens now. The same in each run.
+    /// Draws whether an event of `percent` probability happens now; the same in each run.
     fn happens(&mut self, percent: u8) -> bool {
         // A multiplicative generator; its high bits are good enough for faults.
         self.random =

@@ -13,7 +13,7 @@ use super::queue::{Message, Queue};
 const SIZE_MAX: usize = 1 << 20;
 
 impl World {
-    /// Carries out an action, but for ReceiveMessage, which may have to wait.
+    /// Carries out an action, except ReceiveMessage, which may have to wait.
     pub(super) fn act(&mut self, action: &str, given: &Value, origin: &str) -> Answer {
         match action {
             "CreateQueue" => self.create(given, origin),
@@ -196,7 +196,7 @@ impl World {
         Err(invalid(message))
     }
 
-    /// What can be received at once; `None` if nothing.
+    /// The messages that can be received at once; `None` if there are none.
     pub(super) fn receive(&mut self, given: &Value) -> Result<Option<Value>, Refusal> {
         let now = self.now();
         let most = match ranged(given, "MaxNumberOfMessages", 10)? {
@@ -229,7 +229,7 @@ impl World {
         Ok((!messages.is_empty()).then(|| json!({"Messages": messages})))
     }
 
-    /// Moves what was received too often to the dead-letter queue.
+    /// Moves messages that were received too often to the dead-letter queue.
     fn bury(&mut self, given: &Value, now: u64) -> Result<(), Refusal> {
         let queue = self.queue(given)?;
         let Some((target, most)) = queue.redrive() else { return Ok(()) };
@@ -257,7 +257,7 @@ pub(super) fn text<'a>(given: &'a Value, name: &str) -> Result<&'a str, Refusal>
     given[name].as_str().ok_or_else(|| missing(name))
 }
 
-/// Refuses what is no text of XML.
+/// Refuses characters that XML does not allow.
 fn check_body(body: &str) -> Result<(), Refusal> {
     if body.is_empty() || body.len() > SIZE_MAX {
         return Err(invalid(
@@ -270,7 +270,7 @@ fn check_body(body: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses what a FIFO queue does not take, and gives the id for deduplication.
+/// Refuses messages that a FIFO queue does not accept; returns the deduplication id.
 fn check_fifo(queue: &Queue, given: &Value) -> Result<String, Refusal> {
     text(given, "MessageGroupId")?;
     if given["DelaySeconds"].as_u64().is_some_and(|delay| delay > 0) {
@@ -288,7 +288,7 @@ fn check_fifo(queue: &Queue, given: &Value) -> Result<String, Refusal> {
     }
 }
 
-/// A whole number up to `most`, if one is given.
+/// An optional whole number up to `most`.
 pub(super) fn ranged(given: &Value, name: &str, most: u64) -> Result<Option<u64>, Refusal> {
     match given.get(name) {
         None | Some(Value::Null) => Ok(None),

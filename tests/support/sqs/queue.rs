@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Refusal, invalid, refusal};
 
-/// How long the id of a message keeps others of the same id away.
+/// The deduplication interval.
 const DEDUPLICATION: u64 = 5 * 60 * 1000;
 
 /// The longest time a message may be invisible after a receive, in seconds.
@@ -21,7 +21,7 @@ pub struct Queue {
     pub messages: Vec<Message>,
     /// When each deduplication id was sent, with the answer.
     pub sent: BTreeMap<String, (u64, Value)>,
-    /// The counts that are shown while they are stale.
+    /// The counts shown while counts are stale.
     pub shown: Option<[usize; 3]>,
 }
 
@@ -41,7 +41,7 @@ pub struct Message {
     pub receives: u64,
     pub visible: u64,
     pub handle: String,
-    /// Where a redrive took it from.
+    /// The source queue of a redriven message.
     pub source: Option<String>,
 }
 
@@ -56,18 +56,18 @@ impl Queue {
         self.name.ends_with(".fifo")
     }
 
-    /// A whole number among its attributes.
+    /// A numeric attribute of the queue.
     pub fn number(&self, name: &str, default: u64) -> u64 {
         self.attributes.get(name).and_then(|value| value.parse().ok()).unwrap_or(default)
     }
 
-    /// The answer to the first message of this id, if that is not five minutes ago.
+    /// The answer to the first message with this deduplication id, if it was sent within five minutes.
     pub fn repeated(&mut self, id: &str, now: u64) -> Option<Value> {
         self.sent.retain(|_, (at, _)| *at + DEDUPLICATION > now);
         self.sent.get(id).map(|(_, answer)| answer.clone())
     }
 
-    /// Its dead-letter queue and the number of receives after which a message goes there.
+    /// The dead-letter queue and the number of receives after which a message moves there.
     pub fn redrive(&self) -> Option<(String, u64)> {
         let policy: Value = serde_json::from_str(self.attributes.get("RedrivePolicy")?).ok()?;
         let most = policy["maxReceiveCount"]
@@ -76,7 +76,7 @@ impl Queue {
         Some((policy["deadLetterTargetArn"].as_str()?.rsplit(':').next()?.to_owned(), most))
     }
 
-    /// Visible, in flight, delayed.
+    /// Number of visible, in-flight and delayed messages.
     pub fn counts(&self, now: u64) -> [usize; 3] {
         let count =
             |is: &dyn Fn(&Message) -> bool| self.messages.iter().filter(|message| is(message)).count();
@@ -85,13 +85,13 @@ impl Queue {
         [visible, in_flight, self.messages.len() - visible - in_flight]
     }
 
-    /// When the next message becomes visible that is not.
+    /// When the next invisible message becomes visible.
     pub fn next_visible(&self, now: u64) -> Option<u64> {
         self.messages.iter().map(|message| message.visible).filter(|visible| *visible > now).min()
     }
 
-    /// The places of messages that may be received now, at most `most`. A FIFO queue keeps back the group of a message in
-    /// flight.
+    /// The positions of messages that may be received now, at most `most`. A FIFO queue holds back the group of a
+    /// message in flight.
     pub fn ready(&self, most: usize, now: u64, newest_first: bool) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.messages.len()).collect();
         if newest_first && !self.is_fifo() {
@@ -170,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// What GetQueueAttributes tells.
+    /// The answer of GetQueueAttributes.
     pub fn told(&self, now: u64) -> BTreeMap<String, String> {
         let [visible, in_flight, delayed] = self.shown.unwrap_or_else(|| self.counts(now));
         let mut told: BTreeMap<String, String> = [
@@ -191,7 +191,7 @@ impl Queue {
         told
     }
 
-    /// A message as ReceiveMessage gives it.
+    /// A message as ReceiveMessage returns it.
     pub fn given(message: &Message, wanted: &Value, attributes: &Value) -> Value {
         let names: Vec<&str> = [&wanted["MessageSystemAttributeNames"], &wanted["AttributeNames"]]
             .into_iter()

@@ -20,7 +20,7 @@ use super::answer::{Answer, Refusal, denied, invalid, throttled};
 use super::operations::ranged;
 use super::{Shared, World};
 
-/// A thread with a server that ends when it is told to.
+/// A server thread that ends on request.
 pub fn start(stopped: oneshot::Receiver<()>) -> (Arc<Shared>, JoinHandle<()>) {
     let (tell, told) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -48,7 +48,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         let shared = shared.clone();
         connections.spawn(async move {
             let service = service_fn(|request| answer(shared.clone(), request));
-            // A client that goes away is none of our business.
+            // Errors of clients that go away are ignored.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -103,7 +103,7 @@ async fn receive(shared: &Shared, given: &Value) -> Answer {
     let seconds = ranged(given, "WaitTimeSeconds", 20)?.unwrap_or(queues);
     let end = Instant::now() + Duration::from_secs(seconds);
     loop {
-        // Before the look, so that nothing is missed after it.
+        // Registered before the look, so that no later message is missed.
         let changed = shared.changed.notified();
         tokio::pin!(changed);
         changed.as_mut().enable();

@@ -1,4 +1,4 @@
-//! What is done for the supervisor.
+//! The world's reaction to the supervisor's commands.
 
 use super::*;
 
@@ -44,8 +44,8 @@ impl World {
                 }
                 Command::Equip(number, pool) => {
                     self.checks.knows.insert(number, pool.knows.clone());
-                    // An heir begins with as many as there were, which may be more than its settings say: somebody may
-                    // have scaled the pool since.
+                    // An heir begins with as many workers as the old pool had, maybe more than its settings: the pool
+                    // may have been scaled since.
                     let most = pool.workers.max(self.checks.most);
                     self.checks.grown.insert(number, usize::from(most));
                     match self.settings.pools.get_mut(usize::from(number)) {
@@ -65,7 +65,7 @@ impl World {
         self.make(worker, None);
     }
 
-    /// A template may be dead already, busy for long, or never come to it.
+    /// A fork: the template may be dead already, busy for long, or never answer.
     pub fn fork(&mut self, worker: WorkerId, template: WorkerId) {
         if self.unlucky(10) || !self.workers.contains_key(&template) {
             return self.soon(500, Happening::Tell(Event::SpawnFailed(worker, "no template".into())));
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// The keeper is late by a moment, so that the supervisor is often first.
+    /// The keeper's kill at the fence comes a moment late, so that the supervisor often acts first.
     pub fn kill_at(&mut self, worker: WorkerId, at: Option<Instant>) {
         if let Some(process) = self.workers.get_mut(&worker) {
             process.kill_at = at;
@@ -163,7 +163,7 @@ impl World {
             return self.soon(2_000, Happening::Tell(Event::RenewFailed(job, fence)));
         }
         if self.unlucky(10) {
-            // The answer never comes, or too late: the fence must see to it, or the job goes on.
+            // The answer never comes, or too late: the fence must kill the worker, or the job carries on.
             return self.soon(60_000, Happening::Tell(Event::RenewFailed(job, fence)));
         }
         match ours {

@@ -1,4 +1,4 @@
-//! The dice, and what they make of settings and jobs.
+//! The random generator of the world, and random settings and jobs.
 
 use super::*;
 
@@ -61,7 +61,7 @@ pub fn complete() -> Outcome {
     Outcome::Complete { result: None, next: None }
 }
 
-/// xorshift64*, so that a world is its seed.
+/// xorshift64*, so that the seed determines the world.
 pub struct Dice(pub u64);
 
 impl Dice {

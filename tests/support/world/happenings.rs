@@ -1,4 +1,4 @@
-//! What happens outside by itself.
+//! Events that happen outside of the supervisor by themselves.
 
 use super::*;
 
@@ -20,7 +20,7 @@ impl World {
                     && work.fence == fence.0
                     && work.leased
                 {
-                    // A person's cancel waits for the proof: until then it is leased.
+                    // A cancel waits for the proof of death: until then the job is leased.
                     work.canceling |= why == Revocation::Canceled;
                     work.leased = work.canceling;
                     work.waiting = !work.canceling;
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// The keeper makes a life by itself, or tries to.
+    /// The keeper makes a follower, or fails to.
     fn follow(&mut self, next: WorkerId, follow: Follow) {
         self.spawn(next);
         if let Some(process) = self.workers.get_mut(&next) {
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// A template is dead: what it was asked for and has not made yet will mostly not be made.
+    /// A template is dead: most of its pending forks fail.
     pub fn orphan(&mut self, template: WorkerId) {
         let orphans =
             self.workers.iter().filter(|(_, process)| process.unborn && process.forked_by == Some(template));
@@ -132,7 +132,7 @@ impl World {
                 self.soon(500, Happening::Dies(worker, ExitStatus::Code(0)));
             }
         } else if self.dice.below(2) == 0 && self.supervisor_forgot(worker) {
-            // A word that was on its way when the worker died.
+            // A frame that was on its way when the worker died.
             let fence = Fence(self.jobs[&job].fence);
             self.tell(Event::Finished { worker, job, fence, outcome });
         }
@@ -170,7 +170,7 @@ impl World {
         self.tell(Event::Fetched(pool, fetched));
     }
 
-    /// Some rights are taken away at some time.
+    /// Revokes some leases at some time.
     pub fn curse(&mut self, job: &JobId, fence: Fence) {
         let reasons =
             [Revocation::LockLost, Revocation::Canceled, Revocation::Moved, Revocation::RenewRefused];
@@ -216,7 +216,7 @@ impl World {
                 became: is_ours.then_some(JobState::Complete),
             });
         }
-        // It is durable, but the answer got lost.
+        // The verdict is durable, but the answer was lost.
         self.tell(Event::SettleFailed(id, fence));
     }
 

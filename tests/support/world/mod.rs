@@ -38,44 +38,44 @@ pub struct World {
     pub weather: Weather,
     pub dice: Dice,
     pub now: Instant,
-    /// What will happen, in order of time.
+    /// The pending events, in order of time.
     pub agenda: BTreeMap<(Instant, u64), Happening>,
     pub happenings: u64,
     pub workers: BTreeMap<WorkerId, Worker>,
     pub jobs: BTreeMap<JobId, Work>,
     pub checks: Checks,
     pub log: VecDeque<String>,
-    /// The job that every worker dies of.
+    /// The job that kills every worker.
     pub killer: Option<JobId>,
-    /// How long jobs last at most, in milliseconds, if not as in `assign`.
+    /// Longest duration of jobs in milliseconds; `None` as in `assign`.
     pub longest: Option<u64>,
-    /// The supervisor hangs until then; what it is told waits here.
+    /// The supervisor hangs until then; its events wait here.
     pub hangs: Option<Instant>,
     pub inbox: Vec<Event>,
 }
 
 pub enum Happening {
-    /// The supervisor is told.
+    /// An event reaches the supervisor.
     Tell(Event),
-    /// The process is there.
+    /// The process has started.
     Born(WorkerId),
     /// The process dies by itself.
     Dies(WorkerId, ExitStatus),
-    /// The last of what does not die is dead.
+    /// The last unkillable process of a life is dead.
     Proven(WorkerId, ExitStatus),
     /// The worker ends a job.
     Ends { worker: WorkerId, job: JobId, outcome: Outcome },
-    /// The keeper kills by itself, unless it has been told another time.
+    /// The keeper kills at the fence, unless the fence has moved.
     SelfFence(WorkerId, Instant),
-    /// The broker takes a right away.
+    /// The broker revokes a lease.
     Revoke { job: JobId, fence: Fence, why: Revocation },
-    /// The broker is asked for jobs.
+    /// A fetch reaches the broker.
     Fetch { pool: u16, queues: Vec<QueueName>, take: Take, most: usize },
-    /// The broker is asked whether jobs wait.
+    /// A query whether jobs wait reaches the broker.
     AskWaiting(u16, Vec<QueueName>),
-    /// The broker is told.
+    /// A settlement reaches the broker.
     Settle { job: JobId, fence: Fence, verdict: Verdict, crashed: bool },
-    /// The broker gives back what was delayed.
+    /// A delayed job becomes waiting.
     Due(JobId),
 }
 
@@ -83,16 +83,16 @@ pub struct Worker {
     pub jobs: BTreeMap<JobId, Fence>,
     pub ignores_term: bool,
     pub unborn: bool,
-    /// The template that was asked for it.
+    /// The template that was ordered to fork it.
     pub forked_by: Option<WorkerId>,
-    /// The job that must have no company.
+    /// The job that must run alone in it.
     pub alone: Option<JobId>,
-    /// Whether its first process has ended, and something of it does not die yet.
+    /// Whether its first process has ended while another of its processes does not die.
     pub is_stuck: bool,
-    /// What is known of its job only at the proof.
+    /// The outcome of its job, known only at the proof of death.
     pub last_word: Option<(JobId, Outcome)>,
     pub kill_at: Option<Instant>,
-    /// Who comes after it without being asked for.
+    /// The followers that the keeper makes by itself.
     pub follow: Option<Follow>,
 }
 
@@ -108,7 +108,7 @@ pub struct Work {
     pub crashes: u32,
     pub interrupted: u32,
     pub unknown: u32,
-    /// Whether a person has ended it; it is leased until that is settled.
+    /// Whether a person has canceled it; it is leased until that is settled.
     pub canceling: bool,
 }
 
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Jobs are put over ten minutes; a hostile world is stopped at any moment, a kind one when all is done.
+    /// Puts jobs over ten minutes; a hostile world is stopped at any moment, a kind one when all jobs are done.
     pub fn plan(&mut self) {
         let jobs = self.dice.below(60) + 5;
         self.put(jobs, 600_000);
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// Other settings, other sizes, pauses: in a kind world such that every job can still run.
+    /// Reloads, scales and pauses; in a kind world every job can still run.
     fn plan_changes(&mut self) {
         for _ in 0..self.dice.below(6) {
             let event = match self.dice.below(4) {
@@ -300,7 +300,7 @@ impl World {
         assert_eq!(self.supervisor.next_command(), None, "gives orders after its end");
     }
 
-    /// The world goes on without the supervisor, which then hears all of it at once.
+    /// The supervisor hangs while the world continues; then it gets all events at once.
     pub fn hang_on(&mut self, next: Option<Instant>) {
         let until = self.hangs.unwrap();
         if next.is_some_and(|next| next <= until) {
@@ -311,8 +311,8 @@ impl World {
         self.now = self.now.max(until);
         self.hangs = None;
         let inbox = std::mem::take(&mut self.inbox);
-        // All at once, as when much has happened while it looked away. (A job that is fetched and lost at once is assigned
-        // and ended: the rules could not tell that from one that is assigned too late.)
+        // All at once, as after a hang. (A job that is fetched and lost at once is assigned and ended: the rules
+        // could not distinguish that from one assigned too late.)
         let loses = inbox.iter().any(|event| matches!(event, Event::Revoked { .. }));
         if !loses && self.unlucky(50) {
             inbox.iter().for_each(|event| self.announce(event));
@@ -327,7 +327,7 @@ impl World {
         }
     }
 
-    /// Whether the jobs of a worker go on when their leases have ended.
+    /// Whether the jobs of a worker carry on after the end of their leases.
     pub fn carries_on(&self, worker: WorkerId) -> bool {
         self.pool(worker).when_cut_off == CutOff::CarryOn
     }
@@ -372,7 +372,7 @@ impl World {
         self.at(after, happening);
     }
 
-    /// Whether a misfortune of so many percent strikes.
+    /// Draws whether a misfortune of this probability in percent happens.
     pub fn unlucky(&mut self, percent: u64) -> bool {
         self.weather == Weather::Hostile && self.dice.below(100) < percent
     }
@@ -388,7 +388,7 @@ impl World {
     fn announce(&mut self, event: &Event) {
         self.note("<", event);
         self.watch_event(event);
-        // Facts may be told twice, now or much later, but for answers that carry something new.
+        // Events may be repeated, now or much later, except answers that carry something new.
         let told_once =
             matches!(event, Event::Fetched(..) | Event::Idle(_) | Event::Finished { .. } | Event::Knows(..));
         if !told_once && self.unlucky(3) {

@@ -1,8 +1,8 @@
-//! Lives of which something does not die: those of this supervisor, and those that an earlier one has left.
+//! Lives with unkillable processes: those of this supervisor, and those left by an earlier one.
 
 use super::*;
 
-/// What is asked for again this long after the last answer is asked for in time.
+/// A renewal within this time after the last answer is in time.
 const PATIENCE: Duration = Duration::from_secs(27);
 
 /// A life that an earlier supervisor had, with one or two jobs.
@@ -17,7 +17,7 @@ pub fn unproven(dice: &mut Dice, now: Instant, lease: Duration) -> Unproven {
 }
 
 impl Work {
-    /// One that was given to an earlier supervisor.
+    /// A job leased by an earlier supervisor.
     fn left() -> Work {
         Work {
             queue: QueueName::from("default"),
@@ -52,7 +52,7 @@ impl Worker {
 }
 
 impl World {
-    /// What an earlier supervisor left lives on, for a while.
+    /// The lives left by an earlier supervisor live on for a while.
     pub fn inherit(&mut self) {
         for Unproven { worker, jobs, .. } in self.settings.unproven.clone() {
             let mut process = Worker { unborn: false, is_stuck: true, ..Worker::new(true, None) };
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// The first process of a worker has ended, but not all that it left.
+    /// The first process of a worker has ended, but not all of its orphans.
     pub fn stick(&mut self, worker: WorkerId, status: ExitStatus, last_word: Option<(JobId, Outcome)>) {
         let process = self.workers.get_mut(&worker).unwrap();
         (process.is_stuck, process.last_word) = (true, last_word);
@@ -92,7 +92,7 @@ impl World {
         self.soon(120_000, Happening::Proven(worker, status));
     }
 
-    /// Now all of it is dead.
+    /// All processes of the life are dead.
     pub fn proven(&mut self, worker: WorkerId, status: ExitStatus) {
         let Some(process) = self.workers.get_mut(&worker) else { return };
         if let Some((job, outcome)) = process.last_word.take()
@@ -103,7 +103,7 @@ impl World {
         self.ended(worker, status);
     }
 
-    /// The broker has said something to a renewal.
+    /// The broker has answered a renewal.
     pub fn renewal_answered(&mut self, job: &JobId, fence: Fence) {
         self.checks.asked.insert((job.clone(), fence), self.now);
     }
@@ -112,7 +112,7 @@ impl World {
         let key = (lease.job.clone(), lease.fence);
         let lost = self.checks.revoked.get(&key);
         assert!(lost.is_none_or(|why| *why == Revocation::Canceled), "renews what is lost");
-        // Until the answer, which may take a minute.
+        // Counted until the answer, which may take a minute.
         self.checks.asked.insert(key, self.now + Duration::from_secs(60));
     }
 
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// The jobs of what does not die are renewed for as long as they are ours, also those that are being canceled.
+    /// The jobs of unkillable lives are renewed while we hold their leases, also canceling ones.
     pub fn check_stuck(&self) {
         for (worker, process) in self.workers.iter().filter(|(worker, _)| self.checks.stuck.contains(worker))
         {
