@@ -245,7 +245,7 @@ fn killed_keeper_leaves_no_process_and_the_next_start_reruns_its_job() {
     running.signal("KILL");
     running.wait();
     sandbox.assert_nothing_left();
-    wait_until("nobody lives there", || given.read("cgroup.events").contains("populated 0"));
+    wait_until("no process lives there", || given.read("cgroup.events").contains("populated 0"));
     assert_eq!(given.below(), ["taskvisor-keeper"]);
     let _running = sandbox.start(&["-w", "1"]);
     wait_until("it runs again", || sandbox.job_processes().len() == 2);

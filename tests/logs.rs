@@ -150,7 +150,7 @@ fn lost_log_file_blocks_nothing_and_is_reported_until_it_is_back() {
     // The log directory itself is removed and comes back.
     fs::rename(sandbox.work("logs"), sandbox.work("elsewhere")).unwrap();
     cancel_one(&sandbox);
-    wait_until("the trouble is told", || sandbox.reasons().contains("No such file"));
+    wait_until("the trouble is reported", || sandbox.reasons().contains("No such file"));
     fs::rename(sandbox.work("elsewhere"), sandbox.work("logs")).unwrap();
     sandbox.wait_healthy();
 }
@@ -175,7 +175,7 @@ fn hanging_reader_of_stderr_delays_no_job_and_dropped_lines_are_counted() {
         command.stderr(writer);
     });
     let mut seen = Value::Null;
-    wait_until("lines are dropped, and that is told", || {
+    wait_until("dropped lines are reported", || {
         seen = sandbox.status();
         seen["logs"]["lines_dropped"].as_u64().is_some_and(|lines| lines > 1000)
     });
@@ -198,7 +198,8 @@ fn hanging_reader_of_stderr_delays_no_job_and_dropped_lines_are_counted() {
     assert!(running.wait().success());
     drop(running);
     let text = all.join().unwrap().unwrap();
-    let line = text.lines().find(|line| line.contains("lines of this log were dropped")).expect("it is told");
+    let line =
+        text.lines().find(|line| line.contains("lines of this log were dropped")).expect("it is reported");
     assert!(line.contains(&format!("dropped={dropped}")), "{line}: {dropped}");
     sandbox.assert_nothing_left();
 }
@@ -235,7 +236,7 @@ fn closed_stderr_ends_neither_keeper_nor_supervisor() {
         drop(reader);
         cancel_one(&sandbox);
         if !closed {
-            wait_until("it is told", || sandbox.reasons().contains("to stderr: Broken pipe"));
+            wait_until("it is reported", || sandbox.reasons().contains("to stderr: Broken pipe"));
         }
         assert_works(&sandbox);
         kill(sandbox.status()["supervisor"]["pid"].as_i64().unwrap() as i32, "KILL");
@@ -314,7 +315,7 @@ fn journal_gets_entries_with_fields_also_after_it_was_away() {
     fs::remove_file(&socket).unwrap();
     drop(journal);
     cancel_one(&sandbox);
-    wait_until("it is told", || {
+    wait_until("it is reported", || {
         sandbox.reasons().contains("to the journal at /run/systemd/journal/socket: ")
     });
     assert_works(&sandbox);
@@ -416,7 +417,7 @@ fn full_log_disk_stops_no_job_and_is_reported_until_it_has_space() {
     fs::write(disk.join("filler"), vec![0; 1 << 20]).unwrap_err();
     let seen = || sandbox.status()["pools"][0]["slots"][0]["process"]["pid"].as_i64();
     seen().into_iter().for_each(|pid| kill(pid as i32, "KILL"));
-    wait_until("the trouble is told", || sandbox.reasons().contains("/slot-default.1.log: No space"));
+    wait_until("the trouble is reported", || sandbox.reasons().contains("/slot-default.1.log: No space"));
     let jid = sandbox.ok(&["put", "default", "fine", "null"]);
     sandbox.ok(&["job", "wait", jid.trim(), "--timeout", "40s"]);
     assert!(sandbox.status()["logs"]["output_dropped"].as_u64() > Some(0));

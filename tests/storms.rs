@@ -103,7 +103,7 @@ fn check_calm_after(sandbox: &Sandbox, mut running: Running) {
         starts(sandbox) >= before + 2
     });
     let mut reasons = String::new();
-    wait_until("the status is told", || {
+    wait_until("there is a status", || {
         reasons = sandbox.reasons();
         !reasons.is_empty()
     });

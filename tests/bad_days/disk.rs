@@ -80,7 +80,7 @@ fn full_disk_refuses_puts_keeps_queued_jobs_and_counts_dropped_output() {
     assert_waits(&sandbox, &jid);
     go(&sandbox);
     let mut seen = String::new();
-    wait_until("the lost output is said", || {
+    wait_until("the lost output is reported", || {
         let status = sandbox.status();
         seen = reasons(&status);
         status["health"] == "degraded" && seen.contains("No space left on device")

@@ -59,7 +59,7 @@ fn log_reports_once_that_accept_fails_for_want_of_descriptors_and_once_that_it_r
     let crowd: Vec<UnixStream> = (0..60).map(|_| UnixStream::connect(&socket).expect("connect")).collect();
     let count = |what: &str| sandbox.stderr().matches(what).count();
     let fails = "failed to accept a connection; ";
-    wait_until("it is told", || count(fails) > 0);
+    wait_until("it is logged", || count(fails) > 0);
     stays(Duration::from_secs(1), "it fails again and again, and is told once", || count(fails) == 1);
     drop(crowd);
     wait_until("the log says that it is over", || count("recovered after") > 0);

@@ -29,7 +29,7 @@ fn events_prints_jobs_and_workers_until_the_supervisor_ends() {
         let own = lines.iter().filter(|news| news["job"] == jid);
         own.map(|news| news["kind"].as_str().unwrap().to_owned()).collect()
     };
-    wait_until("its end is told", || of_job(&jid).contains(&"canceled".to_owned()));
+    wait_until("its end is published", || of_job(&jid).contains(&"canceled".to_owned()));
     assert!(lines().iter().all(|news| news["job"].is_null() || news["class"] == "exec"), "{:?}", lines());
     // The worker's end is published after the put of its job, though the end needs no write to the store first.
     let put = |_| {
@@ -38,7 +38,9 @@ fn events_prints_jobs_and_workers_until_the_supervisor_ends() {
         jid
     };
     let short: Vec<String> = (0..20).map(put).collect();
-    wait_until("all of it is told", || short.iter().all(|jid| of_job(jid).contains(&"complete".to_owned())));
+    wait_until("all of it is published", || {
+        short.iter().all(|jid| of_job(jid).contains(&"complete".to_owned()))
+    });
     let all = lines();
     let place =
         |jid: &str, what: &str| all.iter().position(|news| news["job"] == jid && news["kind"] == what);
@@ -88,7 +90,7 @@ fn orders_reloads_and_verdicts_are_published_with_author_and_reason() {
     });
     let line = |words: &[&str]| {
         let one = |line: &str| words.iter().all(|word| line.contains(word));
-        wait_until(&format!("{words:?} is told"), || told().lines().any(one));
+        wait_until(&format!("{words:?} is printed"), || told().lines().any(one));
     };
     sandbox.ok(&["drain"]);
     line(&["  paused ", "  by uid "]);

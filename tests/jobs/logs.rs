@@ -66,7 +66,7 @@ fn a_job_is_followed_with_times_and_by_stream() {
     let mut command = sandbox.command(&["job", "logs", "-f", "-t", "--stream", "stdout", &jid]);
     let mut follower = command.stdout(heard).spawn().unwrap();
     let told = || std::fs::read_to_string(sandbox.path("heard")).unwrap();
-    wait_until("the first is told", || told().ends_with(" stdout out\n"));
+    wait_until("the first line is printed", || told().ends_with(" stdout out\n"));
     sandbox.script("go", "");
     assert!(follower.wait().unwrap().success());
     let lines = stamped(&told());

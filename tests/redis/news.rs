@@ -165,7 +165,7 @@ fn commands_of_qless_clients_through_our_script_are_published_once() {
     ] {
         let _: redis::Value = script.line(line);
     }
-    wait_until("the last is told", || !listener.of("last").is_empty());
+    wait_until("the last is published", || !listener.of("last").is_empty());
     let expected = [
         "put q waiting x",
         "fetched q running x",
@@ -206,7 +206,7 @@ fn events_of_other_scripts_are_published_with_the_known_fields_of_the_job() {
     ] {
         let _: redis::Value = script.raw_call(&["PUBLISH", "ql:log", &said.to_string()]);
     }
-    wait_until("the last is told", || !listener.of("last").is_empty());
+    wait_until("the last is published", || !listener.of("last").is_empty());
     let expected = [
         "put q delayed z",
         "lock_lost q delayed z",
@@ -225,15 +225,15 @@ fn events_missed_while_redis_was_away_are_reported_as_lost() {
     let _listening = scene.start(&scene.host, "other");
     let listener = scene.listen();
     let before = scene.put(&["--", "true"]);
-    wait_until("it is told", || listener.of(&before) == ["put default waiting"]);
+    wait_until("it is published", || listener.of(&before) == ["put default waiting"]);
     assert!(!listener.has("lost"));
     drop(scene.server.borrow_mut().take());
     *scene.server.borrow_mut() = RedisServer::start_at(scene.port, &[]);
-    wait_until("the loss is told", || listener.has("lost"));
+    wait_until("the loss is published", || listener.has("lost"));
     let lost = listener.heard().into_iter().find(|news| news["kind"] == "lost").unwrap();
     assert_eq!((&lost["why"], &lost["count"]), (&json!("the connection to Redis was broken"), &Value::Null));
     let after = scene.put_once_it_is_there();
-    wait_until("it is told", || listener.of(&after) == ["put default waiting"]);
+    wait_until("it is published", || listener.of(&after) == ["put default waiting"]);
 }
 
 /// A subscriber that starts while Redis is away is accepted at once, and gets a `lost` event.
@@ -250,9 +250,9 @@ fn subscriber_that_starts_while_redis_is_away_gets_later_events() {
         scene.host.stderr().contains("the news of Redis are not heard")
     });
     *scene.server.borrow_mut() = RedisServer::start_at(scene.port, &[]);
-    wait_until("the loss is told", || listener.has("lost"));
+    wait_until("the loss is published", || listener.has("lost"));
     let after = scene.put_once_it_is_there();
-    wait_until("it is told", || listener.of(&after) == ["put default waiting"]);
+    wait_until("it is published", || listener.of(&after) == ["put default waiting"]);
 }
 
 /// The supervisor detects an open but silent connection by a ping.
@@ -265,9 +265,9 @@ fn silent_redis_connection_is_reported_as_lost_events() {
     kill(pid, "STOP");
     wait_until("it is found out", || scene.host.stderr().contains("the news of Redis are not heard"));
     kill(pid, "CONT");
-    wait_until("the loss is told", || listener.has("lost"));
+    wait_until("the loss is published", || listener.has("lost"));
     let after = scene.put_once_it_is_there();
-    wait_until("it is told", || listener.of(&after) == ["put default waiting"]);
+    wait_until("it is published", || listener.of(&after) == ["put default waiting"]);
 }
 
 #[test]
@@ -287,6 +287,6 @@ fn events_are_published_only_while_somebody_subscribes() {
     let listener = scene.listen();
     assert!(is_told());
     drop(listener);
-    wait_until("nobody listens", || scene.listeners() == 0);
+    wait_until("there is no subscriber", || scene.listeners() == 0);
     assert!(!is_told());
 }

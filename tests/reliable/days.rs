@@ -172,7 +172,7 @@ fn supervisor_reports_keys_of_a_wrong_type_and_takes_no_job_meanwhile() {
         let _running = scene.start(&["-w", "1"]);
         scene.raw::<()>(&["SET", key, "of another program"]);
         scene.raw::<i64>(&["LPUSH", "pending", "j"]);
-        wait_until("it is said", || {
+        wait_until("status reports it", || {
             scene.sandbox.reasons().contains(&format!("the key '{key}' there is a string of another program"))
         });
         assert_eq!(scene.pending(), ["j"], "{key}");

@@ -120,7 +120,7 @@ fn events_of_rq_jobs_are_published() {
         let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         events.filter(|event| event["job"] == *job).collect()
     };
-    wait_until("its end is told", || told().iter().any(|event| event["kind"] == "failed"));
+    wait_until("its end is published", || told().iter().any(|event| event["kind"] == "failed"));
     let told = told();
     let kinds: Vec<&str> = told.iter().filter_map(|event| event["kind"].as_str()).collect();
     assert_eq!(kinds, ["fetched", "again", "fetched", "failed"]);

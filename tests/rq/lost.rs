@@ -190,7 +190,7 @@ fn supervisor_continues_after_redis_lost_everything() {
     let (_, file) = scene.put_waiting("flushed", "");
     let pid = begun(&file).unwrap();
     scene.rq("c.flushall()");
-    wait_until("its process is dead: the job is nobody's", || !alive(pid));
+    wait_until("the process of the lost job is dead", || !alive(pid));
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");
     scene.wait(&job, "finished");
     wait_until("the worker is shown again", || scene.rq("len(Worker.all(c))") == 1);

@@ -192,7 +192,7 @@ fn failed_message_stays_in_its_queue_while_there_is_no_dead_letter_queue() {
     scene.url = scene.url.replace("create=yes", "create=no");
     scene.send_shell("mail", "echo ran >>out; exit 3");
     let _running = scene.start(&["-w", "1", "-q", "mail", "--retries", "0"]);
-    wait_until("it is said", || {
+    wait_until("it is logged", || {
         scene.sandbox.stderr().contains("the queue 'dlq-mail' did not take a message")
     });
     assert_eq!((scene.said("out"), scene.is_empty("mail")), ("ran\n".into(), false));

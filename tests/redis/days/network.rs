@@ -125,7 +125,7 @@ fn server_that_comes_back_empty_runs_new_jobs() {
     let (jid, pid) = scene.a_long_job();
     scene.server_dies();
     scene.server_comes(&[]);
-    wait_until("the job that nobody knows any more is dead", || !alive(pid));
+    wait_until("the job that Redis lost is dead", || !alive(pid));
     scene.assert_goes_on();
     assert!(!scene.sandbox.run(&["--broker", &scene.url, "job", "show", &jid]).status.success());
     let before = calls(&scene);

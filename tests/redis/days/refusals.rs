@@ -163,7 +163,7 @@ fn each_failed_operation_is_reported_by_its_own_name() {
     let scene = Scene::on(RedisServer::start());
     scene.server_dies();
     let _running = scene.sandbox.start_raw(&["-w", "1", "-b", &scene.url]);
-    wait_until("it is told", || scene.sandbox.stderr().contains("what recurs is not put"));
+    wait_until("it is logged", || scene.sandbox.stderr().contains("what recurs is not put"));
     for _ in 0..3 {
         let said = refusal(&scene.sandbox, &scene.url);
         assert!(said.contains("cannot put jobs into"), "{said}");
