@@ -1,4 +1,4 @@
-"""Tasks of kale, as an application has them."""
+"""Sample tasks of kale."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What the application says to kale."""
+"""The settings of the application for kale."""
 
 TASK_MAPPER = {"old.path.Noop": "kale_sample.Noop"}
 SQS_MAX_TASK_DELAY_SEC = 300

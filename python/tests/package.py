@@ -1,4 +1,4 @@
-"""The modules of the package and what each imports, by its source: imports in functions and for type checkers count too."""
+"""The modules of the package and their imports, including those in functions and for type checkers."""
 
 import ast
 import os
@@ -43,7 +43,7 @@ def imports():
 
 
 def circle(edges):
-    """A circle in a graph as a list of its nodes, or None."""
+    """A cycle in a graph as a list of its nodes, or None."""
     done = set()
 
     def search(node, path):

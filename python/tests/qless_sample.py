@@ -1,4 +1,4 @@
-"""Classes as they are written for qless-py, for the tests of the worker that runs them."""
+"""Classes written for qless-py, for the tests of the worker that runs them."""
 
 import json
 import os
@@ -14,7 +14,7 @@ LOADED_BY = os.getpid()
 
 
 def what_happens(call):
-    """What the call gives, or what it raises."""
+    """The result of the call, or its exception."""
     try:
         return call()
     except Exception as error:
@@ -22,7 +22,7 @@ def what_happens(call):
 
 
 class Plain:
-    """The simplest of all."""
+    """The simplest class."""
 
     @staticmethod
     def process(job):
@@ -36,7 +36,7 @@ class Plain:
 
 
 class Shows:
-    """Prints what a job knows of itself."""
+    """Prints the attributes of its job."""
 
     @staticmethod
     def process(job):
@@ -46,7 +46,7 @@ class Shows:
 
 
 class Calls:
-    """Calls methods of the job as its data says, and prints what came of each."""
+    """Calls the methods of the job that its data lists, and prints each result."""
 
     @staticmethod
     def process(job):
@@ -60,7 +60,7 @@ class Calls:
 
 
 class Modern:
-    """Speaks as jobs of taskvisor do."""
+    """Uses the exceptions of taskvisor."""
 
     @staticmethod
     def process(job):
@@ -73,7 +73,7 @@ class Modern:
 
 
 class Silent:
-    """Returns without a word."""
+    """Returns without setting an outcome."""
 
     @staticmethod
     def process(job):
@@ -81,7 +81,7 @@ class Silent:
 
 
 class Unsendable:
-    """Changes its data into what is no JSON."""
+    """Changes its data into a value that is no JSON."""
 
     @staticmethod
     def process(job):
@@ -90,13 +90,13 @@ class Unsendable:
 
 
 class NoMethod:
-    """Has none that fits."""
+    """Has no method that fits."""
 
     other = 1
 
 
 class NotStatic:
-    """Those that cannot be called with a job alone."""
+    """Methods that cannot be called with a job only."""
 
     def process(self, job):
         job.complete()
@@ -110,7 +110,7 @@ class NotStatic:
 
 
 class Tries:
-    """Is tried again for some errors only."""
+    """Is retried for some errors only."""
 
     @staticmethod
     @retry(ConnectionError, KeyError)
@@ -133,7 +133,7 @@ class Awaits:
 
 
 class Exits:
-    """Leaves by sys.exit, or dies."""
+    """Exits by sys.exit, or dies."""
 
     @staticmethod
     def process(job):
@@ -146,7 +146,7 @@ class Exits:
 
 
 class Where:
-    """Says where it runs, and leaves something there."""
+    """Prints its directory, and leaves a file there."""
 
     @staticmethod
     def process(job):
@@ -155,7 +155,7 @@ class Where:
 
 
 class Puts:
-    """Reaches other jobs."""
+    """Uses other jobs."""
 
     @staticmethod
     def process(job):
@@ -170,7 +170,7 @@ class Puts:
 
 
 class Names:
-    """What `import qless` gives."""
+    """Uses the names of `import qless`."""
 
     @staticmethod
     def process(job):

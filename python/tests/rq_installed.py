@@ -1,4 +1,4 @@
-"""RQ for tests: its versions, each installed once, and a Redis of the tests' own."""
+"""RQ for tests: its versions, each installed once, and a Redis for the tests."""
 
 import fcntl
 import os
@@ -10,18 +10,18 @@ import tempfile
 import time
 
 PATIENCE_SECONDS = 20
-#: From version to the first Python that it runs on.
+#: Versions with the first Python that each supports.
 VERSIONS = {"1.16.2": (3, 7), "2.12.0": (3, 10), "3.0.0": (3, 10)}
 NEWEST = "3.0.0"
 
 
 def versions():
-    """Those that run on this Python."""
+    """The versions that support this Python."""
     return [version for version, least in VERSIONS.items() if sys.version_info >= least]
 
 
 def site(version):
-    """The directory with that version and what it needs, for this Python."""
+    """The directory with that version and its dependencies for this Python."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     directory = os.path.join(cache, "taskvisor", f"rq-{version}-py{sys.version_info[0]}.{sys.version_info[1]}")
     os.makedirs(os.path.dirname(directory), exist_ok=True)
@@ -38,7 +38,7 @@ def site(version):
 
 
 class Redis:
-    """A redis-server behind a socket in the file system, and its data."""
+    """A redis-server on a unix socket, with its data."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="taskvisor-rq-")
@@ -59,11 +59,11 @@ class Redis:
                 probe.sendall(b"PING\r\n")
                 return probe.recv(16).startswith(b"+PONG")
             except OSError:
-                # It is on its way: the process is looked at, too.
+                # The server is starting: check that its process lives.
                 return False
 
     def connections(self):
-        """How many have ever been made."""
+        """The number of connections made so far."""
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(self.path)
             client.sendall(b"INFO stats\r\nQUIT\r\n")
@@ -74,14 +74,14 @@ class Redis:
         return int(line.partition(b":")[2])
 
     def end(self):
-        """Ends it, and removes its data."""
+        """Ends the server and removes its data."""
         self._process.terminate()
         self._process.wait(PATIENCE_SECONDS)
         shutil.rmtree(self.directory)
 
 
 class Producer:
-    """A process with a version of RQ that puts jobs and looks at them: versions cannot be mixed in one."""
+    """A process with one version of RQ that puts and reads jobs: versions cannot be mixed in one process."""
 
     def __init__(self, version, redis):
         self.site = site(version)
@@ -90,7 +90,7 @@ class Producer:
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, expression):
-        """What an expression is there."""
+        """The value of an expression in that process."""
         self._process.stdin.write(expression.replace("\n", " ") + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
@@ -101,5 +101,5 @@ class Producer:
         return ast.literal_eval(answer)
 
     def end(self):
-        """Ends it."""
+        """Ends the process."""
         self._process.communicate()

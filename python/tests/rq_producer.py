@@ -1,4 +1,4 @@
-"""Evaluates the expressions of a test, with RQ and the sample at hand, and prints what they are."""
+"""Evaluates the expressions of a test, with RQ and the sample imported, and prints their values."""
 
 import base64
 import sys
@@ -13,7 +13,7 @@ connection = redis.Redis(unix_socket_path=sys.argv[1])
 
 
 def put(function, *args, serializer=None, **options):
-    """Puts a job; gives its data as the supervisor would send it."""
+    """Puts a job; returns its data as the supervisor would send it."""
     job = Queue("q", connection=connection, serializer=serializer).enqueue(function, *args, **options)
     fields = {name.decode(): base64.b64encode(value).decode() for name, value in connection.hgetall(job.key).items()}
     return {"id": job.id, "queue": "q", "execution": "e1", "worker": "w1", "prefix": "rq", "fields": fields}
@@ -26,7 +26,7 @@ def status(id):
 
 
 def result(text):
-    """A result that a worker has made."""
+    """Decodes a result made by a worker."""
     return Job("x", connection=connection).serializer.loads(base64.b64decode(text))
 
 

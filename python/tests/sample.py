@@ -178,7 +178,7 @@ async def async_wait(stubborn=0):
 @job("slow_to_leave")
 def slow_to_leave():
     atexit.register(print, "left in order")
-    # The interpreter would wait for it before it ends.
+    # The interpreter would wait for the thread before it exits.
     threading.Thread(target=time.sleep, args=[60]).start()
     wait()
 
@@ -396,7 +396,7 @@ pool = concurrent.futures.ThreadPoolExecutor(1)
 
 @job("leaves_a_thread")
 def leaves_a_thread():
-    """Leaves a thread that goes on when the next job says so, and a thread of a pool, which serves the next job."""
+    """Leaves a thread that continues when the next job lets it, and a pool thread that also works for the next job."""
     go = threading.Event()
 
     def late():
@@ -458,7 +458,7 @@ def tells():
 
 @job("told_in_ours")
 def told_in_ours():
-    """Is told to end at the moment when `progress` has called the json of the standard library."""
+    """Gets SIGTERM while `progress` is in the json module of the standard library."""
     def profile(frame, event, _arg):
         if event == "call" and frame.f_code.co_filename.endswith("json/encoder.py"):
             os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""An application in whose template no process can be made."""
+"""An application whose template cannot fork."""
 
 import errno
 
@@ -13,7 +13,7 @@ def _refuse(*_arguments):
 
 
 class _Library:
-    """The C library, but for its system calls."""
+    """The C library, except for its system calls."""
 
     def __init__(self, library):
         self.prctl, self.syscall = library.prctl, _refuse

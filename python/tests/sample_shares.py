@@ -1,4 +1,4 @@
-"""An application that makes what its forks must not share while it is loaded."""
+"""An application that creates objects at import that its forks must not share."""
 
 import logging.handlers
 import queue

@@ -1,4 +1,4 @@
-"""An application that makes what its forks must not share anew for each."""
+"""An application that recreates such objects in each fork."""
 
 import logging.handlers
 import os

@@ -1,4 +1,4 @@
-"""An application that starts a thread while it is loaded, as libraries with pools do."""
+"""An application that starts a thread at import, as libraries with pools do."""
 
 import threading
 

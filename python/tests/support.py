@@ -1,4 +1,4 @@
-"""A supervisor for tests: it starts a real worker and speaks to it over socket pairs, as its parent."""
+"""A supervisor for tests: it starts a real worker and talks to it over socket pairs, as its parent."""
 
 import array
 import fcntl
@@ -51,7 +51,7 @@ class Channel:
         self.send("run", job=job)
 
     def done(self):
-        """Reads until a job is done; what came before is kept in `seen`."""
+        """Reads until a job is done; keeps earlier frames in `seen`."""
         self.seen = []
         while True:
             name, fields = self.receive()
@@ -73,7 +73,7 @@ class Channel:
         return text_of(self.err)
 
     def hang_up(self):
-        """The supervisor is gone."""
+        """Closes the channel as if the supervisor were gone."""
         self.lines.close()
         self.socket.close()
 
@@ -123,7 +123,7 @@ class Worker(Channel):
         return self.status
 
     def end(self):
-        """For tests that are over."""
+        """Ends the worker after a test."""
         if self.status is None:
             os.kill(self.pid, signal.SIGKILL)
             wait_for(self.pid)
@@ -140,7 +140,7 @@ class Keeper:
         self.numbers = 0
 
     def ask(self, cgroup=None):
-        """Asks for a child, that may be born in the cgroup whose directory is open."""
+        """Orders a fork, optionally into the cgroup of this open directory."""
         child = Child()
         self.numbers += 1
         child.number = struct.pack("<Q", self.numbers)
@@ -152,14 +152,14 @@ class Keeper:
         return child
 
     def fork(self, cgroup=None):
-        """Asks for a child; returns it once it has spoken."""
+        """Orders a fork; returns the child after its hello."""
         child = self.ask(cgroup)
         answer, child.pid = self.receive()
         assert answer == child.number, answer
         return child
 
     def receive(self):
-        """A packet and the pid of who sent it."""
+        """A packet and the pid of its sender."""
         data, ancillary, _, _ = self.socket.recvmsg(64, socket.CMSG_SPACE(12))
         pid = next(struct.unpack("iii", value)[0] for _, kind, value in ancillary if kind == socket.SCM_CREDENTIALS)
         return data, pid
@@ -178,12 +178,12 @@ class Child(Channel):
 
 
 def text_of(file):
-    """What is in the file, without moving where others write."""
+    """The content of the file, without moving the write position."""
     return os.pread(file.fileno(), 1 << 24, 0).decode()
 
 
 def wait_for(pid):
-    """The exit status of our child, or a failure if it does not end."""
+    """The exit status of our child; fails if it does not end."""
     handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     if handle is not None:
         try:

@@ -27,7 +27,7 @@ class Backlog(unittest.TestCase):
             while True:
                 self.ours.send(b"x" * 4096)
 
-    def test_a_line_for_a_full_socket_does_not_copy_those_before_it(self):
+    def test_send_to_a_full_socket_does_not_copy_earlier_lines(self):
         self.fill()
         lines = [b"%d\n" % number * 100 for number in range(2_000)]
         for line in lines:
@@ -36,7 +36,7 @@ class Backlog(unittest.TestCase):
         self.assertIs(kept[-1], lines[-1])
         self.assertEqual(b"".join(kept), b"".join(lines))
 
-    def test_a_backlog_goes_out_whole_and_in_order(self):
+    def test_backlog_is_sent_completely_and_in_order(self):
         self.fill()
         lines = [b"%d\n" % number * size for number, size in enumerate((1, 20_000, 300_000, 1, 1, 1000) * 3)]
         for line in lines:
@@ -56,7 +56,7 @@ class Coroutines(WorkerTest):
         return self.worker(mode="coroutine", concurrency=concurrency, **options)
 
     def dones(self, worker, count):
-        """Reads until so many jobs are done; their logs by job are kept in `logs`."""
+        """Reads until `count` jobs are done; keeps their log lines by job in `logs`."""
         done, self.logs, self.others = {}, defaultdict(list), []
         while len(done) < count:
             name, fields = worker.receive()
@@ -83,12 +83,12 @@ class Coroutines(WorkerTest):
         self.assertEqual(done["d"]["outcome"], "unknown_class")
         self.assertEqual(self.logs["b"], ["from a plain function"])
 
-    def test_the_flag_asks_for_coroutines_too(self):
+    def test_async_flag_selects_the_mode_coroutine(self):
         worker = self.worker("--async", concurrency=2)
         worker.run("plain_thread")
         self.assertEqual(worker.done()["result"], ["j1", False])
 
-    def test_everything_a_job_can_raise_becomes_an_outcome(self):
+    def test_every_exception_of_a_job_becomes_an_outcome(self):
         worker = self.coroutines()
         for kind, outcome in [("retry", "retry"), ("snooze", "snooze"), ("fail", "failed_for_good"),
                               ("exit", "failed"), ("interrupt", "failed")]:
@@ -96,7 +96,7 @@ class Coroutines(WorkerTest):
         self.assertEqual(worker.outcome("async_add", {"x": 1})["outcome"], "failed_for_good")
         self.assertEqual(worker.outcome("result", ["set"])["outcome"], "failed_for_good")
 
-    def test_a_coroutine_that_advances_says_where(self):
+    def test_advance_of_a_coroutine_names_the_next_queue(self):
         done = self.coroutines().outcome("async_film")
         self.assertEqual((done["outcome"], done["next"]), ("complete", {"queue": "encode"}))
 
@@ -121,7 +121,7 @@ class Coroutines(WorkerTest):
             worker.send("cancel", job=f"j{number}", why="enough")
         self.assertEqual(len(self.dones(worker, 100)), 100)
 
-    def test_what_each_job_prints_and_logs_is_its_own(self):
+    def test_output_and_log_lines_go_to_their_own_job(self):
         worker = self.coroutines(10)
         for number in range(10):
             worker.run("chatter", [f"n{number}"], id=f"j{number}")
@@ -133,13 +133,13 @@ class Coroutines(WorkerTest):
             self.assertEqual(logged, [f"WARNING sample: n{number} {step}" for step in range(20)])
         self.assertEqual((worker.stdout(), worker.stderr()), ("", ""))
 
-    def test_a_line_without_an_end_is_in_the_log_before_done(self):
+    def test_unfinished_line_is_sent_before_done(self):
         worker = self.coroutines()
         worker.run("say", ["a\nb"])
         self.dones(worker, 1)
         self.assertEqual(sorted(self.logs["j1"]), ["INFO sample: logged a", "a", "a", "b", "b", "b", "no newline"])
 
-    def test_a_flood_of_output_waits_for_the_supervisor_and_all_of_it_comes(self):
+    def test_flood_of_output_waits_for_the_supervisor_and_arrives_completely(self):
         worker = self.coroutines()
         worker.run("flood", [10_000])
         self.dones(worker, 1)
@@ -151,7 +151,7 @@ class Coroutines(WorkerTest):
         self.assertEqual(self.dones(worker, 1)["x"]["result"], ["x", "x"])
         self.assertEqual(self.logs["x"], ["in a thread"])
 
-    def test_what_was_printed_before_a_crash_has_been_sent(self):
+    def test_output_before_a_crash_is_sent(self):
         for class_name, how, status in (("crash", "exit", 3), ("crash", "fault", -11), ("crash_in_thread", None, -11)):
             worker = self.worker(mode="coroutine")
             worker.run(class_name, None if how is None else [how])
@@ -162,7 +162,7 @@ class Coroutines(WorkerTest):
             self.assertEqual(worker.wait(), status)
             self.assertEqual(printed, ["the last line", "and one on stderr"][:2 if how else 1])
 
-    def test_where_a_task_was_when_it_was_canceled_is_in_its_log(self):
+    def test_log_shows_where_a_canceled_task_was(self):
         worker = self.worker(mode="coroutine")
         worker.run("async_nap")
         self.assertEqual(worker.receive()[0], "progress")
@@ -172,7 +172,7 @@ class Coroutines(WorkerTest):
         self.assertIn("asked to end: time limit. The job was here:", said)
         self.assertRegex(said, r"in nap\n    await asyncio.sleep\(30\)")
 
-    def test_cancel_of_a_task_is_answered_when_it_has_cleaned_up(self):
+    def test_cancel_of_a_task_is_answered_after_its_cleanup(self):
         worker = self.coroutines()
         worker.run("async_wait", [0.02])
         self.assertEqual(worker.receive()[0], "progress")
@@ -202,7 +202,7 @@ class Coroutines(WorkerTest):
             worker.run(class_name, data)
             name, fields = worker.receive()
             self.assertEqual((name, fields["verb"]), ("call", "put"))
-            # What comes before the reply must not get lost.
+            # Frames before the reply must not get lost.
             worker.run("async_add", [5], id="k")
             worker.send("ping")
             worker.send("reply", n=fields["n"], ok={"ids": ["made"]})
@@ -230,7 +230,7 @@ class Coroutines(WorkerTest):
         worker.send("cancel", job="other", why="enough")
         self.assertEqual(worker.done()["outcome"], "canceled")
 
-    def test_processes_of_a_job_neither_speak_nor_hear_for_the_worker(self):
+    def test_child_processes_of_a_job_do_not_use_the_channel(self):
         worker = self.coroutines()
         for class_name, result in [("fork_and_return", 0), ("async_fork_and_return", 0),
                                    ("children", ["from a program\n", -signal.SIGTERM])]:
@@ -267,7 +267,7 @@ class Coroutines(WorkerTest):
         worker.run("busy_thread", id="b")
         self.assertEqual([worker.receive()[0], worker.receive()[0]], ["progress"] * 2)
         worker.kill()
-        # Who sent it is not known here: of what it ends of several nothing is said, so that each runs again alone.
+        # The worker does not know who sent SIGTERM: it reports no outcome for several jobs, so each runs again alone.
         self.assertEqual(self.dones(worker, 1)["b"]["result"], "seen")
         self.assertEqual(worker.wait(), 0)
 

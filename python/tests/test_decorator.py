@@ -1,4 +1,4 @@
-"""What @job takes, and what it makes of a function."""
+"""The decorator @job: its settings, and the function that it returns."""
 
 import asyncio
 import datetime
@@ -31,7 +31,7 @@ class Decorator(unittest.TestCase):
         with self.assertRaisesRegex(kind, words):
             job(*arguments, **settings)
 
-    def test_settings_that_no_supervisor_takes_are_refused_where_they_are_written(self):
+    def test_invalid_settings_are_refused_at_the_decorator(self):
         for name in ("time_limit", "soft_time_limit", "cpu_limit"):
             self.refused(ValueError, f"{name} must be more than 0 seconds", **{name: 0})
             self.refused(ValueError, f"{name} must be at most", **{name: 1e30})
@@ -42,7 +42,7 @@ class Decorator(unittest.TestCase):
                      soft_time_limit=6, time_limit=5)
         self.assertTrue(callable(job("fits", soft_time_limit=5, time_limit=6, process_limit=1, retries=0)))
 
-    def test_a_name_that_no_store_takes_is_refused(self):
+    def test_invalid_names_are_refused(self):
         for name, words in (("", "must be a name"), ("a\nb", "newlines"), ("a\x85b", "newlines"),
                             ("é" * 129, "256 bytes at most, not 258")):
             self.refused(ValueError, f"class of a job must .*{words}|{words}", name)
@@ -50,7 +50,7 @@ class Decorator(unittest.TestCase):
         job("é" * 128)
         self.refused(TypeError, "must be a name", queue=None)
 
-    def test_what_is_no_function_to_call_is_refused(self):
+    def test_generators_and_methods_are_refused(self):
         def generator():
             yield 1
 
@@ -82,22 +82,22 @@ class Decorator(unittest.TestCase):
 
         self.assertEqual(WithStatic.static(3), 3)
 
-    def test_a_job_is_pickled_by_its_name_as_functions_are(self):
+    def test_job_is_pickled_by_name_like_a_function(self):
         self.assertIs(pickle.loads(pickle.dumps(decorated)), decorated)
-        # At its place in the module is the plain function.
+        # The module attribute is the plain function.
         by_class = sample.functions_by_class()["wait"]
         self.assertIs(pickle.loads(pickle.dumps(by_class)), by_class)
         self.assertIs(pickle.loads(pickle.dumps(functools.partial(decorated, 1))).func, decorated)
         with multiprocessing.get_context("fork").Pool(1) as pool:
             self.assertEqual(pool.map(decorated, [1, 2]), [2, 3])
 
-    def test_the_word_of_another_library_is_answered_with_ours(self):
+    def test_method_names_of_other_libraries_give_a_hint(self):
         for word in ("delay", "send", "apply_async"):
             with self.assertRaisesRegex(AttributeError, rf"no attribute '{word}'; queue it with decorated.put\("):
                 getattr(decorated, word)
         self.assertFalse(hasattr(decorated, "anything_else"))
 
-    def test_an_async_job_is_seen_as_one(self):
+    def test_async_job_is_recognized_as_a_coroutine_function(self):
         self.assertTrue(asyncio.iscoroutinefunction(coroutine))
         self.assertFalse(asyncio.iscoroutinefunction(decorated))
         if sys.version_info >= (3, 10):
@@ -112,7 +112,7 @@ class NotJson(unittest.TestCase):
             frames.strict_json(value, "result")
         return str(caught.exception)
 
-    def test_the_place_in_a_value_is_named(self):
+    def test_error_names_the_place_in_a_value(self):
         loop = {}
         loop["x"] = [loop]
         now = datetime.datetime(2026, 1, 1)
@@ -128,7 +128,7 @@ class NotJson(unittest.TestCase):
         ):
             self.assertEqual(self.said(value), f"not JSON: {words}")
 
-    def test_what_is_too_deep_for_python_is_searched_all_the_same(self):
+    def test_error_names_a_place_deeper_than_the_recursion_limit(self):
         deep = [{1}]
         for _ in range(50_000):
             deep = [deep]

@@ -1,4 +1,4 @@
-"""The worker that runs tasks of kale. A stand-in for kale has its module names and its surface."""
+"""The worker that runs tasks of kale. A stand-in for kale has its modules and its API."""
 
 import base64
 import os
@@ -15,7 +15,7 @@ ENVIRONMENT = {"PYTHONPATH": f"{PACKAGE}:{HERE}:{STANDIN}", "KALE_SETTINGS_MODUL
 
 
 def body(name, args=(), kwargs=None, retry_num=0, failure_num=0, app_data=None):
-    """A message as a publisher elsewhere has sent it."""
+    """A message as a publisher sends it."""
     message = {"id": f"{name}_uuid_1", "task": f"kale_sample.{name}",
                "payload": {"args": args, "kwargs": kwargs or {}, "app_data": app_data}, "_enqueued_time": 123.5,
                "_publisher": "host[7]", "retry_num": retry_num, "failure_num": failure_num}
@@ -34,7 +34,7 @@ class KaleTest(WorkerTest):
         return self.worker("-m", "kale_sample", **options)
 
     def ended(self, worker, name, data="", *, class_name=None, **more):
-        """Runs a task to its end; gives its `done`. What it asked for is in `self.asked`."""
+        """Runs a task to its end; returns its `done`. Its calls are in `self.asked`."""
         self.asked = []
         worker.run(class_name or f"kale_sample.{name}", body(name, **more) if data == "" else data)
         while True:
@@ -70,7 +70,7 @@ class Runs(KaleTest):
         done = self.ended(worker, "Noop", class_name="old.path.Noop")
         self.assertEqual(done["outcome"], "complete")
 
-    def test_plain_json_is_a_task_too(self):
+    def test_plain_json_runs_as_a_task(self):
         worker = self.tasks()
         done = self.ended(worker, "Noop", {"args": [1], "kwargs": {"to": "ann"}, "app_data": "x"})
         self.assertEqual(done["outcome"], "complete")
@@ -80,7 +80,7 @@ class Runs(KaleTest):
             done = self.ended(worker, "Noop", wrong)
             self.assertEqual((done["outcome"], done["error"]["group"]), ("failed_for_good", "TypeError"))
 
-    def test_what_is_no_task_fails_and_the_worker_goes_on(self):
+    def test_class_that_is_no_task_fails_and_the_worker_continues(self):
         worker = self.tasks()
         for name, group in (("Missing", "AttributeError"), ("NotATask", "TypeError")):
             done = self.ended(worker, name)
@@ -104,7 +104,7 @@ class Runs(KaleTest):
 
 
 class Failures(KaleTest):
-    def test_a_failed_task_waits_with_the_counters_of_kale(self):
+    def test_failed_task_is_delayed_by_the_counters_of_kale(self):
         worker = self.tasks()
         for retry_num, delay in ((0, 60), (1, 120), (2, 240), (3, 300)):
             done = self.ended(worker, "Hooks", args=(True,), retry_num=retry_num, failure_num=1)
@@ -115,7 +115,7 @@ class Failures(KaleTest):
             self.assertEqual((said["id"], said["retry_num"], said["failure_num"]), ("Hooks_uuid_1", retry_num + 1, 2))
             self.assertEqual(said["payload"]["args"], (True,))
 
-    def test_a_task_fails_for_good_when_kale_says_so(self):
+    def test_task_fails_for_good_as_in_kale(self):
         worker = self.tasks()
         for name, group, more in (("Unrecoverable", "KeyError", {}), ("Never", "ValueError", {}),
                                   ("Hooks", "ValueError", {"args": (True,), "failure_num": 4, "retry_num": 9}),
@@ -126,7 +126,7 @@ class Failures(KaleTest):
         self.assertNotIn("never", worker.stdout())
         self.assertIn("PERMANENT_TASK_FAILURE: FAILURE_TYPE=max_retries", worker.stderr())
 
-    def test_a_task_that_should_not_run_comes_back_without_a_failure(self):
+    def test_task_that_should_not_run_is_snoozed_without_a_failure(self):
         worker = self.tasks()
         done = self.ended(worker, "Later", retry_num=40, failure_num=1)
         self.assertEqual((done["outcome"], done["after"]), ("snooze", 300))
@@ -135,14 +135,14 @@ class Failures(KaleTest):
         self.assertEqual((said["retry_num"], said["failure_num"]), (41, 1))
         self.assertNotIn("never", worker.stdout())
 
-    def test_a_task_that_takes_too_long_is_interrupted_and_tried_again(self):
+    def test_task_over_its_time_limit_is_interrupted_and_retried(self):
         worker = self.tasks()
         done = self.ended(worker, "Long")
         self.assertEqual((done["outcome"], done["error"]["group"]), ("snooze", "kale.exceptions.TimeoutException"))
         self.assertIn("killed", worker.stdout())
         self.assertEqual(self.ended(worker, "Noop")["outcome"], "complete")
 
-    def test_sys_exit_is_a_failure_of_the_task(self):
+    def test_sys_exit_fails_the_task(self):
         worker = self.tasks()
         self.assertEqual(self.ended(worker, "Exits")["outcome"], "snooze")
         self.assertEqual(self.ended(worker, "Noop")["outcome"], "complete")
@@ -172,7 +172,7 @@ class Publishing(KaleTest):
         self.ended(worker, "Publishes")
         self.assertNotIn("delay", self.asked[0][1]["jobs"][0])
 
-    def test_a_delay_that_is_too_long_is_refused_as_by_kale(self):
+    def test_too_long_delay_is_refused_as_in_kale(self):
         worker = self.tasks()
         done = self.ended(worker, "Publishes", kwargs={"delay_sec": 301})
         self.assertEqual(done["error"]["group"], "kale.exceptions.InvalidTaskDelayException")
@@ -195,7 +195,7 @@ class Starts(KaleTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn("use the mode prefork or fork", done.stderr)
 
-    def test_a_worker_without_kale_says_what_is_missing(self):
+    def test_worker_without_kale_names_the_missing_module(self):
         worker = self.tasks(env={"PYTHONPATH": f"{PACKAGE}:{HERE}"}, greet=False)
         self.assertNotEqual(worker.wait(), 0)
         self.assertIn("No module named 'kale'", worker.stderr())

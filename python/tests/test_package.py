@@ -1,10 +1,10 @@
-"""The shape of the package: which folder may import which, and that no modules import each other in a circle."""
+"""Rules of the package: which folder may import which, and that imports have no cycle."""
 
 import unittest
 
 import package
 
-#: What the modules of each folder may import besides their own; those beside the folders import one another only.
+#: The folders that the modules of each folder may import; top-level modules import only each other.
 FOLDERS = {
     "": set(),
     "protocol": {""},
@@ -22,13 +22,13 @@ def folder(module):
 
 
 class Shape(unittest.TestCase):
-    def test_no_modules_import_each_other_in_a_circle(self):
+    def test_modules_have_no_import_cycle(self):
         self.assertIsNone(package.circle(package.imports()))
 
-    def test_a_circle_would_be_found(self):
+    def test_import_cycle_is_detected(self):
         self.assertEqual(package.circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}), ["b", "c", "b"])
 
-    def test_each_folder_imports_what_is_below_it_only(self):
+    def test_folders_import_only_folders_below_them(self):
         edges = package.imports()
         self.assertIn("taskvisor.client.putting", edges["taskvisor"])
         self.assertIn("taskvisor.errors", edges["taskvisor.protocol.frames"])
@@ -37,7 +37,7 @@ class Shape(unittest.TestCase):
                 allowed = FOLDERS[folder(module)] | {folder(module)}
                 self.assertIn(folder(other), allowed, f"{module} imports {other}")
 
-    def test_every_module_says_what_it_is_for(self):
+    def test_every_module_has_a_docstring(self):
         for module, source in package.modules().items():
             self.assertTrue(source.startswith('"""') or module.endswith(".version"), module)
 

@@ -27,7 +27,7 @@ class Results(WorkerTest):
         self.assertEqual(hello["classes"]["sample.echo"], {})
         self.assertNotIn("template", hello)
 
-    def test_a_result_comes_with_job_and_fence(self):
+    def test_result_is_sent_with_job_and_fence(self):
         self.assertEqual(self.shared.outcome("add", {"a": 1, "b": 2}),
                          {"job": "j1", "fence": 7, "outcome": "complete", "result": 3})
         self.assertGreater(self.shared.cpu, 0)
@@ -47,13 +47,13 @@ class Results(WorkerTest):
             self.assertIn("the data does not fit " + class_name + "(", done["error"]["message"])
             self.assertNotIn("trace", done["error"])
 
-    def test_a_class_that_it_does_not_have_is_told(self):
+    def test_unknown_class_is_reported(self):
         self.assertEqual(self.shared.outcome("Nobody")["outcome"], "unknown_class")
 
-    def test_data_that_is_no_json_comes_as_bytes(self):
+    def test_data_that_is_no_json_arrives_as_bytes(self):
         self.assertEqual(self.shared.outcome("body", raw={"b64": "AP8="})["result"], ["bytes", [0, 255]])
 
-    def test_an_exception_is_told_with_group_message_and_the_trace_of_the_job_alone(self):
+    def test_exception_is_reported_with_group_message_and_the_trace_of_the_job_only(self):
         error = self.shared.outcome("raise_error", ["chain"])["error"]
         self.assertEqual((error["group"], error["message"]), ("ValueError", "outer ünïcode ?"))
         self.assertIn("KeyError: 'inner'", error["trace"])
@@ -70,7 +70,7 @@ class Results(WorkerTest):
             self.assertEqual((done["outcome"], done["error"]["group"]), (outcome, group))
             self.assertNotIn("result", done)
 
-    def test_retry_and_snooze_say_when(self):
+    def test_retry_and_snooze_send_their_delay(self):
         done = self.shared.outcome("raise_error", ["retry"])
         self.assertEqual(done, {"job": "j1", "fence": 7, "outcome": "retry", "after": 30})
         done = self.shared.outcome("raise_error", ["retry why"])
@@ -78,7 +78,7 @@ class Results(WorkerTest):
         self.assertEqual(self.shared.outcome("raise_error", ["snooze"]),
                          {"job": "j1", "fence": 7, "outcome": "snooze", "after": 60})
 
-    def test_a_job_that_advances_says_where(self):
+    def test_advance_names_the_next_queue(self):
         head = {"job": "j1", "fence": 7, "outcome": "complete"}
         self.assertEqual(self.shared.outcome("film", ["all"]), {
             **head, "result": {"bytes": 5}, "next": {"queue": "encode", "delay": 1.5, "depends": ["a", "b"]}})
@@ -86,7 +86,7 @@ class Results(WorkerTest):
         self.assertEqual(self.shared.outcome("film", ["bad"])["outcome"], "failed_for_good")
 
     def test_a_result_that_is_no_json_fails_with_the_reason(self):
-        # It has run and had its effects: to run it again would end in the same way.
+        # The job has run and had its effects: a retry would end in the same way.
         for kind, words in [("set", "the result is not JSON: result.set: set"), ("nan", "result.nan: nan"),
                             ("surrogate", "half of a surrogate"), ("bytes", "result.bytes: bytes"),
                             ("huge", "the result is too long")]:
@@ -106,13 +106,13 @@ class Results(WorkerTest):
             ("progress", {"job": "j1", "fraction": 1.0, "message": "step 2"}),
             ("progress", {"job": "j1", "fraction": 1.0})])
 
-    def test_the_job_knows_who_it_is(self):
+    def test_current_job_has_the_attributes_of_the_job(self):
         done = self.shared.outcome("about", None, tags=["a"], priority=3, attempt=2, time_limit=60)
         *known, left = done["result"]
         self.assertEqual(known, ["j1", "about", "q", 2, 3, ["a"], None, 60])
         self.assertTrue(59 < left <= 60)
 
-    def test_what_a_job_printed_and_logged_is_there_before_done(self):
+    def test_output_and_log_lines_arrive_before_done(self):
         before = len(self.shared.stdout())
         self.shared.outcome("say", ["hällo"])
         self.assertEqual(self.shared.stdout()[before:], "hällo\nno newline")
@@ -128,7 +128,7 @@ class Results(WorkerTest):
     def test_a_job_may_use_programs_and_processes(self):
         self.assertEqual(self.shared.outcome("children")["result"], ["from a program\n", -signal.SIGTERM])
 
-    def test_a_child_that_comes_back_out_of_a_job_does_not_speak_for_it(self):
+    def test_forked_child_that_returns_from_a_job_sends_no_result(self):
         self.assertEqual(self.shared.outcome("fork_and_return")["result"], 0)
         self.assertEqual(self.shared.outcome("add", [1])["result"], 2)
 
@@ -141,7 +141,7 @@ class Results(WorkerTest):
         self.assertEqual(self.shared.receive(), ("pong", {}))
         self.assertEqual(self.shared.outcome("add", [1], new_field={})["result"], 2)
 
-    def test_empty_lines_and_torn_frames_are_put_together(self):
+    def test_empty_lines_are_skipped_and_split_frames_are_joined(self):
         self.shared.socket.sendall(b"\n\n{\"ping\"")
         self.shared.socket.sendall(b":{}}\n\n{\"ping\":{}}\n")
         self.assertEqual([self.shared.receive(), self.shared.receive()], [("pong", {})] * 2)
@@ -179,14 +179,14 @@ class Calls(WorkerTest):
         self.asked(worker, ok={"ids": ["s"]})
         self.assertEqual(worker.done()["result"], "s")
 
-    def test_a_put_that_is_refused_is_an_exception_of_the_job(self):
+    def test_refused_put_raises_an_exception_in_the_job(self):
         worker = self.worker()
         worker.run("put_inside")
         self.asked(worker, error="the id exists")
         error = worker.done()["error"]
         self.assertEqual((error["group"], error["message"]), ("PutError", "failed to put: the id exists"))
 
-    def test_a_shutdown_that_comes_during_a_call_is_heeded_afterwards(self):
+    def test_shutdown_during_a_call_takes_effect_afterwards(self):
         worker = self.worker()
         worker.run("put_inside")
         name, fields = worker.receive()
@@ -217,7 +217,7 @@ class Ends(WorkerTest):
             worker.kill()
             self.assertEqual(worker.wait(), 0)
 
-    def test_where_the_job_was_when_it_was_told_to_end_is_in_its_log(self):
+    def test_log_shows_where_an_interrupted_job_was(self):
         for class_name, lines in (("wait", [r"in wait\n    (time.sleep|progress)\("]),
                                   ("async_nap", ["in async_nap\n    await nap", r"in nap\n    await asyncio.sleep\(30\)"])):
             for limit, name in ((60, "Interrupted: asked to end by SIGTERM"), (0.01, "TimeLimitExceeded: the time limit of 0.01 s")):
@@ -232,7 +232,7 @@ class Ends(WorkerTest):
                 self.assertNotIn("/taskvisor/", said)
                 self.assertEqual(said.count("  File "), len(lines) + (class_name == "async_nap"), said)
 
-    def test_a_job_that_is_told_to_end_while_it_tells_its_progress_is_shown_there(self):
+    def test_log_shows_a_job_interrupted_while_it_sends_progress(self):
         worker = self.worker()
         worker.run("tells")
         self.assertEqual(worker.receive()[0], "progress")
@@ -240,7 +240,7 @@ class Ends(WorkerTest):
         self.assertEqual(worker.done()["error"]["group"], "Interrupted")
         self.assertRegex(worker.stderr(), r"The job was here:\n  File .*, in tells\n")
 
-    def test_the_place_of_a_job_is_in_its_own_code_whatever_the_package_calls(self):
+    def test_logged_place_is_in_the_code_of_the_job_not_of_the_package(self):
         own = r'  File .*, in told_in_ours\n    progress\(message="busy"\)\n'
         caller = r"  File .*, in calls_a_job\n    told_in_ours\(\)\n"
         for class_name, lines in (("told_in_ours", own), ("calls_a_job", caller + own)):
@@ -249,14 +249,14 @@ class Ends(WorkerTest):
             self.assertEqual(worker.wait(), 0)
             self.assertRegex(worker.stderr(), rf"The job was here:\n{lines}\Z")
 
-    def test_a_crash_shows_where_each_thread_was_unless_the_application_wants_none(self):
+    def test_crash_dumps_the_stacks_of_all_threads(self):
         worker = self.worker()
         worker.run("crash_in_thread")
         self.assertEqual(worker.receive(), (None, None))
         self.assertEqual(worker.wait(), -signal.SIGSEGV)
         self.assertIn("in crash_in_thread", worker.stderr())
 
-    def test_a_job_leaves_nothing_to_the_next_one_but_threads_which_are_named(self):
+    def test_job_leaves_only_threads_to_the_next_one_and_they_are_reported(self):
         worker = self.worker()
         with tempfile.TemporaryDirectory() as directory:
             before = worker.outcome("changed")["result"]
@@ -268,7 +268,7 @@ class Ends(WorkerTest):
                 done = worker.outcome("changed")
                 self.assertEqual((done["result"], done.get("left")), (before, None))
 
-    def test_what_a_thread_of_an_earlier_job_does_is_not_the_next_one_s(self):
+    def test_output_of_a_thread_of_an_earlier_job_is_not_charged_to_the_next_one(self):
         worker = self.worker()
         for _ in range(2):
             done = worker.outcome("leaves_a_thread", id="first")
@@ -276,7 +276,7 @@ class Ends(WorkerTest):
             self.assertIn("thread stray", done["left"])
             before = len(worker.stdout()), len(worker.stderr())
             self.assertEqual(worker.outcome("meets_a_thread", id="second")["result"], ["first", None])
-            # A thread of a pool serves whoever gives it work.
+            # A thread of a pool works for each later job, too.
             (name, fields), = worker.seen
             self.assertEqual((name, fields["job"], fields["message"][:10]), ("progress", "second", "ThreadPool"))
             label = "[thread stray, left by job first]"
@@ -293,14 +293,14 @@ class Ends(WorkerTest):
         self.assertIn("in wait", done["error"]["trace"])
         self.assertEqual(worker.wait(), 0)
 
-    def test_a_worker_whose_job_was_ended_leaves_at_once_and_in_order(self):
+    def test_worker_exits_at_once_and_in_order_after_an_interrupted_job(self):
         worker = self.waiting("slow_to_leave")
         worker.kill()
         self.assertEqual(worker.done()["error"]["group"], "Interrupted")
         self.assertEqual(worker.wait(), 0)
         self.assertEqual(worker.stdout(), "left in order\n")
 
-    def test_sigterm_at_the_time_limit_is_told_as_such(self):
+    def test_sigterm_at_the_time_limit_is_reported_as_the_time_limit(self):
         worker = self.waiting(time_limit=0.1)
         worker.kill()
         done = worker.done()
@@ -308,7 +308,7 @@ class Ends(WorkerTest):
                          ("failed", "TimeLimitExceeded", "the time limit of 0.1 s is over"))
         self.assertEqual(worker.wait(), 0)
 
-    def test_a_job_is_told_of_its_soft_time_limit_and_the_worker_lives_on(self):
+    def test_soft_time_limit_raises_in_the_job_and_the_worker_lives_on(self):
         for class_name in ("wait", "async_wait"):
             worker = self.worker()
             for _ in range(2):
@@ -317,7 +317,7 @@ class Ends(WorkerTest):
                                  ("failed", "SoftTimeLimitExceeded", "the soft time limit of 0.05 s is over"))
             self.assertEqual(worker.outcome("add", [1])["outcome"], "complete")
 
-    def test_a_job_that_goes_on_after_its_soft_time_limit_meets_the_hard_one(self):
+    def test_job_that_continues_after_its_soft_time_limit_hits_the_hard_one(self):
         worker = self.worker()
         worker.run("goes_on", soft_time_limit=0.05, time_limit=0.1)
         self.assertEqual(worker.receive(), ("progress", {"job": "j1", "message": "SoftTimeLimitExceeded"}))
@@ -325,7 +325,7 @@ class Ends(WorkerTest):
         self.assertEqual(worker.done()["error"]["group"], "TimeLimitExceeded")
         self.assertEqual(worker.wait(), 0)
 
-    def test_a_job_may_end_in_peace_when_interrupted(self):
+    def test_interrupted_job_may_complete(self):
         worker = self.waiting("wait", [True])
         worker.kill()
         self.assertEqual(worker.done()["result"], "ended in peace")
@@ -360,7 +360,7 @@ class Ends(WorkerTest):
         worker.hang_up()
         self.assertEqual(worker.wait(), 0)
 
-    def test_a_job_that_exits_says_nothing(self):
+    def test_job_that_exits_sends_no_outcome(self):
         worker = self.worker()
         worker.run("vanish")
         self.assertEqual(worker.receive(), (None, None))
@@ -374,7 +374,7 @@ class Ends(WorkerTest):
             self.assertEqual(worker.wait(), 1)
             self.assertIn("descriptor 3 was closed by a job", worker.stderr())
 
-    def test_a_job_that_closes_its_output_takes_it_from_nobody_else(self):
+    def test_job_that_closes_its_output_does_not_affect_later_jobs(self):
         worker = self.worker()
         for descriptor in (1, 2):
             for again in (False, True):
@@ -385,7 +385,7 @@ class Ends(WorkerTest):
         self.assertEqual(worker.stdout()[before:], "still here\nno newline")
         self.assertIn("still here\n", worker.stderr())
 
-    def test_a_job_that_closes_everything_ends_the_worker_and_is_not_told_complete(self):
+    def test_job_that_closes_all_descriptors_ends_the_worker_and_is_not_complete(self):
         worker = self.worker()
         worker.run("close_all")
         self.assertEqual(worker.receive(), (None, None))

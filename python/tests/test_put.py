@@ -1,4 +1,4 @@
-"""Queueing jobs from outside of a job, and what a call becomes."""
+"""Puts from outside of a job, and the data that a call becomes."""
 
 import http.server
 import json
@@ -43,18 +43,18 @@ class Calls(unittest.TestCase):
         self.assertEqual(both.prepare(1, 2).data, {"a": 1, "b": 2})
         self.assertEqual(named.prepare(1, x=2).data, {"a": 1, "x": 2})
 
-    def test_positional_rest_becomes_a_list(self):
+    def test_extra_positional_arguments_become_a_list(self):
         self.assertEqual(rest.prepare(1, 2, 3).data, [1, 2, 3])
         self.assertEqual(rest.prepare(first=1).data, {"first": 1})
 
-    def test_every_call_comes_back_as_it_was_made(self):
+    def test_call_survives_the_round_trip_through_data(self):
         for function, args, kwargs in [(both, (1,), {"c": 5}), (rest, (1, 2, 3), {}), (rest, (1,), {}),
                                        (named, (1,), {"x": 2})]:
             data = json.loads(json.dumps(function.prepare(*args, **kwargs).data))
             found_args, found_kwargs = function.call_for(data)
             self.assertEqual(function(*found_args, **found_kwargs), function(*args, **kwargs))
 
-    def test_data_of_every_kind_finds_its_place_or_is_refused(self):
+    def test_data_of_every_kind_becomes_arguments_or_is_refused(self):
         def plain(a, b=2, *, c=3):
             return [a, b, c]
 
@@ -80,7 +80,7 @@ class Calls(unittest.TestCase):
                     args, kwargs = made.call_for(data)
                     self.assertEqual(function(*args, **kwargs), expected)
 
-    def test_a_call_that_does_not_fit_is_refused_at_once(self):
+    def test_call_that_does_not_match_the_signature_is_refused_at_once(self):
         with self.assertRaisesRegex(TypeError, "missing a required argument: 'a'"):
             both.put()
         with self.assertRaisesRegex(TypeError, "two arguments are named 'a'"):
@@ -91,27 +91,27 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, f"the arguments of test.Both are .*{words}"):
                 both.put(value)
 
-    def test_options_that_make_no_sense_are_refused(self):
+    def test_invalid_options_are_refused(self):
         for options in ({"delay": -1}, {"delay": float("nan")}, {"retries": 1.5}, {"time_limit": "1"}, {"tags": "x"},
                         {"depends": "a"}, {"exists": "replace"}):
             with self.assertRaises((TypeError, ValueError)):
                 both.options(**options).put(1)
 
-    def test_an_advance_that_makes_no_sense_is_refused(self):
+    def test_invalid_advance_is_refused(self):
         for queue, options in [("", {}), (None, {}), ("q", {"delay": -1}), ("q", {"depends": "a"})]:
             with self.assertRaises((TypeError, ValueError)):
                 Advance(queue, **options)
 
-    def test_two_functions_cannot_be_the_same_job(self):
+    def test_two_functions_cannot_have_the_same_job_name(self):
         with self.assertRaisesRegex(ValueError, "two functions are the job 'test.Both'"):
             job("test.Both")(lambda: None)
 
-    def test_outside_of_a_job_there_is_none(self):
+    def test_current_job_raises_outside_of_a_job(self):
         progress(0.5, "nobody hears it")
         with self.assertRaisesRegex(RuntimeError, "no job runs here"):
             current_job()
 
-    def test_waits_are_numbers_from_0_on(self):
+    def test_delays_must_be_finite_numbers_from_0_on(self):
         for kind in (Retry, Snooze):
             for after in (-1, float("inf"), float("nan"), "1", None, True):
                 with self.assertRaises((TypeError, ValueError)):
@@ -168,7 +168,7 @@ class Outside(support.WorkerTest):
             file.write("#!/bin/sh\n" + script)
         os.chmod(path, stat.S_IRWXU)
 
-    def test_put_speaks_the_api_of_the_socket_in_the_run_directory(self):
+    def test_put_uses_the_api_socket_in_the_run_directory(self):
         api = self.api()
         options = both.options(delay=1.5, priority=5, tags=["x"], retries=1, time_limit=60, id="my", exists="skip",
                                depends=("a", "b"))
@@ -178,7 +178,7 @@ class Outside(support.WorkerTest):
             "priority": 5, "tags": ["x"], "depends": ["a", "b"], "delay": 1.5, "time_limit": 60,
             "retries": 1, "retry_delay": 2}]})])
 
-    def test_many_are_put_with_one_request(self):
+    def test_put_many_sends_one_request(self):
         api = self.api()
         self.assertEqual(put_many(both.prepare(number) for number in range(3)), ["0", "1", "2"])
         self.assertEqual(put_many([]), [])
@@ -186,18 +186,18 @@ class Outside(support.WorkerTest):
         self.assertEqual(put_many([NewJob("q", "c")]), ["0"])
         self.assertEqual([len(body["jobs"]) for _, body in api.requests], [3, 1, 1])
 
-    def test_a_refusal_is_told_with_its_hint(self):
+    def test_refused_put_raises_with_its_hint(self):
         self.api(409, {"error": "the job my exists", "hint": "give another id"})
         words = r"failed to put 1 job at .*: the job my exists \(hint: give another id\)"
         with self.assertRaisesRegex(PutError, words):
             both.put(1)
 
-    def test_an_answer_that_is_none_is_told(self):
+    def test_invalid_answer_is_reported(self):
         self.api(200, b"<html>")
         with self.assertRaisesRegex(PutError, "answer 200: b'<html>'"):
             both.put(1)
 
-    def test_without_a_supervisor_the_program_is_run(self):
+    def test_put_runs_the_program_when_no_supervisor_listens(self):
         self.program('printf "%s|" "$@" >"$0.args"; /bin/cat >"$0.data"; echo made-id\n')
         self.assertEqual(both.options(delay=10, time_limit=1.5, priority=-1, tags=["x", "y z"], retries=1,
                                       id="my", exists="skip", depends=["a", "b"]).put("ü"), "made-id")
@@ -207,16 +207,16 @@ class Outside(support.WorkerTest):
         with open(os.path.join(self.directory, "taskvisor.data")) as file:
             self.assertEqual(file.read(), '{"a":"ü"}')
 
-    def test_a_program_that_fails_is_told_with_its_words(self):
+    def test_failure_of_the_program_is_reported_with_its_stderr(self):
         self.program("echo no space >&2; exit 5\n")
         with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*put ended with 5: no space"):
             both.put(1)
 
-    def test_with_neither_the_error_says_what_was_tried_and_what_to_do(self):
+    def test_put_without_supervisor_and_program_says_what_to_do(self):
         with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*no program taskvisor in PATH; start"):
             both.put(1)
 
-    def test_the_socket_is_found_as_the_supervisor_finds_it(self):
+    def test_socket_path_is_the_same_as_that_of_the_supervisor(self):
         def path(uid, **environment):
             with mock.patch.dict(os.environ, environment, clear=True), mock.patch("os.geteuid", return_value=uid):
                 return socket_path()
@@ -227,7 +227,7 @@ class Outside(support.WorkerTest):
         self.assertEqual(path(7, TASKVISOR_RUN_DIR="/x"), "/x/ctl.sock")
         self.assertEqual(path(7, TASKVISOR_RUN_DIR="/x", TASKVISOR_SOCKET="/y.sock"), "/y.sock")
 
-    def test_a_child_process_of_a_job_puts_over_the_socket(self):
+    def test_child_process_of_a_job_puts_through_the_socket(self):
         api = self.api()
         worker = self.worker()
         done = worker.outcome("fork_and_put", [os.path.join(self.directory, "ctl.sock")])

@@ -13,7 +13,7 @@ from unittest import mock
 
 from support import PACKAGE, PATIENCE_SECONDS, Keeper, Worker, WorkerTest
 
-#: What the supervisor knows of the job that runs.
+#: The supervisor's record of the running job.
 RECORD = {"id": "j1", "queue": "q", "class": "c", "data": {"n": 1}, "state": "running", "priority": 0,
           "tags": [], "tracked": True, "attempt": 2, "retries": 3, "put_at_ms": 1000_500,
           "started_at_ms": 1001_000, "worker": {"slot": "mail.4", "generation": 7},
@@ -24,18 +24,18 @@ RECORD = {"id": "j1", "queue": "q", "class": "c", "data": {"n": 1}, "state": "ru
 
 
 class Answers:
-    """A supervisor that knows some jobs, and answers what the worker asks while one runs."""
+    """A supervisor with some jobs that answers the worker's calls while a job runs."""
 
     def __init__(self, worker):
         self.worker = worker
         self.records = {"j1": RECORD}
-        #: What was asked, as (verb, arguments).
+        #: The calls, as (verb, arguments).
         self.asked = []
-        #: All that was said.
+        #: All frames received.
         self.seen = []
 
     def run(self, class_name, data=None, **fields):
-        """Runs a job to its end; gives its `done`."""
+        """Runs a job to its end; returns its `done`."""
         self.asked.clear()
         self.worker.run(f"qless_sample.{class_name}", data, **fields)
         while True:
@@ -68,10 +68,10 @@ class QlessTest(WorkerTest):
 
 
 class Methods(QlessTest):
-    def test_it_knows_every_class(self):
+    def test_hello_lists_no_classes_so_that_every_class_runs(self):
         self.assertNotIn("classes", self.answers().worker.hello)
 
-    def test_the_method_named_like_the_queue_is_called_else_process(self):
+    def test_method_named_like_the_queue_is_called_or_else_process(self):
         answers = self.answers()
         done = answers.run("Plain", {"to": "ann"}, queue="mail")
         self.assertEqual(done, {"job": "j1", "fence": 7, "outcome": "complete"})
@@ -84,7 +84,7 @@ class Methods(QlessTest):
         self.assertEqual(done["outcome"], "failed_for_good", done)
         return done["error"]
 
-    def test_what_cannot_be_imported_has_failed_with_its_trace(self):
+    def test_class_that_cannot_be_imported_fails_with_its_trace(self):
         answers = self.answers()
         error = self.failed(answers, "None", queue="mail")
         self.assertEqual(error["group"], "mail-AttributeError")
@@ -111,7 +111,7 @@ class Methods(QlessTest):
         self.assertEqual((error["group"], error["message"]),
                          ("q-ImportError", "the class 'Bare' names no module; a class is called module.Class"))
 
-    def test_a_method_that_is_missing_or_not_static_is_told(self):
+    def test_missing_or_non_static_method_is_reported(self):
         answers = self.answers()
         self.assertEqual(self.failed(answers, "NoMethod", queue="mail"),
                          {"group": "mail-method-missing",
@@ -123,18 +123,18 @@ class Methods(QlessTest):
         self.assertEqual(self.failed(answers, "NoMethod", queue="other")["group"], "other-method-type")
         self.assertEqual(answers.run("NotStatic", queue="forgotten")["outcome"], "complete")
 
-    def test_an_exception_has_failed_in_a_group_of_its_queue(self):
+    def test_exception_fails_the_job_in_a_group_of_its_queue(self):
         error = self.failed(self.answers(), "Calls", {"calls": [["raise", ["why"]]]}, queue="mail")
         self.assertEqual((error["group"], error["message"]), ("mail-ValueError", "why"))
         self.assertIn("qless_sample.py", error["trace"])
         self.assertNotIn("taskvisor/qless", error["trace"])
 
-    def test_sys_exit_has_failed_and_the_worker_goes_on(self):
+    def test_sys_exit_fails_the_job_and_the_worker_continues(self):
         answers = self.answers()
         self.assertEqual(self.failed(answers, "Exits")["group"], "q-SystemExit")
         self.assertEqual(answers.run("Plain")["outcome"], "complete")
 
-    def test_data_that_is_no_object_is_the_methods_own_matter(self):
+    def test_data_that_is_no_object_is_passed_to_the_method(self):
         answers = self.answers()
         self.assertEqual(self.failed(answers, "Calls", [1])["group"], "q-AttributeError")
         self.assertEqual(answers.run("Plain", [1])["outcome"], "complete")
@@ -151,10 +151,10 @@ class Methods(QlessTest):
 
 
 class Words(QlessTest):
-    """What jobs say of their end."""
+    """Outcomes that jobs set by themselves."""
 
     def said(self, *calls, **fields):
-        """The `done` of a job that makes these calls; what they gave is in `gave`."""
+        """The `done` of a job that makes these calls; their results are in `gave`."""
         answers = fields.pop("answers", None) or self.answers()
         before = len(answers.worker.stdout())
         done = answers.run("Calls", {"calls": calls}, **fields)
@@ -200,36 +200,36 @@ class Words(QlessTest):
         self.said(["retry", ["soon"]])
         self.assertEqual(self.gave["retry"], "QlessException: Retry(): delay must be a number of seconds, not 'soon'")
 
-    def test_the_decorator_retries_what_it_names(self):
+    def test_retry_decorator_retries_the_named_exceptions(self):
         answers = self.answers()
         self.assertEqual(answers.run("Tries", {"error": "key"}, retries=1)["outcome"], "retry")
         self.assertEqual(answers.run("Tries", {"error": "key"}, retries=0)["error"]["group"], "failed-retries-q")
         self.assertEqual(answers.run("Tries", {"error": "value"})["error"]["group"], "q-ValueError")
 
-    def test_only_the_first_word_counts(self):
+    def test_only_the_first_outcome_counts(self):
         self.assertEqual(self.said(["complete", []], ["complete", ["next"]]), {"outcome": "complete"})
         self.assertEqual(self.gave["complete"], "QlessException: Complete(): Job j1 is not currently running: complete")
         self.assertEqual(self.said(["complete", []], ["fail", ["g", "m"]])["outcome"], "complete")
         self.assertEqual(self.gave["fail"], "QlessException: Fail(): Job j1 is not currently running: complete")
         self.assertEqual(self.said(["fail", ["g", "m"]], ["retry", []])["outcome"], "failed_for_good")
 
-    def test_an_exception_after_the_word_is_told_in_the_log(self):
+    def test_exception_after_the_outcome_is_logged(self):
         self.assertEqual(self.said(["complete", []], ["raise", ["late"]]), {"outcome": "complete"})
         self.assertIn("job j1 is complete by its own word, and then raised:\n", self.stderr)
         self.assertIn("ValueError: late\n", self.stderr)
 
-    def test_silence_is_taken_as_complete_and_told_in_the_log(self):
+    def test_job_without_an_outcome_is_complete_and_logged(self):
         answers = self.answers()
         self.assertEqual(answers.run("Silent")["outcome"], "complete")
         self.assertIn("returned without complete(), fail() or retry()", answers.worker.stderr())
 
-    def test_the_exceptions_of_taskvisor_are_words_too(self):
+    def test_exceptions_of_taskvisor_set_the_outcome_too(self):
         answers = self.answers()
         self.assertEqual(answers.run("Modern"), {"job": "j1", "fence": 7, "outcome": "retry", "after": 3})
         self.assertEqual(answers.run("Modern", queue="late")["outcome"], "complete")
         self.assertIn("taskvisor.Fail: too late", answers.worker.stderr())
 
-    def test_data_is_kept_when_it_has_changed(self):
+    def test_changed_data_is_saved(self):
         kept = {"calls": [["set", ["n", 5]], ["complete", ["next"]]], "n": 5}
         self.assertEqual(self.said(*kept["calls"])["outcome"], "complete")
         self.assertEqual(self.asked, [("data", {"id": "j1", "fence": 7, "data": kept})])
@@ -251,14 +251,14 @@ class Words(QlessTest):
         self.said(["__setitem__", ["n", 1]], ["__setattr__", ["data", {}]], ["complete", []])
         self.assertEqual(self.asked, [("data", {"id": "j1", "fence": 7, "data": {}})])
 
-    def test_data_that_is_no_json_has_failed(self):
+    def test_data_that_is_no_json_fails_the_job(self):
         answers = self.answers()
         done = answers.run("Unsendable", {})
         self.assertEqual((done["outcome"], done["error"]["group"]), ("failed_for_good", "q-TypeError"))
         self.assertIn("not JSON: data.x: object", done["error"]["message"])
         self.assertIn("the data of job j1 is not kept: not JSON", answers.worker.stderr())
 
-    def test_what_cannot_be_is_refused(self):
+    def test_unsupported_methods_are_refused_with_an_alternative(self):
         for name, given, said in (("depend", ["x"], "depends JID on"), ("undepend", ["x"], "depends JID off"),
                                   ("timeout", [], "retry()")):
             self.said([name, given])
@@ -275,7 +275,7 @@ class Words(QlessTest):
 
 
 class Knowledge(QlessTest):
-    """What jobs know of themselves and of others."""
+    """Attributes of the own job and of other jobs."""
 
     def known(self, *names, answers=None, **fields):
         answers = answers or self.answers()
@@ -283,7 +283,7 @@ class Knowledge(QlessTest):
         self.asked = answers.asked
         return json.loads(answers.worker.stdout())
 
-    def test_what_came_with_the_job_costs_no_call(self):
+    def test_attributes_sent_with_the_job_need_no_call(self):
         known = self.known("jid", "klass_name", "queue_name", "priority", "tags", "state", "original_retries",
                            "retries_left", "data", priority=5, tags=["x"], retries=4, attempt=2)
         self.assertEqual(self.asked, [])
@@ -291,7 +291,7 @@ class Knowledge(QlessTest):
         self.assertEqual(known, {"jid": "j1", "klass_name": "qless_sample.Shows", "queue_name": "q", "priority": 5,
                                  "tags": ["x"], "state": "running", "original_retries": 4, "retries_left": 3})
 
-    def test_the_rest_is_one_call(self):
+    def test_all_other_attributes_need_one_call(self):
         known = self.known("tracked", "dependencies", "dependents", "failure", "expires_at", "worker_name", "ttl",
                            "history", "klass")
         self.assertEqual(self.asked, [("job", {"id": "j1"})])
@@ -304,7 +304,7 @@ class Knowledge(QlessTest):
                                             {"what": "attempt", "when": 1002, "attempt": 1, "state": "delayed"}])
         self.assertIn("Shows", known["klass"])
 
-    def test_other_jobs_and_queues_are_reached_by_the_client(self):
+    def test_client_reaches_other_jobs_and_queues(self):
         answers = self.answers()
         answers.records["a"] = {**RECORD, "id": "a", "state": "delayed"}
         self.assertEqual(answers.run("Puts")["outcome"], "complete")
@@ -318,7 +318,7 @@ class Knowledge(QlessTest):
         self.assertIn("AttributeError: job.client.redis: a job of taskvisor has", said[4])
         self.assertIn("AttributeError: queue.pop: a job of taskvisor can only put", said[5])
 
-    def test_the_sandbox_is_where_it_works(self):
+    def test_job_sandbox_is_the_working_directory(self):
         with tempfile.TemporaryDirectory() as directory:
             answers = self.answers()
             answers.run("Where", cwd=directory)
@@ -332,7 +332,7 @@ class Knowledge(QlessTest):
         self.assertEqual(answers.run("Names")["outcome"], "complete")
         self.assertIn("QlessException: qless.Client: this is taskvisor's stand-in", answers.worker.stdout())
 
-    def test_an_installed_qless_is_the_one_that_is_imported(self):
+    def test_installed_qless_is_imported_instead_of_the_stand_in(self):
         with tempfile.TemporaryDirectory() as directory:
             with open(os.path.join(directory, "qless.py"), "w") as file:
                 file.write("class Own:\n    @staticmethod\n    def process(job):\n        job.complete()\n")
@@ -342,19 +342,19 @@ class Knowledge(QlessTest):
 
 
 class Options(QlessTest):
-    """How it is started, and ended."""
+    """Start, options and end of the worker."""
 
     def by_hand(self, *arguments, **environment):
         environment = {**os.environ, "PYTHONPATH": PACKAGE, **environment}
         return subprocess.run([sys.executable, "-m", "taskvisor.qless", *arguments], env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS)
 
-    def test_by_hand_it_says_how_it_is_started(self):
+    def test_started_by_hand_it_prints_the_right_command(self):
         done = self.by_hand("-m", "app")
         self.assertEqual(done.returncode, 1)
         self.assertIn("-- python3 -m taskvisor.qless -m app\n", done.stderr)
 
-    def test_options_that_are_the_supervisors_say_so(self):
+    def test_options_of_the_supervisor_are_refused_with_a_hint(self):
         for option, said in (("-w", "taskvisor start -w N"), ("--queue", "taskvisor start -q QUEUE"),
                              ("--resume", "given back"), ("--host", "taskvisor start -b URL")):
             done = self.by_hand(option, "4") if option != "--resume" else self.by_hand(option)
@@ -380,7 +380,7 @@ class Options(QlessTest):
         self.assertEqual(Answers(child).run("Names")["outcome"], "complete")
         self.assertTrue(child.stdout().endswith("False\n"), child.stdout())
 
-    def test_a_newer_file_is_loaded_only_if_asked(self):
+    def test_changed_module_is_reloaded_only_with_reload(self):
         for options, second in ((["--reload"], "new"), ([], "old")):
             with tempfile.TemporaryDirectory() as directory:
                 path = os.path.join(directory, "qless_changes.py")
@@ -398,24 +398,24 @@ class Options(QlessTest):
                 self.assertEqual(worker.outcome("qless_changes.Says")["outcome"], "complete")
                 self.assertEqual(worker.stdout(), f"old\n{second}\n")
 
-    def test_reload_is_for_prefork_alone(self):
+    def test_reload_is_refused_outside_of_prefork(self):
         done = self.by_hand("--reload", TASKVISOR_MODE="fork")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--reload is for the mode prefork", done.stderr)
 
-    def test_sigterm_ends_a_job_as_it_ends_others(self):
+    def test_sigterm_interrupts_a_qless_job(self):
         answers = self.answers("-m", "qless_sample", mode="prefork")
         answers.worker.run("qless_sample.Calls", {"calls": [["heartbeat", []]]})
         name, call = answers.worker.receive()
         self.assertEqual((name, call["verb"]), ("call", "job"))
         answers.worker.kill(signal.SIGTERM)
-        # It waits for its answer, and is hit when that has come; or before it waits, and nobody reads the answer.
+        # SIGTERM hits the job after it got its answer, or before it waits for it; then the answer stays unread.
         with contextlib.suppress(BrokenPipeError):
             answers.worker.send("reply", n=call["n"], ok=RECORD)
         done = answers.worker.done()
         self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "Interrupted"))
 
-    def test_what_is_raised_is_caught_by_the_names_of_the_packages_that_are_loaded(self):
+    def test_exceptions_are_subclasses_of_those_of_the_loaded_packages(self):
         from taskvisor.qless import LostLockException, QlessException
         self.assertIs(type(QlessException("no")), QlessException)
         theirs = {}
@@ -436,7 +436,7 @@ class Options(QlessTest):
             self.assertEqual((caught.exception.jid, type(caught.exception).__name__), ("7", "LostLockException"))
             self.assertNotIsInstance(QlessException("no"), qless.LostLockException)
 
-    def test_a_process_that_leaves_after_its_word_has_said_nothing(self):
+    def test_process_that_exits_after_its_outcome_sends_nothing(self):
         worker = Worker(program="taskvisor.qless", module=None)
         self.addCleanup(worker.end)
         worker.run("qless_sample.Exits", queue="dies")

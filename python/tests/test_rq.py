@@ -31,14 +31,14 @@ class RqTest(WorkerTest):
         return self.worker("-m", "rq_sample", *arguments, program="taskvisor.rq", module=None, env=env, **options)
 
     def ended(self, worker, put, **more):
-        """Puts a job and runs it to its end; gives its `done`. Its id is `self.id`."""
+        """Puts a job and runs it to its end; returns its `done`. Its id is `self.id`."""
         data = {**self.producer.ask(f"put({put})"), **more}
         self.id = data["id"]
         worker.run("add", data, id=self.id)
         return worker.done()
 
     def returned(self, worker, put, **more):
-        """What a job has returned, in the mode fast."""
+        """The return value of a job in the mode fast."""
         done = self.ended(worker, put, **more)
         self.assertEqual(done["outcome"], "complete", done)
         self.assertEqual((done["result"]["mode"], done["result"]["rq"]), ("fast", self.version))
@@ -62,7 +62,7 @@ class Fast(RqTest):
         self.assertIn("adds 1 2\n", worker.stdout())
         self.assertEqual(self.status(), "queued")
 
-    def test_nothing_is_asked_of_redis_unless_the_job_does(self):
+    def test_worker_does_not_connect_to_redis_unless_the_job_does(self):
         worker = self.jobs()
         before = self.redis.connections()
         self.returned(worker, "sample.add, 1, on_success=Callback(sample.success)")
@@ -72,25 +72,25 @@ class Fast(RqTest):
         kept = self.producer.ask(f"Job.fetch({self.id!r}, connection=connection).meta")
         self.assertEqual(kept, {"b": 1, "a": self.id})
 
-    def test_ttl_and_changes_of_the_job_itself_are_told(self):
+    def test_ttl_and_changes_of_the_job_are_sent(self):
         worker = self.jobs("--results-ttl", "7")
         self.assertEqual(self.ended(worker, "sample.add, 1")["result"]["result_ttl"], 7)
         done = self.ended(worker, "sample.changes_itself, result_ttl=0")
         self.assertEqual(done["result"]["result_ttl"], 0)
         self.assertEqual(done["result"]["fields"], {"description": base64.b64encode(b"changed").decode()})
 
-    def test_what_a_failed_job_has_changed_of_itself_is_kept(self):
+    def test_changes_by_a_failed_job_are_kept(self):
         worker = self.jobs()
         self.assertEqual(self.ended(worker, "sample.changes_itself, True")["outcome"], "failed")
         self.assertEqual(self.producer.ask(f"connection.hget('rq:job:' + {self.id!r}, 'description')"), b"changed")
         self.assertEqual(self.status(), "queued")
 
-    def test_a_retry_that_is_returned_is_told(self):
+    def test_returned_retry_is_sent(self):
         worker = self.jobs()
         done = self.ended(worker, "sample.again, 3, True")
         self.assertEqual(done["result"]["retry"], {"max": 3, "intervals": [1, 2], "at_front": True})
 
-    def test_what_cannot_be_kept_has_the_words_of_rq(self):
+    def test_unserializable_result_has_the_message_of_rq(self):
         self.assertEqual(self.returned(self.jobs(), "sample.a_lock"), "Unserializable return value")
 
     def test_failures_have_their_class_message_and_trace(self):
@@ -104,7 +104,7 @@ class Fast(RqTest):
             self.assertTrue(error["trace"].startswith("Traceback (most recent call last):\n"))
             self.assertNotIn(os.path.join(PACKAGE, "taskvisor"), error["trace"])
 
-    def test_time_is_limited_by_an_exception(self):
+    def test_job_timeout_raises_an_exception_in_the_job(self):
         worker = self.jobs()
         done = self.ended(worker, "sample.too_long, job_timeout=1")
         self.assertEqual(done["error"]["group"], "rq.timeouts.JobTimeoutException")
@@ -114,7 +114,7 @@ class Fast(RqTest):
         done = self.ended(worker, "sample.add, 1, on_success=Callback(sample.too_long_callback, timeout=1)")
         self.assertEqual(done["error"]["group"], "rq.timeouts.JobTimeoutException")
 
-    def test_callbacks_see_the_status_and_what_they_raise_counts(self):
+    def test_callbacks_see_the_status_and_their_exceptions_count(self):
         worker = self.jobs()
         self.returned(worker, "sample.add, 1, on_success=Callback(sample.success)")
         self.assertIn(f"success {self.id} finished 2\n", worker.stdout())
@@ -144,7 +144,7 @@ class Fast(RqTest):
         self.returned(worker, "sample.logs")
         self.assertIn("own a word\n", worker.stdout())
 
-    def test_handlers_are_called_until_one_says_no(self):
+    def test_exception_handlers_are_called_until_one_returns_false(self):
         handlers = [word for name in ("handler", "last_handler", "raises") for word in
                     ("--exception-handler", f"rq_sample.{name}")]
         worker = self.jobs(*handlers)
@@ -192,7 +192,7 @@ class Native(RqTest):
         self.assertEqual(done["result"]["status"], self.status())
         return self.status()
 
-    def test_the_code_of_rq_ends_the_job(self):
+    def test_code_of_rq_ends_the_job_in_native_mode(self):
         worker = self.jobs("--native")
         self.assertEqual(self.native(worker, "sample.add, 1, b=2"), "finished")
         self.assertEqual(self.producer.ask(f"Job.fetch({self.id!r}, connection=connection).latest_result().return_value"), 3)
@@ -204,7 +204,7 @@ class Native(RqTest):
         self.assertEqual(self.native(worker, "sample.add, 1, on_success=Callback(sample.raises)"), "failed")
         self.assertEqual(self.native(worker, "'no.such.function'"), "failed")
 
-    def test_whatever_is_not_the_code_of_rq_makes_it_native(self):
+    def test_custom_classes_select_the_native_mode(self):
         for arguments in (["-d"], ["--worker-class", "rq_sample.OwnWorker"], ["--job-class", "rq_sample.OwnJob"],
                           ["--queue-class", "rq_sample.OwnQueue"], ["--connection-class", "rq_sample.OwnConnection"]):
             self.assertEqual(self.native(self.jobs(*arguments), "sample.add, 1"), "finished")
@@ -219,7 +219,7 @@ class Native(RqTest):
         worker.kill(signal.SIGTERM)
         self.assertEqual(worker.wait(), -signal.SIGTERM)
 
-    def test_without_a_url_a_job_that_needs_it_fails_and_says_so(self):
+    def test_native_job_without_a_redis_url_fails_with_a_hint(self):
         worker = self.jobs("--native", env={"RQ_REDIS_URL": ""})
         done = self.ended(worker, "sample.add, 1")
         self.assertEqual(done["outcome"], "failed")
@@ -242,7 +242,7 @@ class Refused(RqTest):
         self.assertIn("begin with 'rq'", done["error"]["message"])
         self.assertEqual(worker.stdout(), "")
 
-    def test_what_is_no_job_of_rq_fails_and_the_worker_goes_on(self):
+    def test_invalid_job_of_rq_fails_and_the_worker_continues(self):
         worker = self.jobs()
         for data in (None, [1], {"id": "x"}, {"id": "x", "fields": {"data": "no base64"}}):
             done = worker.outcome("add", data)
@@ -251,7 +251,7 @@ class Refused(RqTest):
         self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "rq.exceptions.NoSuchJobError"))
         self.assertEqual(self.returned(worker, "sample.add, 1"), 2)
 
-    def test_what_cannot_be_loaded_is_named(self):
+    def test_option_that_cannot_be_loaded_is_named(self):
         worker = self.jobs("--worker-class", "rq_sample.NoSuchWorker", greet=False)
         self.assertNotEqual(worker.wait(), 0)
         self.assertIn("NoSuchWorker", worker.stderr())

@@ -1,4 +1,4 @@
-"""Starting a worker: what it needs, and what it says when it does not have it."""
+"""Starting a worker, and its errors when something is missing."""
 
 import doctest
 import importlib
@@ -22,26 +22,26 @@ class Start(support.WorkerTest):
         return subprocess.run([sys.executable, "-m", "taskvisor.worker", *arguments], env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=support.PATIENCE_SECONDS)
 
-    def test_what_the_application_does_not_use_is_not_loaded(self):
-        # Each of them would make every worker heavier, and every child of a template slower.
+    def test_worker_loads_no_heavy_modules_unless_the_application_does(self):
+        # Each of these modules would make every worker heavier, and every child of a template slower.
         heavy = {"argparse", "asyncio", "concurrent.futures", "dataclasses", "http", "inspect", "random", "subprocess"}
         if sys.version_info < (3, 13):
-            # Later ones load it by themselves.
+            # Later versions load it by themselves.
             heavy.add("typing")
         script = ("import taskvisor\n@taskvisor.job\ndef f(a, b=1): pass\n"
                   "import taskvisor.worker.start, taskvisor.worker.prefork, taskvisor.worker.template, sys\nprint(*sys.modules)")
-        # Without site, which loads what the machine's own packages ask for.
+        # Without site, which loads modules for packages of the machine.
         done = subprocess.run([sys.executable, "-S", "-c", script], env={"PYTHONPATH": support.PACKAGE}, text=True,
                               stdout=subprocess.PIPE, timeout=support.PATIENCE_SECONDS, check=True)
         self.assertEqual(heavy & set(done.stdout.split()), set())
 
-    def test_by_hand_it_says_how_it_is_started(self):
+    def test_started_by_hand_it_prints_the_right_command(self):
         done = self.by_hand("app", "other")
         self.assertEqual(done.returncode, 1)
         self.assertIn("started by taskvisor", done.stderr)
         self.assertIn("taskvisor start -w 2 -m prefork -- python3 -m taskvisor.worker app other\n", done.stderr)
 
-    def test_a_channel_that_is_none_is_told(self):
+    def test_invalid_channel_descriptor_is_reported(self):
         self.assertIn("no open descriptor", self.by_hand("app", TASKVISOR_FD="77").stderr)
         self.assertIn("protocol 9", self.by_hand("app", TASKVISOR_FD="1", TASKVISOR_PROTOCOL="9").stderr)
 
@@ -54,7 +54,7 @@ class Start(support.WorkerTest):
             self.assertEqual(worker.receive(), (None, None))
             return worker.wait(), worker.stderr()
 
-    def test_an_application_that_cannot_be_imported_is_shown_with_its_trace(self):
+    def test_import_error_of_the_application_is_printed_with_its_trace(self):
         for mode in ("prefork", "coroutine"):
             status, said = self.refused("import no_such_module\n", mode=mode)
             self.assertEqual(status, 1)
@@ -68,7 +68,7 @@ class Start(support.WorkerTest):
     def test_sigterm_while_the_application_is_loaded_exits_0(self):
         self.assertEqual(self.refused("import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\n"), (0, ""))
 
-    def test_the_modules_are_found_in_the_working_directory(self):
+    def test_modules_in_the_working_directory_are_found(self):
         with tempfile.TemporaryDirectory() as directory:
             with open(os.path.join(directory, "here.py"), "w") as file:
                 file.write("import taskvisor\n@taskvisor.job\ndef f(): return 'found'\n")
@@ -80,7 +80,7 @@ class Start(support.WorkerTest):
                 os.chdir(before)
             self.assertEqual(worker.outcome("here.f")["result"], "found")
 
-    def test_an_application_that_configures_logging_is_left_alone(self):
+    def test_logging_configured_by_the_application_is_kept(self):
         with tempfile.TemporaryDirectory() as directory:
             with open(os.path.join(directory, "logs.py"), "w") as file:
                 file.write("import logging, taskvisor\nlogging.basicConfig(format='own %(message)s')\n"
@@ -122,7 +122,7 @@ class Documentation(unittest.TestCase):
                 runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
                 self.assertEqual(runner.run(example).failed, 0)
 
-    def test_every_public_name_says_what_it_is(self):
+    def test_every_public_name_has_a_docstring(self):
         for name in taskvisor.__all__:
             self.assertTrue(getattr(taskvisor, name).__doc__, name)
 

@@ -1,4 +1,4 @@
-"""The template of the mode fork. The test process is the keeper, and so the parent of all."""
+"""The template of the mode fork. The test process plays the keeper, and so is the parent of all processes."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from taskvisor.worker import inherited as looked_at
 
 
 def setUpModule():
-    # As the keeper is: what loses its parent below becomes its child.
+    # A subreaper like the keeper: orphans below become its children.
     forking.set_subreaper(True)
 
 
@@ -22,7 +22,7 @@ def tearDownModule():
 
 
 class Cgroup:
-    """A cgroup below that of the test process. Skips the test where none can be made."""
+    """A cgroup below that of the test process. Skips the test where it cannot be made."""
 
     def __enter__(self):
         try:
@@ -47,7 +47,7 @@ class Cgroup:
 
 
 def inherited():
-    """What the test process itself was left with by whoever started it."""
+    """The descriptors that the test process inherited."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -94,24 +94,24 @@ class Template(WorkerTest):
         self.assertEqual(files.pop("0"), "/dev/null")
         sockets = [name for name, target in files.items() if target.startswith("socket:")]
         self.assertEqual(sockets, ["3"])
-        # Besides the four there is the pipe that signals wake by, with both of its ends.
+        # Besides the four there are both ends of the wake-up pipe for signals.
         pipes = [target for target in files.values() if target.startswith("pipe:")]
         self.assertEqual((len(pipes), len(set(pipes))), (2, 1), files)
         self.assertLessEqual(len(files), 5, files)
         self.assertEqual(child.wait(), 0)
 
-    def test_a_child_is_the_keepers_own_with_session_and_death_signal(self):
+    def test_child_belongs_to_the_keeper_with_session_and_death_signal(self):
         self.check_identity(self.template())
 
-    def test_a_child_is_the_keepers_own_though_the_template_was_a_subreaper(self):
+    def test_child_belongs_to_the_keeper_even_if_the_template_is_a_subreaper(self):
         self.check_identity(self.template(subreaper=True))
 
-    def test_a_child_of_an_application_with_threads_is_the_keepers_own(self):
+    def test_child_of_an_application_with_threads_belongs_to_the_keeper(self):
         template = self.template(module="sample_with_thread", subreaper=True)
         for _ in range(5):
             self.check_identity(template)
 
-    def test_what_children_would_share_is_named_at_the_first_fork(self):
+    def test_template_warns_of_shared_threads_and_sockets_at_the_first_fork(self):
         template = self.template(module="sample_shares")
         self.assertEqual(self.child().outcome("add", [1])["result"], 2)
         name, fields = template.receive()
@@ -120,14 +120,14 @@ class Template(WorkerTest):
         self.assertRegex(fields["text"], r"sockets, .*: inet 127\.0\.0\.1:[0-9]+ \(descriptor [0-9]+\)\n")
         self.assertRegex(fields["text"], "random generators, .*: sample_shares.numbers, sample_shares.Service.numbers\n")
         self.assertIn("os.register_at_fork", fields["text"])
-        # Once is enough, and neither the template nor a job has printed it.
+        # The warning is sent once, and neither the template nor a job prints it.
         child = self.child()
         self.assertEqual(child.outcome("add", [1])["result"], 2)
         template.send("ping")
         self.assertEqual(template.receive(), ("pong", {}))
         self.assertEqual((template.stderr(), child.stderr()), ("", ""))
 
-    def test_nothing_is_named_that_the_application_makes_anew(self):
+    def test_template_does_not_warn_of_objects_recreated_after_fork(self):
         for module in ("sample", "sample_shares_nothing"):
             template = self.template(module=module)
             self.assertEqual(self.child().outcome("add", [1])["result"], 2)
@@ -135,13 +135,13 @@ class Template(WorkerTest):
             self.assertEqual(template.receive(), ("pong", {}))
             self.assertEqual(template.stderr(), "")
 
-    def test_a_thread_that_ends_during_the_look_is_not_named(self):
+    def test_template_does_not_warn_of_a_thread_that_ends_during_the_check(self):
         look = looked_at.Inherited()
         # The kernel lists a thread that has ended before its name is read; no process has this number.
         with mock.patch.object(looked_at.os, "listdir", return_value=[str(2 ** 22 + 1)]):
             self.assertEqual(look._threads(), [])
 
-    def test_a_child_is_born_in_its_cgroup(self):
+    def test_child_is_forked_into_its_cgroup(self):
         for module in ("sample", "sample_with_thread"):
             self.template(module=module)
             with Cgroup() as cgroup:
@@ -153,8 +153,8 @@ class Template(WorkerTest):
                 self.assertEqual(child.wait(), 0)
                 child.close()
 
-    def test_a_child_that_may_not_be_born_in_its_cgroup_is_born_beside_it(self):
-        # No directory of a cgroup: the kernel refuses, as it does where somebody else's is meant.
+    def test_child_that_may_not_be_forked_into_its_cgroup_is_forked_outside(self):
+        # Not a cgroup directory: the kernel refuses it, as it refuses a foreign cgroup.
         for module in ("sample", "sample_with_thread"):
             template = self.template(module=module)
             before = os.listdir(f"/proc/{template.pid}/fd")
@@ -181,7 +181,7 @@ class Template(WorkerTest):
                 child.send("shutdown")
             child.close()
             self.assertEqual(child.wait(), 0)
-        # Once it answers it has closed what it got for the last child.
+        # Once the template answers it has closed the descriptors of the last child.
         template.send("ping")
         self.assertEqual(template.receive(), ("pong", {}))
         with open(f"/proc/{template.pid}/task/{template.pid}/children") as children:
@@ -230,7 +230,7 @@ class Template(WorkerTest):
         self.assertEqual(child.wait(), 0)
         self.assertRegex(child.stderr(), r"The job was here:\n  File .*, in wait\n    (time.sleep|progress)\(.*\)\n$")
 
-    def test_a_child_whose_channel_ends_exits(self):
+    def test_child_exits_when_its_channel_is_closed(self):
         self.template()
         child = self.keeper.fork()
         child.close()
@@ -247,7 +247,7 @@ class Template(WorkerTest):
         self.assertEqual(child.done()["result"], "ended in peace")
         self.assertEqual(child.wait(), 0)
 
-    def test_a_fork_that_fails_is_told_with_its_number(self):
+    def test_failed_fork_is_reported_with_its_errno(self):
         for module in ("sample_cannot_fork", "sample_cannot_fork_twice"):
             self.template(module=module)
             self.keeper.ask().close()

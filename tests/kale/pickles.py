@@ -46,13 +46,13 @@ def written():
 
 
 def read(line):
-    """Whether a pickle that Rust made says the same as the one that it was made of."""
+    """Whether a pickle that Rust made has the same value as its original."""
     given = json.loads(line)
     values = PLAIN if given["plain"] else ODD
     expected = message((values[given["at"]],), retry_num=given["retry_num"])
     found = pickle.loads(bytes.fromhex(given["pickle"]))
     same = found == expected and type(found["payload"]["args"][0]) is type(expected["payload"]["args"][0])
-    # What Python writes of it, where it writes one frame.
+    # The pickle of Python, where it writes one frame.
     return {"same": same, "python": pickle.dumps(found, 4).hex(), "found": repr(found)[:200]}
 
 

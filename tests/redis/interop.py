@@ -17,12 +17,12 @@ CLASS = "app.Work"
 
 
 def later(client, seconds, *command):
-    """A command at a time to come."""
+    """Calls a command with a time in the future."""
     return client._lua(keys=[], args=[command[0], repr(time.time() + seconds), *command[1:]])
 
 
 def told(action):
-    """What is told on all channels while something is done."""
+    """The messages on all channels during a function."""
     ears = ours.redis.pubsub()
     ears.psubscribe("ql:*")
     while ears.get_message(timeout=5)["type"] != "psubscribe":
@@ -112,7 +112,7 @@ def a_retry_and_a_delay_of_one_are_the_others(one, other, way):
 
 
 def what_recurs_for_one_is_put_by_the_other(one, other, queue):
-    # One way only: the script of reqless fails at recurring jobs that lack its own fields, those of any qless.
+    # One direction only: the script of reqless fails for recurring jobs without its own fields.
     one.queues[queue].recur(CLASS, "{}", interval=60, jid=queue)
     assert other.queues[queue].pop().jid == f"{queue}-1"
     (job,) = json.loads(later(one, 65, "pop", queue, one.worker_name, 1))
@@ -135,7 +135,7 @@ def both_show_the_same(one, other, way):
 
 
 def without_throttles(value):
-    """What is of qless in an answer: reqless adds fields of its own."""
+    """The fields of qless in an answer: reqless adds its own."""
     if isinstance(value, list):
         return [without_throttles(item) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A client that does to the four keys what the reliable-worker-queue tutorial publishes, with the arguments of today's redis-py."""
+"""The client of the reliable-worker-queue tutorial on its four keys, with the arguments of today's redis-py."""
 
 import json
 import subprocess
@@ -60,7 +60,7 @@ class Queue:
 
 
 def produce(queue, pause, *values):
-    """Puts each value, and prints its id and its result when it has come."""
+    """Puts each value, and prints its id and its result once it arrives."""
     ids = []
     for value in values:
         ids.append(queue.enqueue(value))
@@ -90,7 +90,7 @@ def work(queue, tidy_interval):
 
 
 def nothing(queue, count):
-    """Does so many jobs that are nothing, and prints how many a second."""
+    """Runs `count` empty jobs, and prints the number of jobs a second."""
     began, done = time.perf_counter(), 0
     while done < int(count):
         id = queue.take()

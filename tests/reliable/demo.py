@@ -1,4 +1,4 @@
-"""The workers of the tutorial's demo, ten times as fast: one good, one bad, both with bad luck at times."""
+"""The workers of the tutorial's demo, ten times as fast: a good and a bad one, both failing at times."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""The real client of RQ, for tests: evaluates each line of stdin and prints what it is, as JSON."""
+"""The real client of RQ, for tests: evaluates each line of stdin and prints its value as JSON."""
 
 import datetime
 import json
@@ -51,7 +51,7 @@ def in_seconds(seconds):
 
 
 def raises(function):
-    """The name of what it raises."""
+    """The name of the exception that the call raises."""
     try:
         return function()
     except Exception as error:
@@ -59,7 +59,7 @@ def raises(function):
 
 
 def left():
-    """The keys that only a job that runs has, or a worker."""
+    """The keys that only running jobs and workers have."""
     kinds = ("rq:wip:", "rq:execution", "rq:workers", "rq:taskvisor", "rq:scheduler-lock")
     return sorted(key.decode() for key in c.keys() if key.decode().startswith(kinds))
 

@@ -50,7 +50,7 @@ def _flags(worker, burst, max_jobs, max_idle_time, with_scheduler, strategy):
 
 def work(self, burst=False, logging_level=None, date_format=None, log_format=None, max_jobs=None, max_idle_time=None,
          with_scheduler=False, dequeue_strategy=DequeueStrategy.DEFAULT):
-    """Runs the worker from outside, and says whether it has done anything."""
+    """Runs the external worker; returns whether it has done anything."""
     if type(self) not in (Worker, SimpleWorker):
         given = {name: value for name, value in (("date_format", date_format), ("log_format", log_format)) if value}
         return _OWN(self, burst=burst, logging_level=logging_level, max_jobs=max_jobs, max_idle_time=max_idle_time,
@@ -61,7 +61,7 @@ def work(self, burst=False, logging_level=None, date_format=None, log_format=Non
     command += _flags(self, burst, max_jobs, max_idle_time, with_scheduler, dequeue_strategy)
     command += [queue.name for queue in self.queues]
     if os.getpid() != _TESTS:
-        # Its signals are for the worker.
+        # This process becomes the worker, so that its signals reach the worker.
         os.execvpe(command[0], command, environment)
     with open(os.environ["RQ_MEASURE_LOG"], "ab") as log:
         log.write(f"\n$ {shlex.join(command)}\n".encode())
@@ -74,12 +74,12 @@ def work(self, burst=False, logging_level=None, date_format=None, log_format=Non
 
 
 def pytest_configure(config):
-    """Takes the place of the worker in this process."""
+    """Replaces the worker in this process."""
     BaseWorker.work = work
 
 
 def pytest_runtest_logreport(report):
-    """Writes down what has become of each test."""
+    """Records the outcome of each test."""
     if report.when == "call" or report.failed or report.skipped:
         with open(os.environ["RQ_MEASURE_OUT"], "a") as out:
             out.write(f"{report.outcome} {report.nodeid}\n")

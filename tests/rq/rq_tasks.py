@@ -21,7 +21,7 @@ def note(path, text="ran"):
 
 
 def waits(path):
-    """Runs until the file is gone; tells that it has begun."""
+    """Runs until the file is removed; records that it has begun."""
     note(path + ".begun", str(os.getpid()))
     while os.path.exists(path):
         time.sleep(0.01)
@@ -65,7 +65,7 @@ def stopped(job, connection):
 
 
 class Horses(Worker):
-    """A worker that is told of work horses that died."""
+    """A worker class with a handler for dead work horses."""
 
     def handle_work_horse_killed(self, job, retpid, ret_val, rusage):
         job.connection.set("killed", f"{job.id} {ret_val} {rusage.ru_maxrss > 0}")

@@ -60,7 +60,7 @@ class Queue:
 
 
 def refused(*codes):
-    """Runs what follows and wants it refused with one of these codes."""
+    """Asserts that the body of the `with` is refused with one of these codes."""
     class Refused:
         def __enter__(self):
             return self
@@ -327,7 +327,7 @@ def a_fifo_queue_keeps_the_order_of_a_group_and_lets_other_groups_by(name):
         queue.send(f"a{at}", MessageGroupId="a")
     first, = queue.receive(most=1, AttributeNames=["All"])
     assert first["Body"] == "a0" and first["Attributes"]["MessageGroupId"] == "a"
-    # One of the group is in flight: no other comes.
+    # A message of the group is in flight, so no other one is delivered.
     assert queue.receive() == []
     queue.send("b0", MessageGroupId="b")
     assert bodies(queue.receive()) == ["b0"]

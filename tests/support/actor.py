@@ -1,4 +1,4 @@
-"""A worker that plays every part a worker can play badly: the job's class says which. It speaks the protocol by hand."""
+"""A worker that breaks the protocol in every way; the job's class selects the way. It writes its frames by hand."""
 
 import json
 import os
@@ -70,12 +70,12 @@ def other(job):
 
 
 def talks(job):
-    """Fails in many words."""
+    """Fails with a very long message."""
     done(job, "failed", error={"group": "g" * (1 << 20), "message": "m" * (10 << 20), "trace": "t" * (1 << 20)})
 
 
 def raves(job):
-    """Speaks of nothing but jobs it does not have."""
+    """Sends frames of jobs that it does not have."""
     for n in range(1000):
         say(done={"job": f"{n}-" + "x" * (100 << 10), "fence": 1, "outcome": "complete"})
     time.sleep(1000)
@@ -127,7 +127,7 @@ def litters(job):
 
 
 def quits(job):
-    """Ends when the next job has come, and does not read it."""
+    """Exits when the next job has arrived, without reading it."""
     done(job)
     select.select([channel], [], [])
     os._exit(0)
@@ -137,13 +137,13 @@ def calls(job):
     data = {"jobs": [{"queue": "default", "class": "fine", "data": {"n": [1, 2.50]}, "tags": ["child"]}]}
     for n, (verb, args) in enumerate([("put", data), ("dance", {}), ("put", {"jobs": [{"class": "fine"}]})]):
         say(call={"n": n, "verb": verb, "args": args})
-    # Answers come when they are there.
+    # Answers may come in any order.
     answers = sorted((next(stream)["reply"] for _ in range(3)), key=lambda answer: answer["n"])
     done(job, result=answers)
 
 
 def calls_about_jobs(job):
-    """Asks about itself and about others; gives the answers."""
+    """Makes calls about its own job and others; returns the answers."""
     me, other = job["id"], job["data"]
     wishes = [("tag", {"id": me, "add": ["a"]}), ("data", {"id": me, "fence": job["fence"], "data": [1.50]}),
               ("priority", {"id": other, "priority": 3}), ("data", {"id": other, "fence": 1, "data": 0}),
@@ -156,7 +156,7 @@ def calls_about_jobs(job):
 
 
 def asks(job):
-    """Asks without end and reads no answer."""
+    """Makes calls without end and reads no answer."""
     frame = json.dumps({"call": {"n": 1, "verb": "job", "args": {"id": job["data"]}}}).encode() + b"\n"
     while True:
         raw(frame)

@@ -1,4 +1,4 @@
-"""An application for tests: jobs that tell what they see, wait until a file is there, and end in every way there is."""
+"""An application for tests: jobs that report what they see, wait for a file, and end in every possible way."""
 
 import asyncio
 import ctypes
@@ -15,7 +15,7 @@ barrier = threading.Barrier(10)
 
 
 def note(kind, name, text=""):
-    """Leaves word for the test, whole or not at all."""
+    """Writes a file for the test atomically."""
     with open(f".{kind}-{name}", "w") as file:
         file.write(text)
     os.rename(f".{kind}-{name}", f"{kind}-{name}")
@@ -23,7 +23,7 @@ def note(kind, name, text=""):
 
 @job("look")
 def look():
-    """Who runs it, and what it finds in memory."""
+    """Returns the process that runs it, and the state it finds in memory."""
     global count
     count += 1
     print("on stdout")
@@ -41,7 +41,7 @@ def echo(*words, **named):
 
 @job("stages")
 def stages(first):
-    """Goes on from its queue to `encode`, once the job that it puts itself is complete."""
+    """Advances to the queue `encode` once the job that it puts itself is complete."""
     me = current_job()
     if me.queue == "encode":
         return [me.id, me.attempt, me.data]
@@ -82,7 +82,7 @@ def leaks():
 
 @job("hold")
 def hold(name):
-    """Runs until the file `go` is there; tells by what it was hit."""
+    """Runs until the file `go` exists; records the exception that interrupts it."""
     try:
         note("begun", name, str(os.getpid()))
         while not os.path.exists("go"):
@@ -107,7 +107,7 @@ async def hold_async(name):
 
 @job("slow")
 def slow(name):
-    """Does not mind being interrupted, and needs a moment for it."""
+    """Completes although it is interrupted, after a moment."""
     note("begun", name)
     try:
         while True:
@@ -146,7 +146,7 @@ async def blocks_loop(name):
 
 @job("together")
 async def all_together(number):
-    """Ends once so many have begun."""
+    """Ends once `number` jobs have begun."""
     global together
     together += 1
     while together < number:
@@ -156,7 +156,7 @@ async def all_together(number):
 
 @job("threads")
 def in_threads():
-    """Ends once ten have begun."""
+    """Ends once ten jobs have begun."""
     barrier.wait(60)
     return {"pid": os.getpid(), "main": threading.current_thread() is threading.main_thread()}
 
@@ -173,7 +173,7 @@ async def stubborn(name):
 
 @job("bomb")
 async def bomb():
-    """Kills its process: in company once the file `boom` is there, and alone at once."""
+    """Kills its process: beside other jobs once the file `boom` exists, alone at once."""
     note("begun", "bomb")
     while not os.path.exists("boom"):
         await asyncio.sleep(0.02)
@@ -247,7 +247,7 @@ beats = threading.Event()
 
 @job("changes")
 def changes():
-    """Changes the process, and leaves a thread."""
+    """Changes the state of the process, and leaves a thread."""
     os.umask(0o777)
     os.chdir("/")
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
@@ -256,7 +256,7 @@ def changes():
 
 @job("process")
 def process():
-    """What `changes` changes."""
+    """Returns the state that `changes` changes."""
     umask = os.umask(0)
     os.umask(umask)
     return [umask, os.getcwd(), signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL]

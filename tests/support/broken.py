@@ -1,4 +1,4 @@
-"""An application that cannot be imported, and counts how often that was tried."""
+"""An application that cannot be imported, and counts the attempts."""
 
 with open("imports", "a") as file:
     file.write("x")

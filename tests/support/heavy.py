@@ -1,4 +1,4 @@
-"""Jobs that take too much. None takes so much that the machine would notice, even if nobody stopped it."""
+"""Jobs that exceed their limits. None takes so much that it would harm the machine if it were not stopped."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ MB = 1_000_000
 
 
 def take(megabytes):
-    """Memory that is really there, 10 MB at a time."""
+    """Allocates and touches memory, 10 MB at a time."""
     kept = []
     for _ in range(megabytes // 10):
         kept.append(bytearray(os.urandom(4096) * (10 * MB // 4096)))

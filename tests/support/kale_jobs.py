@@ -1,4 +1,4 @@
-"""Tasks of kale for the real supervisor. `python/tests/kale_standin` is their kale."""
+"""Tasks of kale for the real supervisor. `python/tests/kale_standin` stands in for kale."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The next version of an application: it knows a class more."""
+"""The next version of an application, with one more class."""
 
 from taskvisor import job
 

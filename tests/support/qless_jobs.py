@@ -1,4 +1,4 @@
-"""Classes as they are written for qless-py, for tests with the real binary."""
+"""Classes written for qless-py, for tests with the real binary."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import qless
 
 
 def tell(call):
-    """Prints what the call gives, or what it raises."""
+    """Prints the result of the call, or its exception."""
     try:
         print(json.dumps(call()))
     except Exception as error:
@@ -32,7 +32,7 @@ class Mail:
 
 
 class Film:
-    """A pipeline: each stage leaves in the data what the next one needs."""
+    """A pipeline: each stage stores in the data what the next one needs."""
 
     @staticmethod
     def download(job):
@@ -47,7 +47,7 @@ class Film:
 
 
 class Words:
-    """Says what its data says of its end, one word after the other."""
+    """Makes the calls about its end that its data lists, in order."""
 
     @staticmethod
     def process(job):
@@ -58,7 +58,7 @@ class Words:
 
 
 class Silent:
-    """Returns without a word."""
+    """Returns without setting an outcome."""
 
     @staticmethod
     def process(job):
@@ -77,7 +77,7 @@ class Empty:
 
 
 class Tries:
-    """Never has luck."""
+    """Fails always."""
 
     @staticmethod
     @qless.retry(OSError)
@@ -87,7 +87,7 @@ class Tries:
 
 
 class Dies:
-    """Leaves without a word to anyone."""
+    """Exits after complete() without returning."""
 
     @staticmethod
     def process(job):
@@ -96,7 +96,7 @@ class Dies:
 
 
 class Hangs:
-    """Cannot be talked to."""
+    """Ignores all interrupts."""
 
     @staticmethod
     def process(job):
@@ -109,7 +109,7 @@ class Hangs:
 
 
 class EndsItself:
-    """Cancels the job that it is."""
+    """Cancels its own job."""
 
     @staticmethod
     def process(job):
@@ -119,7 +119,7 @@ class EndsItself:
 
 
 class Asks:
-    """All that goes through the supervisor."""
+    """Makes every call that goes through the supervisor."""
 
     @staticmethod
     def process(job):
@@ -140,7 +140,7 @@ class Asks:
 
 
 class Where:
-    """Works in its directory, and leaves something there."""
+    """Works in its directory, and leaves a file there."""
 
     @staticmethod
     def process(job):
