@@ -1,6 +1,6 @@
-//! The figures of the heart: `cargo bench --bench heart` prints the table. Ratios are taken within one run.
+//! Benchmarks of the core: `cargo bench --bench heart` prints the table. Ratios are taken within one run.
 //!
-//! `-- --only NAME…` takes some of: nothing latency cancel slots death idle million; `-- --long` adds the million.
+//! `-- --only NAME…` selects some of: nothing latency cancel slots death idle million; `-- --long` adds the million.
 
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
@@ -63,7 +63,7 @@ fn nothing_jobs() {
         let own = pids.map(cpu_of);
         let start = Instant::now();
         sandbox.ok(&["queue", "resume", "default"]);
-        // The last one says when it is time to look: nothing polls while the others run.
+        // The last job signals the end, so that nothing polls while the others run.
         let mut api = Api::connect(&sandbox);
         api.get(&format!("/v1/jobs/{last}/wait"));
         let mut complete = || api.get("/v1/queues")["default"]["jobs"]["complete"].as_u64();
@@ -180,7 +180,7 @@ fn slots() {
             children(keeper).into_iter().filter(|pid| support::comm(*pid) == "tv-parked").collect::<Vec<_>>()
         };
         wait_until("all are parked", || parked().len() == 8);
-        // A life of less than 10 s that did nothing would wait for its backoff.
+        // A worker that lives less than 10 s without a job would wait for its backoff.
         std::thread::park_timeout(Duration::from_secs(11));
         for victim in parked() {
             let before = children(keeper);
@@ -216,7 +216,7 @@ fn supervisor_killed() {
         kill(sandbox.one("tv-supervisor"), "KILL");
         let start_kill = Instant::now();
         let exists = |pid: &i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
-        // Two processors: whoever watches must not be in the way of what is watched.
+        // Two processors: the observer must not disturb what it measures.
         while below.iter().any(exists) {
             std::thread::yield_now();
         }
@@ -250,7 +250,7 @@ fn million() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "2"]);
     let pids = [sandbox.one("taskvisor"), sandbox.one("tv-supervisor")];
-    // Of complete jobs the store keeps 50,000.
+    // The store keeps 50,000 complete jobs.
     let complete = || sandbox.json(&["status", "--json"])["settled"]["complete"].as_u64().unwrap_or(0);
     let mut rss = Vec::new();
     for target in [10_000u64, 1_000_000] {

@@ -1,7 +1,8 @@
-//! The figures of operations: `cargo bench --bench operations` prints the table. Limits are kept by looking, without cgroups.
+//! Benchmarks of operations: `cargo bench --bench operations` prints the table. Limits are enforced by polling, without
+//! cgroups.
 //!
-//! `-- --only NAME…` takes some of: time memory status storm reload steady; `-- --long` goes on with the steady load for an hour
-//! instead of 3 minutes.
+//! `-- --only NAME…` selects some of: time memory status storm reload steady; `-- --long` runs the steady load for an
+//! hour instead of 3 minutes.
 
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
@@ -36,7 +37,7 @@ fn main() {
     support::table(rows, "");
 }
 
-/// What the programs do that are measured.
+/// The jobs that are measured.
 fn job(how: &str) {
     match how {
         "hog" => return hog(),
@@ -50,12 +51,12 @@ fn job(how: &str) {
     }
 }
 
-/// This program.
+/// The measured taskvisor binary.
 fn this() -> String {
     std::env::current_exe().expect("a path").display().to_string()
 }
 
-/// Takes 500 MB a second, and gives up by itself at 2 GB.
+/// Allocates 500 MB a second, and exits by itself at 2 GB.
 fn hog() {
     const PIECE: usize = 500_000;
     let (mut kept, start) = (Vec::new(), Instant::now());
@@ -67,7 +68,7 @@ fn hog() {
     }
 }
 
-/// The settings that make a pool one of Python workers.
+/// The settings of a pool of Python workers.
 fn python(version: u32) -> String {
     let root = env!("CARGO_MANIFEST_DIR");
     let path = format!("PYTHONPATH: '{root}/python:{root}/benches/support'");
@@ -75,7 +76,7 @@ fn python(version: u32) -> String {
     format!("mode: prefork, env: {{set: {{{env}}}}}, command: python3 -m taskvisor.worker ops")
 }
 
-/// Writes the file of pools.
+/// Writes the settings file.
 fn write(sandbox: &Sandbox, pools: &[String]) -> String {
     let path = sandbox.work("pools.yaml");
     let pools: String = pools.iter().map(|pool| format!("  - {{{pool}}}\n")).collect();
@@ -83,7 +84,7 @@ fn write(sandbox: &Sandbox, pools: &[String]) -> String {
     path.display().to_string()
 }
 
-/// From the time limit, or from the end of the grace behind it, to the death of whoever is to die then.
+/// Time from the time limit, or from the end of the grace after it, to the death of the job.
 fn time_limit() {
     const LIMIT: f64 = 300.0;
     const GRACE: f64 = 200.0;
@@ -103,7 +104,7 @@ fn time_limit() {
     row("time limit -> dead, a Python worker in C code that blocks all signals", "<= 20", &late, "ms");
 }
 
-/// Milliseconds by which jobs live longer than they should.
+/// Milliseconds that jobs live beyond their limit.
 fn lateness(sandbox: &Sandbox, due: f64, put: impl Fn(&mut Api) -> String) -> Figures {
     let mut late = Figures::default();
     for _ in 0..20 {
@@ -121,7 +122,7 @@ fn lateness(sandbox: &Sandbox, due: f64, put: impl Fn(&mut Api) -> String) -> Fi
     late
 }
 
-/// What a hog had at its worst beyond what it may have. None of ours can have more than 4 GB.
+/// The peak memory of a hog above its limit. A hog here cannot take more than 4 GB.
 fn memory_limit() {
     const LIMIT: f64 = 300e6;
     let sandbox = Sandbox::new(Setting::Root);
@@ -141,7 +142,7 @@ fn memory_limit() {
     row("memory limit without cgroup: overshoot of a hog of 500 MB/s", "<= 100", &overshoot, "MB");
 }
 
-/// What is shown of 1,000 slots, and how soon.
+/// Time of `status` and of `/metrics` with 1,000 slots.
 fn status() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "1000"]);
@@ -154,7 +155,7 @@ fn status() {
     status_while_the_broker_hangs(&sandbox);
 }
 
-/// Somebody else writes to the store and does not end, so that the supervisor's own next word to it does not come back.
+/// Another program keeps a write transaction open, so that the supervisor's next write hangs.
 fn status_while_the_broker_hangs(sandbox: &Sandbox) {
     let store = rusqlite::Connection::open(sandbox.path("state").join("store.db")).expect("the store");
     store.execute_batch("BEGIN IMMEDIATE").expect("the lock");
@@ -186,7 +187,7 @@ fn answers(sandbox: &Sandbox, path: &str) -> Figures {
     figures
 }
 
-/// Milliseconds from connecting to the last byte, and the answer.
+/// Milliseconds from the connect to the last byte, and the answer.
 fn ask(sandbox: &Sandbox, path: &str) -> (f64, String) {
     let start = Instant::now();
     let mut stream = UnixStream::connect(sandbox.path("run").join("ctl.sock")).expect("a supervisor");
@@ -196,7 +197,7 @@ fn ask(sandbox: &Sandbox, path: &str) -> (f64, String) {
     (start.elapsed().as_secs_f64() * 1e3, answer)
 }
 
-/// A worker that exits 1 at once, in 8 slots, from the order to start.
+/// Restarts of a worker that exits 1 at once, in 8 slots, from the start.
 fn storm() {
     let sandbox = Sandbox::new(Setting::Root);
     let pool = "name: default, workers: 8, command: [sh, -c, 'echo $$ >> starts; exit 1']";
@@ -216,7 +217,7 @@ fn storm() {
     row("&nbsp; of it: keeper and supervisor, from their first moment", "", &cpu(own), "ms");
 }
 
-/// How many slots take jobs, and the processes of all, an heir's too.
+/// The number of slots that take jobs, and the processes of all slots, those of an heir included.
 fn slots(api: &mut Api) -> (usize, BTreeSet<i64>) {
     let status = api.get("/v1/status");
     let pools = status["pools"].as_array().expect("pools").iter();
@@ -225,21 +226,21 @@ fn slots(api: &mut Api) -> (usize, BTreeSet<i64>) {
     (works, slots.iter().filter_map(|slot| slot["process"]["pid"].as_i64()).collect())
 }
 
-/// How many jobs are in one of these states.
+/// The number of jobs in these states.
 fn count(api: &mut Api, states: &[&str]) -> usize {
     let queues = api.get("/v1/queues");
     let jobs = &queues["default"]["jobs"];
     states.iter().map(|state| jobs[state].as_u64().unwrap_or(0) as usize).sum()
 }
 
-/// How many of so many jobs have not been completed when none is left to do.
+/// The number of `put` jobs that are not complete when none is left to run.
 fn lost(api: &mut Api, put: usize) -> Figures {
     let open = ["waiting", "delayed", "running", "canceling"];
     wait_within(Duration::from_secs(120), "nothing is left to do", || count(api, &open) == 0);
     Figures::of(put as f64 - count(api, &["complete"]) as f64)
 }
 
-/// What was seen of a pool while it was exchanged.
+/// Observations of a pool while its workers are replaced.
 #[derive(Default)]
 struct Exchange {
     put: usize,
@@ -249,7 +250,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Keeps the queue filled and looks, until all workers are others.
+    /// Keeps the queue filled and observes until all workers are new.
     fn watch(&mut self, api: &mut Api, slots_wanted: usize, old: &BTreeSet<i64>) {
         loop {
             if self.put < count(api, &["complete"]) + 200 {
@@ -266,7 +267,7 @@ impl Exchange {
     }
 }
 
-/// A pool of 8 is exchanged while it always has something to do.
+/// Replaces the workers of a pool of 8 that always has jobs.
 fn reload() {
     const SLOTS: usize = 8;
     let sandbox = Sandbox::new(Setting::Root);
@@ -291,14 +292,14 @@ fn reload() {
     row("&nbsp; from HUP until all are new and the old ones gone", "", &took, "ms");
 }
 
-/// What keeper and supervisor take, and what should not be there, from look to look.
+/// Memory and descriptors of keeper and supervisor, and stray processes, sampled periodically.
 struct Watch<'a> {
     sandbox: &'a Sandbox,
     /// Keeper and supervisor.
     own: [(&'static str, i32); 2],
-    /// For each of the two: KB, descriptors.
+    /// KB and descriptors of each.
     takes: [Vec<[f64; 2]>; 2],
-    /// Zombies and orphans of the latest look: those that are there at the next one as well are to stay.
+    /// Zombies and orphans of the latest sample; those still there in the next one count as permanent.
     suspects: [BTreeSet<i32>; 2],
     found: [BTreeSet<i32>; 2],
 }
@@ -365,7 +366,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// 200 jobs a second, each tenth of which leaves a process behind, while workers are killed at random.
+/// 200 jobs a second, every tenth of which leaves an orphan, while workers are killed at random.
 fn steady() {
     const TICK: Duration = Duration::from_millis(100);
     let length = Duration::from_secs(if support::is_long() { 3600 } else { 180 });
@@ -396,7 +397,7 @@ fn steady() {
     row("processes left after the stop", "0", &Figures::of(sandbox.processes().len() as f64), "");
 }
 
-/// At a quarter of all times one worker is killed, whatever it does.
+/// Kills one worker with a probability of a quarter.
 fn kill_one(watch: &Watch) -> bool {
     let dice = RandomState::new().hash_one(0) as usize;
     let [(_, keeper), (_, supervisor)] = watch.own;

@@ -1,7 +1,8 @@
-//! The figures of jobs on Redis: `cargo bench --bench redis` prints the table. Ratios are taken within one run, in turns.
+//! Benchmarks of jobs on Redis: `cargo bench --bench redis` prints the table. Ratios are taken within one run, in
+//! turns.
 //!
-//! `-- --only NAME…` takes some of: fixed cycle broker prefork cancel latency idle; `-- --against FILE` measures another script
-//! of the commands of qless in turn with ours, such as that of a client of qless.
+//! `-- --only NAME…` selects some of: fixed cycle broker prefork cancel latency idle; `-- --against FILE` measures
+//! another script of qless commands in turn with ours, such as that of a qless client.
 
 #[path = "support/python.rs"]
 mod python;
@@ -23,12 +24,12 @@ use taskvisor::broker::qless::{Options, script::SCRIPT};
 use taskvisor::broker::{Broker, Qless};
 use taskvisor::model::{NewJob, Payload};
 
-/// Rounds of each figure; who is compared takes turns.
+/// Rounds of each figure; compared sides take turns.
 const ROUNDS: usize = 15;
-/// Jobs of a round, and how many of them travel together.
+/// Jobs of a round, and jobs in one call.
 const JOBS: usize = 2000;
 const BATCH: usize = 10;
-/// What a job carries: 80 bytes.
+/// The data of a job: 80 bytes.
 const DATA: &str = r#"{"to":"someone@example.org","template":"welcome","language":"en","attempt":1,"x":0}"#;
 
 fn main() {
@@ -48,7 +49,7 @@ fn load(redis: &mut Connection, script: &str) -> String {
     redis::cmd("SCRIPT").arg("LOAD").arg(script).query(redis).expect("a script without faults")
 }
 
-/// What a call costs that does nothing, over one of a script that is nothing.
+/// The cost of a call that does nothing, compared with an empty script.
 fn fixed() {
     let server = RedisServer::start();
     let mut redis = server.connect();
@@ -61,7 +62,7 @@ fn fixed() {
     row("Redis CPU of a call that does nothing, over an empty script's", "<= 6", &over, "us");
 }
 
-/// The time in Redis of a call, by its own account.
+/// The time of a call in Redis, as Redis measures it.
 fn of_a_call(redis: &mut Connection, sha: &str) -> f64 {
     const CALLS: usize = 2000;
     let _: Value = redis::cmd("CONFIG").arg("RESETSTAT").query(redis).expect("a fresh count");
@@ -77,7 +78,7 @@ fn of_a_call(redis: &mut Connection, sha: &str) -> f64 {
     micros.parse::<f64>().expect("a number") / CALLS as f64
 }
 
-/// The CPU of the server for a job that is put, popped and completed by the commands of qless, all of them in batches.
+/// CPU time of the server for a job that is put, popped and completed by the commands of qless in batches.
 fn cycles() {
     let args: Vec<String> = std::env::args().collect();
     let other = args.iter().position(|arg| arg == "--against").map(|at| &args[at + 1]);
@@ -110,7 +111,7 @@ fn cycles() {
     }
 }
 
-/// The same by the commands of supervisors, which know more of a job: leases, limits, statistics, news.
+/// The same by the commands of supervisors, which do more: leases, limits, statistics, events.
 fn broker() {
     let server = RedisServer::start();
     let mut redis = server.connect();
@@ -130,7 +131,7 @@ fn broker() {
     }
 }
 
-/// CPU in microseconds of put, of fetch and of settle, for each of some jobs.
+/// CPU time in microseconds of put, fetch and settle per job.
 async fn own_cycle(broker: &Broker, redis: &mut Connection) -> [f64; 3] {
     let mut used = [cpu(redis); 4];
     for _ in 0..JOBS / BATCH {
@@ -152,10 +153,10 @@ async fn own_cycle(broker: &Broker, redis: &mut Connection) -> [f64; 3] {
     std::array::from_fn(|step| (used[step + 1] - used[step]) / JOBS as f64)
 }
 
-/// CPU in microseconds of put, of pop and of complete, for each of some jobs.
+/// CPU time in microseconds of put, pop and complete per job.
 fn cycle(redis: &mut Connection, sha: &str) -> [f64; 3] {
     let _: Value = redis::cmd("FLUSHALL").query(redis).expect("an empty store");
-    // Scattered as those of clients are: texts that differ in few places make Lua's table of strings slow.
+    // Random ids like those of clients: similar texts make Lua's string table slow.
     const SCATTER: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let jids: Vec<String> = (1..=JOBS as u128).map(|n| format!("{:032x}", n.wrapping_mul(SCATTER))).collect();
     let mut call = |batch: &mut dyn FnMut(&mut Pipeline, &[String])| {
@@ -182,7 +183,7 @@ fn cycle(redis: &mut Connection, sha: &str) -> [f64; 3] {
     ]
 }
 
-/// CPU of the server so far, in microseconds.
+/// CPU time of the server so far, in microseconds.
 fn cpu(redis: &mut Connection) -> f64 {
     let info: String = redis::cmd("INFO").arg("cpu").query(redis).expect("an account");
     let of = |name: &str| {
@@ -192,7 +193,7 @@ fn cpu(redis: &mut Connection) -> f64 {
     (of("used_cpu_sys:") + of("used_cpu_user:")) * 1e6
 }
 
-/// A Python function that does nothing, 2 processes, against Huey and against the least that can be done.
+/// An empty Python function in 2 processes, against Huey and against a minimal loop.
 fn prefork() {
     const JOBS: usize = 5000;
     let server = RedisServer::start();
@@ -231,7 +232,7 @@ fn prefork() {
     row("round trips of the supervisor per job, puts too", "<= 2", calls, "");
 }
 
-/// How often a command was called since the last RESETSTAT.
+/// Number of calls of a command since the last RESETSTAT.
 fn calls_of(redis: &mut Connection, command: &str) -> u64 {
     let stats: String = redis::cmd("INFO").arg("commandstats").query(redis).expect("an account");
     let prefix = format!("cmdstat_{command}:calls=");
@@ -239,7 +240,7 @@ fn calls_of(redis: &mut Connection, command: &str) -> u64 {
     line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Another client cancels what runs here: until its process is dead.
+/// Time from a cancel by another client to the death of the process.
 fn cancel() {
     let server = RedisServer::start();
     let sandbox = Sandbox::new(Setting::Root);
@@ -264,7 +265,7 @@ fn wall_millis() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs_f64() * 1e3
 }
 
-/// Another client puts: until the first line of the function.
+/// Time from a put by another client to the first line of the function.
 fn latency() {
     let server = RedisServer::start();
     let sandbox = Sandbox::new(Setting::Root);
@@ -284,7 +285,7 @@ fn latency() {
     row("put by another client -> Python function called, idle prefork worker", "<= 3", &figures, "ms");
 }
 
-/// What an idle supervisor asks of Redis.
+/// Redis commands of an idle supervisor.
 fn idle() {
     const WHILE: Duration = Duration::from_secs(120);
     let server = RedisServer::start();

@@ -1,6 +1,7 @@
-//! The figures of the reliable queue: `cargo bench --bench reliable` prints the table. Ratios are taken within one run, in turns.
+//! Benchmarks of the reliable queue: `cargo bench --bench reliable` prints the table. Ratios are taken within one
+//! run, in turns.
 //!
-//! `-- --only NAME…` takes some of: busy wake idle.
+//! `-- --only NAME…` selects some of: busy wake idle.
 
 #[path = "support/python.rs"]
 mod python;
@@ -20,9 +21,9 @@ use support::{Figures, row};
 
 /// Rounds of each figure.
 const ROUNDS: usize = 5;
-/// Jobs of a round: of ours, and of the tutorial's worker.
+/// Jobs of a round: ours, and the tutorial's worker's.
 const JOBS: (usize, usize) = (20_000, 2_000);
-/// What a job carries: nothing, as its class takes nothing.
+/// The data of a job: none.
 const DATA: &str = "{}";
 
 fn main() {
@@ -48,7 +49,7 @@ impl Scene {
     }
 }
 
-/// Puts as producers do, many at once.
+/// Puts many jobs in the way of the tutorial's producers.
 fn put(redis: &mut Connection, jobs: usize, value: &str) {
     let put = "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', 'values', ARGV[3] .. i, ARGV[2]) \
                redis.call('LPUSH', 'pending', ARGV[3] .. i) end";
@@ -60,7 +61,7 @@ fn count(redis: &mut Connection) -> usize {
     redis::cmd("HLEN").arg("results").query(redis).expect("a count")
 }
 
-/// Jobs a second that do nothing, ours and those of the tutorial's worker.
+/// Empty jobs a second, by our workers and by the tutorial's worker.
 fn busy() {
     let (mut over, mut rates, mut theirs) = (Figures::default(), Figures::default(), Figures::default());
     for _ in 0..ROUNDS {
@@ -82,7 +83,7 @@ fn ours() -> f64 {
         ["-w", "2", "-m", "prefork", "--env", &path, "--", "python3", "-m", "taskvisor.worker", "app"];
     let _running = scene.start("class=nothing", &worker);
     let mut redis = scene.server.connect();
-    // Every worker has imported what it needs before the time is taken.
+    // Every worker has finished its imports before the measurement.
     put(&mut redis, 200, DATA);
     wait_until("the workers run", || count(&mut redis) == 200);
     let begun = Instant::now();
@@ -101,7 +102,7 @@ fn tutorial() -> f64 {
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("jobs a second")
 }
 
-/// The time from a plain LPUSH, which notifies nobody, to the begin of the job.
+/// Time from a plain LPUSH, which publishes nothing, to the begin of the job.
 fn wake() {
     let scene = Scene::new();
     let _running = scene.start("exec=yes", &["-w", "2"]);
@@ -120,7 +121,7 @@ fn wake() {
     row("push to job, at rest", "<= 20", &times, "ms");
 }
 
-/// What a supervisor at rest asks.
+/// Redis commands of an idle supervisor.
 fn idle() {
     let scene = Scene::new();
     let _running = scene.start("exec=yes", &["-w", "8"]);

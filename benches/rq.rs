@@ -1,7 +1,7 @@
-//! The figures of RQ's jobs: `cargo bench --bench rq` prints the table. Who is compared takes turns with RQ 3.0.0 on a Redis of
-//! its own. `TASKVISOR_TEST_BINARY` names another taskvisor to measure.
+//! Benchmarks of RQ's jobs: `cargo bench --bench rq` prints the table. Compared sides take turns with RQ 3.0.0, each on
+//! its own Redis. `TASKVISOR_TEST_BINARY` names another taskvisor to measure.
 //!
-//! `-- --only NAME…` takes some of: fork prefork stop idle wake.
+//! `-- --only NAME…` selects some of: fork prefork stop idle wake.
 
 #[path = "../tests/support/redis.rs"]
 mod redis_server;
@@ -22,10 +22,10 @@ use redis_server::RedisServer;
 use sandbox::{Running, Sandbox, Setting, is_up, kill, wait_until};
 use support::{Figures, cpu_of, cpu_of_reaped, end_of, micros, pss, row, tree};
 
-/// Rounds of each figure that is compared.
+/// Rounds of each compared figure.
 const ROUNDS: usize = 3;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// Jobs of a round that are not measured: workers and connections come up during them.
+/// Warm-up jobs of a round: workers and connections start during them.
 const WARM: usize = 50;
 
 fn main() {
@@ -34,7 +34,7 @@ fn main() {
     support::table(rows, "");
 }
 
-/// A program of the Python with RQ 3.0.0, installed once below target/.
+/// A program of the Python environment with RQ 3.0.0, installed once below target/.
 fn program(name: &str) -> String {
     static VENV: OnceLock<String> = OnceLock::new();
     let venv = VENV.get_or_init(|| {
@@ -47,12 +47,12 @@ fn program(name: &str) -> String {
     format!("{venv}/bin/{name}")
 }
 
-/// What workers and clients find: taskvisor's package, and the jobs.
+/// PYTHONPATH of workers and clients: taskvisor's package, and the jobs.
 fn path() -> String {
     format!("{ROOT}/python:{ROOT}/benches/support")
 }
 
-/// A Redis, a client of RQ and a place for a taskvisor.
+/// A Redis, a client of RQ and directories for a taskvisor.
 struct Scene {
     server: RedisServer,
     sandbox: Sandbox,
@@ -66,16 +66,16 @@ struct Client {
     from: BufReader<ChildStdout>,
 }
 
-/// Workers that take jobs: ours, or those of RQ.
+/// Running workers: ours, or those of RQ.
 enum Workers<'a> {
     Ours(Running<'a>),
     Theirs(Child),
 }
 
-/// What was used for jobs that do nothing.
+/// The cost of empty jobs.
 struct Used {
     rate: f64,
-    /// Microseconds of CPU per job: of all processes but Redis, and of Redis.
+    /// Microseconds of CPU time per job: of all processes except Redis, and of Redis.
     cpu: f64,
     redis: f64,
     /// Requests that Redis read, per job.
@@ -99,7 +99,7 @@ impl Scene {
         Scene { server, sandbox: Sandbox::new(Setting::Root), client, redis }
     }
 
-    /// Our workers, all of them up.
+    /// Starts our workers and waits until all are up.
     fn ours(&self, mode: &str, slots: usize) -> Workers<'_> {
         let environment = [
             format!("PYTHONPATH={}", path()),
@@ -116,7 +116,7 @@ impl Scene {
         Workers::Ours(running)
     }
 
-    /// Workers of RQ.
+    /// Starts workers of RQ.
     fn theirs(&self, args: &[&str]) -> Workers<'_> {
         let worker = Command::new(program("rq"))
             .args(args)
@@ -133,7 +133,7 @@ impl Scene {
         redis::cmd(words[0]).arg(&words[1..]).query(&mut *self.redis.borrow_mut()).expect("an answer")
     }
 
-    /// A number of INFO.
+    /// A number from INFO.
     fn info(&self, section: &str, name: &str) -> f64 {
         let text: String = self.ask(&["INFO", section]);
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect(name);
@@ -144,7 +144,7 @@ impl Scene {
         (self.info("cpu", "used_cpu_sys") + self.info("cpu", "used_cpu_user")) * 1e6
     }
 
-    /// Has RQ's client do something; gives the words that it prints.
+    /// Runs a command of RQ's client; returns the words that it prints.
     fn client(&self, line: &str) -> Vec<String> {
         let mut client = self.client.borrow_mut();
         writeln!(client.to, "{line}").expect("the client listens");
@@ -153,7 +153,7 @@ impl Scene {
         answer.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Waits until so many jobs have ended; gives how often it asked.
+    /// Waits until `count` jobs have ended; returns the number of polls.
     fn wait(&self, jobs: usize) -> u32 {
         let begun = Instant::now();
         for asked in 1.. {
@@ -166,7 +166,7 @@ impl Scene {
         0
     }
 
-    /// Measures jobs that do nothing, from the moment on at which all workers run.
+    /// Measures empty jobs from the moment when all workers run.
     fn measure(&self, workers: &Workers<'_>, jobs: usize) -> Used {
         self.client(&format!("fill {WARM}"));
         self.wait(WARM);
@@ -205,7 +205,7 @@ impl Workers<'_> {
         }
     }
 
-    /// CPU so far of all processes that are there, and of those that ended below them.
+    /// CPU time so far of all living processes and of their ended children.
     fn cpu(&self) -> Duration {
         self.pids().into_iter().map(|pid| cpu_of(pid) + cpu_of_reaped(pid)).sum()
     }
@@ -221,7 +221,7 @@ impl Drop for Workers<'_> {
     }
 }
 
-/// Jobs a second and CPU of a job that does nothing: a fork for each job, 2 at a time.
+/// Jobs a second and CPU time of an empty job: a fork for each job, 2 at a time.
 fn fork() {
     compare("fork per job, 2 slots", "`rq worker-pool -n 2`", (4.0, 4.0), (3_000, 300), |scene, is_ours| {
         if is_ours { scene.ours("fork", 2) } else { scene.theirs(&["worker-pool", "-n", "2"]) }
@@ -236,7 +236,7 @@ fn prefork() {
     });
 }
 
-/// The rows of a comparison with so many times the jobs a second, and the CPU of a job.
+/// The rows of a comparison: the ratio of jobs a second, and the CPU time of a job.
 fn compare(
     what: &str,
     peer: &str,
@@ -270,14 +270,14 @@ fn compare(
     }
 }
 
-/// The text of a file, once it is there.
+/// Waits for a file; returns its text.
 fn read(path: &Path) -> Vec<u64> {
     wait_until("a file is written", || path.exists());
     let text = std::fs::read_to_string(path).expect("a file");
     text.split_whitespace().map(|word| word.parse().expect("a number")).collect()
 }
 
-/// From the command `stop-job` to the end of a job and of its child in a session of its own.
+/// Time from the command `stop-job` to the end of a job and of its child in another session.
 fn stop() {
     let scene = Scene::new();
     let _workers = scene.ours("fork", 2);
@@ -298,7 +298,7 @@ fn stop() {
     row("stop-job -> the job's tree is dead, a `start_new_session` grandchild too", "<= 5", &times, "ms");
 }
 
-/// Memory at rest of 8 slots that have run jobs.
+/// Memory of 8 idle slots that have run jobs.
 fn idle() {
     for (what, goal, is_ours) in [
         ("PSS of all processes, 8 idle slots with one template", "<= 45", true),
@@ -314,7 +314,7 @@ fn idle() {
     }
 }
 
-/// From the call of RQ's `enqueue` to the first line of the function, nothing else to do.
+/// Time from the call of RQ's `enqueue` to the first line of the function, without other jobs.
 fn wake() {
     for (what, goal, is_ours) in [
         ("RQ's `enqueue` is called -> the function begins, a fork, idle", "<= 3", true),

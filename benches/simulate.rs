@@ -1,4 +1,4 @@
-//! How long `taskvisor simulate` takes for a million jobs: `cargo bench --bench simulate`.
+//! Time of `taskvisor simulate` for a million jobs: `cargo bench --bench simulate`.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
-//! The figures of Amazon SQS, on the fake that the tests use: `cargo bench --bench sqs` prints the table.
+//! Benchmarks of Amazon SQS, on the fake of the tests: `cargo bench --bench sqs` prints the table.
 //!
-//! `-- --only NAME…` takes some of: busy idle wake killed kale. The last wants Python with pip: an emulator, and the peer, go
-//! into an environment of their own below `target`.
+//! `-- --only NAME…` selects some of: busy idle wake killed kale. The last needs Python with pip: an emulator and the
+//! peer are installed below `target`.
 
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
@@ -26,7 +26,7 @@ fn main() {
     support::table(rows, "");
 }
 
-/// A fake, and a taskvisor that takes from it.
+/// A fake SQS and a taskvisor on it.
 struct Scene {
     fake: FakeSqs,
     sandbox: Sandbox,
@@ -52,7 +52,7 @@ impl Scene {
         running
     }
 
-    /// Puts jobs past the program, so that only its own calls are counted.
+    /// Puts jobs directly into the fake, so that only the program's own calls are counted.
     fn send(&self, queue: &str, bodies: &[Value]) {
         self.fake.put(queue, bodies.iter().map(Value::to_string));
     }
@@ -63,7 +63,7 @@ impl Scene {
     }
 }
 
-/// Calls for a thousand tasks that do nothing.
+/// Calls for a thousand empty tasks.
 fn busy() {
     const TASKS: usize = 2000;
     let scene = Scene::new();
@@ -86,20 +86,21 @@ fn busy() {
     row("CPU of the ledger's threads for a task", "<= 60", &Figures::of(each), "us");
 }
 
-/// What the threads of the ledger have used so far: the store's, and the one that syncs.
+/// CPU time so far of the ledger's threads: the store's thread and the sync thread.
 fn ledger_cpu(scene: &Scene) -> Duration {
     let threads = support::threads(scene.sandbox.one("tv-supervisor"));
     threads.iter().filter(|(name, _)| name.starts_with("store")).map(|(_, thread)| thread.cpu).sum()
 }
 
-/// Calls of a host that has nothing to do.
+/// Calls of an idle host.
 fn idle() {
     let scene = Scene::new();
     let names: Vec<String> = (0..12).map(|n| format!("q{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let _running = scene.start("8", &names, &[]);
     let polls = || scene.fake.calls().get("ReceiveMessage").copied().unwrap_or(0);
-    // `status`, by which the slots were waited for, has SQS count the jobs of each queue: that is over by the second poll.
+    // The `status` calls that waited for the slots make SQS count the jobs of each queue; they are over by the second
+    // poll.
     wait_within(Duration::from_secs(60), "all queues are polled twice", || polls() >= 24);
     scene.fake.forget_calls();
     let begun = Instant::now();
@@ -117,7 +118,7 @@ fn idle() {
     }
 }
 
-/// From a message to its job.
+/// Time from a message to the begin of its job.
 fn wake() {
     let scene = Scene::new();
     let names: Vec<String> = (0..12).map(|n| format!("q{n}")).collect();
@@ -134,7 +135,7 @@ fn wake() {
     row("message to job, 12 queues at rest (kale 4,300)", "<= 100", &times, "ms");
 }
 
-/// From the death of a worker to the next run of its job.
+/// Time from the death of a worker to the next run of its job.
 fn killed() {
     let scene = Scene::new();
     let _running = scene.start("1", &["q"], &["--retries", "20"]);
@@ -151,7 +152,7 @@ fn killed() {
     row("worker killed to its message given back (kale 600,000)", "<= 200", &Figures::of(took), "ms");
 }
 
-/// Tasks of kale on an emulator: our two workers, and two processes that do what kale's do, by turns.
+/// Tasks of kale on an emulator: our two workers and two processes of a kale-like worker, in turns.
 fn beside_kale() {
     const TASKS: usize = 3000;
     let (mut ratio, mut ours, mut cpu) = (Figures::default(), Figures::default(), Figures::default());

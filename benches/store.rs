@@ -1,6 +1,7 @@
-//! The figures of the store and of lists: `cargo bench --bench store` prints the table. Ratios are taken within one run.
+//! Benchmarks of the store and of lists: `cargo bench --bench store` prints the table. Ratios are taken within one run.
 //!
-//! `-- --only NAME…` takes some of: put clients cycle lists; `-- --jobs N` makes the large store other than a million.
+//! `-- --only NAME…` selects some of: put clients cycle lists; `-- --jobs N` sets the size of the large store (a
+//! million).
 
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
@@ -75,7 +76,7 @@ fn fill(path: &Path, count: usize) {
     });
 }
 
-/// Batches of 100, each durable before the next, against the same rows written by nothing but SQLite.
+/// Batches of 100, each durable before the next, against the same rows written by plain SQLite.
 fn puts() {
     const BATCHES: usize = 200;
     let (mut ratios, mut rates) = (Figures::default(), Figures::default());
@@ -98,7 +99,7 @@ fn puts() {
     row("the same, jobs/s", "", &rates, "");
 }
 
-/// The rows of one store, written into another of the same schema: 100 a transaction, `synchronous=FULL`.
+/// Copies the rows of one store into another of the same schema: 100 per transaction, `synchronous=FULL`.
 fn raw_inserts(from: &Path, to: &Path, count: usize) -> Duration {
     const COLUMNS: &str = "jid, queue, state, priority, put_at, class, kind, payload";
     type Row = (String, i64, i64, i64, i64, String, i64, Vec<u8>);
@@ -126,8 +127,8 @@ fn raw_inserts(from: &Path, to: &Path, count: usize) -> Duration {
     start.elapsed()
 }
 
-/// 50 at once put one job each time, against the same jobs in calls of 50, four of them at a time: what the store commits at
-/// most when each commit is a group.
+/// 50 clients that put one job per call, against the same jobs in calls of 50, four at a time: the maximum with group
+/// commits.
 fn clients() {
     const TIMES: usize = 200;
     let (mut ratios, mut rates) = (Figures::default(), Figures::default());
@@ -143,7 +144,7 @@ fn clients() {
     row("the same, jobs/s", "", &rates, "");
 }
 
-/// How long it takes so many clients at once to put so many batches each.
+/// Time for `clients` concurrent clients to put their batches.
 fn crowd(store: &Arc<Broker>, clients: usize, times: usize, batch: usize) -> Duration {
     run(async {
         let start = Instant::now();
@@ -160,7 +161,7 @@ fn crowd(store: &Arc<Broker>, clients: usize, times: usize, batch: usize) -> Dur
     })
 }
 
-/// Fetch and settle, ten at a time, each durable before the next, in a large store and in a small one.
+/// Fetch and settle of ten jobs, each durable before the next, in a large and in a small store.
 fn cycles(small: &Path, large: &Path, many: usize) {
     let (mut ratios, mut rates) = (Figures::default(), Figures::default());
     for _ in 0..ROUNDS {
@@ -190,7 +191,7 @@ fn cycle(path: &Path) -> f64 {
     })
 }
 
-/// Lists of the large store: its own, by the command without a supervisor, and through one.
+/// Lists of the large store: by the library, by the command without a supervisor, and through a supervisor.
 fn lists(sandbox: &Sandbox, large: &Path, many: usize) {
     let store = open(large);
     let mut first = Figures::default();

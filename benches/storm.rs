@@ -1,9 +1,9 @@
-//! Does anything get lost, run twice or spoken falsely of, while everything dies? `cargo bench --bench storm -- 1h` kills,
-//! stops and freezes supervisors, keepers and jobs, whose processes are of every odd shape, for that long. `-- 1m bomb traced`
-//! takes some of the shapes.
+//! A soak test: no job may be lost, run twice or be reported falsely while processes die. `cargo bench --bench storm
+//! -- 1h` kills, stops and freezes supervisors, keepers and jobs of every odd shape for that long. `-- 1m bomb
+//! traced` selects some of the shapes.
 //!
-//! All is judged from outside. A job holds a lock with everything that descends from it: a second run beside a process of the
-//! first cannot take it, and what is said to have ended must have left it free.
+//! Judged from outside. A job and all its descendants hold a lock: a second run beside a process of the first cannot
+//! take it, and a job reported as ended must have freed it.
 
 #[path = "../tests/support/freezer.rs"]
 mod freezer;
@@ -25,7 +25,7 @@ use nix::fcntl::{Flock, FlockArg};
 use sandbox::{Running, Sandbox, Setting, kill, wait_within};
 use serde_json::Value;
 
-/// The kinds of jobs, and how often each is put beside the others. See `support/beasts.py`.
+/// The kinds of jobs and their relative frequency. See `support/beasts.py`.
 const KINDS: [(&str, u64); 11] = [
     ("quick", 30),
     ("sleeper", 10),
@@ -40,7 +40,7 @@ const KINDS: [(&str, u64); 11] = [
     ("swarm", 1),
 ];
 
-/// What is done to them.
+/// The ways in which processes are disturbed.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     KillSupervisor,
@@ -60,10 +60,10 @@ const BLOWS: [(Blow, u64); 6] = [
     (Blow::Recycle, 10),
 ];
 
-/// Clients at a time, for four slots.
+/// Concurrent clients, for four slots.
 const CLIENTS: usize = 8;
 
-/// No storm may take the machine: by cgroups of v1, the controller, its file and the limit.
+/// Limits that protect the machine, by cgroups v1: the controller, its file and the limit.
 const LIMITS: [(&str, &str, &str); 3] =
     [("pids", "pids.max", "1500"), ("memory", "memory.limit_in_bytes", "6G"), ("cpu", "cpu.shares", "256")];
 
@@ -104,9 +104,9 @@ struct Storm {
     script: String,
     kinds: Vec<(&'static str, u64)>,
     random: AtomicU64,
-    /// What is counted, by name.
+    /// Counters by name.
     counts: Mutex<BTreeMap<String, u64>>,
-    /// What must not be.
+    /// The faults found.
     faults: Mutex<Vec<String>>,
 }
 
@@ -140,7 +140,7 @@ impl Storm {
         }
     }
 
-    /// True if there was no fault.
+    /// Whether there was no fault.
     fn run(self, length: Duration) -> bool {
         println!("-- {:?}: {} s", self.sandbox.setting, length.as_secs());
         let end = Instant::now() + length;
@@ -149,7 +149,7 @@ impl Storm {
                 let storm = &self;
                 scope.spawn(move || storm.be_client(client, end));
             }
-            // Programs that come and go without end: between two of them a process is hard to look at.
+            // A process that executes one program after another is hard to inspect.
             let churn = Command::new("sh").args(["-c", "while :; do /bin/true; done"]).spawn();
             let running = self.strike(end);
             churn.and_then(|mut churn| churn.kill().and_then(|()| churn.wait())).expect("the churn ends");
@@ -158,7 +158,7 @@ impl Storm {
         self.report()
     }
 
-    /// Puts a job, perhaps cancels it, waits for its end, and looks whether that is so.
+    /// Puts a job, perhaps cancels it, waits for its end, and verifies the end.
     fn be_client(&self, client: usize, end: Instant) {
         let mut number = 0;
         while Instant::now() < end {
@@ -209,7 +209,7 @@ impl Storm {
         }
     }
 
-    /// Strikes until the end, and starts again what it has killed.
+    /// Disturbs processes until the end, and restarts killed keepers.
     fn strike(&self, end: Instant) -> Running<'_> {
         let (mut running, begin) = (self.start(), Instant::now());
         while Instant::now() < end {
@@ -256,13 +256,13 @@ impl Storm {
         found.get(at).map(|seen| seen.pid)
     }
 
-    /// Starts the pool within limits of its own, which all that it starts inherits.
+    /// Starts the pool within the limits, which all its descendants inherit.
     fn start(&self) -> Running<'_> {
         let enter = "for dir in $0; do echo $$ >$dir; done; exec \"$@\"";
         self.sandbox.start_under(&["sh", "-c", enter, &self.confines.doors()], &["-c", "pools.yaml"])
     }
 
-    /// Nothing strikes any more: all ends, and the pool stops.
+    /// After the storm: waits for all jobs, and stops the pool.
     fn calm<'a>(&'a self, mut running: Running<'a>) {
         let up = || self.sandbox.status()["health"].is_string();
         wait_within(Duration::from_secs(300), "it is up again", || {
@@ -304,7 +304,7 @@ impl Storm {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
     }
 
-    /// A number below `sides`.
+    /// A random number below `sides`.
     fn dice(&self, sides: u64) -> u64 {
         let word = self.random.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -324,7 +324,7 @@ impl Storm {
     }
 }
 
-/// The limits of a storm. Nothing that it has started outlives them: no fork succeeds any more, then all are killed.
+/// The limits of a storm. On drop no fork succeeds any more, then all processes are killed.
 struct Confines([PathBuf; LIMITS.len()]);
 
 impl Confines {
@@ -338,12 +338,12 @@ impl Confines {
         }))
     }
 
-    /// The files into which a process writes itself to be confined.
+    /// The files into which a process writes its pid to be confined.
     fn doors(&self) -> String {
         self.0.each_ref().map(|dir| dir.join("cgroup.procs").display().to_string()).join(" ")
     }
 
-    /// Whether nothing is in them any more.
+    /// Whether the cgroups are empty.
     fn are_gone(&self) -> bool {
         let [pids, ..] = &self.0;
         for pid in fs::read_to_string(pids.join("cgroup.procs")).unwrap_or_default().lines() {

@@ -1,6 +1,8 @@
-//! The figures of tasks, QuantumLeap's work queue: `cargo bench --bench tasks` prints the table. Ratios are taken within one run.
+//! Benchmarks of tasks (QuantumLeap's work queue): `cargo bench --bench tasks` prints the table. Ratios are taken within
+//! one run.
 //!
-//! `-- --only NAME…` takes some of: embedded redis rq notify; `-- --jobs N` makes the large store other than a million.
+//! `-- --only NAME…` selects some of: embedded redis rq notify; `-- --jobs N` sets the size of the large store (a
+//! million).
 
 #[path = "../tests/support/redis.rs"]
 mod redis_server;
@@ -24,9 +26,9 @@ use taskvisor::broker::{Address, Opening};
 use taskvisor::model::{NewJob, Payload};
 use taskvisor::wq::TaskId;
 
-/// Notifications of a round, and how many a second.
+/// Notifications of a round, and their rate per second.
 const NOTIFICATIONS: (usize, u64) = (2_000, 200);
-/// Rounds of the notifications; the sides take turns.
+/// Rounds of notifications; the sides take turns.
 const ROUNDS: usize = 3;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -51,7 +53,7 @@ fn task(tenant: &str, unique: u128) -> NewJob {
     NewJob { id: Some(id.job_id().expect("an id")), ..job }
 }
 
-/// Puts tasks of a tenant, and a hundredth as many of another.
+/// Puts tasks of one tenant, and a hundredth as many of another.
 fn fill(url: &str, state_dir: &Path, count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let broker =
@@ -65,7 +67,7 @@ fn fill(url: &str, state_dir: &Path, count: usize) {
     });
 }
 
-/// A supervisor that runs none of the tasks.
+/// Starts a supervisor that runs none of the tasks.
 fn start<'a>(sandbox: &'a Sandbox, broker: &str) -> Running<'a> {
     let args = ["-b", broker, "--wq", "enabled=true", "--wq", "class=Insert", "-w", "1", "-q", "nothing"];
     let running = sandbox.start_raw(&args);
@@ -94,7 +96,7 @@ fn over_rq() {
     shared(&sandbox, "RQ", &format!("rq+{}", server.url()));
 }
 
-/// A tenth of the jobs: these brokers look at all of them.
+/// A tenth of the jobs, because these brokers scan all of them.
 fn shared(sandbox: &Sandbox, name: &str, url: &str) {
     let many = many() / 10;
     fill(url, &sandbox.path("state"), many);
@@ -103,14 +105,14 @@ fn shared(sandbox: &Sandbox, name: &str, url: &str) {
     counts(sandbox, name, many, "");
 }
 
-/// Sends a request; gives the stream.
+/// Sends a request; returns the stream.
 fn request(sandbox: &Sandbox, path: &str) -> UnixStream {
     let mut stream = UnixStream::connect(sandbox.path("run/ctl.sock")).expect("a supervisor");
     write!(stream, "GET {path} HTTP/1.0\r\nhost: x\r\n\r\n").expect("a request");
     stream
 }
 
-/// Whole lists of the large tenant: the first bytes of the first task, and the supervisor's memory meanwhile.
+/// Full lists of the large tenant: time to the first task, and the supervisor's memory meanwhile.
 fn lists(sandbox: &Sandbox, name: &str, many: usize, early: &str, small: &str) {
     let mut first = Figures::default();
     for _ in 0..20 {
@@ -148,7 +150,7 @@ fn lists(sandbox: &Sandbox, name: &str, many: usize, early: &str, small: &str) {
     row("all of it", "", &Figures::of(took.as_secs_f64()), "s");
 }
 
-/// How many tasks there are in an answer.
+/// The number of tasks in an answer.
 fn tasks_of(mut stream: UnixStream) -> usize {
     const WORD: &[u8] = b"{\"runtime\":";
     let (mut count, mut piece, mut kept) = (0, vec![0; 1 << 16], Vec::<u8>::new());
@@ -177,7 +179,7 @@ fn counts(sandbox: &Sandbox, name: &str, many: usize, goal: &str) {
     row(&format!("count of {many} tasks by tenant and status, {name}"), goal, &times, "ms");
 }
 
-/// From the notification to its row, ours and by RQ's SimpleWorker.
+/// Time from a notification to its row, with our workers and with RQ's SimpleWorker.
 fn notify() {
     let [mut half, mut late] = [Figures::default(), Figures::default()];
     let mut all = [[Figures::default(), Figures::default()], [Figures::default(), Figures::default()]];
@@ -199,7 +201,7 @@ fn notify() {
     }
 }
 
-/// Milliseconds from a notification to its row: the median, and the 99th of 100.
+/// Milliseconds from a notification to its row: median and 99th percentile.
 fn times(rows: &Path) -> (f64, f64) {
     let text = std::fs::read_to_string(rows.with_extension("db.times")).unwrap_or_default();
     let mut times: Vec<f64> = text
@@ -266,7 +268,7 @@ impl Drop for Theirs {
     }
 }
 
-/// The script, with RQ to be found.
+/// The script, with RQ in its PYTHONPATH.
 fn leap(rows: &Path, args: &[&str]) -> Child {
     let mut site = Command::new("python3");
     site.args(["-c", "import rq_installed; print(rq_installed.site('2.12.0'))"]);

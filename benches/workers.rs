@@ -1,7 +1,7 @@
-//! The figures of the worker modes, with the Python package: `cargo bench --bench workers` prints the table. Ratios are taken
-//! within one run, in turns.
+//! Benchmarks of the worker modes with the Python package: `cargo bench --bench workers` prints the table. Ratios are
+//! taken within one run, in turns.
 //!
-//! `-- --only NAME…` takes some of: prefork fork coroutine memory latency leak; `-- --long` adds the leak.
+//! `-- --only NAME…` selects some of: prefork fork coroutine memory latency leak; `-- --long` adds the leak.
 
 #[path = "support/python.rs"]
 mod python;
@@ -31,7 +31,7 @@ fn main() {
     support::table(rows, "leak");
 }
 
-/// Figures of several rounds, by what they are of.
+/// Figures of several rounds, by name.
 #[derive(Default)]
 struct Split(BTreeMap<String, (Figures, Figures)>);
 
@@ -65,7 +65,7 @@ impl Split {
     }
 }
 
-/// A Python function that does nothing, 2 processes, durable, against Huey on SQLite.
+/// An empty Python function in 2 processes, durable, against Huey on SQLite.
 fn prefork() {
     const JOBS: usize = 5000;
     let (mut ratio, mut alone_ratio) = (Figures::default(), Figures::default());
@@ -96,7 +96,7 @@ fn prefork() {
     split.print();
 }
 
-/// The same, each in a child of a template, against nothing but forks of the same interpreter.
+/// The same, each job in a child of a template, against plain forks of the same interpreter.
 fn fork() {
     const JOBS: usize = 1500;
     let (mut ratio, mut ours, mut theirs) = (Figures::default(), Figures::default(), Figures::default());
@@ -123,7 +123,7 @@ fn fork() {
     split.print();
 }
 
-/// A coroutine that sleeps 10 ms, 2 x 100 at a time: 20,000 a second if nothing cost anything.
+/// A coroutine that sleeps 10 ms, 2 x 100 at a time: 20,000 a second without any overhead.
 fn coroutine() {
     const JOBS: usize = 20_000;
     let (mut rate, mut cpu, mut split) = (Figures::default(), Figures::default(), Split::default());
@@ -139,7 +139,7 @@ fn coroutine() {
     split.print();
 }
 
-/// What 8 idle slots weigh, with everything below the keeper.
+/// Memory of 8 idle slots, with all processes below the keeper.
 fn memory() {
     let weigh = |mode: &str, processes: usize| {
         let sandbox = Sandbox::new(Setting::Root);
@@ -156,7 +156,7 @@ fn memory() {
     row("&nbsp; 8 idle Python slots, prefork", "", &weigh("prefork", 10), "MB");
 }
 
-/// From just before the put to the first line of the function.
+/// Time from just before the put to the first line of the function.
 fn latency() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = start(&sandbox, &["-m", "prefork", "-w", "1"]);
@@ -174,7 +174,7 @@ fn latency() {
     row("put -> Python function called, idle prefork worker", "<= 3", &figures, "ms");
 }
 
-/// Jobs that leak 10 MB each, each in its own child: nobody else grows.
+/// Jobs that leak 10 MB each in their own child: no other process may grow.
 fn leak() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = start(&sandbox, &["-m", "fork", "-w", "2"]);

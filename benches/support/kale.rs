@@ -1,4 +1,4 @@
-//! Tasks of kale on an emulator of SQS: run by our workers, and by a worker as kale has it.
+//! Tasks of kale on an emulator of SQS: run by our workers, and by a kale-like worker.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use crate::support::{cpu_of, tree};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const KEY: &str = "sixteen bytes ok";
-/// Tasks before the time is taken: workers and connections come up during them.
+/// Warm-up tasks: workers and connections start during them.
 const WARM: usize = 200;
 
-/// Who runs the tasks.
+/// The workers that run the tasks.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Who {
     Ours,
@@ -21,14 +21,14 @@ pub enum Who {
     Peer,
 }
 
-/// What a round took.
+/// The cost of a round.
 pub struct Round {
     pub rate: f64,
-    /// Microseconds of CPU for a task, of all processes but the emulator.
+    /// Microseconds of CPU time per task, of all processes except the emulator.
     pub cpu: f64,
 }
 
-/// A process that is killed when this is dropped.
+/// A process that is killed on drop.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -38,7 +38,7 @@ impl Drop for Killed {
     }
 }
 
-/// Runs tasks that were sent beforehand with two processes.
+/// Runs tasks that were sent before, with two processes.
 pub fn round(who: Who, tasks: usize) -> Round {
     let sandbox = Sandbox::new(Setting::Root);
     let (marks, key) = (sandbox.path("marks"), sandbox.path("key"));
@@ -75,7 +75,7 @@ pub fn round(who: Who, tasks: usize) -> Round {
     Round { rate: jobs / took.as_secs_f64(), cpu: used.as_secs_f64() * 1e6 / jobs }
 }
 
-/// A fresh emulator, and its address.
+/// Starts an emulator; returns it with its address.
 fn emulator() -> (Killed, String) {
     let port =
         TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
@@ -109,12 +109,12 @@ fn peer(endpoint: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What both find: the tasks, the stand-in for kale, and taskvisor's package.
+/// PYTHONPATH of both: the tasks, the stand-in for kale, and taskvisor's package.
 fn path() -> String {
     format!("{ROOT}/python:{ROOT}/benches/support:{ROOT}/python/tests/kale_standin")
 }
 
-/// A program of the Python that both use; made on first use.
+/// A program of the Python environment of both; made on first use.
 fn program(name: &str) -> String {
     let script = format!("{ROOT}/benches/support/kale_venv");
     let made = Command::new("sh").args([script, format!("{ROOT}/target/kale")]).output().expect("a shell");

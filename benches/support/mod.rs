@@ -1,6 +1,6 @@
-//! What the benches measure with: /proc, rusage, and a raw client of the API.
+//! Shared by the benches: /proc, rusage, and a raw client of the API.
 
-// Each bench uses a part of it.
+// Each bench uses only a part of this module.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::sandbox::Sandbox;
 
-/// Figures of one kind.
+/// Samples of one figure.
 #[derive(Default)]
 pub struct Figures(Vec<f64>);
 
@@ -38,7 +38,7 @@ impl Figures {
     }
 }
 
-/// Prints the table: all rows, or those named behind `--only`; the one that takes `long` wants to be asked for.
+/// Prints the table: all rows, or those named after `--only`; the row `long` only on request.
 pub fn table(rows: &[(&str, fn())], long: &str) {
     let args: Vec<String> = std::env::args().collect();
     let wanted = |name: &str| match args.iter().position(|arg| arg == "--only") {
@@ -49,12 +49,12 @@ pub fn table(rows: &[(&str, fn())], long: &str) {
     rows.iter().filter(|(name, _)| wanted(name)).for_each(|(_, measure)| measure());
 }
 
-/// Whether there is time.
+/// Whether `--long` was given.
 pub fn is_long() -> bool {
     std::env::args().any(|arg| arg == "--long")
 }
 
-/// Prints a row. A goal is `>= 2`, `<= 2` or `2`, held against the median; without one the row only says what is.
+/// Prints a row. A goal is `>= 2`, `<= 2` or `2`, compared with the median; a row without a goal is for information.
 pub fn row(what: &str, goal: &str, figures: &Figures, unit: &str) {
     let median = figures.at(0.5);
     let number = |text: &str| text.trim().parse::<f64>().expect("a number in the goal");
@@ -127,22 +127,22 @@ impl Api {
         ids.iter().map(|id| id.as_str().expect("an id").to_owned()).collect()
     }
 
-    /// What a path shows.
+    /// GETs a path.
     pub fn get(&mut self, path: &str) -> serde_json::Value {
         serde_json::from_str(&self.call("GET", path, "")).expect("json")
     }
 
-    /// Sends a body to a path.
+    /// POSTs a body to a path.
     pub fn post(&mut self, path: &str, body: &str) {
         self.call("POST", path, body);
     }
 
-    /// Lets a queue go on.
+    /// Resumes a queue.
     pub fn resume(&mut self, queue: &str) {
         self.call("POST", &format!("/v1/queues/{queue}/resume"), "{}");
     }
 
-    /// Cancels and waits for the proof: milliseconds.
+    /// Cancels a job and waits for the proof of death; returns the milliseconds.
     pub fn cancel(&mut self, jid: &str) -> f64 {
         let start = Instant::now();
         self.call("POST", "/v1/cancel", &serde_json::json!({ "jobs": [jid] }).to_string());
@@ -192,13 +192,13 @@ pub fn boottime() -> u64 {
     taskvisor::clock::now().0
 }
 
-/// What the measured program does: write down when its main() began.
+/// A program that records when its main() began.
 pub fn stamp(file: &str) {
     let now = boottime();
     std::fs::write(file, now.to_string()).expect("the stamp");
 }
 
-/// CPU time of all children that were waited for, and theirs.
+/// CPU time of all children that were waited for, with their descendants.
 pub fn cpu_of_children() -> Duration {
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN).expect("usage");
     let time = |at: nix::sys::time::TimeVal| {
@@ -212,26 +212,26 @@ pub fn cpu_of(pid: i32) -> Duration {
     threads(pid).values().map(|thread| thread.cpu).sum()
 }
 
-/// CPU time of the children of a process that it has waited for, and theirs; none when it is gone.
+/// CPU time of the children that a process has waited for, with their descendants; `None` when it is gone.
 pub fn cpu_of_reaped(pid: i32) -> Duration {
     let stat = stat(pid);
     let ticks = stat.iter().skip(13).take(2).map(|ticks| ticks.parse::<u64>().expect("ticks")).sum::<u64>();
     Duration::from_millis(ticks * 10)
 }
 
-/// The fields of a process's `stat` behind its name, the state first; none when it is gone.
+/// The fields of a process's `stat` after its name, the state first; `None` when it is gone.
 fn stat(pid: i32) -> Vec<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = text.rsplit_once(") ").map(|(_, fields)| fields).unwrap_or_default();
     fields.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Whether it has ended and nobody has waited for it.
+/// Whether the process is a zombie.
 pub fn is_zombie(pid: i32) -> bool {
     stat(pid).first().is_some_and(|state| state == "Z")
 }
 
-/// Milliseconds of the wall clock at which a process ends.
+/// Waits for the end of a process; returns its wall clock time in milliseconds.
 pub fn end_of(pid: i32) -> f64 {
     let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
     if let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
@@ -241,14 +241,14 @@ pub fn end_of(pid: i32) -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs_f64() * 1e3
 }
 
-/// What a thread has used so far.
+/// CPU time and context switches of a thread so far.
 #[derive(Clone, Copy, Default)]
 pub struct Thread {
     pub cpu: Duration,
     pub switches: u64,
 }
 
-/// The threads of a process by name; those of one name together. None when it is gone.
+/// The threads of a process by name, summed for equal names; empty when it is gone.
 pub fn threads(pid: i32) -> BTreeMap<String, Thread> {
     let mut threads: BTreeMap<String, Thread> = BTreeMap::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
@@ -261,7 +261,7 @@ pub fn threads(pid: i32) -> BTreeMap<String, Thread> {
     threads
 }
 
-/// A process and all below it.
+/// A process and all its descendants.
 pub fn tree(pid: i32) -> Vec<i32> {
     let mut found = vec![pid];
     for child in children(pid) {
@@ -290,7 +290,7 @@ pub fn pss(pid: i32) -> u64 {
     field(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 
-/// Memory of its own in KB, apart from what it only reads.
+/// Private dirty memory in KB.
 pub fn private(pid: i32) -> u64 {
     field(&format!("/proc/{pid}/smaps_rollup"), "Private_Dirty:")
 }
@@ -300,7 +300,7 @@ pub fn rss(pid: i32) -> u64 {
     field(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
-/// Descriptors that it has open.
+/// Number of open descriptors.
 pub fn descriptors(pid: i32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").count()
 }

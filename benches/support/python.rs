@@ -1,6 +1,6 @@
-//! Workers in Python, ours and those of others.
+//! Python workers, ours and those of other programs.
 
-// Each bench uses a part of it.
+// Each bench uses only a part of this module.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Where Python finds the package, the jobs and the peers.
+/// PYTHONPATH with the package, the jobs and the peers.
 fn python_path() -> String {
     format!("{}:{}", path("python").display(), path("benches/support").display())
 }
@@ -28,7 +28,7 @@ fn temporary(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A program of the Python environment that all rows use; made on first use.
+/// A program of the Python environment of all rows; made on first use.
 fn python(program: &str) -> String {
     static BIN: OnceLock<PathBuf> = OnceLock::new();
     let bin = BIN.get_or_init(|| {
@@ -46,7 +46,7 @@ fn python(program: &str) -> String {
     bin.join(program).display().to_string()
 }
 
-/// A program in the same Python, with the same modules to be found.
+/// A Python program in the same environment.
 pub fn peer(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(python(program));
     command
@@ -57,7 +57,7 @@ pub fn peer(program: &str, args: &[&str]) -> Command {
     command
 }
 
-/// `start` with workers in Python.
+/// `start` with Python workers.
 pub fn start<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Running<'a> {
     let path = format!("PYTHONPATH={}", python_path());
     let cache = format!("PYTHONPYCACHEPREFIX={}", temporary("pycache").display());
@@ -67,12 +67,12 @@ pub fn start<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Running<'a> {
     sandbox.start(&[args, &rest].concat())
 }
 
-/// What one round used.
+/// The cost of one round.
 pub struct Round {
     wall: Duration,
-    /// Of keeper and supervisor, per thread.
+    /// The threads of keeper and supervisor.
     own: BTreeMap<String, Thread>,
-    /// CPU of all processes that were there from the beginning to the end, those of prefork workers too.
+    /// CPU time of all processes that lived for the whole round, prefork workers included.
     whole: Duration,
     jobs: usize,
 }
@@ -82,24 +82,24 @@ impl Round {
         self.jobs as f64 / self.wall.as_secs_f64()
     }
 
-    /// Microseconds of CPU and context switches per job of one thread.
+    /// Microseconds of CPU time and context switches per job of one thread.
     pub fn of(&self, thread: &str) -> (f64, f64) {
         let used = self.own.get(thread).copied().unwrap_or_default();
         (micros(used.cpu) / self.jobs as f64, used.switches as f64 / self.jobs as f64)
     }
 
-    /// Microseconds of CPU per job of keeper and supervisor.
+    /// Microseconds of CPU time per job of keeper and supervisor.
     pub fn cpu(&self) -> f64 {
         self.own.values().map(|used| micros(used.cpu)).sum::<f64>() / self.jobs as f64
     }
 
-    /// Milliseconds of CPU per job of the whole tree.
+    /// Milliseconds of CPU time per job of the whole tree.
     pub fn cpu_of_all(&self) -> f64 {
         self.whole.as_secs_f64() * 1e3 / self.jobs as f64
     }
 }
 
-/// Runs jobs of a class that were put beforehand: from the moment the queue is opened until all are complete.
+/// Runs jobs that were put before: from the resume of the queue until all are complete.
 pub fn round(class: &str, jobs: usize, args: &[&str]) -> Round {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = start(&sandbox, args);
@@ -110,7 +110,7 @@ pub fn round(class: &str, jobs: usize, args: &[&str]) -> Round {
     let pids = [sandbox.one("taskvisor"), sandbox.one("tv-supervisor")];
     let look = || pids.into_iter().flat_map(threads).collect::<BTreeMap<_, _>>();
     let mut api = Api::connect(&sandbox);
-    // Every prefork worker has imported what it needs before the time is taken.
+    // Every prefork worker has finished its imports before the measurement.
     wait_until("no slot is starting", || {
         !api.get("/v1/status")["pools"][0]["slots"].to_string().contains("starting")
     });
@@ -118,7 +118,7 @@ pub fn round(class: &str, jobs: usize, args: &[&str]) -> Round {
     let cpu = || all.iter().map(|pid| cpu_of(*pid)).sum::<Duration>();
     let (before, cpu_before, start) = (look(), cpu(), Instant::now());
     api.resume("default");
-    // The last one says when it is time to look: nothing polls while the others run.
+    // The last job signals the end, so that nothing polls while the others run.
     api.get(&format!("/v1/jobs/{last}/wait"));
     let mut complete = || api.get("/v1/queues")["default"]["jobs"]["complete"].as_u64() == Some(jobs as u64);
     wait_until("all jobs are complete", &mut complete);
@@ -132,7 +132,8 @@ pub fn round(class: &str, jobs: usize, args: &[&str]) -> Round {
     Round { wall, own, whole, jobs }
 }
 
-/// Jobs per second of Huey from its first job to its last: on the Redis of that URL, or durable on the same file system.
+/// Jobs per second of Huey from its first job to its last: on the Redis of this URL, or durable on the same file
+/// system.
 pub fn huey(jobs: usize, processes: &str, redis: Option<&str>) -> f64 {
     let sandbox = Sandbox::new(Setting::Root);
     let store = redis.map_or_else(|| sandbox.path("huey.db").display().to_string(), str::to_owned);
@@ -145,7 +146,7 @@ pub fn huey(jobs: usize, processes: &str, redis: Option<&str>) -> f64 {
     assert!(filled.is_ok_and(|status| status.success()), "Huey's queue is filled");
     let args = ["peer.huey", "-k", "process", "-w", processes, "-q"];
     let mut consumer = peer("huey_consumer", &args);
-    // Its processes may wait for the lock of its store so long that they give up and say so.
+    // Its processes may give up waiting for the lock of its store and print an error.
     let mut consumer = consumer
         .env("BENCH_STORE", &store)
         .env("BENCH_MARKS", &marks)
@@ -165,7 +166,7 @@ pub fn huey(jobs: usize, processes: &str, redis: Option<&str>) -> f64 {
     jobs as f64 / (nanos as f64 / 1e9)
 }
 
-/// Two processes that do nothing but BLMOVE, the same function and LREM: jobs per second, and milliseconds of CPU of each.
+/// Two processes that only do BLMOVE, the same function and LREM: jobs per second, and milliseconds of CPU time per job.
 pub fn bare(jobs: usize, redis: &str) -> (f64, f64) {
     let script = path("benches/support/bare.py").display().to_string();
     let output = peer("python", &[&script, redis, &jobs.to_string()]).output().expect("Python runs");
