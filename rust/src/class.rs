@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_job_can_have_is_refused_where_it_is_said() {
+    fn invalid_class_settings_panic_at_the_builder() {
         let second = Duration::from_secs(1);
         let refused: [fn() -> Class; 9] = [
             || Class::new(""),

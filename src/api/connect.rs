@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_root_can_give_a_directory_to_another_user() {
+    fn directory_is_trusted_only_below_directories_of_root() {
         assert!(is_given_by_root(Path::new("/usr/bin")));
         let own = tempfile::tempdir().unwrap();
         assert!(!is_given_by_root(own.path()), "anybody can make one in /tmp");

@@ -154,7 +154,7 @@ mod tests {
     const KNOWN: (&str, &str) = ("authorization", "Bearer 0123456789abcdef");
 
     #[test]
-    fn the_token_opens() {
+    fn requests_with_the_token_are_accepted() {
         let with = |said| judged(&[("host", "localhost:9180"), ("authorization", said)]);
         assert_eq!(with("Bearer 0123456789abcdef"), Ok(()));
         assert_eq!(with("bearer  0123456789abcdef"), Ok(()));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_not_listed_are_refused() {
+    fn requests_from_unlisted_origins_are_refused() {
         let from = |origin| judged(&[("host", "localhost"), KNOWN, ("origin", origin)]);
         assert_eq!(from("https://jobs.example.org"), Ok(()));
         for origin in [

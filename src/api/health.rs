@@ -69,14 +69,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_that_does_not_turn_is_dead() {
+    async fn livez_fails_when_the_event_loop_hangs() {
         assert_eq!(live(async { Ok(()) }).await, Ok(()));
         let dead = live(std::future::pending()).await.unwrap_err();
         assert_eq!((dead.code, dead.message.as_str()), (503, "the supervisor's loop has not turned for 5 s"));
     }
 
     #[test]
-    fn it_is_ready_when_some_slot_takes_jobs_and_the_broker_answers() {
+    fn readyz_needs_a_slot_that_takes_jobs_and_a_working_broker() {
         assert_eq!(said(|_| ()), None);
         assert_eq!(
             said(|status| status["stopping"] = "drain".into()).unwrap(),

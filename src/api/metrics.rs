@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_said_once_and_by_the_rules() {
+    fn metrics_page_has_each_sample_once_and_follows_the_format() {
         let queues = BTreeMap::from([("served".to_owned(), queue(3))]);
         let found = samples(&render(&meters(vec![pool("a", 2), pool("b", 0), pool("a", 1)], &queues)));
         for (key, value) in [
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_make_labels_without_end_nor_break_out_of_one() {
+    fn metric_labels_are_bounded_in_number_and_escaped() {
         let named = |name: &str| (name.to_owned(), queue(1));
         let many = (0..1000).map(|number| named(&format!("q{number}")));
         let odd = [named("other"), named("a\"} 1\nx{y=\"\\"), named("served")];
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_slots_and_a_hundred_queues_are_soon_written() {
+    fn metrics_of_1000_slots_and_100_queues_are_rendered_quickly() {
         let queues = (0..100).map(|number| (format!("q{number}"), queue(1))).collect();
         let meters = meters((0..10).map(|number| pool(&format!("p{number}"), 100)).collect(), &queues);
         let began = Instant::now();

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_description_is_whole() {
+    fn openapi_description_has_no_dangling_references() {
         let document: Value = serde_json::from_str(&openapi()).unwrap();
         let mut referred = BTreeSet::new();
         references(&document, &mut referred);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_where_the_route_takes_it() {
+    fn openapi_fields_are_path_query_or_body_as_the_route_takes_them() {
         let document: Value = serde_json::from_str(&openapi()).unwrap();
         let pause = &document["paths"]["/v1/queues/{queue}/pause"]["post"];
         assert_eq!(pause["parameters"][0]["name"], "queue");

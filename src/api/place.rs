@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_names_host_and_port() {
+    fn listen_address_needs_host_and_port() {
         let host = |url: &str| Place::of_url(url, "t".into()).map(|place| place.host().to_owned());
         assert_eq!(host("http://10.0.0.5:9180"), Ok("10.0.0.5:9180".into()));
         assert_eq!(host("http://[::1]:9180/"), Ok("[::1]:9180".into()));

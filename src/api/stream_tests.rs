@@ -1,4 +1,4 @@
-//! Answers that are made while they are sent: long lists, and news.
+//! Streamed answers: long lists, and events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::model::verb::Retry;
 use crate::model::{Filter, Interest, JobId, Millis, PublishedEvent, What};
 
 #[tokio::test]
-async fn a_list_comes_page_by_page_whole_and_in_order() {
+async fn list_is_streamed_completely_and_in_order() {
     for jobs in [0, 1, PAGE, 3 * PAGE + 7] {
         let served = served_with(Limits::default(), Fake { jobs, ..Fake::default() });
         let expected: Vec<JobId> = (0..jobs).map(|n| format!("j{n}").into()).collect();
@@ -25,7 +25,7 @@ async fn a_list_comes_page_by_page_whole_and_in_order() {
     }
 }
 
-/// The ids of a list that comes in lines.
+/// The ids of a list streamed as lines.
 async fn lines(served: &Served, filter: &Filter) -> Result<Vec<JobId>, Error> {
     let mut list = served.client.list(filter).await?;
     let mut ids = Vec::new();
@@ -39,7 +39,7 @@ async fn lines(served: &Served, filter: &Filter) -> Result<Vec<JobId>, Error> {
 }
 
 #[tokio::test]
-async fn a_list_that_breaks_off_is_not_taken_for_the_whole() {
+async fn list_that_breaks_off_is_reported_as_an_error() {
     let served = served_with(Limits::default(), Fake { jobs: 3 * PAGE, ..Fake::default() });
     let broken = Filter { class: Some("broken".into()), ..Filter::default() };
     let Err(Error::Problem(problem)) = lines(&served, &broken).await else { panic!("it is whole") };
@@ -49,12 +49,12 @@ async fn a_list_that_breaks_off_is_not_taken_for_the_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_read_no_faster_than_it_is_taken_and_not_for_a_reader_that_stalls() {
+async fn list_pages_are_read_only_as_fast_as_the_client_reads() {
     let served = served_with(Limits::default(), Fake { jobs: u64::MAX, ..Fake::default() });
     let mut reader = UnixStream::connect(&served.socket).await.unwrap();
     reader.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let before = Instant::now();
-    // The time of this test goes on when nothing else does: after all that fits between the two has been sent.
+    // The paused clock advances only when all tasks wait: after the socket buffers are full.
     tokio::time::sleep(Duration::from_secs(20)).await;
     let (pages, mut byte) = (served.asked().len(), [0]);
     assert!(pages < 100, "{pages}");
@@ -74,7 +74,7 @@ async fn a_list_is_read_no_faster_than_it_is_taken_and_not_for_a_reader_that_sta
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_nobody_takes_is_given_up() {
+async fn list_for_a_stalled_client_is_aborted() {
     let served = served_with(Limits::default(), Fake { jobs: u64::MAX, ..Fake::default() });
     let mut reader = UnixStream::connect(&served.socket).await.unwrap();
     reader.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -84,7 +84,7 @@ async fn a_list_that_nobody_takes_is_given_up() {
     assert_eq!(served.asked().len(), pages, "nothing was read for it after it had been shown out");
 }
 
-/// Tells that this happened to this job.
+/// Publishes an event of this kind for this job.
 fn tell(served: &Served, n: u64, what: What, job: &str) {
     let news = PublishedEvent {
         n,
@@ -96,7 +96,7 @@ fn tell(served: &Served, n: u64, what: What, job: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn news_are_told_to_those_who_listen_and_only_what_they_want() {
+async fn subscribers_get_only_the_events_they_asked_for() {
     let served = served(Limits::default());
     let (all, failures) =
         (Interest::default(), Interest { kinds: vec![What::Failed, What::Held], ..Interest::default() });
@@ -122,7 +122,7 @@ async fn news_are_told_to_those_who_listen_and_only_what_they_want() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_broken_and_news_have_number_kind_and_data() {
+async fn event_stream_sends_keep_alives_and_numbered_events() {
     let served = served(Limits::default());
     let mut reader = UnixStream::connect(&served.socket).await.unwrap();
     reader.write_all(b"GET /v1/events?kind=complete HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -141,7 +141,7 @@ async fn silence_is_broken_and_news_have_number_kind_and_data() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_is_shown_life_however_much_passes_that_it_does_not_want() {
+async fn event_stream_sends_keep_alives_though_other_events_are_filtered() {
     let served = served(Limits::default());
     let mut reader = UnixStream::connect(&served.socket).await.unwrap();
     reader.write_all(b"GET /v1/events?kind=failed HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -161,7 +161,7 @@ async fn a_reader_is_shown_life_however_much_passes_that_it_does_not_want() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_of_the_news_ends_the_answer_properly_whatever_was_wanted() {
+async fn event_stream_ends_properly_with_the_supervisor_for_any_filter() {
     let served = served(Limits::default());
     let failures = Interest { kinds: vec![What::Failed], ..Interest::default() };
     let mut lines = served.client.events(&failures).await.unwrap();
@@ -174,7 +174,7 @@ async fn the_last_of_the_news_ends_the_answer_properly_whatever_was_wanted() {
 }
 
 #[tokio::test]
-async fn a_very_long_line_is_looked_through_once() {
+async fn very_long_line_is_scanned_once() {
     let served = served(Limits::default());
     let mut lines = served.client.events(&Interest::default()).await.unwrap();
     let long = "x".repeat(48 << 20);
@@ -185,11 +185,11 @@ async fn a_very_long_line_is_looked_through_once() {
     assert!(
         some.iter().eq([&PublishedEvent { why: Some(long), ..PublishedEvent::new(What::Put, Millis(5)) }])
     );
-    // Looked through with every piece that comes it would take minutes.
+    // Scanning the whole line again for each piece would take minutes.
     assert!(before.elapsed() < Duration::from_secs(40), "{:?}", before.elapsed());
 }
 
-/// What comes next, as text.
+/// The next bytes, as text.
 async fn some(reader: &mut UnixStream) -> String {
     let mut bytes = [0; 1024];
     let count = reader.read(&mut bytes).await.unwrap();
@@ -197,14 +197,14 @@ async fn some(reader: &mut UnixStream) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_does_not_keep_up_loses_some_is_told_and_holds_nobody_up() {
+async fn slow_subscriber_loses_events_with_a_notice_and_delays_no_other() {
     let served = served(Limits::default());
     let mut lines = served.client.events(&Interest::default()).await.unwrap();
     let mut heard = Vec::new();
     let total = 100_000;
     for n in 1..=total {
         tell(&served, n, What::Put, "a");
-        // The others get their turn; this one does not read.
+        // Other tasks get their turn; this listener does not read.
         if n % (KEPT as u64) == 0 {
             tokio::task::yield_now().await;
         }
@@ -222,7 +222,7 @@ async fn a_listener_that_does_not_keep_up_loses_some_is_told_and_holds_nobody_up
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_reads_nothing_is_shown_out() {
+async fn subscriber_that_reads_nothing_is_disconnected() {
     let served = served(Limits::default());
     let mut reader = UnixStream::connect(&served.socket).await.unwrap();
     reader.write_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -239,7 +239,7 @@ async fn a_listener_that_reads_nothing_is_shown_out() {
 }
 
 #[tokio::test]
-async fn an_unknown_kind_of_news_is_refused_with_those_there_are() {
+async fn unknown_event_kind_is_refused_with_the_known_ones() {
     let served = served(Limits::default());
     let answer =
         served.raw("GET /v1/events?kind=born HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;

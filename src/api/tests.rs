@@ -39,7 +39,7 @@ impl Served {
         self.fake.asked.lock().expect("not poisoned").clone()
     }
 
-    /// Sends these bytes and gives all that comes back.
+    /// Sends these bytes and returns the whole answer.
     pub(super) async fn raw(&self, request: &str) -> String {
         let mut stream = UnixStream::connect(&self.socket).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -101,7 +101,7 @@ async fn every_route_reaches_its_verb() {
 }
 
 #[tokio::test]
-async fn a_filter_arrives_as_it_was_sent() {
+async fn filter_survives_the_round_trip_through_the_query() {
     let served = served(Limits::default());
     let filter = Filter {
         states: vec![JobState::Failed, JobState::Held],
@@ -123,7 +123,7 @@ async fn a_filter_arrives_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn a_problem_keeps_its_code_its_words_and_its_hint() {
+async fn problem_keeps_its_code_message_and_hint() {
     let served = served(Limits::default());
     let Err(Error::Problem(problem)) = served.client.ask(&Get { job: "nope".into() }).await else {
         panic!("no problem")
@@ -132,7 +132,7 @@ async fn a_problem_keeps_its_code_its_words_and_its_hint() {
 }
 
 #[tokio::test]
-async fn nonsense_is_answered_in_json() {
+async fn invalid_requests_are_answered_in_json() {
     let served = served(Limits::default());
     for (request, code, words) in [
         ("GET /v2/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "404", "there is no /v2/jobs here"),
@@ -179,7 +179,7 @@ async fn a_body_over_the_limit_is_refused_by_its_announced_length() {
 }
 
 #[tokio::test]
-async fn a_silent_client_is_shown_out_and_hurts_nobody() {
+async fn silent_client_is_disconnected_and_delays_no_other() {
     let limits = Limits { connections: 2, header_timeout: Duration::from_millis(50), ..Limits::default() };
     let served = served(limits);
     let silent = UnixStream::connect(&served.socket).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_silent_client_is_shown_out_and_hurts_nobody() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_of_its_answers_is_shown_out() {
+async fn client_that_reads_no_answers_is_disconnected() {
     let limits = Limits { connections: 1, stall_timeout: Duration::from_millis(50), ..Limits::default() };
     let served = served(limits);
     let mut stalled = UnixStream::connect(&served.socket).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_client_that_reads_nothing_of_its_answers_is_shown_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_has_been_answered_is_shown_out_when_it_asks_no_more() {
+async fn idle_client_is_disconnected_after_its_answer() {
     let served = served(Limits::default());
     let mut client = UnixStream::connect(&served.socket).await.unwrap();
     client.write_all(b"GET /none HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -210,7 +210,8 @@ async fn a_client_that_has_been_answered_is_shown_out_when_it_asks_no_more() {
     assert_eq!(before.elapsed().as_secs(), Limits::default().header_timeout.as_secs());
 }
 
-/// Sends the first bytes, then one byte each second until the other end has had enough; gives the answer and the seconds it took.
+/// Sends the first bytes, then one byte each second until the server closes; returns the answer and the seconds it
+/// took.
 async fn drip(served: &Served, first: &str) -> (String, u64) {
     let (reader, mut writer) = UnixStream::connect(&served.socket).await.unwrap().into_split();
     writer.write_all(first.as_bytes()).await.unwrap();
@@ -230,7 +231,7 @@ async fn drip(served: &Served, first: &str) -> (String, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_comes_a_byte_at_a_time_has_an_end() {
+async fn request_sent_a_byte_at_a_time_times_out() {
     let served = served(Limits::default());
     assert_eq!(drip(&served, "GET /v1/queues HTTP/1.1\r\nx:").await, (String::new(), 10));
     for path in ["/v1/jobs", "/v1/stop", "/v1/jobs/a/retry"] {
@@ -243,7 +244,7 @@ async fn a_request_that_comes_a_byte_at_a_time_has_an_end() {
 }
 
 #[tokio::test]
-async fn strangers_at_the_port_keep_nobody_out_who_knows_the_token() {
+async fn unauthenticated_tcp_clients_do_not_block_authenticated_ones() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let token = "0123456789abcdef".to_owned();
@@ -265,7 +266,7 @@ async fn strangers_at_the_port_keep_nobody_out_who_knows_the_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_idle_client_makes_room() {
+async fn oldest_idle_client_is_disconnected_for_a_new_one() {
     let served =
         served(Limits { connections: 3, header_timeout: Duration::from_secs(100), ..Limits::default() });
     let mut waiting = UnixStream::connect(&served.socket).await.unwrap();
@@ -287,7 +288,7 @@ async fn the_oldest_idle_client_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_supervisor_that_says_nothing_is_waited_for_only_where_that_is_meant() {
+async fn client_waits_for_a_silent_supervisor_only_in_waiting_calls() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("ctl.sock");
     let _stopped = UnixListener::bind(&socket).unwrap();
@@ -306,7 +307,7 @@ async fn a_supervisor_that_says_nothing_is_waited_for_only_where_that_is_meant()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_supervisor_that_waits_for_its_store_is_waited_for() {
+async fn client_waits_for_a_supervisor_that_waits_for_its_store() {
     let served = served(Limits::default());
     let before = Instant::now();
     let slow = served.client.ask(&Get { job: "slow".into() }).await.unwrap_err();
@@ -317,7 +318,7 @@ async fn a_supervisor_that_waits_for_its_store_is_waited_for() {
 }
 
 #[tokio::test]
-async fn one_client_too_many_is_refused_in_words() {
+async fn client_over_the_connection_limit_gets_503() {
     let limits = Limits { connections: 0, ..Limits::default() };
     let served = served(limits);
     let answer = served.raw("").await;
@@ -328,7 +329,7 @@ async fn one_client_too_many_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn a_socket_without_a_listener_is_not_running() {
+async fn socket_without_a_listener_means_not_running() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("ctl.sock");
     let client = Client::new(&socket);
@@ -338,18 +339,18 @@ async fn a_socket_without_a_listener_is_not_running() {
 }
 
 #[tokio::test]
-async fn a_supervisor_that_ends_before_it_takes_the_connection_is_not_running() {
+async fn supervisor_that_ends_before_accept_means_not_running() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("ctl.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let client = Client::new(&socket);
-    // On one thread the call is in the listener's queue when the listener goes.
+    // On one thread the call is in the listener's queue when the listener is dropped.
     let (status, ()) = tokio::join!(client.status(), async { drop(listener) });
     assert!(matches!(status, Err(Error::NotRunning(_))), "{status:?}");
 }
 
 #[tokio::test]
-async fn something_else_on_the_socket_is_called_odd() {
+async fn answer_that_is_no_http_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("ctl.sock");
     let listener = UnixListener::bind(&socket).unwrap();

@@ -94,7 +94,7 @@ mod tests {
     use crate::model::Scale;
 
     #[test]
-    fn a_scale_counts_until_the_next_size_of_the_day_comes() {
+    fn manual_scale_holds_until_the_next_time_of_day_size() {
         let rule = SizeRule { at: "0 8 * * *".parse().unwrap(), zone: TimeZone::UTC, workers: 16 };
         let pools = [PoolSettings { name: "p".into(), sizes: vec![rule], ..PoolSettings::default() }];
         let hour = |hour: i64| Millis((24 + hour) * 3_600_000);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_durable_later_keeps_its_place() {
+    fn event_that_is_durable_later_keeps_its_place() {
         let room = EventBus::default();
         let mut listener = room.listen();
         room.tell(news("a"));
@@ -180,13 +180,13 @@ mod tests {
         assert_eq!(heard(&mut listener), numbered(1, &["a"]));
         put.tell(vec![news("b1"), news("b2")]);
         assert_eq!(heard(&mut listener), numbered(2, &["b1", "b2", "c"]));
-        // What is never durable holds up nothing.
+        // A dropped reservation blocks nothing.
         drop(failed);
         assert_eq!(heard(&mut listener), numbered(5, &["d"]));
     }
 
     #[test]
-    fn a_place_is_not_kept_for_ever() {
+    fn reserved_place_times_out() {
         let room = EventBus::default();
         let mut listener = room.listen();
         let put = room.keep_place();

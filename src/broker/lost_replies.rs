@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fetch_is_given_back_once_and_not_after_its_leases() {
+    fn lost_fetch_is_released_once_and_not_after_its_leases_end() {
         let (unheard, now) = (Unheard::new(), Instant::from_millis(1000));
         let (one, two) = (unheard.name(), unheard.name());
         assert_ne!(one, two);
@@ -65,7 +65,7 @@ mod tests {
         unheard.add(two.clone(), now + Duration::from_secs(90));
         let all = unheard.all(now);
         assert_eq!(all, [one.clone(), two.clone()]);
-        // Another was lost while these were given back.
+        // Another fetch was lost while these were released.
         let three = unheard.name();
         unheard.add(three.clone(), now + Duration::from_secs(90));
         unheard.remove(&all[..1]);

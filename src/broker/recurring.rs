@@ -95,11 +95,11 @@ mod tests {
     const HOUR: i64 = 3_600_000;
 
     #[test]
-    fn what_a_wrong_clock_moved_on_comes_back_and_nothing_else() {
+    fn only_schedules_moved_ahead_by_a_wrong_clock_are_corrected() {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         let every = Schedule::Every { interval: hours(1), offset: hours(24) };
         let mended = |schedule: &Schedule, next| mended(schedule, next, 100 * HOUR).unwrap();
-        // It may be due for the first time after its offset, and a clock may be a little wrong.
+        // The first occurrence may be as late as the offset, and the clock may be slightly wrong.
         assert_eq!(mended(&every, 127 * HOUR), None);
         assert_eq!(mended(&every, 127 * HOUR + 1), Some(101 * HOUR));
         // The hour 100 is four in the morning.

@@ -162,12 +162,12 @@ mod tests {
         let away = || Err(Error::Failed("it is away".into()));
         let route = Route::new(mails(), percent, away);
         route.to.set(to.clone()).ok().expect("it is not open yet");
-        // The first rule that names a class decides.
+        // The first rule for a class decides.
         (memory().with_routes(vec![route, Route::new(mails(), 100, away)]), to)
     }
 
     #[tokio::test]
-    async fn a_broker_that_cannot_be_opened_holds_up_no_job_of_others() {
+    async fn unavailable_route_affects_only_jobs_of_its_classes() {
         let away = Route::new(mails(), 100, || Err(Error::Failed("it is away".into())));
         let here = memory().with_routes(vec![away]);
         assert_eq!(here.put(vec![job("web.Get", 0)]).await.unwrap(), ["j0".into()]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn jobs_of_the_class_go_there_and_the_answers_keep_their_order() {
+    async fn routed_jobs_go_to_their_broker_and_ids_keep_their_order() {
         let (here, there) = routed(100);
         let needing = NewJob { depends: vec!["j1".into()], ..job("mail.Send", 3) };
         let jobs = vec![job("mail.Send", 0), job("web.Get", 1), job("mail.Drop", 2), needing];
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_share_goes_there_and_the_same_job_always_does() {
+    async fn percentage_routes_a_share_and_the_same_job_always_the_same_way() {
         let (here, there) = routed(20);
         let jobs: Vec<NewJob> = (0..1000).map(|id| job("mail.Send", id)).collect();
         here.put(jobs.clone()).await.unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_other_broker_refuses_is_said_of_its_jobs_alone() {
+    async fn refusal_by_the_routed_broker_names_only_its_jobs() {
         let (here, there) = routed(100);
         there.put(vec![job("mail.Send", 0)]).await.unwrap();
         let refused = here.put(vec![job("mail.Send", 0)]).await.unwrap_err();

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_nearly_right_is_suggested() {
+    fn similar_time_zone_name_is_suggested() {
         let names = ["America/New_York", "Asia/Tokyo", "Europe/Vienna", "UTC"].map(String::from);
         let meant = |typed| nearest(typed, &names);
         assert_eq!(meant("Europe/Viena"), Some("Europe/Vienna"));

@@ -126,7 +126,7 @@ mod tests {
     use crate::model::{Health, Millis, SlotName, WorkerName};
 
     #[test]
-    fn a_line_says_what_and_to_whom() {
+    fn event_line_shows_kind_and_subject() {
         let put = PublishedEvent::new(What::Put, Millis(1_790_000_000_000));
         let put = PublishedEvent { job: Some("j1".into()), queue: Some("ma\nil".into()), ..put };
         let text = line(&put, &look(100));

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_tells_what_recurs_and_when() {
+    fn recurring_job_page_shows_job_and_schedule() {
         insta::assert_snapshot!("recur_show", page(&nightly(), &look(100)));
     }
 }

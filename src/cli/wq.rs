@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_variables_become_those_of_start() {
+    fn wq_options_and_variables_become_start_options() {
         assert_eq!(translated("t wq up", &[]).unwrap(), "start --wq enabled=true");
         let typed = "t wq up -w 3 -b --max-tasks 10 --max-tasks=9 -c f -- python3 -b --max-tasks 1";
         let variables =
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_no_number_is_refused_and_other_commands_are_left_alone() {
+    fn wq_refuses_invalid_variables_and_ignores_other_commands() {
         assert_eq!(
             translated("t wq up", &[("WQ_MAX_RETRIES", "many")]).unwrap_err(),
             "WQ_MAX_RETRIES: 'many' is no number"

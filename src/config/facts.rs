@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writers_of_a_file_follow_from_its_mode_and_its_directory() {
+    fn who_may_write_a_file_follows_from_its_mode_and_directory() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("f");
         fs::write(&file, "").unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_of_a_user_ends_at_the_first_closed_door() {
+    fn first_directory_that_a_user_cannot_enter_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let (door, file) = (dir.path().join("door"), dir.path().join("door/program"));
         fs::create_dir(&door).unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_start_would_make_is_looked_for_above() {
+    fn missing_directory_is_checked_at_its_parent() {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("a/b");
         can_be_private(&run).unwrap();

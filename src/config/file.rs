@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typing_error_is_placed_and_corrected() {
+    fn typing_error_is_reported_with_place_and_suggestion() {
         check("leese: 10s\n", "t.yaml:1:1: unknown setting 'leese' | did you mean 'lease'?");
         check(
             "lease: 10s\npools:\n  - name: a\n    workers: 2\n  - name: b\n    wokers: 8\n    grace: 1s\n",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_placed() {
+    fn wrong_value_is_reported_with_its_place() {
         check("stop_deadline: soon\n", "t.yaml:1:16: 'soon' is no duration like 250ms, 10s, 1m30s, 2h or 1d");
         check(
             "log:\n  format: jsn\n",

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_reason() {
+    fn impossible_users_and_groups_are_refused_with_the_reason() {
         for (user, group, uid, words) in [
             (Some("daemon"), None, 7, "only root may run workers as user 'daemon'"),
             (None, Some("daemon"), 7, "only root may run workers as group 'daemon'"),

@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figures_are_those_of_the_page() {
+    fn docs_have_the_same_descriptor_figures() {
         let page = std::fs::read_to_string("docs/operations.md").unwrap();
         let (first, each) = DESCRIPTORS;
         let words = format!(

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_comes_before_the_file_and_null_is_nothing() {
+    fn typed_settings_come_before_the_file_and_null_counts_as_unset() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.yaml");
         let text = "lease: 1m\nstop_deadline: null\nlog:\n  level: warn\npools:\n- name: a\n- {name: b, workers: 2}\n";

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn else_the_pool_is_pointed_at_or_the_file() {
+    fn setting_in_flow_style_is_placed_at_its_pool_or_file() {
         check("pools:\n- {name: a, mode: fork}\n- {name: b}\n", 1, "mode", "t.yaml:3:1");
         check("pools: [{name: a}, {name: b}]\n", 1, "mode", "t.yaml");
     }

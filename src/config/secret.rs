@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_urls_give_secrets_away() {
+    fn secrets_are_recognized_by_names_and_urls() {
         for (name, value) in
             [("DB_PASSWORD", ""), ("api_key", ""), ("DATABASE_URL", "pg://u:pw@h/d"), ("SENTRY_DSN", "x")]
         {

@@ -337,7 +337,7 @@ mod tests {
         resolve(Flags { config: Some(path.to_path_buf()), ..Flags::default() }, &around).unwrap()
     }
 
-    /// What is shown is shown again as it is, and means the same.
+    /// Asserts that the shown settings parse to the same settings and are shown identically again.
     #[track_caller]
     fn comes_back(text: &str) {
         let (config, yaml) = shown(text, true);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_started() {
+    fn shown_settings_can_be_started() {
         comes_back("lease: null\n");
         comes_back(DEFAULTS);
         comes_back("route:\n- {classes: [mail.*, 'a b'], percent: 10, to: 'redis://h:1/0'}\n");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pool_may_be_shown_alone() {
+    fn single_pool_can_be_shown() {
         let (config, _) = shown("pools:\n- {name: a}\n- {name: b}\n", false);
         let only = |name| show(&config, &Origins::default(), false).only(name).map(|shown| shown.to_yaml());
         assert!(only("b").unwrap().starts_with("pools:\n  - name: b  # default\n"));

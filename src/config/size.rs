@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn invalid_sizes_are_refused() {
         for text in ["", "MB", "-1MB", "1.5GB", "1 MB", "1M", "1mb", "512XB", "99999999999GiB"] {
             assert_eq!(parse_size(text), Err(format!("'{text}' is no size like 512MB, 1GiB or 100kB")));
         }

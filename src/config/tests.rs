@@ -1,4 +1,4 @@
-//! What settings mean, and which are refused.
+//! The meaning of settings, and refused settings.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn with_file(text: &str, flags: Flags) -> Result<Config, Error> {
     })
 }
 
-/// The only pool of a file of one, given in flow style.
+/// The pool of a file with one pool in flow style.
 fn pool(text: &str) -> (PoolSettings, SpawnSpec) {
     flagged(text, Pool::default())
 }
@@ -114,7 +114,7 @@ fn a_pool_chooses_among_jobs() {
 }
 
 #[test]
-fn what_is_around_the_workers_is_said_in_the_file() {
+fn file_sets_environment_directory_umask_and_orphans() {
     let env = "{pass: [DATABASE_URL, \"AWS_*\"], set: {B: x y, A: 1.10, C: ~}}";
     let (_, outfit) = pool(&format!("{{env: {env}, cwd: /tmp/., umask: 022, leftovers: kill}}"));
     assert_eq!(outfit.env_pass, ["DATABASE_URL", "AWS_*"]);
@@ -125,7 +125,7 @@ fn what_is_around_the_workers_is_said_in_the_file() {
 }
 
 #[test]
-fn what_is_kept_of_logs_is_said_in_the_file() {
+fn file_sets_the_log_settings() {
     let text = "log: {format: json, level: warn, dir: logs, job_cap: 1MB, quota: 2GiB, keep: 7d, rotate: {size: 3kB, keep: 0}}";
     let log = with_file(text, Flags::default()).unwrap().log;
     let wanted = LogSettings {
@@ -195,7 +195,7 @@ fn a_flag_wins_over_the_file() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn contradictory_settings_are_refused() {
     let flags = || Flags { pool: Pool { retries: Some(8), ..Pool::default() }, ..Flags::default() };
     for (text, flags, words) in [
         ("pools:\n- {name: a}\n- {name: b}\n", flags(), "flags cannot say which"),
@@ -247,7 +247,7 @@ fn a_mode_that_does_not_fit_is_refused_with_its_reason() {
 }
 
 #[test]
-fn numbers_of_nothing_are_refused() {
+fn zero_and_contradictory_numbers_are_refused() {
     refused("workers: 0", "t.yaml:3:5: pool 'm': has no workers");
     refused(
         "workers: {min: 3, max: 2}",
@@ -266,7 +266,7 @@ fn numbers_of_nothing_are_refused() {
 }
 
 #[test]
-fn what_a_pool_runs_must_be_clear() {
+fn pool_must_have_exactly_one_of_command_and_run() {
     refused(
         "command: a\nrun: b",
         "t.yaml:4:5: pool 'm': command and run cannot both say what its workers are | command: speaks the worker protocol; run: a program for each job, with its data on stdin",
@@ -318,7 +318,7 @@ fn names_are_checked() {
 }
 
 #[test]
-fn what_must_be_on_the_machine_is_looked_for() {
+fn programs_and_directories_must_exist_on_the_machine() {
     refused(
         "cwd: /nosuch",
         "t.yaml:3:5: pool 'm': cwd /nosuch cannot be used: No such file or directory (os error 2)",
@@ -338,13 +338,13 @@ fn what_must_be_on_the_machine_is_looked_for() {
 }
 
 #[test]
-fn a_command_for_a_supervisor_needs_nothing_of_its_pools() {
+fn verbs_do_not_check_the_pools_of_the_file() {
     let reads = |text: &str, purpose| {
         let file = File::parse(&format!("pools:\n- {text}\n"), "t.yaml").unwrap();
         resolve(Flags { pool: file.pools.unwrap().remove(0), purpose, ..Flags::default() }, &user())
     };
     assert!(reads("{cwd: /nosuch, user: nosuch, command: nosuch}", Purpose::Find).is_ok());
-    // A supervisor that is made again has jobs to settle.
+    // A restarted supervisor has jobs to settle, so missing programs must not stop it.
     assert!(reads("{cwd: /nosuch, command: nosuch}", Purpose::Serve).is_ok());
     assert!(reads("{user: nosuch}", Purpose::Serve).is_err());
 }
@@ -355,7 +355,7 @@ fn the_example_file_holds_the_defaults() {
     let file = File::parse(text, "conf/taskvisor.yaml").unwrap();
     let config = with_file(text, Flags::default()).unwrap();
     assert_eq!(Config { file: None, ..config }, resolve(Flags::default(), &user()).unwrap());
-    // What depends on the user stands there as a comment; what does not is set. So nothing is missing.
+    // Defaults that depend on the user are comments in the file, all others are set, so nothing is missing.
     let whole = text.replace("\n#state_dir:", "\nstate_dir:").replace("\n#run_dir:", "\nrun_dir:");
     let whole = File::parse(&whole.replace("\n#broker:", "\nbroker:"), "conf/taskvisor.yaml").unwrap();
     assert!(whole.state_dir.is_some() && whole.run_dir.is_some() && whole.broker.is_some());

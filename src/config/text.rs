@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_regular_file_of_a_fair_size_is_read() {
+    fn only_regular_files_of_limited_size_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let (file, fifo) = (dir.path().join("file"), dir.path().join("fifo"));
         std::fs::write(&file, "four").unwrap();

@@ -64,13 +64,13 @@ mod tests {
     }
 
     #[test]
-    fn term_is_a_drain_however_often_it_comes() {
+    fn sigterm_drains_however_often_it_comes() {
         let mut asks = Asks::default();
         assert!((0..5).all(|_| asks.hear(Ask::Terminate) == told(Stop::Drain, "SIGTERM")));
     }
 
     #[test]
-    fn each_interrupt_and_quit_goes_a_stage_further() {
+    fn each_sigint_and_sigquit_escalates_the_stop() {
         let mut asks = Asks::default();
         let heard: Vec<_> = (0..3).map(|_| asks.hear(Ask::Interrupt)).collect();
         assert_eq!(heard, [Stop::Drain, Stop::Terminate, Stop::Kill].map(|stop| told(stop, "SIGINT")));

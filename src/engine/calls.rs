@@ -160,7 +160,7 @@ mod tests {
     use crate::broker::Sqlite;
     use crate::model::{ClassFilter, Failure, NewJob, Payload, SlotId, Take, Verdict, WorkerId};
 
-    /// Settles and gives what the supervisor is told.
+    /// Settles and returns the supervisor's events.
     async fn told(broker: &Arc<Broker>, settlements: Vec<Settlement>) -> Vec<Event> {
         let (events, mut told) = tokio::sync::mpsc::channel(9);
         settle(broker.clone(), events, Wrong::default(), settlements).await;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_supervisor_learns_what_the_broker_made_of_each_verdict() {
+    async fn supervisor_gets_the_answer_to_each_verdict() {
         let broker: Arc<Broker> = Arc::new(Sqlite::memory().unwrap().into());
         let put = |id: &str| {
             let put = NewJob::new("q".into(), "c".into(), Payload::Data("1".into()));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_go_out_at_a_time_than_the_broker_takes_and_none_is_left() {
+    fn batches_have_the_size_of_the_broker_and_lose_no_entry() {
         let broker = Broker::from(Sqlite::memory().unwrap());
         let most = broker.card().batch;
         let sizes: Vec<usize> =

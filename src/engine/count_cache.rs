@@ -124,7 +124,7 @@ impl<T: Clone + Default> Kept<T> {
 mod tests {
     use super::*;
 
-    /// A cache with a count that was taken a second ago.
+    /// A cache with a count that is one second old.
     async fn with(count: u32) -> CountCache<u32> {
         let census = CountCache::default();
         let found = census.ask(GLANCE, async move { Ok::<_, String>(count) }).await;
@@ -141,7 +141,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_broker_that_begins_to_hang_keeps_nobody_and_is_found_out() {
+    async fn hanging_broker_delays_no_answer_and_is_detected() {
         let census = with(7).await;
         let (release, hangs) = oneshot::channel::<()>();
         let question = async move {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_comes_late_is_there_for_the_next_one() {
+    async fn late_answer_is_used_for_the_next_request() {
         let census = with(7).await;
         let found = census.ask(GLANCE, after(2 * GLANCE, Ok::<_, String>(8))).await;
         assert_eq!(found, Counted { counts: 7, age: Some(SECOND + GLANCE), trouble: None });
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_never_counted_is_waited_for_until_it_hangs() {
+    async fn first_count_is_waited_for_until_the_broker_hangs() {
         let (census, asked) = (CountCache::default(), Instant::now());
         assert_eq!(census.ask(GLANCE, after(4 * GLANCE, Ok::<_, String>(7))).await.counts, 7);
         assert_eq!(asked.elapsed(), 4 * GLANCE);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_broker_that_refuses_is_in_trouble_until_it_counts_again() {
+    async fn failing_count_is_reported_until_one_succeeds() {
         let census = with(7).await;
         let found = census.ask(GLANCE, async { Err("disk full") }).await;
         assert_eq!(found, Counted { counts: 7, age: Some(SECOND), trouble: Some("disk full".into()) });
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn everyone_who_asks_meanwhile_is_answered() {
+    async fn concurrent_requests_are_all_answered() {
         let census = with(0).await;
         let slow = |n: u32| census.ask(GLANCE, after(GLANCE / 4 * n, Ok::<_, String>(n)));
         let (one, two, three) = tokio::join!(slow(1), slow(2), slow(3));

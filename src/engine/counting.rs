@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_attempts_ran_is_summed_by_class_and_by_no_more_than_a_hundred() {
+    fn durations_of_attempts_are_summed_for_at_most_100_classes() {
         let (mut counting, worker) =
             (Counting::default(), WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 1 });
         let at = |millis: u64| Instant::from_millis(millis);
@@ -195,12 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_counted_by_the_name_of_the_pool() {
+    fn counters_follow_the_name_of_the_pool() {
         let named = |name: &str| PoolSettings { name: name.into(), ..PoolSettings::default() };
         let mut counting = Counting::new(&[named("a"), named("b")]);
         let spawn = |pool| Command::Spawn(WorkerId { slot: SlotId { pool, index: 3 }, generation: 7 });
         counting.order(&spawn(1));
-        // An heir at a number of its own, then a stranger at a number that was another's.
+        // An heir with a new pool number, then another pool that reuses an old number.
         counting.order(&Command::Equip(2, Box::new(named("b"))));
         counting.order(&spawn(2));
         counting.order(&Command::Equip(1, Box::new(named("c"))));

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_with_every_job_does_not_push_out_what_happens_seldom() {
+    fn frequent_decisions_do_not_push_out_rare_ones() {
         let mut log = Decisions::default();
         let failure = Failure { group: "exit 1".into(), message: String::new(), trace: None };
         let after = Duration::from_millis(1500);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_asked_about_alone_and_in_order() {
+    fn decisions_are_listed_for_one_subject_in_order() {
         let mut log = Decisions::default();
         let at = Instant::from_millis;
         log.order(at(1), &Command::Spawn(worker(0, 1)), &pool);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_comes_to_the_number_of_another_does_not_inherit_its_decisions() {
+    fn pool_with_a_reused_number_does_not_inherit_decisions() {
         let mut log = Decisions::default();
         log.order(Instant::from_millis(1), &Command::Spawn(worker(1, 1)), &pool);
         log.order(Instant::from_millis(2), &Command::Spawn(worker(1, 1)), &|_| "two".into());
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_is_lost_once_however_often_a_renewal_says_so() {
+    fn lost_lease_is_recorded_once() {
         let mut log = Decisions::default();
         let canceled = Event::Revoked { job: "a".into(), fence: Fence(1), why: Revocation::Canceled };
         for at in 1..4 {

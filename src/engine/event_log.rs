@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_says_when_the_next_one_starts_and_of_a_job_it_is_told_with_the_job() {
+    fn death_is_logged_with_the_next_start_or_with_its_job() {
         let words = |booted, next, jobs| death("signal 9", booted, next, jobs).map(|line| line.message);
         let next = Some(Duration::from_millis(400));
         let early = "a worker died before it was ready: signal 9; the next one starts in 400ms";

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_about_one_pool_or_of_one_kind_hides_nothing_else() {
+    fn flood_of_one_pool_or_kind_hides_no_other_lines() {
         let at = Instant::from_millis(1000);
         let mut flood = Flood::default();
         let death = |pool: &str| Line::new(Level::WARN, "x").pool(pool);
@@ -145,7 +145,7 @@ mod tests {
         let order = || Line::new(Level::INFO, "x");
         (0..10_000).for_each(|_| _ = flood.pass(at, Kind::Asked, order()));
         assert!(flood.pass(at, Kind::Stops, order()).is_some());
-        // Nor do more names than can be told apart bring more lines than that.
+        // More names than are tracked do not bring more lines either.
         let mut passed = |n: u32| flood.pass(at, Kind::Failed, death(&n.to_string())).is_some();
         let passed = (0..10_000).filter(|n| passed(*n)).count();
         assert_eq!(passed as u64, APART as u64 + MOST);

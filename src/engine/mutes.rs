@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_silence_of_a_pool_is_logged_once() {
+    fn first_silent_worker_of_a_pool_is_logged_once() {
         let (mut mutes, now) = (Mutes::default(), Instant(1_000_000_000));
         let heard = |mutes: &mut Mutes, event| mutes.take_in(now, &event, |_| true);
         assert_eq!(heard(&mut mutes, Event::Spawned(worker(1))), None);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_before_hello_is_logged_and_one_after_it_is_not() {
+    fn exit_before_hello_is_logged_but_not_one_after_it() {
         let (mut mutes, now) = (Mutes::default(), Instant(0));
         let exited = |worker, code| {
             let (status, usage) = (ExitStatus::Code(code), Usage::default());
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_what_to_type_instead() {
+    fn log_suggests_the_right_command() {
         let said = |line: &str, found| {
             let argv: Vec<Bytes> = line.split(' ').map(Bytes::from).collect();
             words(&found, &argv, "a\nboom\n")

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_is_due_at_once_and_then_once_a_second_while_something_happens() {
+    fn presence_is_due_at_once_and_then_once_a_second_while_active() {
         let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
         let supervisor = Supervisor::new(settings, at(0));
         let mut signs = PresencePublisher::new(at(0), true);

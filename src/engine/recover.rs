@@ -203,7 +203,7 @@ mod tests {
     use crate::model::SlotId;
 
     #[test]
-    fn what_does_not_die_may_run_the_jobs_of_the_lives_before_it_in_its_slot() {
+    fn unkillable_life_may_hold_jobs_of_earlier_lives_of_its_slot() {
         let life = |index, generation| WorkerId { slot: SlotId { pool: 0, index }, generation };
         let job = |name: &str| vec![(JobId::from(name), Fence(1))];
         let lives = [(life(1, 1), job("waited")), (life(1, 3), job("to come")), (life(2, 1), job("beside"))];

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_whose_jobs_were_all_run_again_alone_is_given_up() {
+    fn dead_life_is_forgotten_once_all_its_jobs_ran_again() {
         let mut reports = Reports::default();
         for job in ["a", "b"] {
             assert_eq!(reports.ended(life(1), end(job), None), (None, None));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_that_we_did_not_send_comes_with_the_kernels_kills_of_that_time() {
+    fn unexplained_sigkill_is_reported_with_the_oom_kills_of_that_time() {
         let killed = |job: &str| {
             let status = ExitStatus::Signal { signal: 9, core: false };
             let (usage, proof) = (Usage::default(), Duration::ZERO);

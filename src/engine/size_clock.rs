@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_comes_once_also_when_the_clock_is_put_forward_over_it() {
+    fn size_rule_fires_once_also_when_the_clock_jumps_over_it() {
         let rule = |line: &str, workers| SizeRule { at: line.parse().unwrap(), zone: TimeZone::UTC, workers };
         let sizes = vec![rule("0 8 * * *", 16), rule("0 20 * * *", 4)];
         let pool = PoolSettings { name: "p".into(), sizes, ..PoolSettings::default() };
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(clock.take(at(121), wall(8, 1)), []);
         assert_eq!(clock.due(), Some(at(181)), "the next rule is far, and the clock may be set");
         assert_eq!(clock.take(at(181), wall(21, 0)), [Event::Resized("p".into(), 4)]);
-        // Put back: what was is over, what comes comes again.
+        // Clock set back: rules of the repeated time apply again.
         assert_eq!(clock.take(at(241), wall(7, 59)), []);
         assert_eq!(clock.take(at(301), wall(8, 0)), [Event::Resized("p".into(), 16)]);
         let shown = TimedSize { workers: Some(16), next: wall(20, 0), next_workers: 4 };

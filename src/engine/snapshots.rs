@@ -168,7 +168,7 @@ mod tests {
         Some(Snapshot { processes: vec![Caught { pid, ..Caught::default() }], left_out: 0 })
     }
 
-    /// A process in the kernel's hands.
+    /// A look that never returns.
     fn blocked(_: i32) -> Option<Snapshot> {
         loop {
             thread::park();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_signal_follows_the_look_and_the_next_one_follows_it() {
+    async fn signal_waits_for_its_snapshot_and_later_signals_wait_for_it() {
         let mut snapshots = Snapshots::new(seen);
         assert_eq!(snapshots.before(worker(1), 17, Order::Terminate(worker(1)), NOW), None);
         assert_eq!(snapshots.behind(worker(1), Order::KillTree(worker(1))), None);
@@ -186,7 +186,7 @@ mod tests {
         let both = [Order::Terminate(worker(1)), Order::KillTree(worker(1))];
         assert_eq!(snapshots.take_in(arrived, true), both);
         assert_eq!((snapshots.of(worker(1)), snapshots.due()), (seen(17).as_ref(), None));
-        // One look is enough.
+        // A later signal needs no second look.
         let kill = Order::KillTree(worker(1));
         assert_eq!(snapshots.before(worker(1), 17, kill.clone(), NOW), Some(kill));
         snapshots.life_ended(worker(1));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_many_at_once_each_has_its_turn() {
+    async fn many_concurrent_snapshots_each_get_their_turn() {
         let mut snapshots = Snapshots::new(seen);
         let most = LOOKS as u16 * 5;
         for index in 1..=most {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_never_comes_back_holds_up_nothing_for_long() {
+    fn hanging_snapshot_delays_signals_only_briefly() {
         let mut snapshots = Snapshots::new(blocked);
         let order = |index| Order::Terminate(worker(index));
         for index in 1..=LOOKS as u16 {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_comes_after_the_end_is_forgotten() {
+    fn snapshot_after_the_end_of_a_life_is_dropped() {
         let mut snapshots = Snapshots::new(blocked);
         snapshots.life_ended(worker(1));
         assert_eq!(snapshots.take_in((worker(1), seen(17)), false), []);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_out_when_it_is_new() {
+    fn status_line_is_sent_only_when_it_changes() {
         let mut systemd = Systemd::new(true);
         assert_eq!(systemd.status(|| "a".into()).as_deref(), Some("STATUS=a"));
         assert_eq!(systemd.status(|| "a".into()), None, "nothing new");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_listens_nothing_is_said_and_nobody_woken() {
+    fn without_a_notify_socket_nothing_is_sent() {
         let mut systemd = Systemd::new(false);
         assert_eq!(systemd.status(|| "a".into()), None);
         assert_eq!(systemd.ready().or(systemd.stopping(Duration::ZERO)), None);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_says_when_it_began() {
+    fn reload_notification_has_its_start_time() {
         let mut systemd = Systemd::new(true);
         assert_eq!(systemd.reloading(Duration::ZERO), None, "it is not up yet");
         systemd.ready();

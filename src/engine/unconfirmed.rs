@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_that_is_not_done_is_no_success() {
+    fn unfinished_burst_has_a_failure_exit_code() {
         let code = |why| {
             let mut last = UnconfirmedVerdicts::default();
             last.gave_up(why);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_leaves_something_untold_is_no_success() {
+    fn unconfirmed_verdicts_give_a_failure_exit_code() {
         let (mut last, wrong) = (UnconfirmedVerdicts::default(), Wrong::default());
         assert_eq!(last.shutdown(), Order::Shutdown(0));
         last.untold(&wrong, &"a".into(), Fence(1), "complete");

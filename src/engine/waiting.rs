@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_has_as_many_as_wait_and_a_paused_one_none() {
+    fn waiting_count_of_a_paused_queue_is_zero() {
         let jobs = BTreeMap::from([(JobState::Waiting, 3), (JobState::Running, 9)]);
         let open = QueueCounts { jobs, oldest_waiting: Some(Millis(1_000)), ..QueueCounts::default() };
         let pause = crate::model::Pause { since: Millis(0), by: String::new(), reason: None };

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_looks_at_once_and_then_seldom_and_never_while_nothing_happens() {
+    fn health_is_checked_at_once_then_seldom_and_never_while_idle() {
         let at = |seconds: u64| Instant::from_millis(seconds * 1000);
         let mut watch = Watch::new(at(1));
         assert_eq!(watch.due(), None);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_logged_once_with_its_reasons() {
+    fn health_change_is_logged_once_with_its_reasons() {
         let at = |seconds: u64| Instant::from_millis(seconds * 1000);
         let mut watch = Watch::new(at(1));
         let healthy = (Health::Healthy, vec![]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn new_reasons_of_the_same_verdict_are_logged_at_most_once_a_minute() {
+    fn new_reasons_of_the_same_health_are_logged_at_most_once_a_minute() {
         let at = |seconds: u64| Instant::from_millis(seconds * 1000);
         let mut watch = Watch::new(at(1));
         let because = |reason: &str| (Health::Degraded, vec![reason.to_owned()]);

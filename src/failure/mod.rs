@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_large_is_not_typed_wrongly() {
+    fn too_large_request_is_no_usage_error() {
         let code = |code| Failure::from(api::Error::from(api::Problem::new(code, "no"))).code;
         assert_eq!(
             [400, 413, 404, 504].map(code),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_that_nobody_wrote_is_refused() {
+    fn invalid_padding_is_refused() {
         let key = Key::new(DEFAULT_KEY, true).unwrap();
         for last in [0_u8, 17, 255] {
             let mut block = block(&[0; BLOCK]);
@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_encrypted_comes_back(
+        fn encryption_round_trips(
             bytes in proptest::collection::vec(any::<u8>(), 0..100),
             length in prop::sample::select(vec![16_usize, 24, 32]),
         ) {

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_the_message_that_kale_sends() {
+    fn first_message_equals_that_of_kale() {
         let body = "1GNz/Z9Er5ScPmFGe4vmXpA2hCU+MXANhTSXtT6qAYd7VkAbXsjHBSB6i/53z1/v3INElyr5qlYi6D4SMrS3+qE7/WlgNLYDl/jvw9GBg1lCYB0aB5JTfBcHRDpE9QU3/qHybUQm6Uo68ti6BzvEHFFlo/xVJpVd1nNiSDmfTNd9CRKlW1Jfe4I2hAdmvPyYsyeGha7ovcLRKaaN/VhMCilSES0sAnbLhfo11PbhYBI=";
         let key = super::super::Key::new(super::super::DEFAULT_KEY, true).unwrap();
         let codec = super::super::Codec::new(key, super::super::Compression::Zlib);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_empty() {
+    fn missing_arguments_are_empty() {
         for data in ["null", "{}", r#"{"args": [], "kwargs": {}, "app_data": null}"#] {
             let message = first(data).unwrap();
             assert_eq!((message.args, message.app_data), (Value::Tuple(vec![]), Value::None), "{data}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_refused_in_words() {
+    fn invalid_calls_are_refused_with_the_reason() {
         for (data, word) in [
             ("[1]", "args"),
             (r#"{"args": 1}"#, "no list"),

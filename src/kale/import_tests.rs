@@ -62,7 +62,7 @@ pools:
 }
 
 #[test]
-fn what_means_something_else_or_is_a_secret_is_said_and_left_out() {
+fn untranslatable_and_secret_settings_are_noted_and_omitted() {
     let settings = json!({
         "AWS_REGION": "eu-west-1", "QUEUE_SELECTOR": "app.Mine", "QUEUE_CLASS": "app.Queue", "COMPRESSOR": "lzma.compress",
         "AWS_SECRET_ACCESS_KEY": "hush", "UTIL_CRYPT_CIPHER": "0123456789abcdef", "USE_DEAD_LETTER_QUEUE": false,
@@ -84,14 +84,14 @@ fn what_means_something_else_or_is_a_secret_is_said_and_left_out() {
 }
 
 #[test]
-fn the_default_key_is_named_as_what_it_is() {
+fn default_key_is_reported_as_such() {
     let (yaml, notes) = import(json!({"AWS_REGION": "eu-west-1"}), None, None).unwrap();
     assert!(!yaml.contains("key"), "{yaml}");
     assert!(notes.iter().any(|note| note.contains("kale's default key")), "{notes:?}");
 }
 
 #[test]
-fn a_key_that_would_not_be_taken_is_refused_or_allowed_by_name() {
+fn invalid_key_is_refused_and_the_default_key_is_allowed_explicitly() {
     let with = |key: &str| json!({"AWS_REGION": "eu-west-1", "UTIL_CRYPT_CIPHER": key});
     let (yaml, notes) = import(with("1234567890123456"), None, Some("/key")).unwrap();
     assert!(yaml.contains("key_file=/key&default_key=yes") && notes.len() == 1, "{yaml} {notes:?}");
@@ -99,7 +99,7 @@ fn a_key_that_would_not_be_taken_is_refused_or_allowed_by_name() {
 }
 
 #[test]
-fn without_a_region_or_with_a_name_that_sqs_refuses_nothing_is_imported() {
+fn missing_region_and_invalid_release_names_are_refused() {
     let refused = import(json!({}), None, None).unwrap_err();
     assert_eq!(
         refused.to_string(),

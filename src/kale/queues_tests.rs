@@ -24,7 +24,7 @@ fn mistakes(text: &str) -> Vec<String> {
     read_queues(text).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
-/// The good file with something else in one place.
+/// The valid file with one replacement.
 fn with(old: &str, new: &str) -> Vec<String> {
     assert_eq!(GOOD.matches(old).count(), 1, "{old}");
     mistakes(&GOOD.replace(old, new))
@@ -48,7 +48,7 @@ fn a_file_of_kale_is_read_unchanged_and_sorted_by_priority() {
 }
 
 #[test]
-fn a_queue_takes_what_another_one_says_by_a_merge_key() {
+fn merge_key_copies_settings_of_another_queue() {
     let good = GOOD.replace("default:\n", "default: &usual\n");
     let merged = format!("{good}slow:\n    <<: *usual\n    name: slow\n    visibility_timeout_sec: 900\n");
     let queues = read_queues(&merged).unwrap();
@@ -59,7 +59,7 @@ fn a_queue_takes_what_another_one_says_by_a_merge_key() {
 }
 
 #[test]
-fn a_key_that_is_given_twice_is_told_with_both_lines() {
+fn duplicate_key_is_reported_with_both_lines() {
     let again = GOOD.replace("\"high\":", "default:");
     assert_eq!(mistakes(&again), ["line 9: the queue 'default' is given twice, first in line 2"]);
     let again = with("    batch_size: 1\n", "    batch_size: 1\n    priority: 5\n");
@@ -68,9 +68,9 @@ fn a_key_that_is_given_twice_is_told_with_both_lines() {
     assert!(again[0].contains("duplicate"), "{again:?}");
 }
 
-/// The example in kale's README has a queue that stands too far to the right.
+/// The example in kale's README has a queue that is indented too far.
 #[test]
-fn a_queue_among_the_settings_of_another_is_told_with_the_settings_that_repeat() {
+fn wrongly_indented_queue_is_reported_with_the_repeated_settings() {
     let settings = "    name: x\n    priority: 5\n";
     let text = format!("high_priority:\n{settings}\n# the next\n    default:\n{settings}");
     let expected = [
@@ -82,7 +82,7 @@ fn a_queue_among_the_settings_of_another_is_told_with_the_settings_that_repeat()
 }
 
 #[test]
-fn an_empty_queue_is_told_with_the_line_that_should_be_below_it() {
+fn empty_queue_is_reported_with_the_line_to_indent() {
     let empty = "digest:\nname: digest\n";
     let expected = [
         "line 1: the queue 'digest' has no settings: line 2 is not indented below it",
@@ -136,7 +136,7 @@ fn several_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn names_must_be_good_at_sqs_and_differ() {
+fn queue_names_must_be_valid_for_sqs_and_unique() {
     assert_eq!(
         with("name: highp", "name: default"),
         ["line 9: two queues have the name 'default', the other in line 2"]
@@ -149,7 +149,7 @@ fn names_must_be_good_at_sqs_and_differ() {
 }
 
 #[test]
-fn a_release_stands_before_the_name() {
+fn release_is_a_prefix_of_the_queue_name() {
     let names = QueueNames::new("digest", Some("r42")).unwrap();
     assert_eq!((names.queue.as_str(), names.dead_letters.as_str()), ("r42-digest", "dlq-r42-digest"));
     assert_eq!(QueueNames::new("digest", None).unwrap().dead_letters, "dlq-digest");
@@ -159,7 +159,7 @@ fn a_release_stands_before_the_name() {
 }
 
 #[test]
-fn what_tunes_the_loop_of_kale_is_explained() {
+fn settings_of_kales_loop_are_explained() {
     let explained = read_queues(GOOD).unwrap()[0].explained();
     assert_eq!(
         explained.each_ref().map(|(name, _)| *name),

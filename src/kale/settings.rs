@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_is_found_by_todays_and_by_older_settings() {
+    fn endpoint_is_read_from_current_and_older_settings() {
         assert_eq!(found(json!({})), Ok(None));
         assert_eq!(found(json!({"MESSAGE_QUEUE_ENDPOINT_URL": ""})), Ok(None));
         let url = || Some("http://localhost:9324".to_owned());

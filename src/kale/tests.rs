@@ -64,14 +64,14 @@ fn a_body_that_inflates_to_too_much_is_refused() {
 }
 
 #[test]
-fn a_body_without_compression_is_read_where_that_is_said() {
+fn uncompressed_body_is_read_with_that_setting() {
     let plain = Codec::new(Key::new("sixteen letters!", false).unwrap(), Compression::None);
     let pickle = noop().pickle().unwrap();
     assert_eq!(plain.open(&plain.seal(&pickle)).unwrap(), pickle);
 }
 
 #[test]
-fn an_envelope_without_what_kale_needs_says_which_field() {
+fn invalid_envelope_names_the_wrong_field() {
     let without = |message: &Message| Message::read(&message.pickle().unwrap()).unwrap_err().to_string();
     let list = Message { kwargs: Value::List(Vec::new()), ..noop() };
     assert_eq!(without(&list), "its payload.kwargs is a list: a message of kale has a dict there");
@@ -85,7 +85,7 @@ fn an_envelope_without_what_kale_needs_says_which_field() {
 }
 
 #[test]
-fn json_is_a_job_of_ours_and_anything_else_is_what_its_queue_says() {
+fn json_is_a_native_job_and_other_text_is_read_as_the_queue_says() {
     let kale = Reading { codec: Some(codec()), text_class: None };
     let body = kale.read(r#"{"class": "mail.Send", "data": {"to": "ann"}}"#).unwrap();
     assert_eq!(body, Body::Native { class: "mail.Send".into(), data: r#"{"to": "ann"}"#.into() });
@@ -107,7 +107,7 @@ fn json_is_a_job_of_ours_and_anything_else_is_what_its_queue_says() {
 proptest! {
     /// Any text and any bytes below each layer: an answer, never a panic.
     #[test]
-    fn rubbish_is_refused(text in ".{0,80}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bodies_are_refused(text in ".{0,80}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = codec().open(&text);
         let _ = codec().open(&STANDARD.encode(&bytes));
         let plain = Codec::new(Key::new(DEFAULT_KEY, true).unwrap(), Compression::None);
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn a_bent_message_is_refused_or_read(at in 0_usize..197, byte in any::<u8>(), more in 0_usize..197, other in any::<u8>()) {
+    fn corrupted_message_never_panics(at in 0_usize..197, byte in any::<u8>(), more in 0_usize..197, other in any::<u8>()) {
         let mut pickle = noop().pickle().unwrap();
         pickle[at] = byte;
         pickle[more] = other;

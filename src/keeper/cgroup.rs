@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_says_whose_it_is() {
+    fn cgroup_name_identifies_its_keeper() {
         let own = std::process::id() as i32;
         let name = directory_name(own).unwrap();
         assert_eq!(keeper_named(&name), Some((own, start_of(own).unwrap())));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_for_the_own_bound_is_told_from_one_for_want_of_memory_elsewhere() {
+    fn oom_kill_at_the_own_bound_is_distinguished_from_one_outside() {
         let events = |oom: u8, kill: u8| {
             format!("low 0\nhigh 0\nmax 9\noom {oom}\noom_kill {kill}\noom_group_kill 0\n")
         };
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_directory_is_found_below_its_mount() {
+    fn own_cgroup_is_found_below_its_mount() {
         let unified = "30 1 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw";
         let hybrid =
             "39 31 0:36 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n41 31 0:38 / /u rw - cgroup2 c rw";

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_said_in_the_kernels_words() {
+    fn bounds_become_cgroup_file_values() {
         let bounds = Bounds { memory: Some(5000), tasks: Some(7) };
         let whole = "memory.swap.max=0 memory.oom.group=1 memory.max=5000 hugetlb.2MB.max=5000 pids.max=7 ";
         assert_eq!(said(bounds, 4999), whole);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_given_cgroup_is_found_from_the_keepers_own() {
+    fn delegated_cgroup_is_derived_from_the_keepers_own() {
         for (own, expected) in [
             ("/c/a", "/c/a"),
             ("/c/a/taskvisor-keeper", "/c/a"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_is_not_delegated_is_systemds() {
+    fn undelegated_unit_belongs_to_systemd() {
         let dir = tempfile::tempdir().unwrap();
         for (name, kept) in [("a.service", nix::unistd::geteuid().is_root()), ("b", false)] {
             let unit = dir.path().join(name);

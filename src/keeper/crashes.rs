@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_restart_is_at_once_and_the_fifth_crash_the_end() {
+    fn first_restart_is_immediate_and_the_fifth_crash_ends_the_keeper() {
         let (mut crashes, mut now, mut waits) = (crashes(), Instant(0), Vec::new());
         while let Some(at) = crashes.crashed(now) {
             waits.push(at.since(now).as_millis());
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_waited_for_without_end() {
+    fn temporary_failures_are_retried_without_limit() {
         let (mut crashes, mut now, mut waits) = (crashes(), Instant(0), Vec::new());
         for _ in 0..12 {
             let at = crashes.unavailable(now);

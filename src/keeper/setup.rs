@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_know_is_refused() {
+    fn unknown_options_are_refused() {
         for line in
             ["", "--", "--lock-fd 3 -- a", "--lock-fd x -- a", "--stop-deadline -1 -- a", "--fast -- a"]
         {

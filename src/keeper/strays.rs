@@ -71,10 +71,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stray_of_a_leader_that_is_dead_and_not_yet_reaped_is_not_taken_for_an_older_one() {
+    fn stray_of_an_unreaped_leader_is_not_assigned_to_an_older_one() {
         let mut strays = Strays::default();
         strays.seen(100);
-        // Its leader, number 2, is reaped after the stray was seen.
+        // Its leader, number 2, is reaped after the stray is seen.
         assert_eq!(of(&strays, 2), [100]);
         strays.all_reaped(2);
         assert_eq!(of(&strays, 2), [100]);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_no_life_is_in_nobodys_way() {
+    fn stray_of_no_life_blocks_no_proof() {
         let mut strays = Strays::default();
         strays.seen_of_no_life(100);
         strays.all_reaped(5);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ends_counts_for_the_last_leader_it_can_belong_to() {
+    fn ended_stray_counts_for_the_last_possible_leader() {
         let mut strays = Strays::default();
         strays.seen(100);
         strays.all_reaped(1);

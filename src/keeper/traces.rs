@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_are_read_as_they_were_written_by_this_version_and_the_last() {
+    fn traces_of_this_and_the_previous_version_are_read() {
         let own = Traces::parse(&tag(std::process::id() as i32).unwrap()).unwrap();
         for (dir, marked) in [(None, false), (Some("/sys/fs/cgroup/a b".into()), true)] {
             let traces = Traces { dir, marked, ..own.clone() };
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keeper_lives_as_long_as_its_process() {
+    fn keeper_is_alive_while_its_process_is() {
         let own = Traces::parse(&tag(std::process::id() as i32).unwrap()).unwrap();
         assert!(own.keeper_lives());
         assert!(!Traces { start: own.start + 1, ..own }.keeper_lives(), "its pid is another's now");

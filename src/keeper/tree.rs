@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with as many below one another.
+    /// A chain of nested directories of this depth.
     fn chain(dir: &std::path::Path, depth: usize) {
         let name = CString::new("x".repeat(200)).unwrap();
         let mut here = openat(AT_FDCWD, dir, DIRECTORY, Mode::empty()).unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deeper_than_a_path_is_long_goes_on_a_small_stack_a_stretch_at_a_time() {
+    fn very_deep_tree_is_removed_in_steps_on_a_small_stack() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().join("top");
         fs::create_dir_all(top.join("beside/below")).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_go_is_told_and_the_rest_goes() {
+    fn directory_that_cannot_be_removed_is_reported_and_the_rest_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().join("top");
         fs::create_dir_all(top.join("a/b")).unwrap();

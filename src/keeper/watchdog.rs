@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn without_systemd_the_keeper_looks_soon_after_it_has_said_something_and_asks_seldom() {
+    fn keeper_without_systemd_checks_soon_after_a_report_and_pings_seldom() {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
         assert_eq!(watchdog.due(), at(60));
         assert_eq!(watchdog.said(at(5)), Some(at(15)));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supervisor_that_hangs_at_rest_is_found_in_three_times_the_silence() {
+    fn idle_supervisor_that_hangs_is_found_within_three_silence_periods() {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
         assert!(watchdog.asks(at(60)));
         assert_eq!(watchdog.look(at(70), Sign::Silence), Finding::Wait);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_unread_for_the_whole_time_is_a_hang() {
+    fn report_unread_for_the_whole_silence_period_is_a_hang() {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
         watchdog.said(at(0));
         assert_eq!(watchdog.look(at(10), Sign::Silence), Finding::Wait);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_of_life_between_two_looks_ends_the_suspicion() {
+    fn sign_of_life_between_two_checks_ends_the_suspicion() {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
         watchdog.said(at(0));
         for look in [10, 40, 70] {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remedy_comes_before_systemd_loses_its_patience() {
+    fn keeper_kills_the_supervisor_before_the_systemd_watchdog_fires() {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), Some(Duration::from_secs(40)), START);
         assert_eq!(watchdog.due(), at(20));
         assert!(!watchdog.asks(at(20)), "each feeding asks");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supervisor_that_starts_or_ends_is_neither_judged_nor_vouched_for() {
+    fn starting_or_ending_supervisor_is_not_judged() {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), Some(Duration::from_secs(40)), START);
         for look in [20, 40, 60] {
             assert_eq!(watchdog.look(at(look), Sign::Unknown), Finding::Wait);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn systemd_may_mean_another_process() {
+    fn watchdog_pid_of_another_process_is_ignored() {
         let within = |usec: &str, pid: Option<&str>| wanted(Some(usec.into()), pid.map(Into::into), 7);
         assert_eq!(within("3000000", None), Some(Duration::from_secs(3)));
         assert_eq!(within("3000000", Some("7")), Some(Duration::from_secs(3)));

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_what_it_was() {
+    fn index_record_round_trips() {
         let whole = Piece { offset: u64::MAX, mark: mark(1_790_000_000_123, 17, Source::Stderr) };
         assert_eq!(Piece::decode(&whole.encode()), whole);
         let unknown = Piece::first(Mark::unknown(Millis(0)));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_most_jobs_print_needs_no_file() {
+    fn short_output_needs_no_index_file() {
         let mut stage = Stage::new();
         stage.write(mark(5, 1, Source::Stdout), "a");
         stage.write(mark(14, 1, Source::Stdout), "b");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stream_attempt_and_moment_has_its_piece_after_the_file_is_opened_again() {
+    fn each_stream_attempt_and_time_has_its_piece_after_a_reopen() {
         let mut stage = Stage::new();
         let said = [
             (0, mark(5, 1, Source::Stdout)),
@@ -330,7 +330,7 @@ mod tests {
         stage.write(mark(18, 2, Source::Stderr), "goes on");
         stage.write(mark(19, 3, Source::Stdout), "x");
         assert_eq!(stage.pieces()[4..], [(11, mark(19, 3, Source::Stdout))]);
-        // A file that was removed takes its records along.
+        // Removing a file removes its records.
         fs::remove_file(stage.log()).unwrap();
         stage.index = None;
         stage.write(mark(20, 4, Source::Stderr), "x");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn output_from_before_there_were_records_is_unknown() {
+    fn output_without_records_has_unknown_origin() {
         let mut stage = Stage::new();
         fs::write(stage.log(), "old").unwrap();
         write_private(&stage.dir.path().join(SINCE), i64::MAX.to_string()).unwrap();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn records_have_an_end_and_last_for_a_month() {
+    fn number_of_records_is_bounded_and_covers_a_month() {
         let mut stage = Stage::new();
         stage.write(mark(5, 1, Source::Stderr), "x");
         let mut index = stage.index.take().unwrap();

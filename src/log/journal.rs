@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_its_fields_and_its_message_says_them_too() {
+    fn journal_entry_has_its_fields_also_in_the_message() {
         let entry =
             entry(Level::WARN, "taskvisor::engine::outside", fields("lost", &[("job", "01a"), ("why", "x")]));
         assert_eq!(
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_several_lines_cannot_pretend_to_be_another_field() {
+    fn multi_line_value_cannot_forge_another_field() {
         let mut entry = Vec::new();
         add(&mut entry, "MESSAGE", "a\nPRIORITY=0");
         assert_eq!(entry, b"MESSAGE\n\x0c\0\0\0\0\0\0\0a\nPRIORITY=0\n");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_is_away_is_an_error_and_found_again() {
+    fn missing_journal_is_an_error_until_it_is_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         let journal = Journal::new(&path).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn stderr_is_the_journals_when_systemd_says_so() {
+    fn journal_stream_variable_decides_whether_stderr_is_the_journal() {
         assert!(is_stderr("8:123", 8, 123));
         for stream in ["", "8", "8:124", "9:123", "8:x"] {
             assert!(!is_stderr(stream, 8, 123), "{stream}");

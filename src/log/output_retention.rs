@@ -263,7 +263,7 @@ mod tests {
             self.dir.path().join(&stem[stem.len() - 2..]).join(name)
         }
 
-        /// A file that was last written to so long ago.
+        /// Makes a file that was last written this long ago.
         fn file(&self, name: &str, age: Duration, len: u64) {
             let path = self.path(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -273,7 +273,7 @@ mod tests {
             file.set_modified(wall - age).unwrap();
         }
 
-        /// Steps until nothing is left to do.
+        /// Steps until no work is left.
         fn work(&mut self) -> usize {
             let mut steps = 0;
             while self.shelf.wait(self.now) == Duration::ZERO {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_its_time_goes_at_the_start_and_every_hour() {
+    fn expired_output_is_removed_at_the_start_and_every_hour() {
         let mut stage = Stage::new(1 << 30, 2 * DAY);
         stage.file("a1", 3 * DAY, 10);
         stage.file("b1", DAY, 10);
@@ -320,20 +320,20 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_brought_below_the_quota_from_the_oldest_on() {
+    fn output_over_the_quota_is_removed_oldest_first() {
         let mut stage = Stage::new(10 * 4096, 30 * DAY);
         for n in 0..12 {
             stage.file(&format!("f{n:02}"), DAY - Duration::from_millis(n), 100);
         }
         stage.work();
-        // Down to nine tenths of it.
+        // Down to nine tenths of the quota.
         let all: Vec<String> = (3..12).map(|n| format!("f{n:02}")).collect();
         assert_eq!(stage.names(), all);
         assert!(removed_until(stage.dir.path()).is_some());
     }
 
     #[test]
-    fn of_one_moment_no_more_goes_than_must() {
+    fn no_more_files_of_equal_age_are_removed_than_necessary() {
         let mut stage = Stage::new(10 * 4096, 30 * DAY);
         for n in 0..12 {
             stage.file(&format!("g{n:02}"), DAY, 100);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn many_pieces_have_coarser_times() {
+    fn index_of_many_pieces_is_coarser() {
         let mut found = Found { grain: 1, bytes: BTreeMap::new() };
         for n in 0..30_000 {
             found.add(NOW.0 + n, 1);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_written_to_stays_and_is_not_looked_for_at_every_write() {
+    fn file_in_use_is_kept_without_a_scan_at_every_write() {
         let mut stage = Stage::new(4096, DAY);
         stage.file("a1", 3 * DAY, 100_000);
         stage.file("b1", 3 * DAY, 1);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_alone_makes_it_look() {
+    fn only_growth_triggers_a_scan() {
         let mut stage = Stage::new(8192, DAY);
         assert!(stage.work() > 0);
         stage.file("a1", DAY / 2, 8192);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn many_files_are_looked_through_in_steps() {
+    fn many_files_are_scanned_in_steps() {
         let mut stage = Stage::new(1 << 30, DAY);
         for n in 0..2_500 {
             stage.file(&format!("{n:04}"), 2 * DAY, 1);

@@ -126,7 +126,7 @@ mod tests {
             Stage { dir, outputs }
         }
 
-        /// Writes and waits until it is written; gives what was lost.
+        /// Writes and waits until it is written; returns the number of lost bytes.
         fn print(&self, job: &str, text: &[u8]) -> u64 {
             self.outputs.output(&job.into(), MARK, text);
             self.settle(job)
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_removed_under_us_is_made_again() {
+    fn removed_output_file_is_created_again() {
         let stage = Stage::new(LogSettings::default());
         stage.outputs.output(&"a".into(), MARK, b"one");
         stage.print("b", b"");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_place_of_a_file_is_told_counted_and_forgotten_when_it_goes() {
+    fn directory_in_place_of_a_file_is_reported_until_it_is_gone() {
         let stage = Stage::new(LogSettings::default());
         let path = stage.dir.path().join("jobs/x/a.log");
         fs::create_dir_all(&path).unwrap();
@@ -175,7 +175,7 @@ mod tests {
             "{trouble}"
         );
         fs::remove_dir(&path).unwrap();
-        // Without another word of the job.
+        // Without further output of the job.
         while stage.outputs.trouble().1.is_some() {
             std::thread::yield_now();
         }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn output_over_the_quota_drives_out_what_has_ended_and_spares_what_has_not() {
+    fn quota_removes_output_of_ended_jobs_but_not_of_running_ones() {
         let stage = Stage::new(LogSettings { quota: 100 << 10, ..LogSettings::default() });
         stage.outputs.output(&"running".into(), MARK, &[b'x'; 50_000]);
         stage.print("first", b"x");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn removed(stage: &Stage) -> Option<crate::model::Millis> {
-        // The look is over when it has been noted.
+        // The scan is over when it is recorded.
         for _ in 0..1_000_000 {
             let found = crate::log::removed_until(&stage.dir.path().join("jobs"));
             if found.is_some() {

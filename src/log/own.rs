@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_moved_is_made_again_at_once_when_asked_to() {
+    fn reopen_creates_a_moved_log_file_at_once() {
         let stage = Stage::new();
         stage.log.add(Rank::Detail, b"a\n".to_vec());
         assert_eq!(stage.read(), "a\n");
@@ -280,7 +280,7 @@ mod tests {
         assert!(trouble.contains("a.log: Is a directory") && trouble.contains("0 lines"), "{trouble}");
         fs::remove_dir(stage.path()).unwrap();
         stage.log.add(Rank::Detail, b"b\n".to_vec());
-        // It is tried again by itself.
+        // The log retries by itself.
         while stage.log.trouble().1.is_some() {
             std::thread::yield_now();
         }
@@ -309,9 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_has_room_and_time_when_all_else_floods() {
+    fn important_lines_are_kept_during_a_flood_of_details() {
         let stage = Stage::new();
-        // The disk takes nothing: what waits is full of details, and a death still fits.
+        // The disk fails: the queue is full of details, and a death still fits.
         fs::create_dir(stage.path()).unwrap();
         (0..1000).for_each(|_| stage.log.add(Rank::Detail, vec![b'x'; 1000]));
         let before = stage.log.trouble().0;
@@ -323,7 +323,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(stage.read().ends_with("a worker died\n"));
-        // 16 MB of what workers print: 1 MiB of it and 16 KiB a second, so it moves nothing that matters out of the file.
+        // Of 16 MB of worker output only 1 MiB and 16 KiB a second are kept, so important lines stay in the file.
         let before = stage.log.trouble().0;
         for _ in 0..16_000 {
             stage.log.add(Rank::Workers, vec![b'y'; 1000]);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_journal_that_does_not_read() {
+    fn hanging_journal_blocks_no_logging() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         let journal = UnixDatagram::bind(&path).unwrap();

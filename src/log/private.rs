@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_ours_alone_also_where_one_was_and_no_link_is_followed() {
+    fn write_private_makes_a_private_file_and_follows_no_link() {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         fs::write(&file, "old and longer").unwrap();

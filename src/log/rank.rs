@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_lets_a_burst_through_and_then_its_rate() {
+    fn flow_limiter_allows_a_burst_and_then_its_rate() {
         let at = |millis: u64| Instant::from_millis(millis);
         let flow = Flow { rate: 1000, burst: 5000 };
         let mut budget = Budget::default();

@@ -134,7 +134,7 @@ mod tests {
             result
         }
 
-        /// Every file with its text, by name.
+        /// All files with their text, by name.
         fn found(&self) -> Vec<String> {
             let files = fs::read_dir(self.dir.path()).unwrap().flatten();
             let mut found: Vec<String> = files
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_moved_away_and_the_oldest_goes() {
+    fn large_file_is_rotated_and_the_oldest_is_removed() {
         let mut stage = Stage::new(4, 2);
         for text in ["a\n", "b\n", "c\n", "d\n", "e\n", "f\n", "larger than all\n", "g\n"] {
             stage.write(text).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_there_counts_with_what_it_holds() {
+    fn existing_file_counts_with_its_size() {
         let mut stage = Stage::new(4, 1);
         fs::write(&stage.file.path, "old\n").unwrap();
         stage.write("a\n").unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_its_place_is_an_error_until_it_goes() {
+    fn directory_in_place_of_the_log_is_an_error_until_removed() {
         let mut stage = Stage::new(100, 1);
         fs::create_dir(&stage.file.path).unwrap();
         assert_eq!(stage.write("a\n").unwrap_err().kind(), ErrorKind::IsADirectory);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_the_place_of_an_older_file_is_told_and_nothing_is_lost() {
+    fn directory_in_place_of_a_rotated_file_is_reported_and_loses_nothing() {
         let mut stage = Stage::new(4, 1);
         stage.write("abc\n").unwrap();
         fs::create_dir(stage.dir.path().join("a.log.1")).unwrap();

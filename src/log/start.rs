@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_libraries_only_errors_and_warnings_are_written() {
+    fn libraries_log_only_errors_and_warnings() {
         let debug = wanted(Level::DEBUG);
         assert!(debug.would_enable(module_path!(), &Level::DEBUG));
         assert!(debug.would_enable(super::super::WORKER_LINES, &Level::INFO));

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_an_end() {
+    fn long_log_line_is_truncated() {
         let line = one_line(&vec![b'x'; 10 << 20]);
         assert_eq!(line.len(), LONGEST + " [10420224 bytes more]\n".len());
     }

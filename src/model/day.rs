@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_read_as_it_is_written() {
+    fn day_round_trips_through_text() {
         for (text, day) in [("1970-01-01", 0), ("1969-12-31", -1), ("2026-11-21", 20_778)] {
             assert_eq!((text.parse(), Day(day).to_string().as_str()), (Ok(Day(day)), text));
         }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_reads_back_as_it_was_written() {
+    fn duration_round_trips_through_text() {
         for (text, millis) in [("250ms", 250), ("10s", 10_000), ("1m30s", 90_000), ("1d2h", 93_600_000)] {
             let duration = Duration::from_millis(millis);
             assert_eq!(parse_duration(text), Ok(duration));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_refused() {
         for text in
             ["", "10", "s", "-1s", "1.5s", "10 s", "1x", "99999999999999999999s", "18446744073709551615d"]
         {

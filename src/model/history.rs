@@ -164,7 +164,7 @@ mod tests {
     use super::{Happened, last_lines};
 
     #[test]
-    fn of_a_long_text_the_last_whole_lines_are_kept() {
+    fn last_whole_lines_of_a_long_text_are_kept() {
         assert_eq!(last_lines(""), "");
         assert_eq!(last_lines("a\nb\n"), "a\nb\n");
         let long = "0123456789\n".repeat(1000);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_result_its_length_is_kept() {
+    fn only_the_length_of_a_long_result_is_kept() {
         let kept = |length: usize| {
             let happened = Happened::advanced("a".into(), "b".into(), Some(&"1".repeat(length)));
             let Happened::Advanced { result, result_bytes, .. } = happened else { panic!("{happened:?}") };

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_of_memory_is_the_limit_and_one_of_tasks_leaves_room_for_threads() {
+    fn memory_bound_is_the_limit_and_task_bound_leaves_room_for_threads() {
         let limits = Limits { memory: Some(7), processes: Some(10), ..Limits::default() };
         assert_eq!(Bounds::of(&limits), Bounds { memory: Some(7), tasks: Some(1320) });
         assert_eq!(Bounds::of(&Limits::default()), Bounds::default());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excess_says_what_was_allowed_and_what_was_found() {
+    fn excess_shows_the_limit_and_the_measured_value() {
         let second = Duration::from_secs(1);
         for (excess, message) in [
             (Excess::Time(5 * second, second * 51 / 10), "it ran for 5.1 s; its limit is 5 s"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_says_a_limit_counts() {
+    fn first_source_of_a_limit_wins() {
         let job = Limits { cpu: Some(Duration::from_secs(1)), ..Limits::default() };
         let pool = Limits { cpu: Some(Duration::from_secs(9)), memory: Some(7), ..Limits::default() };
         let both = job.or(pool);

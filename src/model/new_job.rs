@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_no_store_could_keep_is_refused() {
+    fn job_that_no_store_can_keep_is_refused() {
         let said = |job: NewJob| job.fault().unwrap_or_default();
         let long = "é".repeat(129);
         assert_eq!(said(NewJob { id: Some("a b ☺".into()), tags: vec!["x y".into(); 100], ..job() }), "");

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_has_what_is_set_for_it_else_what_all_have_else_the_default() {
+    fn option_of_a_queue_falls_back_to_the_global_one_and_the_default() {
         let mut options = OptionsInForce::default();
         let mail = QueueName::from("mail");
         let most = |options: &OptionsInForce, queue| options.count(queue, OptionName::MaxConcurrency);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused_in_words() {
+    fn invalid_options_are_refused_with_the_reason() {
         let read = |text: &str| OptionsInForce::read(&serde_json::from_str(text).unwrap()).unwrap_err();
         assert_eq!(
             read(r#"{"all": {"grace": "soon"}}"#),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_default_reads_back() {
+    fn each_default_option_round_trips() {
         for name in OptionName::ALL {
             assert_eq!(name.read(&name.default_value().to_string()), Ok(name.default_value()));
             assert_eq!(name.as_str().parse(), Ok(name));

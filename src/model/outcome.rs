@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_has_no_more_than_people_can_read() {
+    fn failure_texts_are_truncated() {
         let long = |len| "é".repeat(len);
         let failure = Failure { group: long(200), message: long(1), trace: Some(long(40_000)) }.cut();
         assert_eq!(failure.group, format!("{}… (200 bytes more)", long(100)));

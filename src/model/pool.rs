@@ -259,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn without_names_every_class_is_taken() {
+    fn empty_class_filter_accepts_every_class() {
         assert!(lets_through(&[], &[], "mail.Send"));
     }
 
     #[test]
-    fn a_name_is_taken_alone_and_a_star_stands_for_all_that_begin_so() {
+    fn class_filter_matches_exact_names_and_prefixes_with_a_star() {
         assert!(lets_through(&["mail.Send"], &[], "mail.Send"));
         assert!(!lets_through(&["mail.Send"], &[], "mail.SendAll"));
         assert!(lets_through(&["a", "mail.*"], &[], "mail.Send"));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_wins() {
+    fn except_classes_overrides_classes() {
         assert!(!lets_through(&["mail.*"], &["mail.Send"], "mail.Send"));
         assert!(!lets_through(&[], &["mail.*"], "mail.Send"));
         assert!(lets_through(&[], &["mail.*"], "sms.Send"));

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_that_came_last_counts_until_the_next_one_comes() {
+    fn latest_size_rule_applies_until_the_next_one() {
         let rules = rules(&[("0 8 * * mon-fri", 16), ("0 20 * * *", 4)]);
         let size =
             |text: &str| SizeRule::in_force(&rules, at(text)).map(|(since, rule)| (since, rule.workers));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_rules_of_one_moment_the_later_one_counts() {
+    fn later_rule_in_the_list_wins_at_the_same_moment() {
         let rules = rules(&[("0 8 * * *", 16), ("0 8 * * sat,sun", 2)]);
         let sunday = at("2026-11-22T08:00:00Z");
         assert_eq!(SizeRule::in_force(&rules, sunday).map(|(_, rule)| rule.workers), Some(2));
@@ -124,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn of_two_rules_in_an_hour_that_is_left_out_the_one_of_the_later_hour_counts() {
+    fn rule_of_the_later_time_wins_in_a_skipped_hour() {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         let rule = |line: &str, workers| SizeRule { at: line.parse().unwrap(), zone: zone.clone(), workers };
-        // On 28 March 2027 the clock goes from 2 to 3: both fall together.
+        // On 28 March 2027 the clock goes from 2 to 3: both rules fall on the same moment.
         let rules = [rule("45 2 * * *", 4), rule("30 2 * * *", 16)];
         let night = at("2027-03-28T01:00:00Z");
         assert_eq!(SizeRule::in_force(&rules, night), Some((night, &rules[0])));

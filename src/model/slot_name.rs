@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_is_written_by_the_name_of_its_pool_and_old_records_still_read() {
+    fn worker_name_has_the_pool_name_and_old_records_are_read() {
         let slot = SlotId { pool: 3, index: 1 };
         let worker = WorkerName::new("mail.eu", WorkerId { slot, generation: 7 });
         assert_eq!(worker.to_string().parse().as_ref(), Ok(&worker));

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rings_when_the_moment_has_come_and_not_before() {
+    async fn alarm_rings_at_its_time_and_not_before() {
         let mut alarm = Alarm::new().unwrap();
         for wait in [Duration::from_millis(20), Duration::ZERO] {
             let at = now() + wait;
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_set_before_does_not_ring() {
+    async fn replaced_alarm_does_not_ring() {
         let mut alarm = Alarm::new().unwrap();
         for other in [None, Some(now() + Duration::from_secs(60))] {
             let soon = now() + Duration::from_millis(50);

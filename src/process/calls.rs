@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_small_calls_are_under_way_or_one_large_one() {
+    fn at_most_eight_small_calls_or_one_large_call_run_at_once() {
         let mut calls = Calls::default();
         (0..7).for_each(|n| calls.begin(n, "put", 100));
         assert!(!calls.are_full());

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_frame_is_sent_in_pieces_and_its_memory_given_back() {
+    fn large_frame_is_sent_in_pieces_and_its_memory_is_freed() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut channel = Channel::new(ours.into());
         let frame: Vec<u8> = (0..FRAME_MAX as u32).map(|n| (n % 251) as u8).collect();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_as_long_as_the_protocol_says_and_no_byte_longer() {
+    fn frame_length_is_limited_exactly_as_in_the_protocol() {
         for (len, fits) in [(FRAME_MAX - 1, true), (FRAME_MAX, false)] {
             let bytes = [&vec![b'x'; len][..], b"\n"].concat();
             let mut lines = Lines { bytes, scanned: 0 };
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_large_line_is_given_back_and_what_follows_it_is_kept() {
+    fn memory_of_a_large_line_is_freed_and_later_bytes_are_kept() {
         let bytes = [&vec![b'x'; 8 << 20][..], b"\nshort\npart"].concat();
         let mut lines = Lines { bytes, scanned: 0 };
         let mut seen = Vec::new();

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_over_its_recycling_size_is_reported_and_no_other() {
+    fn only_a_worker_over_its_recycle_size_is_reported() {
         let (gauge, found) = gauge();
         let other = WorkerId { generation: 2, ..WORKER };
         gauge.weigh(other, own(), u64::MAX);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_of_its_tree_a_job_is_not_looked_at() {
+    fn job_without_process_tree_limits_is_not_watched() {
         let (gauge, _found) = gauge();
         let limits = Limits { time: Some(WEIGH_AGAIN), output: Some(1), ..Limits::default() };
         assert!(gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), limits).is_none());

@@ -179,7 +179,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     #[tokio::test]
-    async fn a_keeper_that_dies_under_an_order_is_gone_and_no_error() {
+    async fn keeper_that_dies_during_an_order_is_no_error() {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let mut link = Link::new(ours).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_far_from_its_limit_is_looked_at_seldom_and_one_that_is_close_often() {
+    fn process_tree_is_polled_more_often_close_to_its_limit() {
         let look = |limits| Look::at(Instant(0), own(), &limits, Memo::default()).next;
         let memory = |memory| look(Limits { memory: Some(memory), ..Limits::default() });
         assert_eq!(memory(1 << 50), LONGEST);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_counts_from_the_first_look_on() {
+    fn cpu_time_counts_from_the_first_poll() {
         let limits = Limits { cpu: Some(Duration::from_secs(9)), ..Limits::default() };
         let first = Look::at(Instant(0), own(), &limits, Memo::default());
         assert_eq!((first.excess, first.memo.cpu_before.is_some()), (None, true));

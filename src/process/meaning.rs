@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_whose_settings_cannot_be_is_named() {
+    fn class_with_impossible_settings_is_named() {
         let class = |class| {
             let classes = Some(BTreeMap::from([("mail.Send".to_owned(), class)]));
             let hello = Hello { protocol: PROTOCOL, sdk: "test".into(), classes, template: false };

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_is_one_of_many() {
+    fn oom_kill_count_is_read_from_vmstat() {
         assert_eq!(counted("nr_free_pages 7\noom_kill 12\nnuma_hit 3\n"), Some(12));
         assert_eq!(counted("nr_free_pages 7\n"), None);
     }

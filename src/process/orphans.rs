@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Each child makes the next, the last one says so.
+    /// Each child forks the next; the last one prints a line.
     const CHAIN: &str = r"
 import os, sys, time
 for left in range(int(sys.argv[1])):
@@ -121,7 +121,7 @@ print(os.getpid(), flush=True)
 time.sleep(1000)";
 
     #[test]
-    fn a_tree_as_deep_as_it_likes_is_ended_on_a_small_stack() {
+    fn very_deep_process_tree_is_killed_on_a_small_stack() {
         let mut python = Command::new("python3");
         let mut first = python.args(["-c", CHAIN, "300"]).stdout(Stdio::piped()).spawn().expect("python3");
         let mut last = String::new();

@@ -145,20 +145,20 @@ mod tests {
 
     use super::*;
 
-    /// On a stack as small as the thread's.
+    /// Runs on a stack as small as that of the real thread.
     fn remove_on_a_small_stack(dir: &Path) -> io::Result<()> {
         let dir = dir.to_owned();
         std::thread::Builder::new().stack_size(128 << 10).spawn(move || remove(&dir)).unwrap().join().unwrap()
     }
 
     #[test]
-    fn directories_as_deep_as_one_likes_are_removed() {
+    fn very_deep_directories_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let dir = place.path().join("left");
         fs::create_dir(&dir).unwrap();
         let mut at = openat(CWD, &dir, DIRECTORY, Mode::empty()).unwrap();
         for depth in 0..5000 {
-            // Names that are longer together than any path may be, and those that things are moved to.
+            // Together these names are longer than any path; some equal the names used for moved directories.
             for name in [format!("{depth:0200}"), format!("{}", 5000 - depth)] {
                 mkdirat(&at, &name, Mode::RWXU).unwrap();
                 at = openat(&at, &name, DIRECTORY, Mode::empty()).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_links_point_to_stays_and_closed_directories_go() {
+    fn link_targets_stay_and_unreadable_directories_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let (dir, other) = (place.path().join("left"), place.path().join("other"));
         fs::create_dir_all(dir.join("a/b/c")).unwrap();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_supervisor_did_not_remove_is_removed_by_the_next() {
+    fn sandboxes_left_by_an_earlier_supervisor_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("sandbox");
         for left in ["gone.1/a/b", "gone.2/c", "pool-1/d", "gone-1/e"] {
@@ -115,7 +115,7 @@ mod tests {
         }
         let mut sandboxes = Sandboxes::new(root.clone());
         let slot = sandboxes.empty(&root.join("gone-1"), None).unwrap();
-        // The thread ends when it has removed all it was told of.
+        // The thread ends after it has removed all queued directories.
         let (thread, done) = (sandboxes.thread.take().unwrap(), sandboxes.root.clone());
         drop(thread);
         while names(&done).len() > 1 {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_seen_with_its_files_and_without_its_arguments() {
+    fn snapshot_has_open_files_but_no_arguments() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let _held: Vec<File> = (0..FILES + 5).map(|_| File::open(file.path()).unwrap()).collect();
         let me = look(std::process::id() as i32).unwrap().processes.remove(0);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_seen_from_its_leader_down() {
+    fn snapshot_lists_a_tree_from_its_leader_down() {
         let script = "sleep 1000 & echo ready; exec sleep 1000";
         let mut shell = Command::new("sh");
         let mut leader = shell.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_as_deep_as_it_likes_is_seen_on_the_stack_of_a_look() {
-        // Each child makes the next, and the last one closes what they print to.
+    fn snapshot_of_a_very_deep_tree_fits_on_its_small_stack() {
+        // Each child forks the next, and the last one closes the shared stdout.
         let script = "import os, time
 for left in range(400):
     if os.fork():
@@ -149,7 +149,7 @@ time.sleep(1000)";
     }
 
     #[test]
-    fn what_is_gone_is_no_snapshot() {
+    fn snapshot_of_a_dead_process_is_none() {
         assert_eq!(look(i32::MAX), None);
     }
 }

@@ -46,7 +46,7 @@ mod tests {
     const STATUS: &str = "Name:\tcc1\nState:\tD (disk sleep)\nTracerPid:\t0\nUid:\t33\t0\t0\t0\n";
 
     #[test]
-    fn the_words_say_what_keeps_it() {
+    fn message_says_why_a_process_does_not_die() {
         let traced = STATUS.replace("D (disk sleep)", "Z (zombie)").replace("TracerPid:\t0", "TracerPid:\t7");
         for (words, expected) in [
             (in_words(5, STATUS, false, "0"), "process 5 (cc1) is in state D and does not die"),

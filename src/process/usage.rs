@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn process_name_may_contain_any_characters() {
         let line = "7 (a) (b c) S 1 7 7 0 -1 4 1 2 3 4 150 50 7 8 20 0 1 0 99 1000 25 18446 1";
         let Stat { process: found, parent, threads, waited } = parse(7, line).expect("a process");
         assert_eq!((parent, threads, waited), (1, 1, Duration::from_millis(150)));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_found_with_its_tree() {
+    fn usage_finds_a_process_with_its_tree() {
         let (own, parent) = (std::process::id() as i32, nix::unistd::getppid().as_raw());
         assert!(tree(own, parent).expect("this process").rss > 0);
         assert_eq!(tree(own, own), None, "a pid that is another's by now");

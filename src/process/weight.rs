@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shared_counts_by_its_share_and_what_is_swapped_out_counts() {
+    fn memory_counts_proportional_shares_and_swap() {
         let rollup =
             "55 [rollup]\nRss:  900 kB\nPss:   300 kB\nPss_Anon: 7 kB\nSwap: 9 kB\nSwapPss:  20 kB\n";
         assert_eq!(proportional(rollup), Some(320 * 1024));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_bomb_one_more_than_asked_for_is_seen() {
+    fn tree_scan_stops_one_process_after_its_limit() {
         assert_eq!(Tree::of(std::process::id() as i32, 0).len(), 1);
     }
 }

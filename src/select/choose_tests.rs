@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::Random;
 
-/// Chooses with these draws, which must be just those that are needed; gives also which queues were looked at.
+/// Chooses with exactly these draws; also returns which queues were checked.
 fn with(order: Order, priorities: &[u8], work: &[usize], draws: &[(usize, usize)]) -> (usize, Vec<usize>) {
     let queues: Vec<Known> = priorities.iter().copied().map(Known::new).collect();
     let (mut draws, mut looked) = (draws.iter(), Vec::new());
@@ -32,12 +32,12 @@ fn a_lottery_walks_the_queues_with_the_number_that_was_drawn() {
 }
 
 #[test]
-fn random_draws_one_queue_and_looks_at_none() {
+fn random_order_draws_one_queue_without_checking_any() {
     assert_eq!(with(Order::Random, &KALE, &[0], &[(5, 4)]), (4, vec![]));
 }
 
 #[test]
-fn highest_priority_first_looks_down_to_the_first_with_work() {
+fn highest_priority_first_takes_the_first_queue_with_work() {
     assert_eq!(with(Order::HighestPriorityFirst, &KALE, &[3, 4], &[]), (3, vec![0, 1, 2, 3]));
     assert_eq!(with(Order::HighestPriorityFirst, &KALE, &[], &[]), (0, vec![0, 1, 2, 3, 4]));
 }
@@ -49,14 +49,14 @@ fn highest_priority_lottery_draws_only_when_no_queue_has_work() {
 }
 
 #[test]
-fn a_lottery_of_lotteries_is_drawn_ten_times_and_once_more() {
+fn lottery_lottery_draws_ten_times_and_once_more() {
     assert_eq!(with(Order::LotteryLottery, &KALE, &[4], &[(321, 7), (321, 320)]), (4, vec![0, 4]));
     let in_vain = [[(321, 7); 10].as_slice(), &[(321, 100)]].concat();
     assert_eq!(with(Order::LotteryLottery, &KALE, &[4], &in_vain), (1, vec![0; 10]));
 }
 
 #[test]
-fn a_reduced_lottery_leaves_out_what_it_found_empty_and_at_last_draws_among_all() {
+fn reduced_lottery_skips_empty_queues_and_finally_draws_among_all() {
     let draws = [(321, 99), (221, 75), (146, 75)];
     assert_eq!(with(Order::ReducedLottery, &KALE, &[3], &draws), (3, vec![0, 2, 3]));
     let draws = [(321, 320), (320, 319), (250, 0), (150, 74), (75, 74), (321, 175)];
@@ -64,7 +64,7 @@ fn a_reduced_lottery_leaves_out_what_it_found_empty_and_at_last_draws_among_all(
 }
 
 #[test]
-fn a_priority_out_of_its_range_has_no_ticket_and_breaks_nothing() {
+fn priority_out_of_range_has_no_ticket() {
     assert_eq!(with(Order::Lottery, &[101, 3, 0], &[], &[(3, 2)]), (1, vec![]));
     let queues = [Known::new(0)];
     assert_eq!(choose(Order::ReducedLottery, &queues, |_| false, |_| 0), None);
@@ -72,7 +72,7 @@ fn a_priority_out_of_its_range_has_no_ticket_and_breaks_nothing() {
 }
 
 #[test]
-fn strict_priority_asks_the_highest_first_whatever_is_known_of_it() {
+fn strict_priority_asks_the_highest_first_even_if_empty() {
     let queues = [9, 5, 1].map(|priority| Known { empty: true, waiting: Some(0), ..Known::new(priority) });
     assert_eq!(ranked(Order::StrictPriority, &queues, |_| 0), [0, 1, 2]);
 }
@@ -110,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn the_shares_of_a_lottery_are_its_tickets(queues in queues(), seed: u64) {
+    fn lottery_shares_follow_the_tickets(queues in queues(), seed: u64) {
         const DRAWN: usize = 20_000;
         let (mut random, mut shares) = (Random(seed), vec![0usize; queues.len()]);
         for _ in 0..DRAWN {
@@ -119,13 +119,13 @@ proptest! {
         let all: usize = queues.iter().map(Known::tickets).sum();
         for (queue, share) in queues.iter().zip(shares) {
             let expected = DRAWN as f64 * queue.tickets() as f64 / all as f64;
-            // Seven times the standard deviation.
+            // Seven standard deviations.
             prop_assert!((share as f64 - expected).abs() <= 7.0 * expected.sqrt() + 1.0, "{share} of {expected}");
         }
     }
 
     #[test]
-    fn a_reduced_lottery_shares_out_what_empty_queues_would_have_had(queues in queues(), seed: u64) {
+    fn reduced_lottery_distributes_the_share_of_empty_queues(queues in queues(), seed: u64) {
         const DRAWN: usize = 20_000;
         let has_work = |at: usize| queues[at].may_have_work();
         let all: usize = (0..queues.len()).filter(|at| has_work(*at)).map(|at| queues[at].tickets()).sum();
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn every_order_goes_through_each_queue_once(queues in queues(), seed: u64) {
+    fn every_order_ranks_each_queue_once(queues in queues(), seed: u64) {
         for order in Order::ALL {
             let mut random = Random(seed);
             let mut ranked = ranked(order, &queues, |count| random.below(count));
@@ -155,8 +155,8 @@ proptest! {
     }
 
     #[test]
-    fn no_queue_starves_where_chance_or_age_decides(priorities in proptest::collection::vec(1..=100u8, 2..6), seed: u64) {
-        // Every queue always has work; each round the age of all but the chosen one grows.
+    fn no_queue_starves_by_chance_or_aging(priorities in proptest::collection::vec(1..=100u8, 2..6), seed: u64) {
+        // Every queue always has work; in each round the age of all queues except the chosen one grows.
         let all: usize = priorities.iter().map(|priority| usize::from(*priority)).sum();
         for order in [Order::Random, Order::Lottery, Order::LotteryLottery, Order::ReducedLottery, Order::PriorityAging] {
             let fresh = |priority: &u8| Known { age: Some(Duration::ZERO), ..Known::new(*priority) };
@@ -167,7 +167,7 @@ proptest! {
                 for (at, queue) in queues.iter_mut().enumerate() {
                     let age = if at == chosen { Duration::ZERO } else { queue.age.unwrap() + Duration::from_secs(1) };
                     (queue.age, waits[at]) = (Some(age), age.as_secs() as usize);
-                    // A share of one in `all` missed 20 times as often has a chance of e^-20.
+                    // A queue with a share of one in `all` is missed for 20 * `all` rounds with probability e^-20.
                     prop_assert!(waits[at] < 20 * all, "{order:?}: queue {at} of {priorities:?}");
                     if order == Order::PriorityAging {
                         let highest = usize::from(priorities.iter().copied().max().unwrap());

@@ -126,7 +126,7 @@ mod tests {
     use crate::model::Random;
     use crate::select::Turns;
 
-    /// Fetches batches of these sizes, over and over, until nothing is left.
+    /// Fetches batches of these sizes in turn until no job is left.
     fn fetch_all(order: Order, sizes: &[(&str, usize)], batches: &[usize]) -> Vec<String> {
         let mut left: Vec<(QueueName, usize)> =
             sizes.iter().map(|(name, jobs)| ((*name).into(), *jobs)).collect();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn round_robin_takes_one_from_each_in_turn_whatever_the_size_of_the_fetches() {
+    fn round_robin_takes_one_job_from_each_queue_for_any_fetch_size() {
         for batches in [&[1][..], &[8], &[2, 1, 4], &[3, 5], &[100]] {
             assert_eq!(fetch_all(Order::RoundRobin, &CBA, batches).concat(), "CBACBACAAA", "{batches:?}");
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fetch_found_empty_comes_last_until_jobs_may_have_come() {
+    fn empty_queue_comes_last_until_jobs_may_have_arrived() {
         let queues = [("low", 1), ("high", 90), ("mid", 50)].map(|(name, priority)| (name.into(), priority));
         let mut selection = Selection::new(Order::HighestPriorityFirst, queues);
         let next = |selection: &mut Selection| {
@@ -201,7 +201,7 @@ mod tests {
             queues.iter().map(QueueName::to_string).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(next(&mut selection), "high mid low");
-        // As many as it was for: of the last queue that gave one nothing more is known.
+        // The fetch got all jobs it asked for, so it tells nothing about the last queue.
         selection.answered(&["mid".into(), "mid".into()], true);
         assert_eq!(next(&mut selection), "mid low high");
         selection.answered(&["mid".into()], false);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_go_on_between_counts() {
+    fn ages_grow_between_counts() {
         let queues = [("new", 30), ("old", 3)].map(|(name, priority)| (name.into(), priority));
         let mut selection = Selection::new(Order::PriorityAging, queues);
         let age = |queue: &QueueName| Some(Duration::from_secs(if queue.as_str() == "old" { 12 } else { 1 }));
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_no_queue_with_jobs_is_passed_over(
+        fn no_job_is_lost_and_no_queue_with_jobs_is_skipped(
             sizes in proptest::collection::vec(0usize..20, 1..8),
             batches in proptest::collection::vec(1usize..12, 1..6),
         ) {
@@ -239,7 +239,7 @@ mod tests {
             for order in Order::ALL {
                 prop_assert_eq!(fetch_all(order, &queues, &batches).len(), sizes.iter().sum::<usize>());
             }
-            // Fair: of two queues that both have jobs left, none is ever more than one ahead.
+            // Fair: of two queues with jobs left, neither is ever more than one job ahead.
             let mut given = vec![0; sizes.len()];
             for name in fetch_all(Order::RoundRobin, &queues, &batches) {
                 given[name[1..].parse::<usize>().unwrap()] += 1;

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_within_a_moment_share_a_call_of_ten() {
+    fn ends_within_100_ms_share_a_call_of_ten() {
         let mut meter = Meter::new(Prices::default());
         let at = Duration::from_millis;
         (0..25).for_each(|_| meter.ended(at(5)));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn every_call_is_counted_and_paid() {
+    fn every_call_is_counted_and_priced() {
         let mut meter = Meter::new(Prices::default());
         [1, 10, 11].iter().for_each(|jobs| meter.received(*jobs));
         let calls = meter.total(Duration::from_secs(65), 2, 5);

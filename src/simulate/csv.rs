@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn two_columns_are_those_of_kale_and_the_last_comes_first() {
+    fn two_columns_are_kales_format_and_are_read_in_reverse() {
         let expected = [("lowp".into(), 0, 30), ("highp".into(), 100, 20), ("highp".into(), 200, 10)];
         assert_eq!(read("highp,0.01\nhighp,0.02\nlowp,0.03\n"), expected);
     }
 
     #[test]
-    fn what_is_no_job_is_named_with_its_line() {
+    fn invalid_csv_line_is_reported_with_its_number() {
         let cases = [
             ("a,1,1\na,1\n", "line 2: has 2 columns: the lines before have three, queue,arrival,run_time"),
             ("a,1\nb,1,1\n", "line 2: has 3 columns: the lines before have two, queue,run_time"),

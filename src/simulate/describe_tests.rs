@@ -9,7 +9,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn a_description_makes_the_jobs_that_it_describes_each_time_the_same() {
+fn description_generates_the_same_jobs_for_the_same_seed() {
     let text = "duration: 1000s\nqueues:\n  b: {priority: 9, rate: 10/s, run_time: 250ms}\n  a:\n    rate: 30/m\n    arrivals: regular\n    run_time: {mean: 2s}\n";
     let workload = read(text);
     assert_eq!(workload, read(text));
@@ -37,20 +37,20 @@ fn two_quantiles_make_a_long_tail() {
 }
 
 #[test]
-fn a_burst_brings_so_many_times_as_many_while_it_lasts() {
+fn burst_multiplies_the_arrivals_while_it_lasts() {
     let text = "duration: 100s\nqueues: {a: {rate: 1/s, arrivals: regular, run_time: 1s, burst: {every: 50s, lasts: 5s, times: 10}}}";
     let workload = read(text);
     let in_burst = |job: &&SimulatedJob| job.arrival.as_secs_f64() % 50.0 <= 5.001;
     let bursts = workload.jobs().iter().filter(in_burst).count();
     assert!((98..=102).contains(&bursts), "{bursts}");
     assert!((187..=191).contains(&workload.jobs().len()), "{}", workload.jobs().len());
-    // Also where a burst is shorter than the time from one job to the next.
+    // Also when a burst is shorter than the interval between jobs.
     let seldom = text.replace("1/s", "1/m").replace("times: 10", "times: 600");
     assert!((98..=103).contains(&read(&seldom).jobs().len()), "{}", read(&seldom).jobs().len());
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn invalid_description_is_reported_with_its_line() {
     let of = |queue: &str| refused(&format!("duration: 10s\nqueues:\n  a:\n{queue}"));
     let cases = [
         (

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_goal_reads_back_as_it_is_written_and_means_the_p95() {
+    fn goal_round_trips_and_defaults_to_the_p95() {
         for (text, written) in
             [("a<5s", "a.p95<5s"), ("a.b.max < 1m", "a.b.max<1m"), ("a.b<1s", "a.b.p95<1s")]
         {

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_waits_that_happened() {
+    fn percentiles_are_observed_waits() {
         let latency = Latency::of("a", None, (1..=200).rev().collect());
         let found =
             [latency.mean, latency.p50, latency.p95, latency.p99, latency.max].map(|time| time.as_nanos());

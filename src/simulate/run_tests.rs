@@ -17,7 +17,7 @@ fn waits(report: &Report) -> Vec<(String, u128, u128)> {
 fn a_job_waits_until_a_worker_is_free() {
     let work = workload("a,0,10\na,1,10\na,2,10\na,30,1\n");
     let one = simulate(&work, &plan(1, Order::Ordered));
-    // It waits 0, 9, 18 and 0 s.
+    // The jobs wait 0, 9, 18 and 0 s.
     assert_eq!(waits(&one), [("a".into(), 6750, 18_000)]);
     assert_eq!((one.length.as_secs(), one.all.jobs), (31, 4));
     assert!((one.utilisation - 1.0).abs() < 1e-9);
@@ -28,7 +28,7 @@ fn a_job_waits_until_a_worker_is_free() {
 }
 
 #[test]
-fn the_order_says_which_queue_waits() {
+fn order_decides_which_queue_waits() {
     let mut work = workload("low,0,1\nlow,0,1\nlow,0,1\nhigh,0,1\nhigh,0,1\nhigh,0,1\n");
     let priorities = [("low".into(), 1), ("high".into(), 9)].into();
     work.set_priorities(&priorities).unwrap();
@@ -72,9 +72,9 @@ fn a_lottery_serves_by_tickets_and_strict_priority_starves() {
     work.set_priorities(&[("high".into(), 90), ("low".into(), 10)].into()).unwrap();
     let mean = |order| simulate(&work, &plan(1, order)).queues[1].mean.as_secs();
     assert_eq!(mean(Order::StrictPriority), 749);
-    // 500 of high are gone after 555 draws: 55 of low ran among them.
+    // All 500 jobs of high have run after 555 draws; 55 jobs of low ran among them.
     let shared = mean(Order::ReducedLottery);
     assert!((700..740).contains(&shared), "{shared}");
-    // The oldest of both are equally old: then the priority decides.
+    // The oldest jobs of both queues have the same age, so the priority decides.
     assert_eq!(mean(Order::PriorityAging), 749);
 }

@@ -51,13 +51,13 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_was_idle_for_long_enough() {
+    fn supervisor_ends_after_the_idle_time() {
         let settings = Settings { end_when_idle: Some(Duration::from_secs(3)), ..Settings::default() };
         let (mut supervisor, now) = idle(settings);
         assert!(supervisor.poll_timeout() <= Some(now + Duration::from_secs(3)));
         supervisor.handle_all(now + Duration::from_secs(2), []);
         assert_eq!(supervisor.stopping(), None);
-        // Something may be there: it is not idle before that is known.
+        // Jobs may be waiting: the supervisor is not idle before it knows.
         supervisor.handle(now + Duration::from_secs(2), Event::Woken);
         supervisor.handle_all(now + Duration::from_secs(4), []);
         assert_eq!(supervisor.stopping(), None);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_it_does_not_end() {
+    fn supervisor_without_end_when_idle_does_not_end() {
         let (mut supervisor, now) = idle(Settings::default());
         supervisor.handle_all(now + Duration::from_secs(9000), []);
         assert_eq!(supervisor.stopping(), None);

@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_id_is_read_as_it_was_made(
+        fn task_id_round_trips(
             tenant in ".{0,12}", path in "(/[a-zA-Zé_:*?-]{0,6}){0,4}", correlator in ".{0,12}", unique in any::<u128>(),
         ) {
             let made = TaskId { tenant, service_path: path, correlator, unique };
@@ -161,7 +161,7 @@ mod tests {
         }
 
         #[test]
-        fn a_text_that_is_read_is_the_one_that_is_made(text in "[0-9a-w_]{20,60}") {
+        fn parsed_task_id_formats_to_the_same_text(text in "[0-9a-w_]{20,60}") {
             if let Some(id) = TaskId::parse(&text) {
                 let made = id.job_id().unwrap();
                 prop_assert_eq!(made.as_str(), text);
@@ -169,7 +169,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_and_their_text_have_one_order(one in vec(any::<u8>(), 0..9), other in vec(any::<u8>(), 0..9)) {
+        fn encoding_preserves_the_order_of_bytes(one in vec(any::<u8>(), 0..9), other in vec(any::<u8>(), 0..9)) {
             prop_assert_eq!(decode(&encode(&one)), Some(one.clone()));
             if one.len() == other.len() {
                 prop_assert_eq!(one.cmp(&other), encode(&one).cmp(&encode(&other)));
@@ -177,7 +177,7 @@ mod tests {
         }
 
         #[test]
-        fn a_task_is_in_the_scopes_of_its_own_elements_and_in_no_other(
+        fn task_id_matches_only_scopes_of_its_own_elements(
             a in "[ab/]{0,4}", b in "[ab/]{0,4}", c in "[ab/]{0,4}", x in "[ab/]{0,4}", y in "[ab/]{0,4}", z in "[ab/]{0,4}",
         ) {
             let id = task(&a, &b, &c).job_id().unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_not_a_longer_one() {
+    fn scope_of_a_path_does_not_match_a_longer_path() {
         for (path, longer) in [("/ab", "/abc"), ("/abcde", "/abcdef"), ("", "/"), ("/", "/a")] {
             let id = task("t", longer, "").job_id().unwrap();
             assert!(!id.as_str().starts_with(&scope("t", path, None).prefix()), "{path} {longer}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_made_here_is_no_task() {
+    fn foreign_ids_are_no_task_ids() {
         let made = task("x", "/", "").job_id().unwrap().to_string();
         assert!(TaskId::parse(&made).is_some());
         let others =
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_are_too_long_are_told_with_what_fits() {
+    fn too_long_elements_are_refused_with_the_maximum() {
         let long = |length: usize| task(&"t".repeat(length), "", "").job_id();
         assert!(long(LONGEST).is_ok());
         let said = long(LONGEST + 3).unwrap_err();

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entities_are_taken_as_they_stand() {
+    fn entities_are_kept_as_written() {
         let body = r#"{"subscriptionId":"s","data":[ {"id":"r","type":"Room","t":{"value":1.10e1}} ]}"#;
         assert_eq!(
             entities(body.as_bytes()).unwrap().get(),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn invalid_notifications_are_refused_with_the_reason() {
         for (body, why) in [
             ("", "no notification"),
             ("[1]", "no notification"),

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_has_one_status_and_pending_is_all_that_has_not_ended() {
+    fn every_state_has_one_status_and_pending_means_not_ended() {
         for state in JobState::ALL {
             let asked: Vec<_> =
                 TaskStatus::ASKED.into_iter().filter(|status| status.states().contains(&state)).collect();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_left_until_they_are_spent() {
+    fn retries_left_counts_down_with_attempts() {
         let left = |state, attempt, retries| TaskRuntime::of(&job(state, attempt, retries)).retries_left;
         assert_eq!(left("waiting", 0, 2), Some(2));
         assert_eq!(left("running", 1, 2), Some(2));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_input_is_the_data_or_the_one_argument_of_a_call() {
+    fn input_is_the_data_or_the_single_argument_of_a_call() {
         let read = |data: &str| input(data.as_bytes()).map(|input| input.get().to_owned());
         assert_eq!(read(r#"{"args": [{"a": 1.50}], "kwargs": {}}"#).as_deref(), Some(r#"{"a": 1.50}"#));
         for whole in
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_those_of_all_attempts() {
+    fn errors_include_those_of_all_attempts() {
         let failure = |group: &str, message: &str| Failure {
             group: group.into(),
             message: message.into(),

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_lines_below_the_names_of_the_columns() {
+    fn telemetry_sheet_has_a_header_and_one_line_per_sample() {
         let sample = |label: &str| Sample { at: 17, value: 0.25, label: label.into(), pid: 9 };
         let mut sheet = Sheet::default();
         assert_eq!(sheet.add(&sample("task: Insert")), None);

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_card_does_not_have_is_refused_with_what_to_do_instead() {
+    async fn verbs_missing_on_the_card_are_refused_with_an_alternative() {
         let refused = bare().ask(Verb::List(Filter::default()), String::new()).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_card_promises_and_no_face_does_is_refused_too() {
+    async fn verbs_on_the_card_without_an_implementation_are_refused() {
         let refused = bare().tell(ShowFleet { jobs: false }, "").await.unwrap_err();
         assert!(matches!(refused, Error::Unsupported { ability: Ability::Fleet, .. }), "{refused}");
         let refused =
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_put_of_which_some_failed_says_which_were_put() {
+    async fn partly_failed_put_reports_the_jobs_that_were_put() {
         let partly = bare().put(vec![job(), job(), job()]).await.unwrap_err();
         assert_eq!(partly.to_string(), "2 of 3 jobs were put (j0, j2), the others were not: it is full");
         assert!(matches!(partly, Error::PartlyPut { put, .. } if put == ["j0".into(), "j2".into()]));
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_faces_nothing_is_recovered_and_nobody_is_told() {
+    async fn broker_without_faces_recovers_nothing_and_publishes_nothing() {
         let bare = bare();
         assert_eq!(bare.recover("me".into(), Vec::new()).await, Ok(0));
         assert_eq!(bare.held_by("me".into()).await, Ok(Vec::new()));

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_ledger_that_hangs_holds_up_no_renewal() {
+    async fn hanging_ledger_delays_no_renewal() {
         let dir = tempfile::tempdir().expect("a directory");
         let ledger = Ledger::open(dir.path(), true).expect("a ledger");
         let other = rusqlite::Connection::open(dir.path().join(FILE)).expect("the file");

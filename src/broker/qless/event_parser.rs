@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_our_script_is_no_news_and_the_next_one_is() {
+    fn log_line_of_our_script_is_skipped_in_favour_of_its_event() {
         let mut reader = Reader::default();
         let put = br#"{"jid":"a","event":"put","queue":"q"}"#;
         assert_eq!(reader.read("ql:log", put), line(What::Put, Some("q")));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_scripts_say_is_read_and_what_is_of_no_job_is_passed_over() {
+    fn events_of_other_scripts_are_read_and_those_without_a_job_skipped() {
         let read = |text: &str| Reader::default().read("ql:log", text.as_bytes());
         assert_eq!(
             read(r#"{"jid":"a","to":"next","event":"advanced","queue":"q"}"#),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_came_later_is_not_told() {
+    fn state_that_contradicts_the_event_is_not_published() {
         let of = |event: &str, state: JobState| {
             let line = read_line(&format!(r#"{{"jid":"a","event":"{event}"}}"#)).unwrap();
             let news = line.news(About { state: Some(state), queue: "q".into(), ..About::default() });
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn news_that_cannot_be_read_are_told_as_lost() {
+    fn unreadable_event_is_published_as_lost() {
         let told = Reader::default().read(CHANNELS[1], br#"{"what":"new kind","job":"a"}"#);
         assert!(
             matches!(told, Some(Spoken::PublishedEvent(news)) if news.what == What::Lost && news.count == Some(1))

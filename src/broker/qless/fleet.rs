@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_of_a_supervisor_is_kept_as_it_always_was() {
+    fn stored_format_of_presence_is_stable() {
         let pool = PoolSign { name: "mail".into(), mode: "fork".into(), slots: 2, ..PoolSign::default() };
         let row = FleetRow {
             instance: "i".into(),

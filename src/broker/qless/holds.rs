@@ -74,7 +74,7 @@ mod tests {
     const AT: Instant = Instant::from_millis(10_000);
 
     #[test]
-    fn what_is_said_of_a_job_is_asked_about_also_if_it_was_said_before_the_hold_was_known() {
+    fn event_of_a_job_is_checked_even_if_it_came_before_the_fetch_answer() {
         let (holds, job) = (Holds::default(), JobId::from("a"));
         assert_eq!(holds.heard(&job, AT), None);
         assert_eq!(holds.granted(&job, Fence(3), AT + Duration::from_millis(5)), (None, true));
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(holds.granted(&job, Fence(2), AT), (None, false));
         holds.ended(&job, Fence(1));
         assert_eq!(holds.all(), [(job.clone(), Fence(2))]);
-        // Its loss was not told before it was given to us again.
+        // The loss of the old hold was not reported before the job was fetched again.
         assert_eq!(holds.granted(&job, Fence(4), AT), (Some(Fence(2)), false));
         holds.ended(&job, Fence(4));
         assert_eq!(holds.all(), []);

@@ -43,7 +43,7 @@ mod tests {
     use crate::model::SlotId;
 
     #[test]
-    fn a_life_is_read_by_its_name_and_by_its_id_also_as_it_was_written_before() {
+    fn worker_name_and_id_are_read_from_new_and_old_records() {
         let worker = WorkerId { slot: SlotId { pool: 3, index: 1 }, generation: 7 };
         let text = serde_json::to_string(&Life::new("mail".into(), worker)).unwrap();
         assert_eq!(id(&text), Some(worker));

@@ -175,7 +175,7 @@ mod tests {
     use super::pattern;
 
     #[test]
-    fn a_pattern_means_its_own_workers_alone() {
+    fn subscription_pattern_escapes_the_worker_names() {
         assert_eq!(pattern("ql:w:host[1]-*-"), r"ql:w:host\[1\]-\*-*");
     }
 }

@@ -184,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_for_ever_here_is_not_thrown_away_by_others() {
+    fn keep_for_ever_is_stored_as_a_huge_value_for_other_clients() {
         let for_ever = OptionValue::Length(Duration::ZERO);
         assert_eq!(written(OptionName::KeepComplete, for_ever), ENDLESS.to_string());
         assert_eq!(read(OptionName::KeepComplete, &ENDLESS.to_string()), Some(for_ever));
         assert_eq!(written(OptionName::Grace, for_ever), "0");
-        // Of what others keep for no time it is not said that it is kept for ever.
+        // A zero set by another client must not be shown as keep for ever.
         assert_ne!(read(OptionName::KeepComplete, "0"), Some(for_ever));
         assert_eq!(read(OptionName::KeepCompleteCount, "0"), Some(OptionValue::Count(1)));
         assert_eq!(read(OptionName::Grace, "soon"), None);

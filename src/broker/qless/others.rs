@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_qless_are_shown_with_what_else_is_set() {
+    fn qless_options_and_unknown_keys_are_shown() {
         let pairs = [("heartbeat", "30"), ("night-mail-heartbeat", "5"), ("colour", "red")];
         let set = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let shown = shown(&set);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_not_of_queues_is_refused() {
+    fn invalid_values_and_wrong_scopes_of_qless_options_are_refused() {
         let refused = |name: &str, queue: Option<&str>, value: &str| {
             let queue = queue.map(QueueName::from);
             find(name).expect("known").set(queue.as_ref(), value).unwrap_err().to_string()

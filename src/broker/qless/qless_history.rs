@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_read_in_each_of_its_shapes() {
+    fn history_entry_is_read_in_each_format() {
         let words =
             |line: &str| QlessEntry::read(&Value::BulkString(line.into())).map(|told| told.in_words());
         assert_eq!(words(r#"[5,"timed-out"]"#).as_deref(), Some("timed-out"));

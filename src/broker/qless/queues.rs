@@ -192,7 +192,7 @@ mod tests {
     use super::bucket_start;
 
     #[test]
-    fn buckets_begin_where_their_names_say() {
+    fn histogram_buckets_begin_where_their_names_say() {
         let names = ["s0", "s59", "m1", "h23", "d1", "d9", "total", "s-1", ""];
         let starts =
             [Some(0), Some(59), Some(60), Some(82_800), Some(86_400), Some(518_400), None, None, None];

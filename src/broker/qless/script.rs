@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_fits_in_a_head_and_on_a_screen() {
+    fn source_files_of_the_script_are_short_enough() {
         for (path, text) in sources() {
             assert!(text.lines().count() <= 400, "{path}");
             assert!(text.lines().all(|line| line.chars().count() <= 120), "{path}");

@@ -74,14 +74,14 @@ mod tests {
         Some(Duration::from_millis(millis))
     }
 
-    /// A fetch that takes no time.
+    /// A fetch that begins and ends at the same time.
     fn fetch(wakes: &Wakes, is_barren: bool, millis: u64) {
         let was_caused = wakes.fetching();
         wakes.fetched(was_caused, is_barren, at(millis));
     }
 
     #[test]
-    fn what_is_heard_waits_longer_with_each_fetch_that_brings_nothing() {
+    fn wake_ups_are_delayed_longer_after_each_empty_fetch() {
         let wakes = Wakes::default();
         assert_eq!(wakes.heard(at(0)), after(0), "the first wakes at once");
         assert_eq!(wakes.heard(at(1)), None, "and does for the next, until there is a fetch");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_or_quiet_ends_the_wait() {
+    fn job_or_a_quiet_period_resets_the_delay() {
         let wakes = Wakes::default();
         assert_eq!(wakes.heard(at(0)), after(0));
         fetch(&wakes, true, 1);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_that_nothing_heard_has_caused_counts_for_nothing() {
+    fn fetch_without_a_wake_up_does_not_change_the_delay() {
         let wakes = Wakes::default();
         for millis in 0..5 {
             fetch(&wakes, true, millis);

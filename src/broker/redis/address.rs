@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_that_cannot_be_read_says_which_part_and_shows_none() {
+    fn url_error_names_the_wrong_part_and_shows_no_secret() {
         for (url, word) in [
             ("redis://h/s3cret", "number of a database"),
             ("redis://h:99999/0", "no number from 1 to 65535"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_a_password_and_a_way_of_their_own() {
+    fn sentinels_have_their_own_password_and_tls() {
         let read = |url: &str| match Address::read(url).unwrap() {
             Address::Sentinel { own, asked_by_tls, .. } => {
                 let own = own.redis_settings();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_known() {
+    fn address_knows_which_parts_the_url_gives() {
         let given = |url: &str| Address::read(url).unwrap().given();
         assert!(given("redis://h").plain && !given("rediss://h").plain && !given("redis://h").user);
         assert!(given("redis://u:p@h").user && !given("redis://:p@h").user);

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_url_says_of_certificates_is_taken_out_of_it() {
+    fn certificate_parameters_are_split_off_the_url() {
         let none = |url: &str| (url.to_owned(), Certificates::default());
         for url in ["redis://h", "rediss://h/0?protocol=resp3"] {
             assert_eq!(Certificates::split(url).unwrap(), none(url));

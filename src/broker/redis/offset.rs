@@ -75,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_servers_time_is_reckoned_from_the_middle_of_the_question() {
+    fn server_time_is_measured_from_the_middle_of_the_request() {
         let offset = Offset::of(1_000, 1_200, 5_001_100);
         assert_eq!(offset.seconds(Instant(1_100_000)), "5.001100");
         assert_eq!(offset.millis(Instant(1_100_000)), Millis(5_001));
     }
 
     #[test]
-    fn the_better_measurement_holds_until_a_clock_is_set() {
+    fn better_time_measurement_holds_until_a_clock_changes() {
         let (good, rough) = (Offset { ahead: 100, doubt: 10 }, Offset { ahead: 150, doubt: 60 });
         assert_eq!((good.or(rough), rough.or(good)), (good, good));
         let set = Offset { ahead: 9_000_000, doubt: 60 };

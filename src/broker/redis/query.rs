@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_knows_is_refused_by_name() {
+    fn unknown_url_parameters_are_refused_by_name() {
         for (url, word) in [
             ("redis://h?foo=s3cret", "it has 'foo='; redis:// knows protocol there"),
             (

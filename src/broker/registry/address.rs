@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_is_known_however_it_is_written() {
+    fn equivalent_urls_are_the_same_broker() {
         for (one, other) in [
             ("redis://h", "redis://H:6379/0"),
             ("redis://me:s3cr3t@h:6379", "redis://h/"),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn another_broker_is_not_taken_for_it() {
+    fn different_urls_are_different_brokers() {
         for (one, other) in [
             ("redis://h", "redis://h/1"),
             ("redis://h", "redis://h:6380"),

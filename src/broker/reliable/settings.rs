@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ours_is_taken_out_of_the_url() {
+    fn own_parameters_are_split_off_the_url() {
         let read = |url: &str| Settings::read(url).unwrap();
         let all = read(
             "reliable+rediss://u:p@h:1/2?ca=/x&queue=mail&class=Mail&exec=yes&stale_time=3&tidy_interval=2m&keep=0",

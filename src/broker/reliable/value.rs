@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_data_byte_by_byte_unless_it_says_what_is() {
+    fn value_is_the_data_unless_it_has_a_data_field() {
         let same = |query: &str, class: &str, value: &[u8]| {
             assert_eq!(read(query, value), (class.into(), value.to_vec()));
         };
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_read_back() {
+    fn put_value_round_trips() {
         let put = NewJob {
             tags: vec!["t".into()],
             ..NewJob::new("default".into(), "mail".into(), Payload::Data("{\"b\":1,\"a\":2}".into()))
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_taken_only_where_that_is_allowed() {
+    fn program_is_accepted_only_with_exec_yes() {
         let value = br#"{"class": "exec", "data": {"argv": ["/bin/true"]}}"#;
         assert!(settings("").job("j".into(), value.to_vec()).unwrap_err().contains("exec=yes"));
         let job = settings("exec=yes").job("j".into(), value.to_vec()).unwrap();

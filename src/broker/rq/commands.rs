@@ -110,7 +110,7 @@ mod tests {
     use super::escaped;
 
     #[test]
-    fn a_pattern_means_its_own_workers_alone() {
+    fn subscription_pattern_escapes_the_worker_names() {
         assert_eq!(escaped("rq:pubsub:host[1]-*"), r"rq:pubsub:host\[1\]-\*");
     }
 }

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_known_by_its_name_and_nothing_is_executed() {
+    fn function_name_is_read_without_executing_the_pickle() {
         let five = b"\x80\x05\x95\x1c\0\0\0\0\0\0\0(\x8c\x0ctasks.resize\x94NK\x01\x85\x94}\x94t\x94.";
         let two = b"\x80\x02(X\x08\0\0\0app.f \xc3\xa9Nq\0K\x01\x85}t.";
         for (data, name) in [
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_job_is_its_timeout_and_that_of_its_callbacks() {
+    fn time_limit_is_the_timeout_of_the_job_plus_its_callbacks() {
         let limit = |fields: &[(&str, &str)]| taken(fields).job("e", "w", "rq").time_limit;
         let seconds = |count| Some(Duration::from_secs(count));
         assert_eq!(limit(&[]), seconds(181));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_given_all_fields_in_base64() {
+    fn worker_gets_all_fields_in_base64() {
         let job = taken(&[("data", "\u{1}x"), ("status", "queued")]).job("e1", "host.1", "rq");
         let Payload::Data(data) = &job.payload else { panic!("{job:?}") };
         let data: serde_json::Value = serde_json::from_slice(&data.0).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_says_its_fence() {
+    fn execution_id_contains_its_fence() {
         let (one, other) = (execution("a", Fence(7)), execution("b", Fence(7)));
         assert!(one != other && one.len() == 32 && fence(&one) == Some(Fence(7)));
         assert_eq!(fence("0123"), None);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_is_the_arguments_of_the_function() {
+    fn data_becomes_the_arguments_of_the_function() {
         let read = |data: &str| {
             let (args, kwargs) = arguments(data.as_bytes()).unwrap();
             format!("{} {}", Json::Array(args), Json::Object(kwargs))
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rq_could_not_run_is_refused() {
+    fn jobs_that_rq_could_not_run_are_refused() {
         let job = NewJob::new("q".into(), "app.f".into(), Payload::Data("[1]".into()));
         assert!(write(&job).is_ok());
         let odd = NewJob { id: Some("a b".into()), ..job.clone() };

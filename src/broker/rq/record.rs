@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_called_by_its_exception() {
+    fn failure_group_is_the_exception_name() {
         let group = |said: &str| failure(said).group;
         assert_eq!(group("Traceback (most recent call last):\n  x\napp.errors.Full: no room\n"), "Full");
         assert_eq!(group("ValueError\n"), "ValueError");

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_which_redis_and_what_of_rq() {
+    fn url_has_the_redis_and_the_settings_of_rq() {
         let read = |url: &str| Settings::read(url).unwrap();
         let plain = read("rq+redis://u:p@h:1/2");
         assert_eq!((&*plain.url, &*plain.prefix, plain.result_ttl), ("redis://u:p@h:1/2", "rq", 500));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_prefix_is_another_broker_and_no_password_is_shown() {
+    fn prefix_is_part_of_the_identity_and_the_password_is_hidden() {
         assert_eq!(shown("rq+redis://u:s3cret@h/1?prefix=x&name=w"), "rq+redis://h/1?prefix=x");
         assert_eq!(shown("rq+unix:///r?db=2&prefix=x"), "rq+unix:///r?db=2&prefix=x");
         assert_eq!(shown("rq+redis://h/1"), "rq+redis://h/1");

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_called_by_its_slot_or_as_it_is_given() {
+    fn worker_name_comes_from_the_slot_or_the_name_setting() {
         let instance = Instance::from("0123456789ab");
         let own = Workers::new(None);
         assert_eq!(own.name(&instance, "mail", 2), format!("{}-456789ab-mail.2", own.host));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_go_are_told_and_all_must_be_told_to_shut_down() {
+    fn removed_workers_are_reported_and_all_must_get_a_shutdown() {
         let instance = Instance::from("i");
         let workers = Workers::new(Some("w".into()));
         assert_eq!(workers.set(&instance, &[pool("p", 2)]), Vec::<String>::new());

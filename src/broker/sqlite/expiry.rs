@@ -193,11 +193,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_in_which_nothing_happens_is_let_alone_after_the_first_look() {
+    fn idle_store_is_not_scanned_after_the_first_look() {
         let mut expiry = Expiry::new(1_000);
         assert!(!expiry.begin(5_999));
         assert!(expiry.begin(6_000));
-        // As a look leaves it that is over.
+        // The state after a finished look.
         (expiry.looked, expiry.due) = (6_000, None);
         assert!(!expiry.begin(i64::MAX));
         expiry.stir(7_000);
@@ -205,7 +205,7 @@ mod tests {
         expiry.stir(65_000);
         assert!(!expiry.begin(65_999));
         assert!(expiry.begin(66_000));
-        // That look failed: the next one is later, not at once.
+        // That look failed: the next one follows later, not at once.
         assert_eq!(expiry.due, Some(126_000));
         (expiry.looked, expiry.due) = (126_000, None);
         expiry.stir(9_999_999);

@@ -202,11 +202,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_crowd_is_released_a_stretch_at_a_time_and_wholly() {
+    async fn many_dependents_are_released_in_batches_and_completely() {
         let store = crowd().await;
         let first = |store: &mut Store| {
             complete(store)?;
-            // What is on file says that there is more to do, whoever comes next.
+            // The file records the remaining work, so any process can continue it.
             assert!(store.next_due_on_file()?.is_some_and(|due| due <= store.time()));
             Ok(count(store, JobState::Waiting))
         };
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_retry_while_dependents_are_still_released_loses_none_of_them() {
+    async fn retry_during_the_release_of_dependents_loses_none_of_them() {
         let store = crowd().await;
         let both = |store: &mut Store| {
             complete(store)?;
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_that_are_due_at_once_wait_a_stretch_at_a_time() {
+    async fn many_due_jobs_become_waiting_in_batches() {
         let store = Sqlite::memory().unwrap();
         store.put((0..MANY).map(|n| job(&format!("n{n}"))).collect()).await.unwrap();
         let turn = |store: &mut Store| {

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_finds_the_file_that_is_meant_and_leaves_nothing() {
+    fn read_only_look_opens_the_right_file_and_creates_none() {
         let dir = tempfile::tempdir().unwrap();
         let world = World::default();
         for name in [&b"store.db"[..], b"a b?mode=rw#%2e&c", b"\xff\xc3\xa9"] {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_deviation_are_those_of_the_textbook() {
+    fn mean_and_standard_deviation_are_correct() {
         let times = of(&[2000, 4000, 4000, 4000, 5000, 5000, 7000, 9000]).times();
         assert_eq!((times.count, times.mean), (8, 5.0));
         assert!((times.std - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12, "{}", times.std);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_processes_have_seen_adds_up_to_what_one_would_have() {
+    fn merged_statistics_equal_those_of_one_process() {
         let all = [1, 999, 60_000, 3_000_000, 17, 86_400_000, 5, 5, 700_000_000];
         for cut in 0..=all.len() {
             let mut merged = of(&all[..cut]);

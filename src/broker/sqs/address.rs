@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_and_how() {
+    fn url_has_region_endpoint_prefix_and_flags() {
         let place =
             Place::read("sqs://eu-west-1?endpoint=http://127.0.0.1:9/&prefix=r42-&create=yes").unwrap();
         assert_eq!(place.region, "eu-west-1");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_url_is_refused_in_words() {
+    fn wrong_url_is_refused_with_the_reason() {
         for (url, word) in [
             ("sqs:", "region"),
             ("sqs://", "region"),

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_put_is_read_back_as_it_was() {
+    fn put_job_round_trips_through_a_message() {
         let bodies = Bodies::new(None, None, true);
         let retry = Retry { retries: 3, delay: Duration::from_millis(1500), cap: Duration::from_secs(60) };
         let put = NewJob {
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_message_needs_a_class_alone() {
+    fn plain_message_needs_only_a_class() {
         let job = read(&Bodies::new(None, None, false), r#"{"class":"mail"}"#).unwrap();
         assert_eq!((job.payload, job.retry), (Payload::Data("null".into()), None));
     }
 
     #[test]
-    fn programs_are_taken_only_where_that_is_allowed() {
+    fn programs_are_accepted_only_with_exec_yes() {
         let body = r#"{"class":"exec","data":{"argv":["/bin/true"]}}"#;
         let refused = read(&Bodies::new(None, None, false), body).unwrap_err();
         assert!(refused.contains("exec=yes"), "{refused}");
@@ -146,7 +146,7 @@ mod tests {
     const TASK: &str = "1GNz/Z9Er5ScPmFGe4vmXpA2hCU+MXANhTSXtT6qAYd7VkAbXsjHBSB6i/53z1/v3INElyr5qlYi6D4SMrS3+qE7/WlgNLYDl/jvw9GBg1lCYB0aB5JTfBcHRDpE9QU3/qHybUQm6Uo68ti6BzvEHFFlo/xVJpVd1nNiSDmfTNd9CRKlW1Jfe4I2hAdmvPyYsyeGha7ovcLRKaaN/VhMCilSES0sAnbLhfo11PbhYBI=";
 
     #[test]
-    fn a_task_of_kale_goes_to_its_worker_and_on_as_it_came() {
+    fn task_of_kale_is_passed_and_republished_unchanged() {
         let key = Key::new(crate::kale::DEFAULT_KEY, true).unwrap();
         let bodies = Bodies::new(Some(Codec::new(key, crate::kale::Compression::Zlib)), None, false);
         let job = read(&bodies, TASK).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn poison_is_told_in_words() {
+    fn poison_messages_are_refused_with_the_reason() {
         let bodies = Bodies::new(None, None, false);
         for (body, word) in [
             ("hello", "no JSON object"),

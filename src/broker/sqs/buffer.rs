@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_fit_are_taken_in_order() {
+    fn matching_messages_are_taken_in_order() {
         let mut buffer = Buffer::new(false);
         for (id, class) in [("1", "a"), ("2", "b"), ("3", "a"), ("4", "a")] {
             buffer.add(buffered(id, class, None, 0));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_group_one_runs_at_a_time_and_none_overtakes() {
+    fn messages_of_a_group_are_taken_one_at_a_time_and_in_order() {
         let mut buffer = Buffer::new(true);
         for (id, group) in [("1", "g"), ("2", "g"), ("3", "h"), ("4", "g")] {
             buffer.add(buffered(id, "a", Some(group), 0));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_the_filter_stops_stops_its_group() {
+    fn filtered_message_blocks_its_group() {
         let mut buffer = Buffer::new(true);
         buffer.add(buffered("1", "b", Some("g"), 0));
         buffer.add(buffered("2", "a", Some("g"), 0));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_with_which_a_running_job_goes_on_waits_for_its_end() {
+    fn message_of_a_running_job_waits_for_its_end() {
         let mut buffer = Buffer::new(false);
         buffer.add(buffered("1", "a", None, 0));
         let all = ClassFilter::default();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_given_twice_waits_once_with_its_newest_handle() {
+    fn message_delivered_twice_is_buffered_once_with_its_newest_handle() {
         let mut buffer = Buffer::new(false);
         let second = Message { handle: "new".into(), ..buffered("1", "a", None, 0).message };
         buffer.add(buffered("1", "a", None, 0));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_goes_back() {
+    fn untaken_messages_are_released() {
         let mut buffer = Buffer::new(false);
         buffer.add(buffered("1", "a", None, 0));
         buffer.add(buffered("2", "a", None, 3000));

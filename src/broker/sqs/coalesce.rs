@@ -106,7 +106,7 @@ mod tests {
 
     type Batches = Arc<Mutex<Vec<Vec<u32>>>>;
 
-    /// A coalescer that notes its batches.
+    /// A coalescer that records its batches.
     fn noting() -> (Arc<Coalescer<u32>>, Batches) {
         let batches = Batches::default();
         let noted = batches.clone();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ten_go_at_once_and_fewer_after_a_moment() {
+    async fn batch_of_ten_is_sent_at_once_and_a_smaller_one_after_a_delay() {
         let (coalescer, batches) = noting();
         let started = tokio::time::Instant::now();
         let asked: Vec<_> = (0..23)
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_entry_that_the_service_had_no_room_for_waits_longer_each_time() {
+    async fn throttled_entry_is_retried_with_backoff() {
         let count = Arc::new(Mutex::new(0));
         let noted = count.clone();
         let coalescer = Coalescer::new(move |entries: Vec<u32>| {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_batch_is_no_larger_than_the_service_takes() {
+    async fn batch_size_stays_below_the_byte_limit_of_sqs() {
         let (coalescer, batches) = noting();
         let asked: Vec<_> = (0..3)
             .map(|n| {

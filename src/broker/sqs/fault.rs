@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_service_says_is_told_apart_by_what_is_done_then() {
+    fn error_codes_of_sqs_map_to_faults() {
         assert_eq!(Fault::of_code("ReceiptHandleIsInvalid", "x"), Fault::NotOurs);
         assert_eq!(Fault::of_code("AWS.SimpleQueueService.NonExistentQueue", "x"), Fault::NoQueue);
         assert_eq!(Fault::of_code("ThrottlingException", "x"), Fault::Throttled);

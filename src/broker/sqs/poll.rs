@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_poll_is_sent_ahead_only_while_jobs_are_short() {
+    fn poll_is_sent_ahead_only_for_short_jobs() {
         let (mut wanted, lease) = (Wanted::default(), Duration::from_secs(60));
         let pool: Arc<str> = "default".into();
         let at = |millis| Instant::from_millis(millis);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_brings_what_workers_can_take_soon() {
+    fn poll_asks_for_as_many_messages_as_workers_can_take_soon() {
         let (mut wanted, lease) = (Wanted::default(), Duration::from_secs(60));
         let pool: Arc<str> = "default".into();
         wanted.took(0, (&pool, 2), lease, Instant::from_millis(0));

@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_nobody_wants_is_hidden_longer_and_longer() {
+    fn unwanted_message_is_hidden_longer_each_time() {
         let seconds = [1, 2, 3, 4, 5, 1000, u32::MAX].map(|received| unwanted(received).as_secs());
         assert_eq!(seconds, [30, 60, 120, 240, 300, 300, 300]);
     }

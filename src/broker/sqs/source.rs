@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_that_does_not_come_keeps_no_other_waiting() {
+    async fn missing_answer_does_not_delay_the_others() {
         let asked =
             vec![tokio::spawn(async { 1 }), tokio::spawn(std::future::pending()), tokio::spawn(async { 3 })];
         let answers = in_time(asked, Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! Samples of what stores hold. They were written by released code, or will have been: a store is read by later versions.
+//! Samples of stored values. Later versions must read what released versions wrote, so the formats are stable.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn exec() -> Exec {
 }
 
 #[test]
-fn what_is_put_is_kept_as_it_always_was() {
+fn stored_format_of_puts_is_stable() {
     kept(&exec(), r#"{"argv":["sh","-c"],"cwd":"/home/ada","umask":18,"stdin":{"b64":"/wo="}}"#);
     kept(&Exec { stdin: "".into(), ..exec() }, r#"{"argv":["sh","-c"],"cwd":"/home/ada","umask":18}"#);
     kept(
@@ -106,7 +106,7 @@ fn what_is_put_is_kept_as_it_always_was() {
 }
 
 #[test]
-fn what_recurs_is_kept_as_it_always_was() {
+fn stored_format_of_recurring_jobs_is_stable() {
     let job = NewJob {
         depends: vec!["j1".into()],
         tags: vec!["a".into()],
@@ -156,7 +156,7 @@ fn what_recurs_is_kept_as_it_always_was() {
     );
 }
 
-/// How the sample ended.
+/// The forensics of the sample.
 const FORENSICS: &str = concat!(
     r#"{"worker":{"slot":"mail.1","generation":7},"ran":{"secs":3,"nanos":141},"exit":{"status":{"signal":"#,
     r#"{"signal":9,"core":false}},"usage":{"user":{"secs":0,"nanos":5000000},"system":{"secs":0,"nanos":7000000},"#,
@@ -169,7 +169,7 @@ const FORENSICS: &str = concat!(
 );
 
 #[test]
-fn how_jobs_ended_is_kept_as_it_always_was() {
+fn stored_format_of_failures_and_forensics_is_stable() {
     kept(&failure(), r#"{"group":"exit 1","message":"it returned 1","trace":"line 1"}"#);
     kept(&forensics(), FORENSICS);
     kept(
@@ -179,7 +179,7 @@ fn how_jobs_ended_is_kept_as_it_always_was() {
 }
 
 #[test]
-fn what_happened_is_kept_as_it_always_was() {
+fn stored_format_of_history_is_stable() {
     let at = |what: Happened, text: &str| kept(&Entry { at: Millis(1_700_000_000_123), what }, text);
     at(
         Happened::Canceled { by: "uid 7".into(), reason: None },

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_client_takes_nothing() {
+    fn silent_supervisor_counts_for_no_queue() {
         assert_eq!(hosts().that_take(&"mail".into()), ["alpha"]);
         assert!(hosts().that_take(&"other".into()).is_empty());
     }

@@ -357,7 +357,7 @@ mod tests {
     use crate::model::{Class, Exec, Payload};
 
     #[tokio::test(start_paused = true)]
-    async fn a_put_that_is_not_answered_says_how_to_know() {
+    async fn unanswered_put_says_how_to_check_the_job() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("ctl.sock");
         let _stopped = tokio::net::UnixListener::bind(&socket).unwrap();

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_beginning_of_a_made_id_will_do() {
+    fn only_prefixes_of_generated_ids_are_accepted() {
         assert!(is_made("01a203", SHORTEST));
         assert!(!is_made("01a20", SHORTEST) && !is_made("invoice-1", SHORTEST));
     }

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sign_says_how_many_more_or_fewer() {
+    fn signed_number_scales_relatively() {
         assert_eq!(parse_scale("8"), Ok(Workers::To(8)));
         assert_eq!(parse_scale("0"), Ok(Workers::To(0)));
         assert_eq!(parse_scale("+2"), Ok(Workers::By(2)));

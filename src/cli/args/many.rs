@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn since_is_a_time_ago_or_a_moment_where_the_reader_lives() {
+    fn since_accepts_a_duration_or_a_local_time() {
         let zone = TimeZone::fixed(offset(2));
         let midnight = 1_795_212_000_000;
         assert_eq!(moment("2026-11-21", zone.clone()), Some(Millis(midnight)));

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grammar_is_sound() {
+    fn clap_accepts_the_grammar() {
         use clap::CommandFactory;
         Args::command().debug_assert();
     }

@@ -50,7 +50,7 @@ mod tests {
     use crate::cli::args::Args;
 
     #[test]
-    fn each_setting_is_named_by_the_flag_that_set_it() {
+    fn typed_settings_name_their_flag() {
         let words = "taskvisor --state-dir /s start -b memory: --min-workers 2 --log-level warn -q a --lease 1m -- sh -c x";
         let mut command = Args::command();
         let matches = command.try_get_matches_from_mut(words.split(' ')).unwrap();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_over_when_the_new_are_ready_and_the_old_are_gone() {
+    fn exchange_is_over_when_new_workers_are_ready_and_old_ones_gone() {
         let of = |pools: Vec<PoolStatus>, named: &[&str]| {
             let status = Status { pools, ..crate::cli::status::tree::tests::healthy() };
             progress(&status, &named.iter().map(ToString::to_string).collect::<Vec<_>>())

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_named_from_what_to_what() {
+    fn reload_output_shows_old_and_new_values() {
         let change = |pool: Option<&str>, setting: &str| Changed {
             pool: pool.map(Into::into),
             setting: setting.into(),

@@ -60,7 +60,7 @@ mod tests {
     use crate::cli::status::tree::tests::healthy;
 
     #[test]
-    fn each_job_is_named_with_its_time_and_its_grace() {
+    fn stop_preview_lists_each_job_with_its_time_and_grace() {
         insta::assert_snapshot!(
             "stop_preview",
             text(&healthy(), Stop::Drain) + "\n" + &text(&healthy(), Stop::Kill)

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_an_effect_and_a_remedy() {
+    fn missing_kernel_feature_has_an_effect_and_a_remedy() {
         let bare = bare();
         let check = cgroup(&bare);
         assert_eq!(check.state, State::Less);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_proof_of_death_it_is_bad() {
+    fn missing_proof_of_death_is_bad() {
         let lost = Err("switched off".to_owned());
         assert_eq!(subreaper(&Abilities { subreaper: lost.clone(), ..with_cgroup() }).state, State::Less);
         assert_eq!(subreaper(&Abilities { subreaper: lost, ..bare() }).state, State::Bad);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_proc_and_a_missing_one_are_told() {
+    fn hidden_and_missing_proc_are_reported() {
         let line = |options: &str| format!("25 30 0:23 / /proc rw,nosuid - proc proc rw{options}\n");
         assert_eq!(proc(&line("")).state, State::Ok);
         assert_eq!(proc("").state, State::Bad);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strict_ptrace_scope_is_told() {
+    fn strict_ptrace_scope_is_reported() {
         assert_eq!(ptrace("1\n").state, State::Ok);
         assert_eq!(ptrace("3\n").state, State::Less);
     }

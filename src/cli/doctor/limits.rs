@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_processes_holds_for_users_other_than_root() {
+    fn process_limit_applies_to_users_other_than_root() {
         assert_eq!(processes(20, 8, false).state, State::Less);
         assert_eq!(processes(20, 8, true).state, State::Ok);
         assert_eq!(processes(4096, 8, false).state, State::Ok);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_says_what_follows_and_what_to_do() {
+    fn finding_shows_its_effect_and_its_remedy() {
         let checks = [
             Check::ok("kernel", "Linux 6.1.0"),
             Check::less("cgroup v2", "not mounted", "the end is proven otherwise", "mount it"),

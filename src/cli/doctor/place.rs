@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_is_known_by_its_number() {
+    fn file_system_is_recognized_by_its_magic_number() {
         let judge = |magic| judge(Path::new("/var/lib/taskvisor"), magic).state;
         assert_eq!(judge(0x6969), State::Bad);
         for lost in [0x0102_1994, 0x794c_7630, 0x6573_5546, 0xff53_4d42] {
@@ -186,19 +186,19 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_judged_by_the_one_above() {
+    fn missing_directory_is_judged_by_its_parent() {
         assert_eq!(existing(Path::new("/proc/self/not/there")), Path::new("/proc/self"));
     }
 
     #[test]
-    fn a_slow_disk_is_told() {
+    fn slow_disk_is_reported() {
         assert_eq!(durability(Ok(Duration::from_millis(40))).state, State::Less);
         assert_eq!(durability(Ok(Duration::from_micros(90))).state, State::Ok);
         assert_eq!(durability(Err(io::Error::other("no"))).state, State::Ok);
     }
 
     #[test]
-    fn measuring_leaves_nothing() {
+    fn disk_measurement_leaves_no_files() {
         let directory = tempfile::tempdir().expect("a directory");
         let measured = time_to_disk(directory.path());
         assert!(measured.is_ok_and(|time| time > Duration::ZERO));

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_how_many_and_which() {
+    fn cancel_output_shows_count_and_ids() {
         let done =
             Done { count: 3, running: 1, needed: 1, jobs: vec!["a".into(), "b".into()], dry_run: false };
         assert_eq!(

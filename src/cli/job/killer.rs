@@ -37,7 +37,7 @@ mod tests {
     use crate::model::ExitStatus;
 
     #[test]
-    fn only_a_kill_that_nobody_here_sent_is_guessed_about() {
+    fn causes_are_suggested_only_for_an_unexplained_sigkill() {
         let exit = |signal: i32, oom: bool| -> JobRecord {
             let mut killed = failed_job();
             let left = killed.forensics.as_mut().unwrap();

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_chosen_by_stream_attempt_and_time() {
+    fn output_is_selected_by_stream_attempt_and_time() {
         let of = |wanted: Wanted| shown(wanted).0;
         let stream = |stream| Wanted { stream: Some(stream), ..Wanted::default() };
         assert_eq!(of(stream(Stream::Stdout)), "one\ntwo\nthree\nold\n");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_has_its_time_and_no_two_streams_share_one() {
+    fn lines_have_their_time_and_mix_no_streams() {
         let lines = "2026-09-21T14:13:20.001Z stdout one\n2026-09-21T14:13:20.001Z stdout tw\n\
                      2026-09-21T14:13:20.002Z stderr bad\n2026-09-21T14:13:20.003Z stdout o\n\
                      2026-09-21T14:13:20.009Z stdout three\n2026-09-21T14:13:20.010Z ?      old\n";

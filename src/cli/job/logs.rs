@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_cut_in_two_is_shown_whole() {
+    fn character_split_across_reads_is_shown_whole() {
         let mut bytes = b"a\x1b\xc3".to_vec();
         assert_eq!(shown(&mut bytes), "a\\x1b");
         bytes.push(0xa9);

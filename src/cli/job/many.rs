@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_output_says_what_was_done() {
+    fn bulk_output_shows_count_and_action() {
         let done = Swept { count: 12, needed: 1, jobs: vec!["a".into(), "b\x1b".into()], next: None };
         assert_eq!(
             text(Act::Discard, false, &done),

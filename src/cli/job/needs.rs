@@ -45,7 +45,7 @@ mod tests {
     const NOW: Millis = Millis(1_790_000_060_000);
 
     #[test]
-    fn a_job_that_depends_tells_what_it_waits_for_and_what_will_not_come() {
+    fn waiting_job_lists_its_dependencies_and_those_that_cannot_complete() {
         let mut job = failed_job();
         let need = |id: &str, state| Need { job: id.into(), state };
         (job.id, job.due_at) = ("j".into(), Some(Millis(NOW.0 + 9_500)));

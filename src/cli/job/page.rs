@@ -292,7 +292,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_page_tells_the_whole_story() {
+    fn job_page_shows_all_sections() {
         insta::assert_snapshot!("job_show", render(&failed_job(), None, &look(100)));
     }
 
@@ -308,7 +308,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_a_job_left_is_counted_and_what_still_runs_is_named() {
+    fn job_page_counts_orphans_and_names_running_ones() {
         let mut job = failed_job();
         (job.crashes, job.interrupted) = (1, 2);
         let forensics = job.forensics.as_mut().unwrap();
@@ -337,12 +337,12 @@ pub mod tests {
     }
 
     #[test]
-    fn a_job_of_a_class_shows_how_far_it_is_and_what_it_carries() {
+    fn job_page_shows_progress_and_data() {
         insta::assert_snapshot!("job_show_class", render(&class_job(), None, &look(100)));
     }
 
     #[test]
-    fn what_is_large_or_no_text_is_shown_by_its_size() {
+    fn large_or_binary_data_is_shown_by_its_size() {
         let mut job = class_job();
         (job.state, job.failure, job.progress) = (JobState::Complete, None, None);
         job.payload = Some(Payload::Data(Bytes(b"\xff\0".to_vec())));

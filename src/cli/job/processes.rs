@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_of_processes_is_drawn_with_what_each_waits_for() {
+    fn process_tree_is_drawn_with_wait_channels() {
         let leader = Caught {
             pid: 17,
             name: "python3\x1b".into(),

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_running_job_goes_on_to_run() {
+    fn run_time_grows_only_while_the_job_runs() {
         let mut job = failed_job();
         job.ended_at = None;
         let now = Millis(1_790_000_061_500);
@@ -185,10 +185,10 @@ mod tests {
         let left = job.forensics.as_mut().unwrap();
         left.ran = Duration::from_secs(2);
         assert_eq!(ran_as(&mut job, JobState::Delayed), Some(Duration::from_secs(2)));
-        // It waited to run alone, longer than it then ran.
+        // The job waited to run alone for longer than it then ran.
         job.ended_at = Some(now);
         assert_eq!(ran_as(&mut job, JobState::Complete), Some(Duration::from_secs(2)));
-        // That of an earlier attempt says nothing of this one.
+        // The duration of an earlier attempt does not count for this one.
         job.forensics.as_mut().unwrap().at = Some(Millis(0));
         assert_eq!(ran_as(&mut job, JobState::Complete), Some(Duration::from_secs(60)));
         (job.forensics, job.ended_at) = (None, None);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_as_short_as_they_can_be_told_apart() {
+    fn ids_are_shortened_to_a_unique_prefix() {
         let ids = ["01a203e43ec072beb5cf71907bf23e6b", "01a203e43ec072beb5cf71907bf23e6c", "invoice-1"];
         assert_eq!(short(ids.iter().copied()), 36);
         assert_eq!(shortened(ids[0], 36), ids[0]);

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_become_the_line_wherever_they_stand() {
+    fn braces_are_replaced_by_the_line_everywhere() {
         assert_eq!(replaced(b"a{}b{}", b"\xff "), b"a\xff b\xff ");
         assert_eq!(replaced(b"{", b"x"), b"{");
         assert_eq!(replaced(b"{}", b"{}"), b"{}");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_taken_as_it_was_typed() {
+    fn data_is_kept_as_typed() {
         let carried = |typed: &[&str]| match form(typed).map(Form::job) {
             Ok(NewJob { queue, class, payload: Payload::Data(data), .. }) => {
                 format!("{queue} {class} {}", data.to_text())
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_explained() {
+    fn ambiguous_put_forms_are_refused_with_an_explanation() {
         let said: Vec<String> = [
             &[][..],
             &["mail"],
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_data_as_it_stands() {
+    fn line_of_stdin_is_kept_as_data() {
         let form = form(&["--lines", "mail", "Send"]).unwrap();
         let data = |line: &[u8]| match form.filled(line).map(|job| job.map(|job| job.payload)) {
             Ok(Some(Payload::Data(data))) => data.to_text().into_owned(),

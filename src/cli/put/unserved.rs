@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_closed_to_those_who_may_not_enter() {
+    fn directory_without_search_permission_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let inner = dir.path().join("a");
         std::fs::create_dir(&inner).unwrap();

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_gauge_with_a_name_that_is_one() {
+    fn statsd_line_is_a_gauge_with_an_escaped_name() {
         let today =
             Today { wait: Sum { count: 4, seconds: 8.0 }, failures: 2, failed: 1, ..Today::default() };
         let counts = QueueCounts {

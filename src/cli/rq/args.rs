@@ -186,13 +186,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grammar_is_sound() {
+    fn clap_accepts_the_grammar() {
         Worker::command().debug_assert();
         Pool::command().debug_assert();
     }
 
     #[test]
-    fn the_flags_of_rq_are_understood() {
+    fn flags_of_rq_are_parsed() {
         let typed =
             "worker -b -s -ds random -d -n w1 -P . -P lib --logging_level DEBUG --max-jobs 3 high low";
         let typed: Vec<OsString> = typed.split(' ').map(Into::into).collect();

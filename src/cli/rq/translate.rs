@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_wins_over_the_module() {
+    fn typed_flags_override_the_config_module() {
         let module = || {
             Some(Module {
                 url: "redis://m/1".into(),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_comes_to_whom_it_concerns() {
+    fn each_flag_goes_to_supervisor_worker_or_broker() {
         let typed = "-u redis://r -s -b -ds round_robin -v -d -S json -w a.Worker -j a.Job --queue-class a.Queue \
                      --exception-handler a.one --exception-handler a.two -P lib --results-ttl -1 --worker-ttl 9 \
                      --maintenance-interval 8 --job-monitoring-interval 7 --max-jobs 6 --max-idle-time 5 --preload app";
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classes_of_rq_are_modes_and_orders() {
+    fn worker_classes_of_rq_become_modes_and_orders() {
         let of = |class: &str| said(&worker(&format!("-u redis://r -w {class}")), None).0;
         assert!(of("rq.SimpleWorker").contains("-m prefork"));
         assert!(of("rq.worker.RandomWorker").contains("--order random"));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_meaning_is_named() {
+    fn flags_without_effect_are_noted() {
         let (_, start) =
             said(&worker("-u redis://r --log-format x --date-format y --disable-job-desc-logging"), None);
         let flags: Vec<_> = start.notes.iter().filter_map(|note| note.split(' ').next()).collect();

@@ -341,7 +341,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_a_template_warns_of_is_below_it() {
+    fn warning_of_a_template_is_shown_below_it() {
         let mut status = of_classes();
         let warning = "it inherits\n  sockets: unix (descriptor 7)\x1b[2J\nUse hooks";
         status.pools[0].template.as_mut().unwrap().warning = Some(warning.into());

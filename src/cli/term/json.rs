@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lines_and_what_is_not_json_stay() {
+    fn short_lines_and_non_json_stay_unchanged() {
         for text in ["", "{\"a\":1}", "{\n", "\"\\", "nul\nl"] {
             assert_eq!(pretty_json(text), text);
         }

@@ -220,14 +220,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_drives_the_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(escaped("a\x1b[2J\u{9b}b\u{202e}c\n"), "a\\x1b[2J\\x9bb\\u{202e}c\\n");
         assert_eq!(escaped_lines("a\tb\r\nc\x07"), "a\tb\\x0d\nc\\x07");
         assert_eq!(escaped("größe 漢"), "größe 漢");
     }
 
     #[test]
-    fn a_bar_is_full_when_all_is_done() {
+    fn progress_bar_is_full_only_at_100_percent() {
         let look = crate::cli::job::page::tests::look(80);
         let bar =
             |fraction, message: &str| how_far(&Progress { fraction, message: Some(message.into()) }, &look);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_may_be_as_long_as_it_likes() {
+    fn table_handles_very_long_cells() {
         let long = "é".repeat(70_000);
         let rows = [[long.as_str(), "b", &long], ["a", "b", "c"]].map(|row| row.map(String::from).to_vec());
         let endless = Look { width: None, ..crate::cli::job::page::tests::look(80) };

@@ -284,7 +284,7 @@ mod tests {
 
     const NOW: Millis = Millis(1_790_000_060_000);
 
-    /// A job that has failed once, and is now in this state.
+    /// A job that failed once and is now in this state.
     fn why(state: JobState) -> Why {
         let mut job = failed_job();
         let attempt = Attempt {
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_will_be_in_the_way_of_a_delayed_job_is_said_beside_its_delay() {
+    fn delayed_job_shows_later_obstacles_beside_its_delay() {
         let mut why = why(JobState::Delayed);
         let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: None };
         why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_attempt_was_counted_as_is_not_guessed() {
+    fn unspent_attempt_is_described_by_its_recorded_reason() {
         let came_back = |counts| {
             let mut why = why(JobState::Waiting);
             if let Some(Entry { what: Happened::Attempt(last), .. }) =

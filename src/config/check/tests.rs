@@ -1,4 +1,4 @@
-//! Each rule by an example it finds something in, and one it does not.
+//! Each rule with an example where it finds something, and one where it does not.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn found(text: &str, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     found
 }
 
-/// The rule alone finds something, there, and says so.
+/// Asserts that only this rule reports a finding, at this place and with these words.
 #[track_caller]
 fn finds_with(rule: &str, text: &str, place: Option<&str>, words: &str, change: impl FnOnce(&mut Facts)) {
     let all = found(text, change);

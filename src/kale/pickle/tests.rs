@@ -15,7 +15,7 @@ fn object(name: &str) -> Value {
 }
 
 #[test]
-fn a_pickle_that_would_run_code_becomes_a_name() {
+fn pickled_object_becomes_a_name_and_runs_no_code() {
     assert_eq!(value(b"cos\nsystem\n(S'touch /tmp/x'\ntR."), object("os.system"));
     assert_eq!(value(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01x\x85R."), object("os.system"));
     assert_eq!(value(b"(S'x'\nios\nsystem\n."), object("os.system"));
@@ -29,7 +29,7 @@ fn a_pickle_that_would_run_code_becomes_a_name() {
 }
 
 #[test]
-fn what_no_message_of_kale_has_is_refused_with_its_place() {
+fn opcodes_that_kale_does_not_use_are_refused_with_their_offset() {
     assert_eq!(
         refused(b"\x80\x02P1\n."),
         "the pickle is refused at byte 2: its opcode 0x50 is none that messages of kale have"
@@ -60,7 +60,7 @@ fn what_no_message_of_kale_has_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_pickle_that_explodes_is_refused() {
+fn exploding_pickle_is_refused() {
     // Ten lists in a list, nine levels deep: a billion.
     let mut laughs = b"]".to_vec();
     for level in 0..9 {
@@ -70,14 +70,14 @@ fn a_pickle_that_explodes_is_refused() {
     }
     laughs.push(b'.');
     assert!(refused(&laughs).ends_with("its value takes more than 33554432 bytes"));
-    // One long text, in many places.
+    // One long text, referenced many times.
     let mut text = b"X\x00\x00\x10\x00".to_vec();
     text.extend(vec![b'x'; 1 << 20]);
     text.extend(b"q\x00](");
     text.extend(b"h\x00".repeat(100));
     text.extend(b"e.");
     assert!(refused(&text).ends_with("its value takes more than 33554432 bytes"));
-    // A list that holds itself.
+    // A list that contains itself.
     assert!(refused(b"]q\x00h\x00a.").ends_with("nest more than 100 levels deep"));
     assert!(
         refused(&[vec![b']'; 101], vec![b'a'; 100], vec![b'.']].concat())
@@ -115,7 +115,7 @@ fn integers_of_any_length_are_read_and_written_in_the_shortest_way() {
 }
 
 #[test]
-fn people_see_arguments_as_json() {
+fn arguments_are_shown_as_json() {
     let entries = vec![
         (Value::Int(1), Value::Tuple(vec![Value::Float(0.5), Value::Float(f64::NAN)])),
         (Value::Str("when".into()), object("datetime.datetime")),
@@ -126,7 +126,7 @@ fn people_see_arguments_as_json() {
 }
 
 #[test]
-fn what_has_an_object_is_not_written() {
+fn value_with_an_object_is_not_written() {
     assert_eq!(write(&Value::List(vec![object("app.Thing")])), None);
 }
 
@@ -154,20 +154,20 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(expected in any_value()) {
-        // An empty set and an empty list have no batch, and all else is one.
+    fn written_pickle_round_trips(expected in any_value()) {
+        // Empty sets and lists have no batch; all others are one batch.
         prop_assert_eq!(value(&write(&expected).unwrap()), expected);
     }
 
     #[test]
-    fn any_bytes_have_an_answer(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), stop in any::<bool>()) {
+    fn any_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), stop in any::<bool>()) {
         if stop { bytes.push(b'.'); }
         let _ = read(&bytes, Limits::default());
     }
 
-    /// Opcodes that are known, in any order.
+    /// Known opcodes in any order.
     #[test]
-    fn any_opcodes_have_an_answer(codes in proptest::collection::vec(prop::sample::select(b"(N]}).012aesultdbRoK\x81\x85\x86\x87\x88\x8f\x90\x91\x93\x94h".to_vec()), 0..200)) {
+    fn any_opcodes_never_panic(codes in proptest::collection::vec(prop::sample::select(b"(N]}).012aesultdbRoK\x81\x85\x86\x87\x88\x8f\x90\x91\x93\x94h".to_vec()), 0..200)) {
         let _ = read(&codes, Limits::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Samples of the public JSON. It is published: clients that are there read and write it.
+//! Samples of the published JSON: existing clients read and write it, so it must not change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::model::{
 const WHAT_TO_DO: &str = "this is published: clients read and write it. Rename the field in Rust as you like, and give it \
                           the public name by #[serde(rename)]; a new field has a name of its own and may be left out";
 
-/// That a value is written as a text, and read from it as it was.
+/// Asserts that a value is written as this text and read back unchanged.
 #[track_caller]
 fn published<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, text: &str) {
     let text = text.replace("\n", "");
@@ -112,7 +112,7 @@ fn shown() -> JobRecord {
 }
 
 #[test]
-fn a_job_is_shown_as_it_is_published() {
+fn json_of_a_job_is_stable() {
     let at = r#""at":"2023-11-14T22:13:20.123Z","at_ms":1700000000123"#;
     let text = r#"{"id":"j1","queue":"mail","class":"mail.Send","state":"failed",
 "data":{"n":123456789012345678901234567890,"x":1.50},"priority":-1,"tags":["a"],"tracked":false,
@@ -136,7 +136,7 @@ fn a_job_is_shown_as_it_is_published() {
 }
 
 #[test]
-fn data_that_is_no_json_has_a_field_of_its_own() {
+fn data_that_is_no_json_has_its_own_field() {
     let of = |payload: Payload| {
         let json =
             serde_json::to_value(JobRecord { payload: Some(payload), history: vec![], ..shown() }).unwrap();
@@ -158,7 +158,7 @@ fn data_that_is_no_json_has_a_field_of_its_own() {
 }
 
 #[test]
-fn a_job_is_put_as_it_is_published() {
+fn json_of_a_put_is_stable() {
     let job = NewJob {
         id: Some("j1".into()),
         depends: vec!["n1".into()],
@@ -189,7 +189,7 @@ fn put(more: &str) -> Result<NewJob, String> {
 }
 
 #[test]
-fn what_is_left_out_of_a_put_is_as_usual() {
+fn omitted_fields_of_a_put_have_defaults() {
     assert_eq!(put("").unwrap(), NewJob::new("q".into(), "c".into(), Payload::Data("null".into())));
     assert_eq!(put(",\"delay\":0.25").unwrap().delay, Duration::from_millis(250));
     assert_eq!(put(",\"retries\":2").unwrap().retry, Some(Retry { retries: 2, ..Retry::CLASS }));
@@ -202,7 +202,7 @@ fn what_is_left_out_of_a_put_is_as_usual() {
 }
 
 #[test]
-fn what_is_wrong_with_a_put_is_said() {
+fn invalid_put_is_refused_with_the_reason() {
     for (more, why) in [
         (",\"data\":1,\"raw\":\"1\"", "a job carries one of data, raw and exec"),
         (",\"payload\":{\"data\":\"1\"}", "unknown field `payload`"),
@@ -223,7 +223,7 @@ fn what_is_wrong_with_a_put_is_said() {
 }
 
 #[test]
-fn what_recurs_is_shown_as_it_is_published() {
+fn json_of_a_recurring_job_is_stable() {
     let every = Schedule::Every { interval: Duration::from_secs(60), offset: Duration::from_millis(1500) };
     let recurring = Recurring {
         name: "nightly".into(),
@@ -259,7 +259,7 @@ fn what_recurs_is_shown_as_it_is_published() {
 }
 
 #[test]
-fn queues_and_events_are_shown_as_they_are_published() {
+fn json_of_queues_and_events_is_stable() {
     let counts = QueueCounts {
         jobs: BTreeMap::from([(JobState::Waiting, 3)]),
         oldest_waiting: Some(MOMENT),

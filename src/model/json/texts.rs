@@ -86,7 +86,7 @@ mod tests {
     use super::depth;
 
     #[test]
-    fn lists_and_objects_are_counted_and_what_strings_hold_is_not() {
+    fn depth_counts_lists_and_objects_but_not_brackets_in_strings() {
         for (text, deep) in
             [("1", 0), ("[]", 1), (r#"{"a":[1,[2]]}"#, 3), (r#"["[[[", "\"[["]"#, 1), ("[[],[]]", 2)]
         {

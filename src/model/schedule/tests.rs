@@ -38,7 +38,7 @@ fn utc(line: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_line_means_what_vixies_cron_reads_in_it() {
+fn cron_line_means_the_same_as_in_vixie_cron() {
     utc("30 2 * * 1-5", &["01-15 02:30", "01-16 02:30", "01-19 02:30"]);
     utc("*/20 * * * *", &["01-14 10:20", "01-14 10:40", "01-14 11:00"]);
     utc("5-59/20 9,18 * * *", &["01-14 18:05", "01-14 18:25", "01-14 18:45", "01-15 09:05"]);
@@ -49,7 +49,7 @@ fn a_line_means_what_vixies_cron_reads_in_it() {
     utc("@hourly", &["01-14 11:00", "01-14 12:00"]);
     utc("@weekly", &["01-18 00:00"]);
     utc("  17\t10  *  * * ", &["01-15 10:17"]);
-    // Either day will do, unless one of them begins with a star.
+    // Either day field matches, unless one of them begins with a star.
     utc(
         "0 0 13 * fri",
         &["01-16 00:00", "01-23 00:00", "01-30 00:00", "02-06 00:00", "02-13 00:00", "02-20 00:00"],
@@ -67,8 +67,8 @@ fn a_rare_day_is_found() {
 }
 
 #[test]
-fn a_time_that_is_jumped_over_is_due_once_at_the_end_of_the_gap() {
-    // Vienna jumps from 02:00 to 03:00.
+fn skipped_local_time_is_due_once_at_the_end_of_the_gap() {
+    // In Vienna the clock jumps from 02:00 to 03:00.
     let eve = "2026-03-28T12:00:00Z";
     let due = shown("30 2 * * *", "Europe/Vienna", eve, 3);
     assert_eq!(due, ["03-29 03:00 +02:00", "03-30 02:30 +02:00", "03-31 02:30 +02:00"]);
@@ -76,7 +76,7 @@ fn a_time_that_is_jumped_over_is_due_once_at_the_end_of_the_gap() {
     let hour = ["03-29 03:00 +02:00", "03-29 03:20 +02:00", "03-29 03:40 +02:00"];
     assert_eq!(due[..3], hour, "the whole hour that was jumped over is one occurrence");
     assert_eq!(due[3..], ["03-30 02:00 +02:00", "03-30 02:20 +02:00"]);
-    // Half an hour on Lord Howe Island, a whole day in Samoa.
+    // The gap is half an hour on Lord Howe Island and a whole day in Samoa.
     let due = shown("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", 2);
     assert_eq!(due, ["10-04 02:30 +11:00", "10-05 02:15 +11:00"]);
     let due = shown("0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00Z", 3);
@@ -84,17 +84,17 @@ fn a_time_that_is_jumped_over_is_due_once_at_the_end_of_the_gap() {
 }
 
 #[test]
-fn a_time_that_is_shown_twice_is_due_the_first_time() {
-    // Vienna goes back from 03:00 to 02:00.
+fn repeated_local_time_is_due_the_first_time() {
+    // In Vienna the clock goes back from 03:00 to 02:00.
     let due = shown("30 2 * * *", "Europe/Vienna", "2026-10-24T12:00:00Z", 2);
     assert_eq!(due, ["10-25 02:30 +02:00", "10-26 02:30 +01:00"]);
-    // Asked in the second hour, it is over.
+    // In the second pass of the hour the occurrence is over.
     let due = shown("*/30 2 * * *", "Europe/Vienna", "2026-10-25T01:15:00Z", 1);
     assert_eq!(due, ["10-26 02:00 +01:00"]);
 }
 
 #[test]
-fn each_hour_goes_by_the_time_that_passes() {
+fn hourly_line_follows_elapsed_time() {
     let due = shown("30 * * * *", "Europe/Vienna", "2026-03-29T00:00:00Z", 3);
     assert_eq!(due, ["03-29 01:30 +01:00", "03-29 03:30 +02:00", "03-29 04:30 +02:00"]);
     let due = shown("30 0-23 * * *", "Europe/Vienna", "2026-10-25T00:00:00Z", 3);
@@ -104,7 +104,7 @@ fn each_hour_goes_by_the_time_that_passes() {
 }
 
 #[test]
-fn a_wrong_line_is_shown_with_marks_under_the_place() {
+fn wrong_cron_line_is_shown_with_marks_under_the_error() {
     let lines = [
         "",
         "* * * *",
@@ -148,7 +148,7 @@ fn a_wrong_line_is_shown_with_marks_under_the_place() {
 }
 
 #[test]
-fn a_line_is_kept_as_it_was_typed() {
+fn cron_line_is_kept_as_typed() {
     let cron: Cron = "30 2 * * mon-fri".parse().unwrap();
     assert_eq!(serde_json::to_string(&cron).unwrap(), "\"30 2 * * mon-fri\"");
     assert_eq!(serde_json::from_str::<Cron>("\"30 2 * * mon-fri\"").unwrap(), cron);
@@ -168,7 +168,7 @@ fn impossible_intervals_have_a_fault() {
 }
 
 #[test]
-fn the_latest_of_many_are_found_without_the_others() {
+fn latest_occurrences_are_found_without_computing_all() {
     let minutes = table("* * * * *", "Europe/Vienna");
     let (first, last) = (0, millis("2026-01-01T00:00:30Z"));
     let latest: Vec<i64> = [1, 0].map(|ago| millis("2026-01-01T00:00:00Z") - ago * 60_000).into();
@@ -200,7 +200,7 @@ fn lines() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn the_next_is_after_and_nothing_is_between(
+    fn next_occurrence_is_later_with_none_between(
         line in lines(),
         zone_name in prop::sample::select(&ZONES[..]),
         moment in 1_262_304_000_000_i64..1_893_456_000_000,
@@ -214,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_with_hours_is_due_at_no_reading_of_the_clock_twice(
+    fn cron_line_with_hours_is_due_at_most_once_per_local_time(
         minute in field(0, 59),
         hour in 0_u8..24,
         zone_name in prop::sample::select(&ZONES[..]),
@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_by_elapsed_time_is_each_minute_whose_reading_fits(
+    fn elapsed_time_line_is_due_at_each_matching_minute(
         minute in 0_u8..60,
         step in 1_i8..24,
         zone_name in prop::sample::select(&ZONES[..]),

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_in_the_list_once() {
+    fn each_ability_is_listed_once() {
         let mut sorted = Ability::ALL.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
