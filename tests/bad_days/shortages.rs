@@ -51,7 +51,7 @@ fn start_is_refused_with_the_limit_when_descriptors_are_too_few() {
 }
 
 #[test]
-fn log_reports_once_that_accept_fails_for_want_of_descriptors_and_once_that_it_recovered() {
+fn accept_failure_for_want_of_descriptors_is_logged_once_and_once_when_it_ends() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start_under(&["prlimit", "--nofile=48:48"], &["-w", "2"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));
