@@ -325,6 +325,30 @@ fn jobs_of_a_message_group_run_one_at_a_time_and_in_order() {
     assert_eq!(scene.said("out"), expected);
 }
 
+/// The messages behind a long job go back to SQS after 5 s.
+#[test]
+fn messages_held_back_behind_a_long_job_stop_no_poll_and_spend_no_attempt() {
+    let scene = Scene::new();
+    let gate = scene.sandbox.work("go");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let mut fails: Value = serde_json::from_str(&scene.shell("echo tried >>tries; exit 1")).unwrap();
+    (fails["retries"], fails["retry_delay"]) = (1.into(), 0.into());
+    // Both are there before the first receive, which brings both.
+    scene.send_to("mail.fifo", "a", &scene.shell("echo long >out; read go <go"));
+    scene.send_to("mail.fifo", "a", &fails.to_string());
+    let _running = scene.start(&["-w", "4", "-q", "mail.fifo"]);
+    wait_until("the long job runs", || scene.said("out") == "long\n");
+    let given_back = || scene.fake.done().get("ChangeMessageVisibilityBatch").copied().unwrap_or(0);
+    wait_until("the message behind it went back", || given_back() > 0);
+    scene.send_to("mail.fifo", "b", &scene.shell("echo passed >other"));
+    wait_until("a job of another group has run", || scene.said("other") == "passed\n");
+    fs::write(&gate, "on\n").unwrap();
+    wait_until("the failing job is a dead letter", || {
+        scene.is_empty("mail.fifo") && scene.fake.bodies("dlq-mail.fifo").len() == 1
+    });
+    assert_eq!(scene.said("tries"), "tried\ntried\n");
+}
+
 /// A fair queue is a standard queue whose messages name their tenant.
 #[test]
 fn jobs_of_one_tenant_run_side_by_side_and_their_dead_letters_name_the_tenant() {

@@ -93,7 +93,9 @@ impl Adapter for AmazonSqs {
         let failed = |name: &str, fault: Fault| fault.error("count the messages of", name);
         let start = format!("{release}-");
         let mut queues = Counted::new();
-        for name in client.names(&start).await.map_err(|fault| failed(&start, fault))? {
+        let names = client.names(&start).await.map_err(|fault| failed(&start, fault))?;
+        let dead: Vec<String> = names.iter().filter_map(|name| client.place.dead_letters_of(name)).collect();
+        for name in names.into_iter().filter(|name| !dead.contains(name)) {
             let counts = client.counts(&name).await.map_err(|fault| failed(&name, fault))?;
             let states = [JobState::Waiting, JobState::Delayed, JobState::Running];
             let jobs = states.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect();

@@ -75,6 +75,7 @@ impl Place {
             "endpoint" => return Err("has an endpoint that is no http:// or https:// URL"),
             "prefix" => self.prefix = value.to_owned(),
             "dead" if value == "no" => self.dead = None,
+            "dead" if value == "{name}" => return Err("sends dead letters to the queue they come from"),
             "dead" if value.contains("{name}") => self.dead = Some(value.to_owned()),
             "dead" => return Err("has a name for dead letters without {name} in it"),
             "create" => self.create = yes()?,
@@ -101,11 +102,15 @@ impl Place {
 
     /// The name of its dead-letter queue in SQS. That of a FIFO queue is a FIFO queue, too.
     pub(super) fn dead_letters(&self, queue: &str) -> Option<String> {
-        let name = self.name(queue);
+        self.dead_letters_of(&self.name(queue))
+    }
+
+    /// The same of a queue by its name in SQS.
+    pub(super) fn dead_letters_of(&self, name: &str) -> Option<String> {
         let template = self.dead.as_deref()?;
         Some(match name.strip_suffix(".fifo") {
             Some(stem) => format!("{}.fifo", template.replace("{name}", stem)),
-            None => template.replace("{name}", &name),
+            None => template.replace("{name}", name),
         })
     }
 

@@ -1,10 +1,11 @@
 //! Messages that polls have brought and no worker has taken yet. Pure: the caller gives the time.
 //!
 //! A poll brings up to ten messages, but there may be fewer ready workers. The other messages wait here, invisible in
-//! SQS; those not taken within [`HOLD`] go back. Of a message group of a FIFO queue one message runs at a time, and
-//! none overtakes another.
+//! SQS; those not taken within [`HOLD`] go back. A message that only a busy pool takes waits for half of its lease. Of
+//! a message group of a FIFO queue one message runs at a time, and none overtakes another.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Message;
@@ -22,7 +23,7 @@ pub(super) struct Buffered {
     pub since: Instant,
     /// For how long from then on it is invisible for others.
     pub lease: Duration,
-    /// Whether a pool has skipped it because of its class.
+    /// Whether the latest pool that looked has skipped it because of its class.
     pub is_unwanted: bool,
 }
 
@@ -34,12 +35,19 @@ pub(super) struct Buffer {
     is_ordered: bool,
     /// The message groups of which one runs.
     running: HashSet<String>,
+    /// Which classes each pool here takes.
+    filters: BTreeMap<Arc<str>, ClassFilter>,
 }
 
 impl Buffer {
     /// An empty one, of a queue whose message groups have an order or have none.
     pub(super) fn new(is_ordered: bool) -> Buffer {
-        Buffer { waiting: VecDeque::new(), is_ordered, running: HashSet::new() }
+        Buffer { waiting: VecDeque::new(), is_ordered, running: HashSet::new(), filters: BTreeMap::new() }
+    }
+
+    /// How many wait, also those that only a busy pool takes.
+    pub(super) fn total(&self) -> usize {
+        self.waiting.len()
     }
 
     /// How many wait that a worker would take.
@@ -56,21 +64,25 @@ impl Buffer {
         }
     }
 
-    /// Takes the first message that the filter allows, unless it has waited for too long, or its group or its job runs.
+    /// Takes the first message that the pool's filter allows, unless it has waited for too long, or its group or its job
+    /// runs.
     pub(super) fn take(
         &mut self,
-        filter: &ClassFilter,
+        (pool, filter): (&Arc<str>, &ClassFilter),
         now: Instant,
         runs: impl Fn(&JobId) -> bool,
     ) -> Option<Buffered> {
+        if self.filters.get(pool) != Some(filter) {
+            self.filters.insert(pool.clone(), filter.clone());
+        }
         let mut passed: HashSet<String> = HashSet::new();
         let mut found = None;
         for (at, one) in self.waiting.iter_mut().enumerate() {
             let group = one.message.group.as_ref().filter(|_| self.is_ordered);
             let is_free = group.is_none_or(|group| !self.running.contains(group) && !passed.contains(group));
             let is_wanted = filter.matches(&one.job.class);
+            let is_late = now.since(one.since) >= patience(&self.filters, one);
             one.is_unwanted = !is_wanted;
-            let is_late = now.since(one.since) >= HOLD;
             if is_free && is_wanted && !is_late && !one.job.id.as_ref().is_some_and(&runs) {
                 found = Some(at);
                 break;
@@ -92,9 +104,12 @@ impl Buffer {
         self.remove(|one| one.message.group.as_deref() == Some(group))
     }
 
-    /// Takes the messages that have waited for too long.
+    /// Takes the messages that have waited for too long. Those are unwanted whose class no pool here takes.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<Buffered> {
-        self.remove(|one| now.since(one.since) >= HOLD)
+        let filters = self.filters.clone();
+        let mut late = self.remove(|one| now.since(one.since) >= patience(&filters, one));
+        late.iter_mut().for_each(|one| one.is_unwanted = one.is_unwanted && !is_taken(&filters, one));
+        late
     }
 
     /// Takes all messages.
@@ -107,6 +122,17 @@ impl Buffer {
         self.waiting = left.into();
         gone
     }
+}
+
+/// Whether a pool here takes jobs of its class.
+fn is_taken(filters: &BTreeMap<Arc<str>, ClassFilter>, one: &Buffered) -> bool {
+    filters.values().any(|filter| filter.matches(&one.job.class))
+}
+
+/// How long a message waits here. One that the ready pool skips and a busy pool takes waits longer: made visible it would
+/// come back with the next poll.
+fn patience(filters: &BTreeMap<Arc<str>, ClassFilter>, one: &Buffered) -> Duration {
+    if one.is_unwanted && is_taken(filters, one) { HOLD.max(one.lease / 2) } else { HOLD }
 }
 
 #[cfg(test)]
@@ -131,6 +157,10 @@ mod tests {
         Buffered { message, job, since, lease: Duration::from_secs(60), is_unwanted: false }
     }
 
+    fn pool() -> Arc<str> {
+        "default".into()
+    }
+
     fn ids(all: &[Buffered]) -> Vec<&str> {
         all.iter().map(|one| one.message.id.as_str()).collect()
     }
@@ -144,7 +174,7 @@ mod tests {
         let only = ClassFilter { only: vec!["a".into()], ..ClassFilter::default() };
         let mut take = |filter, count: usize| {
             let taken: Vec<Buffered> =
-                (0..count).filter_map(|_| buffer.take(filter, Instant(0), |_| false)).collect();
+                (0..count).filter_map(|_| buffer.take((&pool(), filter), Instant(0), |_| false)).collect();
             ids(&taken).join(" ")
         };
         assert_eq!(take(&only, 2), "1 3");
@@ -160,7 +190,7 @@ mod tests {
         }
         let take = |buffer: &mut Buffer| {
             buffer
-                .take(&ClassFilter::default(), Instant(0), |_| false)
+                .take((&pool(), &ClassFilter::default()), Instant(0), |_| false)
                 .map(|one| one.message.id)
                 .unwrap_or_default()
         };
@@ -177,7 +207,7 @@ mod tests {
         for id in ["1", "2", "3"] {
             buffer.add(buffered(id, "a", Some("ann"), 0));
         }
-        let mut take = || buffer.take(&ClassFilter::default(), Instant(0), |_| false);
+        let mut take = || buffer.take((&pool(), &ClassFilter::default()), Instant(0), |_| false);
         let taken: Vec<Buffered> = (0..2).filter_map(|_| take()).collect();
         assert_eq!(ids(&taken), ["1", "2"]);
         assert!(buffer.ended("ann", false).is_empty(), "3 waits on");
@@ -189,7 +219,7 @@ mod tests {
         buffer.add(buffered("1", "b", Some("g"), 0));
         buffer.add(buffered("2", "a", Some("g"), 0));
         let only = ClassFilter { only: vec!["a".into()], ..ClassFilter::default() };
-        assert!(buffer.take(&only, Instant(0), |_| false).is_none());
+        assert!(buffer.take((&pool(), &only), Instant(0), |_| false).is_none());
     }
 
     #[test]
@@ -197,8 +227,11 @@ mod tests {
         let mut buffer = Buffer::new(false);
         buffer.add(buffered("1", "a", None, 0));
         let all = ClassFilter::default();
-        assert!(buffer.take(&all, Instant(0), |job| job.as_str() == "1").is_none());
-        assert_eq!(ids(&buffer.take(&all, Instant(0), |_| false).into_iter().collect::<Vec<_>>()), ["1"]);
+        assert!(buffer.take((&pool(), &all), Instant(0), |job| job.as_str() == "1").is_none());
+        assert_eq!(
+            ids(&buffer.take((&pool(), &all), Instant(0), |_| false).into_iter().collect::<Vec<_>>()),
+            ["1"]
+        );
     }
 
     #[test]
@@ -219,5 +252,25 @@ mod tests {
         assert!(buffer.expired(Instant::from_millis(4999)).is_empty());
         assert_eq!(ids(&buffer.expired(Instant::from_millis(5000))), ["1"]);
         assert_eq!(ids(&buffer.drain()), ["2"]);
+    }
+
+    #[test]
+    fn message_of_a_busy_pool_waits_for_half_of_its_lease_and_is_wanted() {
+        let mut buffer = Buffer::new(false);
+        let only = |class: &str| ClassFilter { only: vec![class.into()], ..ClassFilter::default() };
+        let (quick, long): (Arc<str>, Arc<str>) = ("quick".into(), "long".into());
+        assert!(buffer.take((&long, &only("slow")), Instant(0), |_| false).is_none());
+        buffer.add(buffered("1", "slow", None, 0));
+        buffer.add(buffered("2", "slow", None, 0));
+        buffer.add(buffered("3", "other", None, 0));
+        assert!(buffer.take((&quick, &only("ok")), Instant(0), |_| false).is_none());
+        assert_eq!((buffer.len(), buffer.total()), (0, 3));
+        let late = buffer.expired(Instant::from_millis(5000));
+        assert_eq!((ids(&late), late[0].is_unwanted), (vec!["3"], true), "no pool here takes it");
+        let taken = buffer.take((&long, &only("slow")), Instant::from_millis(20_000), |_| false);
+        assert_eq!(ids(&taken.into_iter().collect::<Vec<_>>()), ["1"]);
+        assert!(buffer.take((&quick, &only("ok")), Instant::from_millis(20_000), |_| false).is_none());
+        let late = buffer.expired(Instant::from_millis(30_000));
+        assert_eq!((ids(&late), late[0].is_unwanted), (vec!["2"], false));
     }
 }

@@ -15,6 +15,8 @@ use crate::broker::Notice;
 use crate::clock;
 use crate::model::Instant;
 
+/// No poll begins while so many messages wait here: nearly all of them are for a busy pool then.
+const BUFFERED: usize = 100;
 /// Most messages of one poll.
 const MOST: usize = 10;
 /// From this many jobs in a second on, a poll begins before the buffer is empty.
@@ -51,9 +53,15 @@ async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> (usize, Durat
     loop {
         let wanting = source.wants.notified();
         let now = clock::now();
-        let waiting = lock(&source.buffer).len();
+        let (waiting, total) = {
+            let buffer = lock(&source.buffer);
+            (buffer.len(), buffer.total())
+        };
         let wanted = lock(&source.wanted).clone();
-        if wanted.is_worth_a_poll(waiting, now) && !shared.stopping.load(Ordering::Relaxed) {
+        if total < BUFFERED
+            && wanted.is_worth_a_poll(waiting, now)
+            && !shared.stopping.load(Ordering::Relaxed)
+        {
             return (wanted.most(), wanted.lease);
         }
         wanting.await;
@@ -127,9 +135,11 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
     shared.ledger.say(Notice::Wake);
     let (shared, source) = (shared.clone(), source.clone());
     tokio::spawn(async move {
-        sleep(HOLD).await;
-        shared.give_back_late(&source);
-        source.wants.notify_one();
+        for wait in [HOLD, (lease / 2).saturating_sub(HOLD)] {
+            sleep(wait).await;
+            shared.give_back_late(&source);
+            source.wants.notify_one();
+        }
     });
 }
 

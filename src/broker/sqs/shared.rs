@@ -31,6 +31,8 @@ pub(super) const EMPTY: Duration = Duration::from_secs(25);
 
 /// How long a message is hidden whose class no worker here takes: the first time, and at most.
 const UNWANTED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
+/// Most messages whose unspent deliveries are remembered.
+const UNSPENT_MAX: usize = 10_000;
 /// A larger body leaves no room for attributes beside it.
 const NOTED_MAX: usize = (1 << 20) - (8 << 10);
 
@@ -44,6 +46,8 @@ pub(super) struct Shared {
     /// Queues from which jobs are taken, by their names here.
     sources: Mutex<BTreeMap<QueueName, Arc<SourceQueue>>>,
     held: Mutex<HashMap<JobId, Held>>,
+    /// Deliveries that were no attempts, by message id: of messages given back, or whose attempts do not count.
+    unspent: Mutex<HashMap<String, u32>>,
     fence: AtomicU64,
     /// Whether the supervisor stops: then no poll begins, and messages go back.
     pub stopping: AtomicBool,
@@ -114,6 +118,7 @@ impl Shared {
             queues: Mutex::default(),
             sources: Mutex::default(),
             held: Mutex::default(),
+            unspent: Mutex::default(),
             // Greater than the fences of every earlier supervisor.
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             stopping: AtomicBool::new(false),
@@ -237,6 +242,9 @@ impl Shared {
             is_this.then(|| all.remove(job)).flatten()
         };
         let Some(held) = held else { return };
+        if is_deleted {
+            lock(&self.unspent).remove(&held.message);
+        }
         let source = lock(&self.sources).get(&held.source).cloned();
         let Some(source) = source else { return };
         let (behind, waiting) = {
@@ -254,16 +262,34 @@ impl Shared {
     pub(super) fn give_back(self: &Arc<Self>, source: &Arc<SourceQueue>, all: Vec<Buffered>) {
         for one in all {
             let time = if one.is_unwanted { unwanted(one.message.received) } else { Duration::ZERO };
+            self.was_unspent(&one.message.id);
             let queue = source.queue.clone();
             tokio::spawn(async move { queue.hide(&one.message.handle, time).await.ok() });
         }
     }
 
-    /// Gives back messages that no worker has taken in time. No poll is worthwhile until a worker asks again.
+    /// Notes that a delivery of a message was no attempt.
+    pub(super) fn was_unspent(&self, message: &str) {
+        let mut unspent = lock(&self.unspent);
+        if unspent.len() >= UNSPENT_MAX {
+            unspent.clear();
+        }
+        *unspent.entry(message.to_owned()).or_default() += 1;
+    }
+
+    /// Which attempt a delivery is: SQS counts deliveries, also those that no worker here has taken or finished.
+    pub(super) fn attempt(&self, message: &Message) -> u32 {
+        let unspent = lock(&self.unspent).get(&message.id).copied().unwrap_or_default();
+        message.received.saturating_sub(unspent).max(1)
+    }
+
+    /// Gives back messages that no worker has taken in time. No poll is worthwhile until a worker asks again; those that
+    /// are ready are asked to.
     pub(super) fn give_back_late(self: &Arc<Self>, source: &Arc<SourceQueue>) {
         let late = lock(&source.buffer).expired(clock::now());
         if late.iter().any(|one| !one.is_unwanted) {
             lock(&source.wanted).ready.clear();
+            self.ledger.say(Notice::Wake);
         }
         self.give_back(source, late);
     }

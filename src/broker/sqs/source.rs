@@ -79,7 +79,7 @@ impl Source for Sqs {
         {
             let is_given = |job: &JobId| given.iter().any(|(_, one, _)| one.job.id.as_ref() == Some(job));
             let runs = |job: &JobId| self.shared.runs(job) || is_given(job);
-            let taken = lock(&sources[at].buffer).take(&request.filter, now, runs);
+            let taken = lock(&sources[at].buffer).take((&request.pool, &request.filter), now, runs);
             match taken {
                 Some(one) => {
                     counts[at] += 1;
@@ -216,11 +216,11 @@ impl Sqs {
                 next_body: None,
                 ending: false,
                 sent: false,
-                attempt: one.message.received,
+                attempt: self.shared.attempt(&one.message),
                 received_at: one.since,
             };
             self.shared.hold(one.message.job.as_str().into(), held);
-            let (job, attempt) = (one.job.clone(), one.message.received);
+            let (job, attempt) = (one.job.clone(), self.shared.attempt(&one.message));
             let (is_own_id, handle) = (one.message.job == one.message.id, one.message.handle.clone());
             deliveries.push((Delivery { job, is_own_id, fence, attempt, handle }, *worker));
         }
