@@ -352,7 +352,14 @@ local function tidy_others(stale, from)
       if not call('ZSCORE', WORKING, id) then gone = gone + 1 end
     end
   end
-  if call('HLEN', SEEN) > call('ZCARD', WORKING) then call('DEL', SEEN) end
+  if call('HLEN', SEEN) > call('ZCARD', WORKING) then
+    -- Other clients take their own ids out of working.
+    local ids, left = call('HKEYS', SEEN), {}
+    for i, score in ipairs(many('ZMSCORE', WORKING, ids)) do
+      if not score then add(left, ids[i]) end
+    end
+    many('HDEL', SEEN, left)
+  end
   return #window == 2 * STRETCH and from + STRETCH - gone or -1
 end
 
