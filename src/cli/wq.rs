@@ -92,7 +92,15 @@ fn arguments(
         ("WQ_FAILURE_TTL", "failure_ttl", "s"),
     ] {
         let Some(value) = variable(name) else { continue };
-        let number: u32 = value.trim().parse().map_err(|_| format!("{name}: '{value}' is no number"))?;
+        let value = value.trim();
+        // In RQ -1 keeps a job for ever, which is 0 here, and 0 removes it at once.
+        let number = match (unit, value) {
+            ("s", "-1") => 0,
+            ("s", "0") => 1,
+            _ => value
+                .parse::<u32>()
+                .map_err(|_| format!("{name}: '{value}' is no number up to {}", u32::MAX))?,
+        };
         say(&["--wq", &format!("{setting}={number}{unit}")]);
     }
     if variable("WQ_RECOVER_FROM_ENQUEUEING_FAILURE").is_some_and(|value| is_yes(&value)) {
@@ -101,8 +109,12 @@ fn arguments(
     if let Some(workers) = variable("WQ_WORKERS").filter(|_| !says(&["-w", "--workers"])) {
         say(&["--workers", &workers]);
     }
-    if let Some(host) = variable("REDIS_HOST").filter(|_| !says(&["--broker"])) {
-        let port = variable("REDIS_PORT").unwrap_or_else(|| "6379".into());
+    let (host, port) = (variable("REDIS_HOST"), variable("REDIS_PORT"));
+    if (host.is_some() || port.is_some()) && !says(&["--broker"]) {
+        let (host, port) =
+            (host.unwrap_or_else(|| "localhost".into()), port.unwrap_or_else(|| "6379".into()));
+        let port: u16 = port.trim().parse().map_err(|_| format!("REDIS_PORT: '{port}' is no port"))?;
+        let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
         say(&["--broker", &format!("redis://{host}:{port}/0")]);
     }
     if let Some(level) = variable("LOGLEVEL").filter(|_| !says(&["--log-level"])) {
@@ -169,6 +181,19 @@ mod tests {
             "start --wq enabled=true --workers 2 --broker redis://db:7/0"
         );
         assert_eq!(
+            translated("t wq up", &[("REDIS_PORT", "7")]).unwrap(),
+            "start --wq enabled=true --broker redis://localhost:7/0"
+        );
+        assert_eq!(
+            translated("t wq up", &[("REDIS_HOST", "::1")]).unwrap(),
+            "start --wq enabled=true --broker redis://[::1]:6379/0"
+        );
+        let ttls = [("WQ_SUCCESS_TTL", "0"), ("WQ_FAILURE_TTL", "-1")];
+        assert_eq!(
+            translated("t wq up", &ttls).unwrap(),
+            "start --wq enabled=true --wq success_ttl=1s --wq failure_ttl=0s"
+        );
+        assert_eq!(
             translated("t wq up --broker memory:", &redis[..2]).unwrap(),
             "start --wq enabled=true --broker memory:"
         );
@@ -182,7 +207,11 @@ mod tests {
     fn wq_refuses_invalid_variables_and_ignores_other_commands() {
         assert_eq!(
             translated("t wq up", &[("WQ_MAX_RETRIES", "many")]).unwrap_err(),
-            "WQ_MAX_RETRIES: 'many' is no number"
+            "WQ_MAX_RETRIES: 'many' is no number up to 4294967295"
+        );
+        assert_eq!(
+            translated("t wq up", &[("REDIS_PORT", "abc")]).unwrap_err(),
+            "REDIS_PORT: 'abc' is no port"
         );
         for line in ["t", "t wq", "t wq down", "t start", "t wq up --help", "t wq up -w 1 -h"] {
             let typed: Vec<OsString> = line.split(' ').map(Into::into).collect();

@@ -88,7 +88,9 @@ impl Counting {
                 self.answered(*pool);
             }
             Event::Exited { worker, exit, followed } => {
-                self.running.retain(|_, (_, at, _)| at != worker);
+                let died: Vec<_> = self.running.iter().filter(|(_, (_, at, _))| at == worker).collect();
+                let died: Vec<_> = died.into_iter().map(|(attempt, _)| attempt.clone()).collect();
+                died.into_iter().for_each(|(job, fence)| self.ended(&job, fence, clock::now()));
                 self.count(worker.slot.pool, |pool| {
                     pool.spawned += u64::from(*followed);
                     match exit.status {

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::broker::Broker;
 use crate::clock;
-use crate::model::{Fence, Instant, JobId};
+use crate::model::{Fence, Instant, JobId, WorkerId};
 use crate::process::Children;
 use crate::supervisor::{Command, Event};
 use crate::wq::{Sample, Settings, Sheet, TaskStatus};
@@ -32,15 +32,18 @@ enum Kind {
 pub(super) struct Telemetry {
     /// Sends samples to the thread; `None` ends it.
     samples: Sender<Option<(Kind, Sample)>>,
-    /// Attempts in progress: start, pid and class.
-    running: HashMap<(JobId, Fence), (Instant, i32, String)>,
+    /// Attempts in progress: start, worker with its pid, and class.
+    running: HashMap<(JobId, Fence), (Instant, (WorkerId, i32), String)>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl Telemetry {
     /// Starts the thread, and counts the waiting tasks once a second.
     pub(super) fn start(dir: &Path, tasks: Arc<Settings>, broker: Arc<Broker>) -> io::Result<Telemetry> {
-        DirBuilder::new().recursive(true).mode(0o755).create(dir)?;
+        DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(|error| {
+            let why = format!("failed to make wq.telemetry_dir {}: {error}", dir.display());
+            io::Error::new(error.kind(), why)
+        })?;
         let (samples, written) = channel();
         let dir = dir.to_owned();
         let writer = Builder::new().name("telemetry".into()).spawn(move || write_all(&dir, &written))?;
@@ -51,18 +54,29 @@ impl Telemetry {
     /// Handles a command: an attempt may begin.
     pub(super) fn order(&mut self, now: Instant, command: &Command, children: &Children) {
         if let Command::Assign { worker, job, fence, .. } = command {
-            let begun = (now, children.pid(*worker).unwrap_or_default(), job.class.to_string());
+            let pid = children.pid(*worker).unwrap_or_default();
+            let begun = (now, (*worker, pid), job.class.to_string());
             self.running.insert((job.id.clone(), *fence), begun);
         }
     }
 
     /// Handles an event: an attempt may be over.
     pub(super) fn fact(&mut self, now: Instant, event: &Event) {
-        let Event::Finished { job, fence, .. } = event else { return };
-        let Some((began, pid, class)) = self.running.remove(&(job.clone(), *fence)) else { return };
-        let label = format!("task: {class}");
-        let sample = Sample { at: wall_nanos(), value: now.since(began).as_secs_f64(), label, pid };
-        self.samples.send(Some((Kind::Duration, sample))).ok();
+        let ended: Vec<(JobId, Fence)> = match event {
+            Event::Finished { job, fence, .. } => vec![(job.clone(), *fence)],
+            Event::Exited { worker, .. } => {
+                let is_its = |begun: &(Instant, (WorkerId, i32), String)| begun.1.0 == *worker;
+                let its = self.running.iter().filter(|(_, begun)| is_its(begun));
+                its.map(|(attempt, _)| attempt.clone()).collect()
+            }
+            _ => return,
+        };
+        for attempt in ended {
+            let Some((began, (_, pid), class)) = self.running.remove(&attempt) else { continue };
+            let label = format!("task: {class}");
+            let sample = Sample { at: wall_nanos(), value: now.since(began).as_secs_f64(), label, pid };
+            self.samples.send(Some((Kind::Duration, sample))).ok();
+        }
     }
 }
 

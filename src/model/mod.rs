@@ -48,7 +48,7 @@ pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{Fetched, Job, Lease};
 pub use job_record::{JobRecord, Need};
 pub use job_state::JobState;
-pub use json::json_text;
+pub use json::{json_depth, json_text};
 pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::JobId;
+use crate::model::{JobId, json_depth};
 
 /// The data of a task's job: what its worker gets. Entities are as they came, with every digit.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -30,11 +30,19 @@ pub struct Taken {
     pub kept: bool,
 }
 
+/// Deeper notifications are refused: they would make the lists of their tenant unreadable for most clients.
+const DEEPEST: usize = 100;
+
 /// The entities of a notification, or the error in it.
 pub fn entities(body: &[u8]) -> Result<Box<RawValue>, String> {
     #[derive(Deserialize)]
     struct Notification {
         data: Option<Box<RawValue>>,
+    }
+    if json_depth(body) > DEEPEST {
+        return Err(format!(
+            "the body nests more than {DEEPEST} levels deep: many programs cannot read such JSON"
+        ));
     }
     // serde would read a list as the fields of a notification, in order.
     if !body.trim_ascii_start().starts_with(b"{") {

@@ -12,7 +12,7 @@ use super::super::stream::{Piece, stream};
 use super::super::{Problem, Service};
 use crate::model::verb::{Answer, Get, Verb};
 use crate::model::{Filter, JobId, JobRecord, Page};
-use crate::wq::{Task, TaskRuntime};
+use crate::wq::{Task, TaskId, TaskRuntime};
 
 /// The parts to show of each task.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,8 +65,10 @@ async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, shown: Shown, 
 async fn text(api: &Arc<dyn Service>, jobs: &[JobRecord], shown: Shown, has_begun: &mut bool) -> Piece {
     let needs =
         |job: &JobRecord| job.payload.is_none() && (shown == Shown::Whole || TaskRuntime::needs_history(job));
+    // A job that somebody put with an id that begins the same is no task.
+    let tasks = jobs.iter().filter(|job| TaskId::parse(job.id.as_str()).is_some());
     let asked: Vec<_> =
-        jobs.iter().map(|job| (job, needs(job).then(|| whole(api.clone(), job.id.clone())))).collect();
+        tasks.map(|job| (job, needs(job).then(|| whole(api.clone(), job.id.clone())))).collect();
     let mut text = Vec::new();
     for (job, asked) in asked {
         let found = match asked {

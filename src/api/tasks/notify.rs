@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::super::extract::{PUT_LIMIT, collect, may_put};
 use super::super::{Peer, Problem, Service};
 use super::asked::{Whose, header};
-use crate::model::{Bytes, NewJob, Payload};
+use crate::model::{Bytes, Class, NewJob, Payload};
 use crate::wq::{Settings, Taken, TaskId, TaskInput, entities};
 
 /// A header of the answer: the job waits here, as the broker is away.
@@ -33,6 +33,12 @@ fn job(settings: &Settings, headers: &HeaderMap, body: &[u8]) -> Result<NewJob, 
     let whose = Whose::of(headers)?;
     let payload = entities(body).map_err(Problem::bad_request)?;
     let class = match header(headers, CLASS)? {
+        Some(class) if class == Class::EXEC => {
+            return Err(Problem::bad_request(format!(
+                "the header {CLASS} names the class '{}' of programs: a notification is none",
+                Class::EXEC
+            )));
+        }
         Some(class) => class.into(),
         None => settings.class.clone().ok_or_else(|| {
             Problem::bad_request("nothing says which class the task has")

@@ -7,19 +7,25 @@ use tokio::task::JoinSet;
 use super::super::{Problem, Service};
 use crate::model::verb::{Answer, Cancel, Discard, Fate, Verb};
 use crate::model::{Filter, JobId, JobState};
+use crate::wq::TaskId;
 
 /// Removes all existing tasks that match, and gives their number when they are gone. Tasks that come meanwhile stay.
 pub(super) async fn remove(api: &Arc<dyn Service>, filter: &Filter, by: &str) -> Result<u64, Problem> {
-    let (mut removed, mut at, mut running) = (0, None, Vec::new());
+    let (mut removed, mut at, mut running, mut kept) = (0, None, Vec::new(), Vec::new());
     loop {
         let page = api.page(filter, at).await?;
-        let (ended, others): (Vec<_>, Vec<_>) = page.jobs.iter().partition(|job| job.state.has_ended());
+        let tasks = page.jobs.iter().filter(|job| is_task(&job.id));
+        let (ended, others): (Vec<_>, Vec<_>) = tasks.partition(|job| job.state.has_ended());
         let mut ended: Vec<JobId> = ended.into_iter().map(|job| job.id.clone()).collect();
         let others: Vec<JobId> = others.into_iter().map(|job| job.id.clone()).collect();
         if !others.is_empty() {
             let canceled = cancel(api, others, by).await?;
             for (job, state) in canceled {
-                if state.has_ended() { ended.push(job) } else { running.push(job) }
+                match state {
+                    JobState::Running | JobState::Canceling => running.push(job),
+                    state if state.has_ended() => ended.push(job),
+                    state => kept.push((job, state)),
+                }
             }
         }
         removed += discard(api, ended, by).await?;
@@ -36,7 +42,18 @@ pub(super) async fn remove(api: &Arc<dyn Service>, filter: &Filter, by: &str) ->
             Err(problem) => return Err(problem),
         }
     }
-    Ok(removed + discard(api, running, by).await?)
+    removed += discard(api, running, by).await?;
+    let Some((job, state)) = kept.first() else { return Ok(removed) };
+    let (job, state, many) = (job.as_str(), state.as_str(), kept.len());
+    Err(Problem::conflict(format!(
+        "{removed} tasks are removed and {many} are not: task '{job}' is {state}, and its broker cancels only tasks that run"
+    ))
+    .hint("remove it once it runs or has ended"))
+}
+
+/// Whether an id is that of a task. A job that somebody put with an id that begins the same is none.
+fn is_task(id: &JobId) -> bool {
+    TaskId::parse(id.as_str()).is_some()
 }
 
 /// Cancels jobs and gives the state of each afterwards. A job that no longer exists is left out.

@@ -21,7 +21,7 @@ use job::JobJson;
 use new_job::NewJobJson;
 pub(super) use numbers::{MaybeSeconds, Octal, Seconds};
 pub(super) use texts::JsonText;
-pub use texts::json_text;
+pub use texts::{json_depth, json_text};
 pub(super) use times::{
     At, DueAt, EndedAt, ExpiresAt, MaybeTime, MissedAt, NewestAt, NextAt, Now, OldestWaitingAt, PutAt,
     RenewedAt, SeenAt, Since, StartedAt, ThenAt,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::texts::{bytes, depth, json};
+use super::texts::{bytes, json, json_depth};
 use super::{JsonText, MaybeSeconds, Seconds};
 use crate::model::object::maybe_object;
 use crate::model::{Bytes, Class, Exec, Exists, JobId, NewJob, Payload, QueueName, Retry};
@@ -93,7 +93,7 @@ impl Carried {
             None => none,
             Some(Payload::Exec(exec)) => Carried { exec: Some(exec), ..none },
             // For data with deeper nesting most JSON parsers would refuse the whole job.
-            Some(Payload::Data(bytes)) => match json(&bytes.0).filter(|_| depth(&bytes.0) <= DEEPEST) {
+            Some(Payload::Data(bytes)) => match json(&bytes.0).filter(|_| json_depth(&bytes.0) <= DEEPEST) {
                 Some(data) => Carried { data: Some(data), ..none },
                 None => Carried { raw: Some(bytes), ..none },
             },

@@ -20,7 +20,7 @@ pub(in crate::model) fn json(text: &[u8]) -> Option<Box<RawValue>> {
 }
 
 /// The nesting depth of lists and objects in a JSON text.
-pub(in crate::model) fn depth(text: &[u8]) -> usize {
+pub fn json_depth(text: &[u8]) -> usize {
     let (mut deepest, mut depth, mut in_string, mut is_escaped) = (0, 0_usize, false, false);
     for byte in text {
         match byte {
@@ -83,14 +83,14 @@ impl JsonSchema for JsonText {
 
 #[cfg(test)]
 mod tests {
-    use super::depth;
+    use super::json_depth;
 
     #[test]
     fn depth_counts_lists_and_objects_but_not_brackets_in_strings() {
         for (text, deep) in
             [("1", 0), ("[]", 1), (r#"{"a":[1,[2]]}"#, 3), (r#"["[[[", "\"[["]"#, 1), ("[[],[]]", 2)]
         {
-            assert_eq!(depth(text.as_bytes()), deep, "{text}");
+            assert_eq!(json_depth(text.as_bytes()), deep, "{text}");
         }
     }
 }
