@@ -59,6 +59,16 @@ fn retry_and_repeat_of_rq_work() {
 }
 
 #[test]
+fn fail_of_taskvisor_ends_an_rq_job_whatever_retries_are_left() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let file = scene.file("tried");
+    let job = scene.put(&format!("q().enqueue(tasks.fails_for_good, {file:?}, retry=Retry(max=3))"));
+    scene.wait(&job, "failed");
+    assert_eq!((scene.lines("tried"), scene.rq(&format!("job({job:?}).retries_left"))), (1, json!(0)));
+}
+
+#[test]
 fn failure_has_the_message_of_rq_and_the_real_cause() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "2"]);

@@ -15,6 +15,13 @@ def fails():
     raise ValueError("no luck")
 
 
+def fails_for_good(path):
+    from taskvisor import Fail
+
+    note(path)
+    raise Fail("no such sensor")
+
+
 def note(path, text="ran"):
     with open(path, "a") as file:
         file.write(text + "\n")

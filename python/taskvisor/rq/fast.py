@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 
-from ..errors import Interrupted
+from ..errors import Fail, Interrupted
 from ..worker import outcome
 from ..worker.outcome import Ending
 from .run import encoded
@@ -72,11 +72,15 @@ def _failed(setup: Setup, run: Run, job: Any, before: dict[str, Any], error: Bas
         # An exception of a callback replaces that of the job.
         error = second
     handle(setup, job, error)
+    is_for_good = isinstance(error, Fail)
+    if is_for_good and job.retries_left:
+        # RQ knows no failure for good: a job without retries left is not tried again.
+        job.connection.hset(job.key, "retries_left", 0)
     changed = _changed(run, job, before)
     if changed:
         # The answer for a failure has no fields, but RQ also keeps what the job has changed of itself then.
         job.connection.hset(job.key, mapping=changed)
-    return Ending("failed", error=outcome.describe(error))
+    return Ending("failed_for_good" if is_for_good else "failed", error=outcome.describe(error))
 
 
 def handle(setup: Setup, job: Any, error: BaseException) -> None:
