@@ -18,7 +18,7 @@ use super::served::{mark, unserved};
 use crate::api::{Problem, Queued, Reloaded, Service};
 use crate::broker::{Broker, Error, EventBus, Outbox};
 use crate::clock;
-use crate::model::verb::{Answer, Before, Get, Verb};
+use crate::model::verb::{Ability, Answer, Before, Get, Verb};
 use crate::model::{
     Change, Cursor, Filter, Host, Instant, JobId, JobState, Meters, Millis, NewJob, Page, PublishedEvent,
     QueueName, SlotStatus, Status, Stop, Subject, Why,
@@ -64,7 +64,7 @@ impl Service for ApiService {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         let line = orders::verb(&verb, &by);
         let news = publish::of_verb(&self.newsroom, &verb, &by);
-        let mut answer = self.broker.ask(verb, by).await.map_err(problem)?;
+        let mut answer = self.broker.ask(verb, by).await.map_err(|error| self.problem(error))?;
         news.into_iter().for_each(|news| self.newsroom.tell(news));
         if let Some(line) = line {
             self.requests.send(Request::Log(line)).await.ok();
@@ -103,7 +103,7 @@ impl Service for ApiService {
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
-        self.broker.ended(id).await.map_err(problem)
+        self.broker.ended(id).await.map_err(|error| self.problem(error))
     }
 
     async fn status(&self) -> Result<Status, Problem> {
@@ -277,6 +277,17 @@ fn host() -> Host {
         memory_used: system.as_ref().map_or(0, System::used_memory),
         load: System::load_average().map_or(0.0, |load| load.one),
         cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+    }
+}
+
+impl ApiService {
+    /// The same, with what it may mean that a job is not known: some brokers do not show a job before it has run.
+    fn problem(&self, error: Error) -> Problem {
+        let is_unknown = matches!(error, Error::NoJob(_));
+        match self.broker.card().require(Ability::ShowWaiting) {
+            Err(unseen) if is_unknown => problem(error).hint(unseen.to_string()),
+            Ok(()) | Err(_) => problem(error),
+        }
     }
 }
 

@@ -229,6 +229,8 @@ fn verbs_that_sqs_does_not_support_are_refused_with_an_alternative() {
         assert_eq!(code, 8, "{args:?}: {said}");
         assert!(said.contains(word) && said.contains("the broker sqs cannot"), "{args:?}: {said}");
     }
+    let (code, said) = scene.sandbox.refused(&["job", "show", "unknown"]);
+    assert!(code == 7 && said.contains("it is shown once it has run here"), "{code} {said}");
 }
 
 #[test]
@@ -451,7 +453,8 @@ fn release_is_drained_when_its_queues_stayed_empty() {
     let plain = scene.url.clone();
     scene.url = format!("{plain}&prefix=r42-");
     let status = |more: &[&str]| {
-        let asked = ["--broker", &plain, "release", "status", "r42"];
+        let broker = format!("{plain}&dead={{name}}-dead");
+        let asked = ["--broker", &broker, "release", "status", "r42"];
         let mut command = scene.sandbox.command(&[&asked[..], more].concat());
         command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
         let output = command.output().unwrap();
@@ -460,6 +463,7 @@ fn release_is_drained_when_its_queues_stayed_empty() {
     assert_eq!(status(&["--wait"]), (Some(7), String::new()), "no queue is called so");
     scene.send("r42-mail", &scene.shell("while [ ! -e go ]; do sleep 0.02; done"));
     scene.send("r43-mail", &scene.shell("true"));
+    scene.send("r42-mail-dead", "a dead letter");
     let (code, said) = status(&[]);
     assert!(code == Some(1) && said.ends_with("release r42 has 1 job left\n"), "{said}");
     let _running = scene.start(&["-w", "1", "-q", "mail"]);

@@ -144,6 +144,7 @@ mod tests {
             ("sqs://eu west", "region"),
             ("sqs://x?endpoint=localhost:9", "http"),
             ("sqs://x?dead=letters", "{name}"),
+            ("sqs://x?dead={name}", "the queue they come from"),
             ("sqs://x?create=1", "yes or no"),
             ("sqs://x?creat=yes", "knows"),
             ("sqs://x?put=pickle", "json or kale"),

@@ -216,8 +216,8 @@ if command == 'taskvisor.list' then
   return {goes_on and last or false, found}
 end
 
--- How many of the next jobs below a place are tasks whose ids begin so, in one of the states, and where to go on. The id
--- of a task has four elements in base 32, the last one of 26 letters.
+-- How many of the next jobs below a place are tasks whose ids begin so, in one of the states, and where to go on. The
+-- id of a task has four elements in base 32, the last one of 26 letters.
 if command == 'taskvisor.count_tasks' then
   local from, rows, asked, count = take(), tonumber(take()), take_asked(), 0
   local looked, goes_on = stretch(asked, from, rows, false)
