@@ -63,6 +63,8 @@ pub(super) struct SourceQueue {
     pub wants: Notify,
     /// The error that keeps it from being read, if any.
     pub trouble: Mutex<Option<String>>,
+    /// Why the latest dead letter could not be sent.
+    pub no_dead_letters: Mutex<Option<String>>,
     /// How many messages are visible in SQS, and until when that count is trusted.
     pub visible: Mutex<Option<(u64, Instant)>>,
 }
@@ -172,6 +174,7 @@ impl Shared {
             wanted: Mutex::default(),
             wants: Notify::new(),
             trouble: Mutex::default(),
+            no_dead_letters: Mutex::default(),
             visible: Mutex::default(),
         });
         sources.insert(name.clone(), source.clone());
@@ -319,7 +322,12 @@ impl Shared {
             notes,
             ..Outgoing::default()
         };
-        self.send(&name, &outgoing).await
+        let sent = self.send(&name, &outgoing).await;
+        if let Some(source) = lock(&self.sources).get(source) {
+            let trouble = |fault| format!("failed jobs of the queue '{}' cannot end: {fault}", source.name);
+            *lock(&source.no_dead_letters) = sent.as_ref().err().map(trouble);
+        }
+        sent
     }
 
     /// Sends a message that must exist before another one is deleted; if it fails, nothing is deleted.

@@ -182,7 +182,9 @@ impl Source for Sqs {
             self.shared.sources().iter().filter_map(|source| lock(&source.trouble).clone()).collect();
         Health {
             trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
-            concern: self.shared.ledger.concern(),
+            concern: self.shared.ledger.concern().or_else(|| {
+                self.shared.sources().iter().find_map(|source| lock(&source.no_dead_letters).clone())
+            }),
             ..self.shared.ledger.health()
         }
     }
