@@ -4,6 +4,6 @@ mod choose;
 mod selection;
 mod turns;
 
-pub use choose::choose;
+pub use choose::{Known, choose};
 pub use selection::Selection;
 pub use turns::Turns;
