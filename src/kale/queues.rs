@@ -175,14 +175,15 @@ impl Queue {
             (
                 "num_iterations",
                 format!(
-                    "kale stays with a queue for {} receives; taskvisor chooses again for each job",
+                    "kale stays with a queue for {} receives; taskvisor chooses again at each fetch",
                     self.num_iterations
                 ),
             ),
             (
                 "batch_size",
                 format!(
-                    "at most {} messages in one receive, and never more than there are free workers",
+                    "kale receives up to {} messages and runs them one by one; taskvisor receives those that workers \
+                     can soon take, 10 at most",
                     self.batch_size
                 ),
             ),
