@@ -59,7 +59,31 @@ fn arguments(
     options: &[OsString],
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<OsString>, String> {
-    let mut arguments: Vec<OsString> = vec!["start".into(), "--wq".into(), "enabled=true".into()];
+    let typed = typed(options);
+    let mut arguments: Vec<OsString> = ["start", "--wq", "enabled=true"].map(Into::into).into();
+    arguments.extend(settings(variable)?);
+    let says = |names: &[&str]| {
+        let is_own = typed.split(|option| option == "--").next().unwrap_or_default();
+        let begins =
+            |option: &OsStr, name: &str| option.to_str().is_some_and(|option| option.starts_with(name));
+        is_own.iter().any(|option| names.iter().any(|name| begins(option, name)))
+    };
+    let mut say = |words: [&str; 2]| arguments.extend(words.map(OsString::from));
+    if let Some(workers) = variable("WQ_WORKERS").filter(|_| !says(&["-w", "--workers"])) {
+        say(["--workers", &workers]);
+    }
+    if let Some(broker) = broker(variable)?.filter(|_| !says(&["--broker"])) {
+        say(["--broker", &broker]);
+    }
+    if let Some(level) = variable("LOGLEVEL").filter(|_| !says(&["--log-level"])) {
+        say(["--log-level", log_level(&level)]);
+    }
+    arguments.extend(typed);
+    Ok(arguments)
+}
+
+/// What was typed, in the words of `start`.
+fn typed(options: &[OsString]) -> Vec<OsString> {
     let mut own = options.iter();
     let mut typed: Vec<OsString> = Vec::new();
     while let Some(option) = own.next() {
@@ -79,13 +103,12 @@ fn arguments(
             },
         }
     }
-    let says = |names: &[&str]| {
-        let is_own = typed.split(|option| option == "--").next().unwrap_or_default();
-        let begins =
-            |option: &OsStr, name: &str| option.to_str().is_some_and(|option| option.starts_with(name));
-        is_own.iter().any(|option| names.iter().any(|name| begins(option, name)))
-    };
-    let mut say = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
+    typed
+}
+
+/// The settings of tasks that the variables name, as arguments of `start`.
+fn settings(variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<OsString>, String> {
+    let mut settings = Vec::new();
     for (name, setting, unit) in [
         ("WQ_MAX_RETRIES", "max_retries", ""),
         ("WQ_SUCCESS_TTL", "success_ttl", "s"),
@@ -101,27 +124,24 @@ fn arguments(
                 .parse::<u32>()
                 .map_err(|_| format!("{name}: '{value}' is no number up to {}", u32::MAX))?,
         };
-        say(&["--wq", &format!("{setting}={number}{unit}")]);
+        settings.extend(["--wq".into(), format!("{setting}={number}{unit}").into()]);
     }
     if variable("WQ_RECOVER_FROM_ENQUEUEING_FAILURE").is_some_and(|value| is_yes(&value)) {
-        say(&["--wq", "when_away=keep"]);
+        settings.extend(["--wq", "when_away=keep"].map(Into::into));
     }
-    if let Some(workers) = variable("WQ_WORKERS").filter(|_| !says(&["-w", "--workers"])) {
-        say(&["--workers", &workers]);
-    }
+    Ok(settings)
+}
+
+/// The broker that REDIS_HOST and REDIS_PORT name, if one of them is set.
+fn broker(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<String>, String> {
     let (host, port) = (variable("REDIS_HOST"), variable("REDIS_PORT"));
-    if (host.is_some() || port.is_some()) && !says(&["--broker"]) {
-        let (host, port) =
-            (host.unwrap_or_else(|| "localhost".into()), port.unwrap_or_else(|| "6379".into()));
-        let port: u16 = port.trim().parse().map_err(|_| format!("REDIS_PORT: '{port}' is no port"))?;
-        let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
-        say(&["--broker", &format!("redis://{host}:{port}/0")]);
+    if host.is_none() && port.is_none() {
+        return Ok(None);
     }
-    if let Some(level) = variable("LOGLEVEL").filter(|_| !says(&["--log-level"])) {
-        say(&["--log-level", log_level(&level)]);
-    }
-    arguments.extend(typed);
-    Ok(arguments)
+    let (host, port) = (host.unwrap_or_else(|| "localhost".into()), port.unwrap_or_else(|| "6379".into()));
+    let port: u16 = port.trim().parse().map_err(|_| format!("REDIS_PORT: '{port}' is no port"))?;
+    let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
+    Ok(Some(format!("redis://{host}:{port}/0")))
 }
 
 /// Whether a variable means yes, as in QuantumLeap.

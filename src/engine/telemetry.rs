@@ -32,9 +32,17 @@ enum Kind {
 pub(super) struct Telemetry {
     /// Sends samples to the thread; `None` ends it.
     samples: Sender<Option<(Kind, Sample)>>,
-    /// Attempts in progress: start, worker with its pid, and class.
-    running: HashMap<(JobId, Fence), (Instant, (WorkerId, i32), String)>,
+    running: HashMap<(JobId, Fence), Attempt>,
     writer: Option<JoinHandle<()>>,
+}
+
+/// An attempt in progress.
+struct Attempt {
+    began: Instant,
+    worker: WorkerId,
+    /// Process id of the worker; 0 where none is known.
+    pid: i32,
+    class: String,
 }
 
 impl Telemetry {
@@ -55,24 +63,23 @@ impl Telemetry {
     pub(super) fn order(&mut self, now: Instant, command: &Command, children: &Children) {
         if let Command::Assign { worker, job, fence, .. } = command {
             let pid = children.pid(*worker).unwrap_or_default();
-            let begun = (now, (*worker, pid), job.class.to_string());
-            self.running.insert((job.id.clone(), *fence), begun);
+            let attempt = Attempt { began: now, worker: *worker, pid, class: job.class.to_string() };
+            self.running.insert((job.id.clone(), *fence), attempt);
         }
     }
 
     /// Handles an event: an attempt may be over.
     pub(super) fn fact(&mut self, now: Instant, event: &Event) {
-        let ended: Vec<(JobId, Fence)> = match event {
-            Event::Finished { job, fence, .. } => vec![(job.clone(), *fence)],
-            Event::Exited { worker, .. } => {
-                let is_its = |begun: &(Instant, (WorkerId, i32), String)| begun.1.0 == *worker;
-                let its = self.running.iter().filter(|(_, begun)| is_its(begun));
-                its.map(|(attempt, _)| attempt.clone()).collect()
-            }
-            _ => return,
+        let ended: Vec<(JobId, Fence)> = if let Event::Finished { job, fence, .. } = event {
+            vec![(job.clone(), *fence)]
+        } else if let Event::Exited { worker, .. } = event {
+            let its = self.running.iter().filter(|(_, attempt)| attempt.worker == *worker);
+            its.map(|(key, _)| key.clone()).collect()
+        } else {
+            return;
         };
-        for attempt in ended {
-            let Some((began, (_, pid), class)) = self.running.remove(&attempt) else { continue };
+        for key in ended {
+            let Some(Attempt { began, pid, class, .. }) = self.running.remove(&key) else { continue };
             let label = format!("task: {class}");
             let sample = Sample { at: wall_nanos(), value: now.since(began).as_secs_f64(), label, pid };
             self.samples.send(Some((Kind::Duration, sample))).ok();

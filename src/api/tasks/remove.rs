@@ -23,8 +23,10 @@ pub(super) async fn remove(api: &Arc<dyn Service>, filter: &Filter, by: &str) ->
             for (job, state) in canceled {
                 match state {
                     JobState::Running | JobState::Canceling => running.push(job),
-                    state if state.has_ended() => ended.push(job),
-                    state => kept.push((job, state)),
+                    JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => {
+                        ended.push(job);
+                    }
+                    JobState::Waiting | JobState::Delayed | JobState::Depends => kept.push((job, state)),
                 }
             }
         }
