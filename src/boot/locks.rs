@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::clock;
-use crate::config::{Config, private_dir};
+use crate::config::{Config, must_be_two, private_dir};
 use crate::failure::{Failure, exit};
 use crate::model::Instant;
 
@@ -39,6 +39,7 @@ pub(super) fn state_lock(config: &Config) -> PathBuf {
 /// Takes both locks. A directory that exists may be in use, so its lock is taken before the other directory is made: a
 /// refusal leaves nothing behind.
 pub(super) fn lock_both(config: &Config) -> Result<Locks, Failure> {
+    must_be_two(&config.run_dir, &config.state_dir)?;
     let (at_run, at_state) = (run_lock(config), state_lock(config));
     let end = clock::now() + LAST_BREATH;
     let take = |dir: &Path, path: &Path| {

@@ -9,7 +9,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 use nix::unistd::{AccessFlags, eaccess};
 
-use super::paths::{must_be_private, unmade};
+use super::paths::{must_be_private, must_be_two, unmade};
 use super::program::find;
 use super::{Config, Error};
 use crate::model::{Identity, SpawnSpec};
@@ -74,6 +74,7 @@ pub struct Rights {
 impl Facts {
     /// Collects the facts; fails where `start` would.
     pub fn gather(config: &Config, file: Option<&Path>) -> Result<Facts, Error> {
+        must_be_two(&config.run_dir, &config.state_dir)?;
         can_be_private(&config.run_dir)?;
         can_be_private(&config.state_dir)?;
         if let Some(dir) = &config.log.dir {

@@ -43,7 +43,7 @@ pub use identity::SocketGroup;
 pub use limits::Limits;
 pub use need::{DESCRIPTORS, descriptors};
 pub use origin::{Origin, Origins};
-pub use paths::{Surroundings, log_file, logs, private_dir, socket};
+pub use paths::{Surroundings, log_file, logs, must_be_two, private_dir, socket};
 pub use place::Source;
 pub use pool::{Env, Mode, Named, Pool, Wear, Workers};
 pub use purpose::Purpose;

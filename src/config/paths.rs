@@ -126,6 +126,16 @@ pub fn private_dir(dir: &Path) -> Result<(), Error> {
     must_be_private(dir)
 }
 
+/// Checks that the run directory and the state directory are two: each has a lock of its own, of one name.
+pub fn must_be_two(run_dir: &Path, state_dir: &Path) -> Result<(), Error> {
+    let real = |dir: &Path| fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    if real(run_dir) != real(state_dir) {
+        return Ok(());
+    }
+    let why = format!("run_dir and state_dir are the same directory, {}", state_dir.display());
+    Err(Error::new(Fault::Config, why).hint("give each one of its own: --run-dir DIR, --state-dir DIR"))
+}
+
 /// The error for a directory that cannot be made.
 pub(super) fn unmade(dir: &Path, error: &std::io::Error) -> Error {
     let forbidden = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);

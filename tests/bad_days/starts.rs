@@ -244,6 +244,20 @@ fn impossible_start_is_refused_with_the_setting_or_file_that_is_wrong() {
 }
 
 #[test]
+fn one_directory_for_run_and_state_is_refused_and_named() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let (both, link) = (sandbox.path("both"), sandbox.path("link"));
+    std::fs::create_dir(&both).expect("a directory");
+    std::os::unix::fs::symlink(&both, &link).expect("a link");
+    let words = ["run_dir and state_dir are the same directory, DIR/both", "--run-dir DIR, --state-dir DIR"];
+    let (both, link) = (both.display().to_string(), link.display().to_string());
+    for command in ["start", "check"] {
+        let refused = sandbox.run(&[command, "--state-dir", &both, "--run-dir", &link]);
+        assert_says(&sandbox, &refused, 78, &words);
+    }
+}
+
+#[test]
 fn start_refused_for_a_directory_in_use_creates_no_other_directory() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
