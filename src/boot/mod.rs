@@ -3,11 +3,13 @@
 
 mod in_force;
 mod launch;
+mod living_keeper;
 mod locks;
 mod serve;
 mod start;
 
 pub use self::in_force::VARIABLE;
+pub use self::living_keeper::living_keeper;
 pub use self::locks::run_lock;
 pub use self::serve::{LAST_LINES, serve};
 pub use self::start::start;

@@ -15,7 +15,7 @@ use super::{
     rq, simulate, status, values, why, wq,
 };
 use crate::boot;
-use crate::config::Purpose;
+use crate::config::{Config, Purpose};
 use crate::failure::{Failure, exit};
 
 /// Runs the command line of this process.
@@ -138,5 +138,14 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             Command::Drain(args) => reload::drain(&config, &args).await,
         }
     });
-    code.map(ExitCode::from)
+    code.map(ExitCode::from).map_err(|failure| with_its_keeper(&config, failure))
+}
+
+/// No supervisor answers, but its keeper lives: then there is nothing to start.
+fn with_its_keeper(config: &Config, failure: Failure) -> Failure {
+    let keeper = if failure.code == exit::NOT_RUNNING { boot::living_keeper(config) } else { None };
+    match keeper {
+        Some(keeper) => failure.hint(keeper.hint()),
+        None => failure,
+    }
 }

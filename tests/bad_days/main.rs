@@ -10,11 +10,12 @@ mod disk;
 mod shortages;
 mod starts;
 mod still;
+mod stops;
 mod store;
 mod unproven;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,14 +1,14 @@
 //! `stop`: gives the order, and waits for the end.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::stop_preview::preview;
 use crate::api::{Error, Lines};
-use crate::boot::run_lock;
+use crate::boot::{living_keeper, run_lock};
 use crate::cli::access::elsewhere::client;
 use crate::cli::args::Stop as Args;
 use crate::cli::term::screen::age;
@@ -34,12 +34,32 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
             Left { untold, alive: None } => Err(unconfirmed(untold)),
         }
     };
+    let whole = async {
+        tokio::select! {
+            done = whole => done,
+            never = note_stopped_keeper(config) => match never {},
+        }
+    };
     match args.timeout {
         None => whole.await,
         Some(timeout) => tokio::time::timeout(timeout, whole).await.map_err(|_| {
             Failure::new(exit::TIMED_OUT, format!("the supervisor has not ended within {}", age(timeout)))
                 .hint("it goes on ending; taskvisor stop --now or --kill goes a stage further")
         })?,
+    }
+}
+
+/// Says once if the keeper is stopped (state T): until it goes on, nothing ends.
+async fn note_stopped_keeper(config: &Config) -> Infallible {
+    let mut is_noted = false;
+    loop {
+        tokio::time::sleep(SILENCE).await;
+        let keeper = living_keeper(config).filter(|_| !is_noted);
+        if let Some((keeper, how)) = keeper.and_then(|keeper| Some((keeper, keeper.how_to_continue()?))) {
+            is_noted = true;
+            eprintln!("note: {} is stopped, and ends nothing before it goes on", keeper.name());
+            eprintln!("hint: {how}");
+        }
     }
 }
 
@@ -75,6 +95,7 @@ type Words = Lines<PublishedEvent>;
 /// None if it is gone.
 async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
     let (client, mut lived) = (client(config)?, false);
+    let (begun, mut is_told) = (tokio::time::Instant::now(), false);
     let its_end = Interest { kinds: vec![What::Ended], ..Interest::default() };
     loop {
         // Both at once: with some brokers the subscription takes a while.
@@ -83,8 +104,12 @@ async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
         match ordered.and(words) {
             Ok(words) => return Ok(Some(words)),
             // It may be gone before its answer, for good, or be started again.
-            Err(Error::Lost(..) | Error::NotRunning(_)) if is_held(config) => {
+            Err(Error::Lost(..) | Error::NotRunning(_)) if let Some(keeper) = living_keeper(config) => {
                 lived = true;
+                if !is_told && begun.elapsed() > SILENCE && keeper.end() {
+                    is_told = true;
+                    eprintln!("note: no supervisor listens; {} gets SIGTERM instead", keeper.name());
+                }
                 tokio::time::sleep(BETWEEN).await;
             }
             Err(Error::Lost(..)) => return Ok(None),
@@ -140,17 +165,11 @@ async fn last(mut words: Words) -> Option<Left> {
     }
 }
 
+/// How long a supervisor may be silent before its keeper is looked at.
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// Pause between two tries to reach it.
 const BETWEEN: Duration = Duration::from_millis(20);
-
-/// Whether a keeper lives.
-fn is_held(config: &Config) -> bool {
-    if config.remote.is_some() {
-        return false;
-    }
-    let Ok(lock) = File::open(run_lock(config)) else { return false };
-    matches!(Flock::lock(lock, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
-}
 
 /// Waits until the lock of the run directory is free: the keeper holds it to its end.
 async fn gone(config: &Config) -> Result<(), Failure> {

@@ -1,0 +1,38 @@
+//! Stops of supervisors that do not answer: what keeps them is said, and the stop goes on.
+
+use super::*;
+
+#[test]
+fn stop_ends_a_keeper_whose_supervisor_cannot_start() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let (keeper, supervisor) = (sandbox.one("taskvisor"), sandbox.one("tv-supervisor"));
+    let store = sandbox.path("state").join("store.db");
+    fs::rename(&store, sandbox.path("away")).expect("mv");
+    kill(supervisor, "KILL");
+    let named = format!("its keeper (pid {keeper}) lives and tries to start one again");
+    wait_until("status names the keeper", || {
+        let status = sandbox.run(&["status"]);
+        status.status.code() == Some(3) && String::from_utf8_lossy(&status.stderr).contains(&named)
+    });
+    let stopped = sandbox.run(&["stop", "--timeout", "20s"]);
+    assert_says(&sandbox, &stopped, 0, &[&format!("its keeper (pid {keeper}) gets SIGTERM instead")]);
+    running.wait();
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn stop_says_that_the_keeper_is_stopped() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let keeper = sandbox.one("taskvisor");
+    kill(keeper, "STOP");
+    let mut stop = sandbox.command(&["stop"]).stderr(Stdio::piped()).spawn().expect("stop");
+    let stderr = BufReader::new(stop.stderr.take().expect("its stderr"));
+    let hint = stderr.lines().map_while(Result::ok).find(|line| line.starts_with("hint: "));
+    assert_eq!(hint, Some(format!("hint: kill -CONT {keeper}")));
+    kill(keeper, "CONT");
+    assert_eq!(stop.wait().expect("its end").code(), Some(0));
+    running.wait();
+    sandbox.assert_nothing_left();
+}
