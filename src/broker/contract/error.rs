@@ -46,7 +46,7 @@ pub enum Error {
     InUse(QueueName, String),
     /// Another program has stored something else under the key of a job: the key, and what is there.
     #[error(
-        "the key {0} holds no job but a {1} of another program: if nobody needs it, `redis-cli DEL {0}` removes it"
+        "the key {0} is a {1} of another program, not what belongs there: if nobody needs it, `redis-cli DEL {0}` removes it"
     )]
     NotAJob(String, String),
     /// This kind of broker cannot do it at all.

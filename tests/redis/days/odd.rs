@@ -50,7 +50,7 @@ fn key_of_a_wrong_type_hides_no_other_job_and_is_named_for_its_own() {
     ] {
         let args: Vec<&str> = verb.split(' ').collect();
         let (code, said) = scene.sandbox.refused(&Scene::with(&scene.url, &args));
-        let told = "the key ql:j:strjob holds no job but a string of another program";
+        let told = "the key ql:j:strjob is a string of another program";
         assert!(
             code == 1 && said.contains(told) && said.contains("redis-cli DEL ql:j:strjob"),
             "{verb}: {said}"
