@@ -145,11 +145,14 @@ fn a_stopped_supervisor_is_fenced_before_its_leases_end() {
 #[test]
 fn job_is_held_after_the_supervisor_died_three_times_while_it_ran_alone() {
     let sandbox = Sandbox::new(Setting::Plain);
-    let _running = sandbox.start(&["-w", "1"]);
+    let _running = sandbox.start(&["-w", "2"]);
     let jid = sandbox.put(&["sh", "-c", "touch begun.$$; exec sleep 1000"]);
-    for _ in 0..3 {
+    for deaths in 0..3 {
         wait_until("the job runs", || begun(&sandbox, 1));
         forget_begun(&sandbox);
+        if deaths == 2 {
+            assert_suspect_is_named(&sandbox, &jid);
+        }
         kill(sandbox.one("tv-supervisor"), "KILL");
     }
     wait_until("it is held", || sandbox.state(&jid) == "held");
@@ -161,6 +164,19 @@ fn job_is_held_after_the_supervisor_died_three_times_while_it_ran_alone() {
     );
     sandbox.ok(&["job", "retry", &jid]);
     wait_until("it runs again", || sandbox.state(&jid) == "running");
+}
+
+/// Job, free slot and pool say that the job has this host for itself, and why.
+fn assert_suspect_is_named(sandbox: &Sandbox, jid: &str) {
+    wait_until("it is assigned", || sandbox.status()["pools"][0]["slots"][0]["jobs"][0]["alone"] == true);
+    let reason = "its supervisor or host died 2 times while it ran";
+    let why = sandbox.ok(&["why", "job", jid]);
+    assert!(why.contains(&format!("It runs alone: {reason}.")), "{why}");
+    assert!(sandbox.ok(&["job", "show", jid]).contains(reason));
+    let free = sandbox.ok(&["why", "slot", "default.2"]);
+    assert!(free.contains(&format!("No other job begins on this host for now: {jid}")), "{free}");
+    let status = sandbox.ok(&["status"]);
+    assert!(status.contains(&format!("no other job begins: {jid} is to run alone")), "{status}");
 }
 
 /// The supervisor is killed whenever the poison job runs. The neighbours take longer: they complete only because

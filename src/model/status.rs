@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::json::{MaybeSeconds, Seconds};
-use super::{Class, JobId, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop, TimedSize};
+use super::{
+    Class, DeadWorker, JobId, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop, TimedSize,
+};
 
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -298,6 +300,12 @@ pub struct RunningJob {
     pub time_limit: Option<Duration>,
     /// Why it is being ended, when it is.
     pub ending: Option<String>,
+    /// Whether its slot takes no other job meanwhile: a worker or a supervisor died while it ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
+    /// The worker that died in this attempt while it ran this job and others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub died_before: Option<DeadWorker>,
     /// How far it has come, as its worker says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,

@@ -94,6 +94,8 @@ impl Running {
             ran: now.since(self.since),
             time_limit: self.limits.time,
             ending,
+            alone: self.alone,
+            died_before: self.died_before.as_deref().cloned(),
             progress: None,
         }
     }

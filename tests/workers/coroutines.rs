@@ -103,6 +103,30 @@ fn killer_coroutine_is_held_while_new_jobs_keep_coming() {
 }
 
 #[test]
+fn job_that_runs_again_alone_is_shown_in_its_present_worker_with_the_reason() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
+    let first = put(&sandbox, "hold.async", "\"a\"");
+    wait_until("it runs", || words(&sandbox, "begun-") == 1);
+    let bomb = put(&sandbox, "bomb", "null");
+    wait_until("both run", || words(&sandbox, "begun-") == 2);
+    touch(&sandbox, "boom");
+    wait_until("the first runs again", || slots(&sandbox)[0]["jobs"][0]["alone"] == true);
+    let reason = "worker default.1#1 had other jobs too: the worker died: exit 7";
+    let why = sandbox.ok(&["why", "job", &first]);
+    assert!(why.contains(" in worker default.1#2"), "{why}");
+    assert!(why.contains(&format!("It runs alone: {reason}.")), "{why}");
+    let page = sandbox.ok(&["job", "show", &first]);
+    assert!(page.lines().any(|line| line.starts_with("alone       in worker default.1#2 for ")), "{page}");
+    assert!(page.contains(reason), "{page}");
+    let waits = "alone       waits at slot default.1 until others have ended\n";
+    assert!(sandbox.ok(&["job", "show", &bomb]).contains(waits));
+    assert!(sandbox.ok(&["why", "slot", "default.1"]).contains("s, alone.\nJob "));
+    touch(&sandbox, "go");
+    assert_eq!(counts(&ended(&sandbox, &first)), [1, 0, 0]);
+}
+
+#[test]
 fn output_of_each_coroutine_goes_to_the_log_of_its_own_job() {
     let sandbox = python::new();
     let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);

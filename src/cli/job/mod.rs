@@ -1,5 +1,6 @@
 //! `job`: its commands, with a file for each longer one.
 
+pub mod alone;
 mod cancel;
 mod edit;
 mod killer;

@@ -10,8 +10,8 @@ use crate::cli::term::screen::{Look, age, escaped, escaped_lines, how_far, size}
 use crate::config::format_duration;
 use crate::model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry};
 
-/// The page. `unkillable` describes the processes of the job that do not die.
-pub fn render(job: &JobRecord, unkillable: Option<&str>, look: &Look) -> String {
+/// The page. `of_supervisor` are the rows that only its supervisor knows.
+pub fn render(job: &JobRecord, of_supervisor: &[(&str, String)], look: &Look) -> String {
     let mut out = String::new();
     row(&mut out, "job", job.id.as_str());
     let until = || job.expires_at.map(|end| format!(" until {}", look.moment(end))).unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn render(job: &JobRecord, unkillable: Option<&str>, look: &Look) -> String 
         (None, None) => format!("{}, attempt {}", job.state, job.attempt),
     };
     row(&mut out, "state", &tries);
-    unkillable.iter().for_each(|what| row(&mut out, "unkillable", what));
+    of_supervisor.iter().for_each(|(name, value)| row(&mut out, name, value));
     row(&mut out, "queue", &format!("{}, priority {}", job.queue, job.priority));
     row(&mut out, "class", &job.class.to_string());
     match &job.payload {
@@ -293,7 +293,7 @@ pub mod tests {
 
     #[test]
     fn job_page_shows_all_sections() {
-        insta::assert_snapshot!("job_show", render(&failed_job(), None, &look(100)));
+        insta::assert_snapshot!("job_show", render(&failed_job(), &[], &look(100)));
     }
 
     #[test]
@@ -304,7 +304,7 @@ pub mod tests {
         (job.started_at, job.ended_at, job.failure, job.forensics) = (None, None, None, None);
         (job.worker, job.instance, job.tags) = (None, None, vec![]);
         job.payload = Some(Payload::Data("{\"to\": 1}\n".into()));
-        insta::assert_snapshot!("job_show_put", render(&job, None, &look(100)));
+        insta::assert_snapshot!("job_show_put", render(&job, &[], &look(100)));
     }
 
     #[test]
@@ -314,7 +314,7 @@ pub mod tests {
         let forensics = job.forensics.as_mut().unwrap();
         forensics.left = vec!["sleep (pid 17)".into(), "e\x1bvil (pid 18), killed".into()];
         (forensics.exit.as_mut().unwrap().left_behind, forensics.output_dropped) = (1, 0);
-        insta::assert_snapshot!("job_show_left", render(&job, None, &look(100)));
+        insta::assert_snapshot!("job_show_left", render(&job, &[], &look(100)));
     }
 
     /// A job of a class, on its second attempt.
@@ -338,7 +338,7 @@ pub mod tests {
 
     #[test]
     fn job_page_shows_progress_and_data() {
-        insta::assert_snapshot!("job_show_class", render(&class_job(), None, &look(100)));
+        insta::assert_snapshot!("job_show_class", render(&class_job(), &[], &look(100)));
     }
 
     #[test]
@@ -348,7 +348,7 @@ pub mod tests {
         job.payload = Some(Payload::Data(Bytes(b"\xff\0".to_vec())));
         job.result = Some(format!("\"{}\"", "x".repeat(3_000_000)));
         let shown = |job: &JobRecord| {
-            let page = render(job, None, &look(100));
+            let page = render(job, &[], &look(100));
             let lines = page.lines().filter(|line| line.starts_with("data") || line.starts_with("result"));
             lines.collect::<Vec<_>>().join("\n")
         };

@@ -2,28 +2,31 @@
 
 use std::time::Duration;
 
-use super::{killer, page};
+use super::{alone, killer, page};
 use crate::cli::access::Access;
 use crate::cli::access::hosts::Hosts;
 use crate::cli::args::JobShow;
 use crate::cli::term::screen::{Look, age, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
-use crate::model::JobRecord;
+use crate::model::{JobRecord, Why};
 
 /// Prints one job on one page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let mut job = access.job(&access.named(&args.jid).await?).await?;
-    let unkillable = unkillable(&access, &job).await;
+    let why = of_supervisor(&access, &job).await;
+    let unkillable = why.as_ref().and_then(|why| unkillable(why, &job));
     if args.json {
         print_json(&Shown { job: &job, unkillable })?;
         return Ok(exit::OK);
     }
-    let unkillable = unkillable.map(|what| format!("for {}: {}", age(what.age), what.why));
+    let unkillable = unkillable.map(|what| ("unkillable", format!("for {}: {}", age(what.age), what.why)));
+    let alone = why.and_then(|why| alone::row(&why, &job)).map(|what| ("alone", what));
+    let of_supervisor: Vec<_> = unkillable.into_iter().chain(alone).collect();
     Hosts::of(&access).await.name_in(&mut job);
     let killed = killer::of(&job).unwrap_or_default();
-    print(&(page::render(&job, unkillable.as_deref(), &Look::of_stdout(false)) + &killed))?;
+    print(&(page::render(&job, &of_supervisor, &Look::of_stdout(false)) + &killed))?;
     Ok(exit::OK)
 }
 
@@ -49,14 +52,19 @@ fn in_seconds<S: serde::Serializer>(age: &Duration, to: S) -> Result<S::Ok, S::E
     to.serialize_f64(age.as_secs_f64())
 }
 
-/// The process of a running job that was killed and does not die, as its supervisor reports it.
-async fn unkillable(access: &Access, job: &JobRecord) -> Option<Unkillable> {
+/// The supervisor's own facts about a running job.
+async fn of_supervisor(access: &Access, job: &JobRecord) -> Option<Why> {
     match access {
-        Access::Api(..) if job.state.is_leased() => {}
-        Access::Api(..) | Access::Store(_) => return None,
+        Access::Api(..) if job.state.is_leased() => access.why(&job.id).await.ok(),
+        Access::Api(..) | Access::Store(_) => None,
     }
-    let why = access.why(&job.id).await.ok()?;
-    let mut slots = why.pools.iter().flat_map(|(pool, _)| &pool.slots);
-    let slot = slots.find(|slot| slot.has_unkillable(&job.id))?;
+}
+
+/// The process of the job that was killed and does not die.
+fn unkillable(why: &Why, job: &JobRecord) -> Option<Unkillable> {
+    let (slot, _) = alone::running(why, &job.id)?;
+    if !slot.has_unkillable(&job.id) {
+        return None;
+    }
     Some(Unkillable { age: slot.age, why: slot.why.clone().unwrap_or("why is not known".into()) })
 }

@@ -105,6 +105,9 @@ fn job(job: &RunningJob) -> String {
     if let Some(limit) = job.time_limit {
         let _ = write!(text, " of {}", age(limit));
     }
+    if job.alone {
+        text += " alone";
+    }
     if let Some(fraction) = job.progress.as_ref().and_then(|progress| progress.fraction) {
         let _ = write!(text, " {}", percent(fraction));
     }

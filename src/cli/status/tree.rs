@@ -130,7 +130,10 @@ fn pool(pool: &PoolStatus, look: &Look) -> Node {
         let _ = write!(text, " by {} since {}", pause.by, look.moment(pause.since));
     }
     text += if pool.outdated { "  leaving" } else { "" };
-    let mut below: Vec<Node> = unknown(pool).into_iter().collect();
+    let suspect = pool.suspect.as_ref();
+    let suspect =
+        suspect.map(|id| Node::leaf(escaped(&format!("no other job begins: {id} is to run alone"))));
+    let mut below: Vec<Node> = suspect.into_iter().chain(unknown(pool)).collect();
     below.extend(pool.template.iter().map(|each| template(each, look)));
     below.extend(pool.slots.iter().map(|each| slot(each, look)));
     Node::new(Line::plain(escaped(&text)), below)
@@ -198,6 +201,8 @@ pub mod tests {
             ran: Duration::from_secs(4),
             time_limit: Some(Duration::from_secs(60)),
             ending: None,
+            alone: false,
+            died_before: None,
             progress: None,
         }
     }
@@ -350,6 +355,17 @@ pub mod tests {
         assert!(at("template ready") < at("warning: it inherits"), "{text}");
         assert!(at("warning: it inherits") < at("sockets: unix (descriptor 7)"), "{text}");
         assert!(at("sockets: unix") < at("Use hooks") && !text.contains('\x1b'), "{text}");
+    }
+
+    #[test]
+    fn job_that_runs_alone_is_marked_and_the_pool_names_the_suspect() {
+        let mut status = healthy();
+        let pool = &mut status.pools[0];
+        pool.suspect = Some("0199\x1b".into());
+        pool.slots[0].jobs[0].alone = true;
+        let text = render(&status, NOW, &look(140));
+        assert!(text.contains("no other job begins: 0199\\x1b is to run alone"), "{text}");
+        assert!(text.contains("#1 4.0s of 1m alone  exec"), "{text}");
     }
 
     #[test]

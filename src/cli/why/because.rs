@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::cli::job::needs;
 use crate::cli::job::timeline::interrupted_by;
+use crate::cli::job::{alone, needs};
 use crate::cli::term::format::counted;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::age;
 use crate::model::{
     Count, Failure, Fit, Happened, Job, JobId, JobRecord, JobState, Millis, PoolStatus, QueueCounts,
-    QueueName, SlotState, Why,
+    QueueName, RunningJob, SlotState, SlotStatus, Why,
 };
 
 /// Which supervisors could answer, besides the store.
@@ -101,7 +101,7 @@ pub(super) fn held_up(suspect: &JobId) -> String {
     )
 }
 
-fn paused_pool(pool: &PoolStatus) -> Option<String> {
+pub(super) fn paused_pool(pool: &PoolStatus) -> Option<String> {
     let name = &pool.name;
     let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
     pool.paused.then(|| format!("Pool {name} is paused{by}: taskvisor resume {name} has it take jobs again."))
@@ -193,18 +193,16 @@ fn delayed(job: &JobRecord, now: Millis) -> Vec<String> {
 }
 
 fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
-    let since = job.started_at.map_or(Duration::ZERO, |from| between(from, now));
-    let worker = job.worker.as_ref().map(|worker| format!(" in worker {worker}")).unwrap_or_default();
-    let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
-    let waits_at =
-        why.pools.iter().flat_map(|(pool, _)| &pool.slots).find(|slot| slot.waits.contains(&job.id));
-    let mut said = vec![match (&job.holder, waits_at) {
+    let here = alone::running(why, &job.id);
+    let mut said = vec![match (&job.holder, alone::waiting(why, &job.id)) {
         (Some(holder), _) => held_elsewhere(holder, job, now),
         (None, Some(slot)) => {
-            format!("It has not begun: it is at slot {}, and begins alone when others have ended.", slot.slot)
+            format!("It does not run: it is at slot {}, and begins alone when others have ended.", slot.slot)
         }
-        (None, None) => format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since)),
+        (None, None) => has_run(job, here, now),
     }];
+    let reason = here.and_then(|(_, run)| alone::reason(job, run));
+    said.extend(reason.map(|reason| format!("It runs alone: {reason}.")));
     if let Some(end) = job.expires_at {
         let left = age(between(now, end));
         let often = match job.renewals {
@@ -213,9 +211,6 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
         };
         said.push(format!("Its lease ends in {left} unless it is extended{often}."));
     }
-    let slots = why.pools.iter().flat_map(|(pool, _)| &pool.slots);
-    let here =
-        slots.flat_map(|slot| slot.jobs.iter().map(move |run| (slot, run))).find(|(_, run)| run.id == job.id);
     if let Some((slot, run)) = here {
         let limit = run.time_limit.map(|limit| format!("It may run for {}.", age(limit)));
         let ending = run
@@ -229,6 +224,21 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     }
     said.extend(canceled_by(job).filter(|_| job.state == JobState::Canceling));
     said
+}
+
+/// For how long and in which worker it has run. A job that runs again alone does so in a later worker than that of its
+/// record.
+fn has_run(job: &JobRecord, here: Option<(&SlotStatus, &RunningJob)>, now: Millis) -> String {
+    let (since, worker) = match here {
+        Some((slot, run)) => (run.ran, Some(format!("{}#{}", slot.slot, slot.generation))),
+        None => (
+            job.started_at.map_or(Duration::ZERO, |from| between(from, now)),
+            job.worker.as_ref().map(ToString::to_string),
+        ),
+    };
+    let worker = worker.map(|worker| format!(" in worker {worker}")).unwrap_or_default();
+    let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
+    format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since))
 }
 
 /// Of another program's worker only its name is known, and since when it has the job.

@@ -1,6 +1,6 @@
 //! The sentences of `why slot` and `why pool`.
 
-use super::because::held_up;
+use super::because::{held_up, paused_pool};
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::age;
 use crate::model::{JobState, PoolStatus, QueueName, SlotState, SlotStatus, Why};
@@ -27,16 +27,21 @@ fn of_life(pool: &PoolStatus, slot: &SlotStatus) -> Vec<String> {
     let what = format!("{what}, generation {},", slot.generation);
     let mut said = vec![format!("{what} has been {state} for {}{leaves}.", age(slot.age))];
     said.extend(in_state(slot));
+    if slot.state == SlotState::Ready {
+        said.extend(paused_pool(pool).into_iter().chain(pool.suspect.as_ref().map(held_up)));
+    }
     let jobs = slot.jobs.iter().map(|job| {
         let ending = job.ending.as_ref().map(|why| format!("; it is being ended: {why}")).unwrap_or_default();
-        format!("It runs job {}, attempt {}, for {}{ending}.", job.id, job.attempt, age(job.ran))
+        let alone = if job.alone { ", alone" } else { "" };
+        format!("It runs job {}, attempt {}, for {}{alone}{ending}.", job.id, job.attempt, age(job.ran))
     });
     said.extend(jobs);
     said.extend(slot.waits.iter().map(|id| format!("Job {id} waits to run there alone.")));
     said.extend(slot.leaving.as_ref().map(|why| format!("Its worker takes no more jobs and ends: {why}.")));
     if slot.restarts > 0 {
         let last = slot.why.as_ref().map(|why| format!(", the latest of them: {why}")).unwrap_or_default();
-        said.push(format!("{} lives there ended other than as planned{last}.", slot.restarts));
+        let lives = counted(slot.restarts as usize, "life", "lives");
+        said.push(format!("{lives} there ended other than as planned{last}."));
     }
     let trace = slot.trace.iter().flat_map(|trace| trace.lines().rev().find(|line| !line.trim().is_empty()));
     said.extend(trace.map(|line| format!("Its last words before it was ready: {line}")));
