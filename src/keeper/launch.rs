@@ -9,7 +9,7 @@ use nix::sys::stat::Mode;
 
 use super::say::say;
 use super::setup::Setup;
-use super::{FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, mark, sys, traces};
+use super::{FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, mark, priority, sys, traces};
 
 /// Descriptor of the socket in the supervisor.
 const SOCKET: RawFd = 3;
@@ -47,6 +47,7 @@ impl Launch {
     /// gone.
     pub fn become_supervisor(&self, socket: RawFd) -> ! {
         _ = nix::unistd::setsid();
+        priority::raise_session();
         sys::unblock_all();
         mark::take_off();
         if let Err(errno) = sys::place(socket, SOCKET, 0) {

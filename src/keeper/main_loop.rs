@@ -24,7 +24,7 @@ use super::template::Templates;
 use super::traces::Traces;
 use super::turn::{Interest, Sources};
 use super::watchdog::{Watchdog, fed_within};
-use super::{EXIT_NO_PROOF, EXIT_SYSTEM, sys};
+use super::{EXIT_NO_PROOF, EXIT_SYSTEM, priority, sys};
 use crate::clock;
 use crate::model::{Instant, WorkerId};
 
@@ -73,6 +73,7 @@ impl Keeper {
             null,
             subreaper,
             nofile,
+            nice: priority::raise(),
             precious: oom_score_adj().is_some_and(|score| score < 0),
         };
         let notify = Notify::new(std::env::var_os("NOTIFY_SOCKET"));

@@ -24,6 +24,7 @@ mod notify;
 mod orders;
 mod parked;
 mod phase;
+mod priority;
 mod proof;
 mod report_queue;
 mod reports;

@@ -29,6 +29,8 @@ pub(super) struct Origin {
     pub subreaper: bool,
     /// The limits on descriptors as they were before the keeper raised its own.
     pub nofile: Option<(u64, u64)>,
+    /// The keeper's nice value before it raised its priority.
+    pub nice: Option<i32>,
     /// Whether the keeper is protected from the out-of-memory killer. A job must not be.
     pub precious: bool,
 }
@@ -77,6 +79,9 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
         prctl::set_child_subreaper(true)?;
     }
     bind_to(origin.keeper)?;
+    if let Some(nice) = origin.nice {
+        super::priority::take_back(nice);
+    }
     if origin.precious {
         _ = set_oom_score(0);
     }

@@ -7,8 +7,55 @@ stories! {
     a_program_runs_and_its_output_and_exit_arrive
     program_that_cannot_be_executed_reports_step_and_errno
     a_program_runs_as_the_user_it_is_given
+    programs_have_a_lower_priority_than_keeper_and_supervisor
     slots_are_independent
     signals_are_passed_on
+}
+
+/// The nice value of a process, and that of its session's autogroup.
+fn priority(pid: i32) -> (i64, String) {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let nice = read("stat").rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse().unwrap();
+    (nice, read("autogroup").trim_end().rsplit(' ').next().unwrap().to_owned())
+}
+
+/// Whether a keeper may raise its priority, and /proc tells of autogroups; reports it if not.
+fn may_raise_priority() -> bool {
+    const CAP_SYS_NICE: u64 = 1 << 23;
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mine = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
+    let may = u64::from_str_radix(mine, 16).unwrap() & CAP_SYS_NICE != 0
+        && Path::new("/proc/self/autogroup").exists();
+    if !may {
+        missing("CAP_SYS_NICE");
+    }
+    may
+}
+
+fn programs_have_a_lower_priority_than_keeper_and_supervisor(mut keeper: Keeper) {
+    if !may_raise_priority() {
+        return keeper.shutdown(0);
+    }
+    let usual = priority(std::process::id() as i32);
+    assert_eq!(priority(keeper.pid()), (-10, usual.1), "its session is not its own");
+    assert_eq!(priority(keeper.supervisor()), (-10, "-10".into()));
+    let parked = keeper.run(worker(1, 1), "setsid sleep 1000 & echo $!; wait");
+    let daemon: i32 = parked.line().trim().parse().unwrap();
+    for pid in [parked.pid, daemon] {
+        assert_eq!(priority(pid), (usual.0, "0".into()));
+    }
+    keeper.order(&[Order::KillTree(worker(1, 1))]);
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    keeper.shutdown(0);
+}
+
+#[test]
+fn keeper_that_leads_its_session_raises_the_share_of_that() {
+    if may_raise_priority() {
+        let (keeper, _) = Keeper::start_with("", &["setsid"], &[]);
+        assert_eq!(priority(keeper.pid()), (-10, "-10".into()));
+        keeper.shutdown(0);
+    }
 }
 
 fn a_parked_child_is_a_session_with_four_descriptors_and_default_signals(mut keeper: Keeper) {
