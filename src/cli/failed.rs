@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::args::Failed;
-use super::job::list::list_text;
+use super::job::list::{list_text, must_be_known};
 use super::term::format::between;
 use super::term::screen::{Look, age, escaped, headline, print, print_json, table};
 use crate::clock;
@@ -17,8 +17,11 @@ pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
     let look = Look::of_stdout(false);
     let (class, queue) = (args.class.map(Into::into), args.queue.map(Into::into));
     let Some(group) = args.group else {
-        let asked = verb::Failed { class, queue, since: args.since };
+        let asked = verb::Failed { class: class.clone(), queue, since: args.since };
         let mut groups = access.ask(asked).await?;
+        if groups.is_empty() {
+            must_be_known(config, &Filter { class, ..Filter::default() }).await?;
+        }
         groups.truncate(args.limit as usize);
         if args.json {
             groups.iter().try_for_each(print_json)?;

@@ -44,5 +44,10 @@ fn failed_since_a_time_works_with_and_without_a_supervisor() {
     for named in [["--queue", "x"], ["--class", "x"], ["--tag", "y"], ["--group", "x"]] {
         assert_eq!(sandbox.refused(&["job", "list", named[0], named[1]]).0, 7, "{named:?}");
     }
+    for of_class in [&["failed"][..], &["job", "stats"], &["job", "retry", "--failed"], &["job", "cancel"]] {
+        assert_eq!(sandbox.refused(&[of_class, &["--class", "x"]].concat()).0, 7, "{of_class:?}");
+    }
+    assert_eq!(sandbox.refused(&["job", "discard", "--failed", "--group", "x"]).0, 7);
     assert_eq!(sandbox.ok(&["job", "list", "--class", "exec", "--state", "held"]), "");
+    assert_eq!(sandbox.ok(&["job", "retry", "--held", "--class", "exec"]), "0 jobs retried\n");
 }

@@ -1,6 +1,7 @@
 //! `job retry`, `job discard` and `queue forget`: many jobs, part by part, so that no answer takes long.
 
 use super::edit::act;
+use super::list::must_be_known;
 use super::state_line::print_state;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
@@ -10,14 +11,14 @@ use crate::cli::term::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
-use crate::model::{JobId, JobState, QueueName};
+use crate::model::{Filter, JobId, JobState, QueueName};
 
 /// Puts jobs back to waiting.
 pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
-    let access = Access::open(config).await?;
     if args.jids.is_empty() {
-        return sweep_and_tell(&access, Act::Retry, &args.many).await;
+        return sweep_and_tell(config, Act::Retry, &args.many).await;
     }
+    let access = Access::open(config).await?;
     for_each(all_named(&access, &args.jids).await?, async |id| {
         access.ask(Retry { job: id.clone() }).await?;
         print_state(&id, JobState::Waiting, args.many.json)
@@ -28,7 +29,7 @@ pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
 /// Removes jobs for good.
 pub async fn discard(config: &Config, args: &JobDiscard) -> Result<u8, Failure> {
     if args.jids.is_empty() {
-        return sweep_and_tell(&Access::open(config).await?, Act::Discard, &args.many).await;
+        return sweep_and_tell(config, Act::Discard, &args.many).await;
     }
     let told = ("discarded", serde_json::json!(true));
     act(config, &args.jids, args.many.json, |job| Discard { job }, "discarded", told).await
@@ -54,7 +55,8 @@ pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> 
     .await
 }
 
-async fn sweep_and_tell(access: &Access, act: Act, many: &Many) -> Result<u8, Failure> {
+async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
     let mut done = Swept::default();
     for state in many.states() {
         let asked = Bulk {
@@ -66,10 +68,14 @@ async fn sweep_and_tell(access: &Access, act: Act, many: &Many) -> Result<u8, Fa
             dry_run: many.dry_run,
             ..every(act, state)
         };
-        sweep(access, asked, &mut done).await.map_err(|mut failure| {
+        sweep(&access, asked, &mut done).await.map_err(|mut failure| {
             failure.causes.push(format!("{} before that", in_words(act, many.dry_run, &done)));
             failure
         })?;
+    }
+    if done.count == 0 {
+        let (group, class) = (many.group.clone(), many.class.as_deref().map(Into::into));
+        must_be_known(config, &Filter { group, class, ..Filter::default() }).await?;
     }
     match many.json {
         true => print_json(&serde_json::json!({

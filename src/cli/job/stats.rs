@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
+use super::list::must_be_known;
 use crate::cli::access::Access;
 use crate::cli::args::stats::Args;
 use crate::cli::term::screen::{Look, age, escaped, print, print_json, size, table};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
+use crate::model::Filter;
 use crate::model::verb::{ClassDay, ClassStats};
 
 /// Prints the table of a day, or of many.
 pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
     let class = args.class.as_deref().map(Into::into);
-    let asked = ClassStats { class, day: args.day, days: Some(args.days) };
+    let asked = ClassStats { class: class.clone(), day: args.day, days: Some(args.days) };
     let days = Access::open(config).await?.ask(asked).await?;
+    if days.is_empty() {
+        must_be_known(config, &Filter { class, ..Filter::default() }).await?;
+    }
     if args.json {
         days.iter().try_for_each(print_json)?;
     } else if !days.is_empty() {
