@@ -3,7 +3,7 @@
 use super::Access;
 use crate::failure::{Failure, exit};
 use crate::model::verb::ShowFleet;
-use crate::model::{Happened, Instance, JobRecord, Member, QueueName};
+use crate::model::{Fleet, Happened, Instance, JobRecord, Member, QueueName};
 
 /// The supervisors, if other hosts may share the jobs.
 #[derive(Default)]
@@ -19,11 +19,16 @@ impl Hosts {
         Hosts::look(access).await.unwrap_or_default()
     }
 
-    /// Asks for the supervisors. If the store is not shared, its broker refuses, which is no failure.
+    /// Asks for the supervisors.
     pub async fn look(access: &Access) -> Result<Hosts, Failure> {
-        match access.ask(ShowFleet { jobs: false }).await {
+        Hosts::of_answer(access.ask(ShowFleet { jobs: false }).await)
+    }
+
+    /// If the store is not shared, its broker cannot show supervisors, which is no failure.
+    fn of_answer(answer: Result<Fleet, Failure>) -> Result<Hosts, Failure> {
+        match answer {
             Ok(fleet) => Ok(Hosts { shared: true, members: fleet.supervisors }),
-            Err(refused) if [exit::USAGE, exit::FAILED].contains(&refused.code) => Ok(Hosts::default()),
+            Err(refused) if refused.code == exit::UNSUPPORTED => Ok(Hosts::default()),
             Err(failure) => Err(failure),
         }
     }
@@ -62,8 +67,10 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::Error;
     use crate::cli::job::page::tests::failed_job;
     use crate::model::PoolSign;
+    use crate::model::verb::Ability;
 
     fn hosts() -> Hosts {
         let pool = PoolSign { queues: vec!["mail".into()], ..PoolSign::default() };
@@ -84,6 +91,18 @@ mod tests {
         assert_eq!(job.instance.unwrap().as_str(), "q1-1 on alpha");
         assert_eq!(hosts().place(&"i-2".into()), "i-2 on beta (which is SILENT)");
         assert_eq!(hosts().place(&"i-3".into()), "i-3");
+    }
+
+    #[test]
+    fn only_a_broker_that_cannot_show_supervisors_is_taken_for_not_shared() {
+        let (ability, instead) = (Ability::Fleet, "");
+        let unsupported = Error::Unsupported { broker: "sqlite", ability, instead };
+        assert!(Hosts::of_answer(Err(unsupported.into())).is_ok_and(|hosts| !hosts.shared));
+        for failure in
+            [Error::Failed("LOADING".into()).into(), Failure::new(exit::FAILED, "connection reset")]
+        {
+            assert!(Hosts::of_answer(Err(failure)).is_err());
+        }
     }
 
     #[test]
