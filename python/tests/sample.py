@@ -119,6 +119,12 @@ def report():
     progress(7)
 
 
+@job("alternates")
+def alternates():
+    for number in range(400):
+        print(number, file=(sys.stdout, sys.stderr)[number % 2])
+
+
 @job("say")
 def say(text):
     print(text)

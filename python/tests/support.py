@@ -87,12 +87,12 @@ class Worker(Channel):
     """A worker process with its channel. Its output goes to files."""
 
     def __init__(self, *arguments, mode="prefork", concurrency=1, program="taskvisor.worker", module="sample",
-                 env=None, fork_socket=None, greet=True, subreaper=False):
+                 env=None, fork_socket=None, greet=True, subreaper=False, streams_together=False):
         super().__init__()
         environment = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": f"{PACKAGE}:{HERE}", "LANG": "C.UTF-8",
                        "PYTHONDONTWRITEBYTECODE": "1", "TASKVISOR_FD": "3", "TASKVISOR_PROTOCOL": "1",
                        "TASKVISOR_MODE": mode, "TASKVISOR_CONCURRENCY": str(concurrency)}
-        moves = [(self.theirs, 3), (self.out, 1), (self.err, 2)]
+        moves = [(self.theirs, 3), (self.out, 1), (self.out if streams_together else self.err, 2)]
         if fork_socket is not None:
             environment["TASKVISOR_FORK_FD"] = "4"
             moves.append((fork_socket, 4))

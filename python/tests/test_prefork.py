@@ -118,6 +118,11 @@ class Results(WorkerTest):
         self.assertEqual(self.shared.stdout()[before:], "hällo\nno newline")
         self.assertIn("hällo\nINFO sample: logged hällo\n", self.shared.stderr())
 
+    def test_lines_on_stdout_and_stderr_keep_their_order(self):
+        worker = self.worker(streams_together=True)
+        worker.outcome("alternates")
+        self.assertEqual(worker.stdout(), "".join(f"{number}\n" for number in range(400)))
+
     def test_the_directory_of_the_job_is_entered_and_left(self):
         with tempfile.TemporaryDirectory() as directory:
             inside = self.shared.outcome("where", cwd=directory)["result"][0]
