@@ -86,6 +86,14 @@ pub struct JobRecord {
     pub history: Vec<Entry>,
 }
 
+impl JobRecord {
+    /// The failure that explains its state: it failed, is held, or waits for a retry. A job that runs or was canceled
+    /// has the failure of the attempt before.
+    pub fn cause(&self) -> Option<&Failure> {
+        self.failure.as_ref().filter(|_| !self.state.is_leased() && self.state != JobState::Canceled)
+    }
+}
+
 /// A job that another one needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Need {

@@ -74,9 +74,10 @@ pub fn render(job: &JobRecord, of_supervisor: &[(&str, String)], look: &Look) ->
     out
 }
 
-/// The attempt to which failure and forensics belong: until one has ended, these are of the one before.
+/// The attempts to which failure and forensics belong: until one has ended, these are of the one before.
 fn of_which(job: &JobRecord) -> (&'static str, &'static str) {
-    if job.state.is_leased() { ("before", "the attempt before") } else { ("why", "latest attempt") }
+    let forensics = if job.state.is_leased() { "the attempt before" } else { "latest attempt" };
+    (if job.cause().is_some() { "why" } else { "before" }, forensics)
 }
 
 pub fn row(out: &mut String, name: &str, value: &str) {
@@ -202,6 +203,7 @@ pub mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
+    use crate::cli::job::list::list_text;
     use crate::model::{
         Exit, ExitStatus, Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName,
     };
@@ -334,6 +336,20 @@ pub mod tests {
         });
         (job.ended_at, job.forensics) = (None, None);
         job
+    }
+
+    #[test]
+    fn canceled_job_is_not_explained_by_an_earlier_failure() {
+        let mut job = class_job();
+        for state in [JobState::Running, JobState::Canceled] {
+            job.state = state;
+            let page = render(&job, &[], &look(100));
+            assert!(page.contains("\nbefore      ValueError: no recipient\n"), "{page}");
+            assert!(!list_text(std::slice::from_ref(&job), Millis(0), &look(200)).contains("no recipient"));
+        }
+        job.state = JobState::Delayed;
+        assert!(render(&job, &[], &look(100)).contains("\nwhy         ValueError: no recipient\n"));
+        assert!(list_text(&[job], Millis(0), &look(200)).contains("no recipient"));
     }
 
     #[test]

@@ -46,8 +46,8 @@ impl JobTable {
     }
 
     fn row(&self, job: &JobRecord, length: usize, now: Millis) -> Vec<String> {
-        let failure = job.failure.as_ref();
-        let why = failure
+        let why = job
+            .cause()
             .map(|why| if why.message.is_empty() { why.group.as_str() } else { headline(&why.message) });
         let mut row = vec![
             escaped(shortened(job.id.as_str(), length)).into_owned(),

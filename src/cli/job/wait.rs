@@ -62,7 +62,7 @@ struct Ended<'a> {
 fn not_complete(job: &JobRecord) -> Failure {
     let mut failure = Failure::new(exit::FAILED, format!("job {} is {}", job.id, job.state))
         .hint(format!("taskvisor job show {}", job.id));
-    if let Some(why) = &job.failure {
+    if let Some(why) = job.cause() {
         failure.causes.push(if why.message.is_empty() { why.group.clone() } else { why.message.clone() });
     }
     failure
