@@ -213,4 +213,7 @@ fn help_and_version_go_to_stdout() {
         assert_eq!((output.status.code(), output.stderr), (Some(0), vec![]));
         assert!(!output.stdout.is_empty());
     }
+    let alone = sandbox.run(&[]);
+    let help = String::from_utf8(alone.stderr).expect("text");
+    assert_eq!((alone.status.code(), help.contains("Jobs and queues:\n")), (Some(2), true), "{help}");
 }

@@ -371,6 +371,16 @@ fn systemd_analyze_security_rates_the_units_well() {
 
 /// A job may not do what its unit forbids, and most jobs need a database or the web.
 #[test]
+fn units_let_jobs_see_no_other_users_and_leave_no_core_dumps() {
+    for unit in ["systemd/taskvisor.service", "systemd/taskvisor@.service"] {
+        let settings = settings(unit);
+        for line in ["ProtectProc=invisible", "LimitCORE=0", "RestartPreventExitStatus=2 77 78"] {
+            assert!(settings.iter().any(|setting| setting == line), "{unit}: {line}");
+        }
+    }
+}
+
+#[test]
 fn units_allow_jobs_to_use_the_network() {
     for unit in ["systemd/taskvisor.service", "systemd/taskvisor@.service"] {
         let settings = settings(unit);

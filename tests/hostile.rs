@@ -332,7 +332,9 @@ fn put_refuses_impossible_program_arguments_and_non_objects() {
         answer
     };
     let exec = |exec: &str| format!(r#"{{"jobs": [{{"queue": "q", "class": "exec", "exec": {exec}}}]}}"#);
+    let many = vec![r#"{"queue":"q","class":"c"}"#; 50_001].join(",");
     for (path, body, words) in [
+        ("/v1/jobs", format!(r#"{{"jobs":[{many}]}}"#), "50000 are the most"),
         ("/v1/jobs", "[[]]".to_owned(), "expected an object"),
         ("/v1/jobs", r#"{"jobs": [[null, "refuse", "q", "c", {"data": "1"}]]}"#.into(), "expected an object"),
         ("/v1/jobs", exec(r#"[["true"], "/", 18]"#), "expected an object"),
@@ -344,7 +346,7 @@ fn put_refuses_impossible_program_arguments_and_non_objects() {
         ("/v1/stop", r#"["graceful"]"#.into(), "expected an object"),
     ] {
         let answer = post(path, &body);
-        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(words), "{body}: {answer}");
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(words), "{words}: {answer}");
     }
     let fine = post("/v1/jobs", &exec(r#"{"argv": ["true"], "cwd": "/", "umask": "022"}"#));
     assert!(fine.starts_with("HTTP/1.1 200"), "{fine}");

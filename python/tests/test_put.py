@@ -216,6 +216,11 @@ class Outside(support.WorkerTest):
         with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*no program taskvisor in PATH; start"):
             both.put(1)
 
+    def test_name_like_an_option_is_not_given_to_the_program(self):
+        self.program("echo the help")
+        with self.assertRaisesRegex(PutError, "'--help' cannot be given to .* put, as it begins with '-'; start"):
+            put("default", "--help")
+
     def test_socket_path_is_the_same_as_that_of_the_supervisor(self):
         def path(uid, **environment):
             with mock.patch.dict(os.environ, environment, clear=True), mock.patch("os.geteuid", return_value=uid):

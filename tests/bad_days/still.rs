@@ -51,6 +51,26 @@ fn status_shows_an_unkillable_job_with_its_cause_and_does_not_settle_it() {
 }
 
 #[test]
+fn stop_names_the_process_that_it_leaves_alive_and_exits_69() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let Some(cell) = Cell::new("freezer", "left") else { return missing("freezer") };
+    let mut running = sandbox.start(&["-w", "1", "--grace", "200ms", "--stop-deadline", "1s"]);
+    let jid = sandbox.put(&["sh", "-c", "echo $$ > pid; exec sleep 1000"]);
+    let pid = || fs::read_to_string(sandbox.work("pid")).ok()?.trim().parse::<i32>().ok();
+    wait_until("the job runs", || pid().is_some());
+    let pid = pid().expect("a pid");
+    cell.set("cgroup.procs", &pid.to_string());
+    cell.set("freezer.state", "FROZEN");
+    let (code, said) = sandbox.refused(&["stop", "--now"]);
+    assert_eq!(code, 69, "{said}");
+    assert_eq!(running.wait().code(), Some(69), "{}", sandbox.stderr());
+    let log = sandbox.stderr();
+    let line = log.lines().find(|line| line.contains(&pid.to_string()) && line.contains(&jid));
+    assert!(line.is_some_and(|line| line.contains("does not die")), "{log}");
+    assert!(alive(pid));
+}
+
+#[test]
 fn stalled_or_killed_clients_delay_no_job() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "2"]);

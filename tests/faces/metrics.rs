@@ -28,6 +28,8 @@ fn metrics_count_jobs_and_queues() {
             ("taskvisor_jobs_fetched_total{pool=\"default\"}", 4.0),
             ("taskvisor_queue_jobs{queue=\"default\",state=\"complete\"}", 3.0),
             ("taskvisor_queue_jobs{queue=\"other \\\"queue\\\"\",state=\"waiting\"}", 1.0),
+            ("taskvisor_queue_unserved{queue=\"other \\\"queue\\\"\"}", 1.0),
+            ("taskvisor_queue_unserved{queue=\"default\"}", 0.0),
             ("taskvisor_slots{pool=\"default\",state=\"busy\"}", 0.0),
             ("taskvisor_health{verdict=\"healthy\"}", 1.0),
             ("taskvisor_broker_trouble", 0.0),

@@ -38,6 +38,7 @@ fn failed_jobs_are_listed_retried_and_removed_by_the_verbs() {
             (&["job", "retry", "j", "--failed"], "cannot be used with"),
             (&["job", "discard", "--failed", "--since", "soon"], "give a duration like 2h"),
             (&["queue", "stats", "default", "--day", "2026-02-31"], "is no day"),
+            (&["queue", "pause", "default", "--reason", &"x".repeat(1001)], "1000 are the most"),
         ] {
             let (code, said) = sandbox.refused(args);
             assert!(code == 2 && said.contains(why), "{args:?}: {said}");
