@@ -319,22 +319,35 @@ fn worker_that_requests_large_jobs_costs_the_supervisor_little_memory() {
 }
 
 #[test]
+fn put_of_millions_of_jobs_costs_the_supervisor_little_memory() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let job = r#"{"queue":"q","class":"c"}"#;
+    let body = format!(r#"{{"jobs":[{}]}}"#, vec![job; 2_000_000].join(","));
+    let answer = post(&sandbox, "/v1/jobs", &body);
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("50000 are the most"), "{answer}");
+    let peak = megabytes(sandbox.one("tv-supervisor"), "VmHWM");
+    assert!(peak < 300, "the supervisor took {peak} MB for a body of {} MB", body.len() >> 20);
+}
+
+/// Sends a body to the API and returns the whole answer.
+fn post(sandbox: &Sandbox, path: &str, body: &str) -> String {
+    let mut stream = UnixStream::connect(sandbox.path("run/ctl.sock")).unwrap();
+    let head =
+        format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}", body.len());
+    stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
 fn put_refuses_impossible_program_arguments_and_non_objects() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
-    let post = |path: &str, body: &str| {
-        let mut stream = UnixStream::connect(sandbox.path("run/ctl.sock")).unwrap();
-        let head =
-            format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}", body.len());
-        stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
+    let post = |path: &str, body: &str| post(&sandbox, path, body);
     let exec = |exec: &str| format!(r#"{{"jobs": [{{"queue": "q", "class": "exec", "exec": {exec}}}]}}"#);
-    let many = vec![r#"{"queue":"q","class":"c"}"#; 50_001].join(",");
     for (path, body, words) in [
-        ("/v1/jobs", format!(r#"{{"jobs":[{many}]}}"#), "50000 are the most"),
         ("/v1/jobs", "[[]]".to_owned(), "expected an object"),
         ("/v1/jobs", r#"{"jobs": [[null, "refuse", "q", "c", {"data": "1"}]]}"#.into(), "expected an object"),
         ("/v1/jobs", exec(r#"[["true"], "/", 18]"#), "expected an object"),
@@ -346,7 +359,7 @@ fn put_refuses_impossible_program_arguments_and_non_objects() {
         ("/v1/stop", r#"["graceful"]"#.into(), "expected an object"),
     ] {
         let answer = post(path, &body);
-        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(words), "{words}: {answer}");
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(words), "{body}: {answer}");
     }
     let fine = post("/v1/jobs", &exec(r#"{"argv": ["true"], "cwd": "/", "umask": "022"}"#));
     assert!(fine.starts_with("HTTP/1.1 200"), "{fine}");

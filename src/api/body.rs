@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{NewJob, Stop, objects};
+use crate::model::{NewJob, Stop, batch};
 
 /// The body of `POST /v1/jobs`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Put {
-    #[serde(deserialize_with = "objects")]
+    #[serde(deserialize_with = "batch")]
     pub jobs: Vec<NewJob>,
 }
 

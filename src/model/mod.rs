@@ -53,8 +53,8 @@ pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Ran, Tally};
-pub use new_job::{Exists, NewJob, batch_fault, name_fault, tags_fault};
-pub use object::{Object, object, objects};
+pub use new_job::{Exists, NewJob, batch, batch_fault, name_fault, tags_fault};
+pub use object::{Object, object};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, DeadWorker, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal,

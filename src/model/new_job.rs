@@ -1,11 +1,13 @@
 //! New jobs, as they are put.
 
+use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Class, JobId, Payload, QueueName, Retry};
+use super::{Class, JobId, Object, Payload, QueueName, Retry};
 
 /// A job as it is put.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,9 +129,32 @@ impl NewJob {
 
 /// Why one put cannot take these jobs.
 pub fn batch_fault(jobs: &[NewJob]) -> Option<String> {
-    let (many, most) = (jobs.len(), NewJob::BATCH_MAX);
-    (many > most)
-        .then(|| format!("{many} jobs are too many for one put: {most} are the most; put them in several"))
+    let most = NewJob::BATCH_MAX;
+    (jobs.len() > most)
+        .then(|| format!("too many jobs for one put: {most} are the most; put them in several"))
+}
+
+/// For `deserialize_with`: the jobs of one put. Stops at the first one too many: the millions that fit into a body would
+/// take gigabytes before they could be counted.
+pub fn batch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NewJob>, D::Error> {
+    struct Jobs;
+    impl<'de> Visitor<'de> for Jobs {
+        type Value = Vec<NewJob>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of jobs")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut jobs = Vec::new();
+            while let Some(Object(job)) = list.next_element()? {
+                jobs.push(job);
+                batch_fault(&jobs).map_or(Ok(()), |fault| Err(A::Error::custom(fault)))?;
+            }
+            Ok(jobs)
+        }
+    }
+    deserializer.deserialize_seq(Jobs)
 }
 
 /// The error in the data. A program gets its input as a file; other data must fit into a frame to a worker.

@@ -34,12 +34,6 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -
     deserializer.deserialize_map(Fields(PhantomData))
 }
 
-/// The same for a list of objects.
-pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let list = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(list.into_iter().map(|Object(value)| value).collect())
-}
-
 /// The same for an object that may be absent or null.
 pub fn maybe_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
