@@ -28,6 +28,9 @@ fn status_shows_an_unkillable_job_with_its_cause_and_does_not_settle_it() {
     assert!(reasons(&last).contains(why), "{last}");
     assert_eq!(last["health"], "degraded");
     assert_eq!(stuck["jobs"][0]["id"], jid.as_str(), "{last}");
+    let page = sandbox.ok(&["job", "show", &jid]);
+    assert!(page.lines().any(|line| line.starts_with("unkillable  for ") && line.contains(why)), "{page}");
+    assert_eq!(sandbox.json(&["job", "show", &jid, "--json"])["unkillable"]["why"], why);
     let slot = stuck["slot"].as_str().expect("a name").to_owned();
     let caught = |snapshot: &Value| snapshot["processes"][0]["pid"].as_i64() == Some(pid.into());
     wait_until("why shows what it does", || {
