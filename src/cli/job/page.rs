@@ -121,7 +121,9 @@ pub fn carried(out: &mut String, name: &str, bytes: &[u8]) {
         Ok(text) => text.trim(),
         Err(_) => return row(out, name, &format!("no text, {whole}")),
     };
-    let Some(pretty) = (text.len() <= SMALL).then(|| pretty_json(text)) else {
+    // Of deeply nested data most would be indentation.
+    let pretty = (text.len() <= SMALL).then(|| pretty_json(text)).filter(|pretty| pretty.len() <= 8 * SMALL);
+    let Some(pretty) = pretty else {
         return row(out, name, &whole);
     };
     match pretty.lines().count() {
@@ -373,6 +375,9 @@ pub mod tests {
             shown(&job),
             format!("data        no text, 2 bytes; {all}\nresult      3000002 bytes; {all}")
         );
+        let deep = [["["; 1000], ["]"; 1000]].concat().concat();
+        job.payload = Some(Payload::Data(deep.as_str().into()));
+        assert!(shown(&job).starts_with(&format!("data        2000 bytes; {all}\n")));
         job.payload = Some(Payload::Data("not\tJSON".into()));
         job.result = Some("null".into());
         assert_eq!(shown(&job), "data        not\\tJSON\nresult      null");
