@@ -11,7 +11,7 @@ use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueN
 pub struct Entry {
     /// When it happened.
     pub at: Millis,
-    /// What happened then.
+    /// The event that happened.
     pub what: Happened,
 }
 
@@ -22,23 +22,23 @@ pub enum Happened {
     Attempt(Box<Attempt>),
     /// A person canceled the job.
     Canceled {
-        /// Who canceled it, e.g. `uid 1000`.
+        /// The person or program that canceled it, e.g. `uid 1000`.
         by: String,
         /// The reason that they gave.
         reason: Option<String>,
     },
     /// A person put it back to waiting.
     Retried {
-        /// Who did it, e.g. `uid 1000`.
+        /// The person or program that ordered it, e.g. `uid 1000`.
         by: String,
         /// Its state before.
         from: JobState,
     },
     /// A person changed the job.
     Edited {
-        /// Who did it, e.g. `uid 1000`.
+        /// The person or program that ordered it, e.g. `uid 1000`.
         by: String,
-        /// What was changed, in words.
+        /// The change, described in words.
         what: String,
     },
     /// It was complete and went on in another queue, as its worker asked.

@@ -14,7 +14,7 @@ use super::{Class, JobId, Object, Payload, QueueName, Retry};
 pub struct NewJob {
     /// The id; the broker makes one if it is absent.
     pub id: Option<JobId>,
-    /// What to do if the id exists already.
+    /// The action if the id exists already.
     pub exists: Exists,
     /// A word that is this put's alone, up to 64 bytes, for a put with an id whose answer may get lost: the same put sent
     /// again, with the same token, is answered as the first time. A put of the same id with another token is another put.
@@ -37,12 +37,12 @@ pub struct NewJob {
     pub retry: Option<Retry>,
     /// Time limit of one attempt; None = that of the pool.
     pub time_limit: Option<Duration>,
-    /// Who puts it, e.g. `uid 1000`. The supervisor or store that takes the job sets this; it is never read from the
+    /// The person or program that puts it, e.g. `uid 1000`. The supervisor or store that takes the job sets this; it is never read from the
     /// request.
     pub by: Option<String>,
 }
 
-/// What a put does with a job whose id exists.
+/// The action of a put for a job whose id exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exists {

@@ -35,7 +35,7 @@ impl ClassSettings {
     }
 }
 
-/// Which classes a pool takes from its queues.
+/// The classes that a pool takes from its queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassFilter {
     /// Only these classes; empty = any.
@@ -178,7 +178,7 @@ pub struct SpawnSpec {
     pub identity: Option<Identity>,
     /// Whether each job runs in an empty directory of its slot.
     pub sandbox: bool,
-    /// What to do with processes that a job leaves behind in a worker that lives on.
+    /// The action on processes that a job leaves behind in a worker that lives on.
     pub leftovers: Leftovers,
     /// Limits and priorities that each of its processes starts with.
     pub means: ProcessLimits,
@@ -200,7 +200,7 @@ impl SpawnSpec {
     pub const API_TOKEN: &str = "TASKVISOR_API_TOKEN";
 }
 
-/// What the workers of a pool are.
+/// The kind of a pool's workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Work {
     /// Each runs the program that its job brings.
@@ -227,7 +227,7 @@ pub struct Identity {
     pub home: PathBuf,
 }
 
-/// What becomes of a job whose lease ends because the broker does not answer.
+/// The action on a job whose lease ends because the broker does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutOff {
@@ -238,7 +238,7 @@ pub enum CutOff {
     CarryOn,
 }
 
-/// What to do with orphans of a job in a worker that lives on.
+/// The action on orphans of a job in a worker that lives on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leftovers {

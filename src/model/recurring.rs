@@ -20,10 +20,10 @@ pub struct Recurring {
     /// When it is due and its latest job has not ended.
     #[serde(default)]
     pub overlap: Overlap,
-    /// What was missed is made up within this time; what is a minute late is not missed.
+    /// A missed occurrence is made up for within this time; one that is a minute late is not missed.
     #[serde(default, with = "Seconds")]
     pub catch_up: Duration,
-    /// So many at a time at most, when several are due.
+    /// Most occurrences put at a time, when several are due.
     #[serde(default = "one")]
     pub backlog: u32,
     /// The job that is put at each occurrence.
@@ -35,7 +35,7 @@ fn one() -> u32 {
     1
 }
 
-/// What becomes of an occurrence while the latest job has not ended.
+/// The action on an occurrence while the latest job has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
@@ -75,7 +75,7 @@ impl Recurring {
     /// Most jobs at a time.
     pub const BACKLOG_MAX: u32 = 1000;
 
-    /// What is wrong with it, apart from a time zone that may be unknown here.
+    /// The error in it, apart from a time zone that may be unknown here.
     pub fn fault(&self) -> Option<String> {
         let job = &self.job;
         if !(1..=Self::NAME_MAX).contains(&self.name.len())

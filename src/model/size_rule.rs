@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::json::NextAt;
 use super::{Cron, Millis, Timetable};
 
-/// How far back to look for an occurrence: 10 years, in milliseconds.
+/// Oldest occurrence to look for: 10 years ago, in milliseconds.
 const LONGEST_AGO: i64 = 10 * 366 * 86_400_000;
 
 /// A rule: from each of its moments on the pool has this size.

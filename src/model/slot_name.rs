@@ -38,7 +38,7 @@ impl SlotName {
 pub struct WorkerName {
     /// The slot it lives in.
     pub slot: SlotName,
-    /// Which life at that place. It goes up with each new worker, also when the pool is recycled.
+    /// Number of the life in that slot. It goes up with each new worker, also when the pool is recycled.
     pub generation: u32,
 }
 

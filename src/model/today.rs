@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a queue has seen since midnight (UTC).
+/// Counts of a queue since midnight (UTC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Today {
     /// How long jobs waited that were given out.

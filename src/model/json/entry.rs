@@ -21,7 +21,7 @@ pub(in crate::model) struct EntryJson {
     /// Of `attempt`: how it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attempt: Option<Box<Attempt>>,
-    /// Who did it, e.g. `uid 1000`.
+    /// The person or program that ordered it, e.g. `uid 1000`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<String>,
     /// Of `canceled`: why, as they said.

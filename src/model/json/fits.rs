@@ -10,7 +10,7 @@ use crate::model::{Fit, PoolStatus};
 /// A pool, and what it makes of the class of the job that was asked about.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct PoolFit {
-    /// What the pool makes of the class.
+    /// Whether the pool runs jobs of the class, and if not, why.
     fit: Fit,
     /// The pool's status.
     #[serde(flatten)]

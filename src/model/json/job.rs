@@ -77,7 +77,7 @@ pub(in crate::model) struct JobJson {
     /// When it was put.
     #[serde(flatten, with = "PutAt::<Millis>")]
     put_at: Millis,
-    /// Who put it, if that is known.
+    /// The person or program that put it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     put_by: Option<String>,
     /// The recurring job that put it.
@@ -112,7 +112,7 @@ pub(in crate::model) struct JobJson {
     /// When it ends, while it is held.
     #[serde(flatten, with = "ExpiresAt::<Option<Millis>>")]
     expires_at: Option<Millis>,
-    /// How far its latest attempt has come, as its worker says.
+    /// Progress of its latest attempt, as its worker reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
     /// The result of its worker.
@@ -125,7 +125,7 @@ pub(in crate::model) struct JobJson {
     /// How its latest attempt ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forensics: Option<Forensics>,
-    /// What happened to it, oldest first: the latest 100 entries. Not in lists.
+    /// Its history, oldest first: the latest 100 entries. Not in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     history: Vec<EntryJson>,
 }

@@ -19,7 +19,7 @@ pub(in crate::model) struct NewJobJson {
     /// Its id, up to 256 bytes without control characters; made by the supervisor when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<JobId>,
-    /// What is done when a job with its id exists.
+    /// The action when a job with its id exists.
     #[serde(default, skip_serializing_if = "is_usual")]
     exists: Exists,
     /// A word that is this put's alone, up to 64 bytes, for a put with an id whose answer may get lost: the same put sent

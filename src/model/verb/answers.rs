@@ -23,7 +23,7 @@ pub struct Number {
     pub count: u64,
 }
 
-/// What became of one of the jobs that were named.
+/// The result for one of the jobs that were named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CancelAnswer")]
 pub struct Each {
@@ -37,7 +37,7 @@ pub struct Each {
     pub told: Option<String>,
 }
 
-/// What became of a job that was named with others.
+/// The result for a job that was named with others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {

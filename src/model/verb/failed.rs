@@ -43,7 +43,7 @@ pub struct FailureGroup {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
-    /// What is done with the jobs.
+    /// The action on the jobs.
     pub act: Act,
     /// In this state, one of those that jobs end in.
     pub state: JobState,
@@ -80,7 +80,7 @@ impl Bulk {
     }
 }
 
-/// What can be done with many jobs.
+/// An action on many jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
@@ -90,7 +90,7 @@ pub enum Act {
     Discard,
 }
 
-/// What became of a stretch of jobs.
+/// The result for a stretch of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "BulkAnswer")]
 pub struct Swept {

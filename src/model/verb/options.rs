@@ -21,7 +21,7 @@ pub struct OptionShown {
     pub value: String,
     /// Whether somebody has set it.
     pub is_set: bool,
-    /// What the option does, in a sentence.
+    /// The effect of the option, in a sentence.
     pub does: String,
 }
 
