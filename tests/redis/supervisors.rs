@@ -404,24 +404,6 @@ fn keys_of_a_wrong_type_stop_no_queue() {
     assert_eq!(kept, "what is this", "it is somebody's");
 }
 
-/// A put is refused before it has written anything: what was refused must not run.
-#[test]
-fn shared_key_of_a_wrong_type_refuses_a_put_as_a_whole() {
-    let scene = Scene::new();
-    let mut other = scene.other();
-    for key in ["ql:taskvisor:jobs", "ql:taskvisor:order", "ql:queues", "ql:completed", "ql:q:default-work"] {
-        let _: redis::Value = other.raw_call(&["DEL", key]);
-        let _: redis::Value = other.raw_call(&["LPUSH", key, "x"]);
-        let (code, stderr) =
-            scene.sandbox.refused(&Scene::with(&scene.url, &["put", "--jid", "refused", "--", "true"]));
-        assert!(code == 1 && stderr.contains(key) && stderr.contains("list"), "{code} {stderr}");
-        let there: u64 = other.raw("EXISTS ql:j:refused");
-        assert_eq!(there, 0, "{key}");
-        let _: redis::Value = other.raw_call(&["DEL", key]);
-    }
-    scene.ok(&["put", "--jid", "refused", "--", "true"]);
-}
-
 /// Under max_concurrency, a job that another client completes leaves room.
 #[test]
 fn room_below_max_concurrency_left_by_another_client_is_used_at_once() {

@@ -12,6 +12,7 @@ use crate::boot::{living_keeper, run_lock};
 use crate::cli::access::elsewhere::client;
 use crate::cli::args::Stop as Args;
 use crate::cli::term::screen::age;
+use crate::clock;
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::{Interest, PublishedEvent, Stop, What};
@@ -95,7 +96,7 @@ type Words = Lines<PublishedEvent>;
 /// None if it is gone.
 async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
     let (client, mut lived) = (client(config)?, false);
-    let (begun, mut is_told) = (tokio::time::Instant::now(), false);
+    let (begun, mut is_told) = (clock::now(), false);
     let its_end = Interest { kinds: vec![What::Ended], ..Interest::default() };
     loop {
         // Both at once: with some brokers the subscription takes a while.
@@ -106,7 +107,7 @@ async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
             // It may be gone before its answer, for good, or be started again.
             Err(Error::Lost(..) | Error::NotRunning(_)) if let Some(keeper) = living_keeper(config) => {
                 lived = true;
-                if !is_told && begun.elapsed() > SILENCE && keeper.end() {
+                if !is_told && clock::now().since(begun) > SILENCE && keeper.end() {
                     is_told = true;
                     eprintln!("note: no supervisor listens; {} gets SIGTERM instead", keeper.name());
                 }

@@ -60,3 +60,21 @@ fn key_of_a_wrong_type_hides_no_other_job_and_is_named_for_its_own() {
     let _: i64 = other.raw("DEL ql:j:strjob");
     scene.ok(&["put", "--jid", "strjob", "--", "true"]);
 }
+
+/// A put is refused before it has written anything: what was refused must not run.
+#[test]
+fn shared_key_of_a_wrong_type_refuses_a_put_as_a_whole() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    for key in ["ql:taskvisor:jobs", "ql:taskvisor:order", "ql:queues", "ql:completed", "ql:q:default-work"] {
+        let _: redis::Value = other.raw_call(&["DEL", key]);
+        let _: redis::Value = other.raw_call(&["LPUSH", key, "x"]);
+        let (code, stderr) =
+            scene.sandbox.refused(&Scene::with(&scene.url, &["put", "--jid", "refused", "--", "true"]));
+        assert!(code == 1 && stderr.contains(key) && stderr.contains("list"), "{code} {stderr}");
+        let there: u64 = other.raw("EXISTS ql:j:refused");
+        assert_eq!(there, 0, "{key}");
+        let _: redis::Value = other.raw_call(&["DEL", key]);
+    }
+    scene.ok(&["put", "--jid", "refused", "--", "true"]);
+}
