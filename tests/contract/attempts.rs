@@ -15,7 +15,7 @@ contract!(
     large_result_is_kept_unchanged,
     retry_spends_the_attempt_and_delays_the_job [Clock],
     released_job_keeps_its_place_and_its_attempt [Order],
-    an_interrupted_release_is_counted [Unspent],
+    an_interrupted_release_is_counted,
     third_interruption_of_a_job_that_ran_alone_holds_it [Order, Holds],
     a_crash_is_counted,
     a_held_job_keeps_its_reason_until_it_is_retried [Retry, Holds],

@@ -163,6 +163,24 @@ fn next_supervisor_reruns_the_messages_of_a_killed_one() {
     kill(scene.sandbox.one("tv-supervisor"), "KILL");
     wait_within(Duration::from_secs(20), "it runs again", || scene.said("pids").lines().count() == 2);
     wait_until("the ledger knows it", || python::counts(&scene.sandbox.job(&id))[2] == 1);
+    assert_eq!(scene.sandbox.job(&id)["attempt"], 1, "the interrupted attempt does not count");
+}
+
+#[test]
+fn message_that_kills_its_supervisor_three_times_is_a_dead_letter() {
+    let scene = Scene::new();
+    scene.queue("dlq-mail");
+    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    for round in 1..=3 {
+        wait_within(Duration::from_secs(20), "it runs", || scene.said("pids").lines().count() == round);
+        kill(scene.sandbox.one("tv-supervisor"), "KILL");
+    }
+    wait_within(Duration::from_secs(20), "it is a dead letter", || {
+        scene.fake.bodies("dlq-mail").len() == 1 && scene.is_empty("mail")
+    });
+    assert_eq!(scene.said("pids").lines().count(), 3);
+    assert_eq!(scene.jobs(&[])[0]["state"], "held");
 }
 
 /// A job that has completed stays complete, also when the supervisor dies before it deletes the message.

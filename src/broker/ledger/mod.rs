@@ -18,8 +18,8 @@ use crate::broker::{
 };
 use crate::clock;
 use crate::model::{
-    Fence, Fetched, Instance, Job, JobId, Lease, NewJob, Progress, QueueName, Revocation, Settlement,
-    Verdict, WorkerId,
+    Failure, Fence, Fetched, Instance, Job, JobId, Lease, NewJob, Progress, QueueName, Revocation,
+    Settlement, Verdict, WorkerId,
 };
 
 /// How long a call waits for the ledger before it goes on without the answer. The change may yet be written.
@@ -42,7 +42,8 @@ pub struct Delivery {
     pub is_own_id: bool,
     /// The fence of this delivery, greater than that of every earlier one.
     pub fence: Fence,
-    /// Number of this delivery, as the broker counts; 1 is the first.
+    /// Number of this delivery, as the broker counts; 1 is the first. A broker that gives handles counts also those
+    /// that were no attempts.
     pub attempt: u32,
     /// The broker's handle for this delivery.
     pub handle: String,
@@ -55,6 +56,8 @@ pub enum Adopted {
     Runs(Fetched),
     /// It is complete already: the broker has delivered it twice.
     Complete,
+    /// Too many supervisors died while it ran. The broker is to keep it for a person.
+    Held(Failure),
 }
 
 /// The broker's handle for a delivery, kept for the next supervisor.
@@ -77,7 +80,7 @@ pub struct Ledger {
     store: Arc<Sqlite>,
     /// Why the ledger is in memory only; None if it is on disk.
     lost: Option<String>,
-    /// Whether the table for handles exists.
+    /// Whether the table of deliveries exists.
     prepared: OnceCell<()>,
     wrong: Complaints,
 }
@@ -104,9 +107,9 @@ impl Ledger {
         self.store.clone()
     }
 
-    /// Makes the table for handles, once.
+    /// Makes the table of deliveries, once.
     async fn prepare(&self) {
-        let prepare = async || self.note("failed to prepare the ledger", self.store.keep_handles().await);
+        let prepare = async || self.note("failed to prepare the ledger", self.store.keep_deliveries().await);
         self.prepared.get_or_try_init(async || prepare().await.ok_or(())).await.ok();
     }
 
@@ -134,6 +137,15 @@ impl Ledger {
                 given.into_iter().map(|(delivery, _)| Adopted::Runs(unwritten(delivery, request))).collect()
             }
         }
+    }
+
+    /// Records that deliveries were no attempts: these went back before they ran. For a broker that counts them.
+    pub async fn gave_back(&self, jobs: Vec<JobId>) {
+        let noted = self.soon("failed to write into the ledger what went back", async {
+            self.prepare().await;
+            self.store.gave_back(jobs).await
+        });
+        noted.await;
     }
 
     /// The verdicts to apply: a job that is being canceled is canceled, unless it completed before its kill.

@@ -156,8 +156,8 @@ impl Source for Reliable {
             .into_iter()
             .filter_map(|adopted| match adopted {
                 Adopted::Runs(fetched) => Some(fetched),
-                // Only happens if the id is that of a message; here clients choose the ids.
-                Adopted::Complete => None,
+                // Only happens to messages with ids and handles of their own; here clients choose the ids.
+                Adopted::Complete | Adopted::Held(_) => None,
             })
             .map(|fetched| Fetched {
                 lease: Lease { expires_at: at + request.lease, ..fetched.lease },

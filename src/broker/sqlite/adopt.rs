@@ -15,20 +15,41 @@ use super::trouble::Trouble;
 use super::waiting::Found;
 use super::{admin, settle};
 use crate::broker::ledger::{Adopted, Delivery, Handle};
-use crate::broker::{Error, Fetch, Settling};
-use crate::model::{Fence, Fetched, Instance, Instant, Job, JobId, JobState, Settlement, What, WorkerId};
+use crate::broker::{Error, Fetch, Settling, stored};
+use crate::model::{
+    Failure, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Settlement, What, WorkerId,
+};
 
-/// A broker's handles for deliveries.
-const HANDLES: &str = "CREATE TABLE IF NOT EXISTS handle (
-    job INTEGER PRIMARY KEY, fence INTEGER NOT NULL, handle TEXT NOT NULL) STRICT;
-    DELETE FROM handle WHERE job NOT IN (SELECT id FROM job WHERE expires_at IS NOT NULL)";
+/// The latest delivery of each job that a broker counts: its fence, the broker's handle, and how many deliveries the
+/// job's attempts account for. A later one is an attempt more for each delivery beyond these.
+const DELIVERIES: &str = "DROP TABLE IF EXISTS handle;
+    CREATE TABLE IF NOT EXISTS delivery (jid TEXT PRIMARY KEY, fence INTEGER NOT NULL, handle TEXT NOT NULL,
+    counted INTEGER NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID";
 
 impl Sqlite {
     /// Makes the store a ledger, by one more table.
-    pub(in crate::broker) async fn keep_handles(&self) -> Result<(), Error> {
+    pub(in crate::broker) async fn keep_deliveries(&self) -> Result<(), Error> {
         self.run(Kind::Lease, |store| {
+            store.conn.execute_batch(DELIVERIES)?;
             store.is_ledger = true;
-            Ok(store.conn.execute_batch(HANDLES)?)
+            Ok(())
+        })
+        .await
+    }
+
+    /// Records that a delivery of each of these jobs was no attempt: it went back before it ran.
+    pub(in crate::broker) async fn gave_back(&self, jobs: Vec<JobId>) -> Result<(), Error> {
+        self.run(Kind::Note, move |store| {
+            let now = store.time();
+            let mut statement = store.conn.prepare_cached(
+                "INSERT INTO delivery (jid, fence, handle, counted, at)
+                 VALUES (?1, 0, '', coalesce((SELECT attempt FROM job WHERE jid = ?1), 0) + 1, ?2)
+                 ON CONFLICT DO UPDATE SET counted = counted + 1",
+            )?;
+            for job in &jobs {
+                statement.execute(params![job.as_str(), now])?;
+            }
+            Ok(())
         })
         .await
     }
@@ -50,10 +71,15 @@ impl Sqlite {
     pub(in crate::broker) async fn note_ends(&self, ends: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let now = self.now();
         self.run(Kind::Note, move |store| {
-            if store.conn.prepare_cached("SELECT 1 FROM handle LIMIT 1")?.exists([])? {
-                ends.iter().try_for_each(|end| forget_handle(store, &end.job))?;
+            let answers = settle::settle(store, &ends, now)?;
+            let mut forget = store.conn.prepare_cached("DELETE FROM delivery WHERE jid = ?1")?;
+            for (end, answer) in ends.iter().zip(&answers) {
+                if matches!(answer, Settling::Settled(state) if state.has_ended()) {
+                    forget.execute([end.job.as_str()])?;
+                }
             }
-            settle::settle(store, &ends, now)
+            drop(forget);
+            Ok(answers)
         })
         .await
     }
@@ -79,7 +105,7 @@ impl Sqlite {
         self.run(Kind::Read, move |store| {
             let mut statement = store.conn.prepare_cached(
                 "SELECT jid, job.fence, coalesce(handle, ''), queue.name, state FROM job
-                 LEFT JOIN handle ON handle.job = job.id AND handle.fence = job.fence
+                 LEFT JOIN delivery USING (jid, fence)
                  JOIN queue ON queue.id = job.queue WHERE expires_at > ?2 AND instance = ?1",
             )?;
             let rows = statement.query_map(params![instance.as_str(), store.time()], |row| {
@@ -108,48 +134,58 @@ fn adopt(
     let id = job.id.clone().unwrap_or_else(|| "".into());
     let queue = store.queue_made(&job.queue)?;
     let time = store.millis(now);
-    let known = known(store, &id)?;
-    let counted = match known {
+    if let Some((row, JobState::Running | JobState::Canceling)) = known(store, &id)? {
+        end_lease(store, row, time)?;
+    }
+    let (known, counted) = (known(store, &id)?, counted(store, &id)?);
+    let before = match known {
         Some((_, JobState::Complete)) if delivery.is_own_id => return Ok(Adopted::Complete),
+        // The rule about interruptions holds it, and its broker has delivered the same message once more.
+        Some((row, JobState::Held)) if counted.is_some_and(|counted| counted < *attempt) => {
+            return Ok(Adopted::Held(failure(store, row)?));
+        }
         Some((row, state)) => {
-            wait_again(store, &id, (row, queue, state), now)?;
+            wait_again(store, &id, (row, queue, state), time)?;
             counters(store, row)?
         }
         None => Counters::default(),
     };
+    let new = attempt.saturating_sub(counted.unwrap_or(before.attempt));
     let run = Job {
         id: id.clone(),
         queue: job.queue.clone(),
         class: job.class.clone(),
         payload: job.payload.clone(),
         priority: job.priority,
-        attempt: counted.attempt.saturating_add(1).max(*attempt),
-        crashes: counted.crashes,
-        interrupted: counted.interrupted,
-        unknown: counted.unknown,
+        attempt: before.attempt.saturating_add(new.max(1)),
+        crashes: before.crashes,
+        interrupted: before.interrupted,
+        unknown: before.unknown,
         tags: job.tags.clone(),
         retry: job.retry,
         time_limit: job.time_limit,
     };
-    let (row, job, lease) = match known {
+    let (job, lease) = match known {
         Some((row, _)) => {
             let found = Found { row, fence: fence.0.saturating_sub(1), ready: time, job: run };
             let lease = lease::grant(store, request, queue, worker, &found, now)?;
             store.moved(queue, Some(JobState::Waiting), JobState::Running);
-            (row, found.job, lease)
+            (found.job, lease)
         }
         None => {
             let granted = Granted { request, worker, fence: *fence, attempt: run.attempt };
-            let row = put::insert(store, job, &id, (false, Some(&granted)), time)?;
-            (row, run, lease::granted(store, request, (queue, time), (&id, *fence), now))
+            put::insert(store, job, &id, (false, Some(&granted)), time)?;
+            (run, lease::granted(store, request, (queue, time), (&id, *fence), now))
         }
     };
     store.happened(&id, queue, What::Fetched, JobState::Running)?;
     if !handle.is_empty() {
         store
             .conn
-            .prepare_cached("INSERT OR REPLACE INTO handle (job, fence, handle) VALUES (?1, ?2, ?3)")?
-            .execute(params![row, fence.0, handle])?;
+            .prepare_cached(
+                "INSERT OR REPLACE INTO delivery (jid, fence, handle, counted, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![id.as_str(), fence.0, handle, attempt, time])?;
     }
     Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease }))
 }
@@ -160,38 +196,48 @@ fn known(store: &Store, id: &JobId) -> Result<Option<(i64, JobState)>, Trouble> 
     Ok(statement.query_row([id.as_str()], |row| Ok((row.get(0)?, state(row.get(1)?)))).optional()?)
 }
 
+/// How many deliveries the job's attempts account for; None if its broker does not count deliveries, or if none is
+/// recorded.
+fn counted(store: &Store, id: &JobId) -> Result<Option<u32>, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT counted FROM delivery WHERE jid = ?1")?;
+    Ok(statement.query_row([id.as_str()], |row| row.get(0)).optional()?)
+}
+
+/// Why a job is held.
+fn failure(store: &Store, row: i64) -> Result<Failure, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT failure FROM job WHERE id = ?1")?;
+    let text: String = statement.query_row([row], |row| row.get(0))?;
+    Ok(stored::from_json(text.as_bytes())?)
+}
+
+/// Ends the lease of a job that its broker has delivered once more: nobody runs it.
+fn end_lease(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
+    let mut statement =
+        store.conn.prepare_cached(&format!("SELECT {} FROM job WHERE id = ?1", lease::HELD_LEASE))?;
+    let held: HeldLease = statement.query_row([row], lease::held_lease)?;
+    drop(statement);
+    lease::take_back(store, &HeldLease { state: JobState::Running, ..held }, false, now)
+}
+
 /// Whatever the state recorded here: the broker has delivered the job, so it was waiting.
 fn wait_again(
     store: &mut Store,
     id: &JobId,
     (row, queue, from): (i64, i64, JobState),
-    now: Instant,
+    now: i64,
 ) -> Result<(), Trouble> {
-    let time = store.millis(now);
     match from {
-        JobState::Waiting => Ok(()),
+        JobState::Waiting | JobState::Running | JobState::Canceling => Ok(()),
         JobState::Delayed | JobState::Depends => {
             store
                 .conn
                 .prepare_cached("UPDATE job SET state = 0, due_at = NULL, ready_at = ?2 WHERE id = ?1")?
-                .execute([row, time])?;
+                .execute([row, now])?;
             store.moved(queue, Some(from), JobState::Waiting);
             Ok(())
         }
-        JobState::Running | JobState::Canceling => {
-            let mut statement =
-                store.conn.prepare_cached(&format!("SELECT {} FROM job WHERE id = ?1", lease::HELD_LEASE))?;
-            let held: HeldLease = statement.query_row([row], lease::held_lease)?;
-            drop(statement);
-            lease::take_back(store, &HeldLease { state: JobState::Running, ..held }, false, time)?;
-            match known(store, id)? {
-                Some((_, JobState::Waiting)) | None => Ok(()),
-                // The ledger's own rule holds the job, but its broker has delivered it all the same.
-                Some((_, to)) => admin::put_back(store, id, row, queue, to, "its broker", time),
-            }
-        }
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => {
-            admin::put_back(store, id, row, queue, from, "its broker", time)
+            admin::put_back(store, id, row, queue, from, "its broker", now)
         }
     }
 }
@@ -215,12 +261,4 @@ fn counters(store: &Store, row: i64) -> Result<Counters, Trouble> {
             unknown: row.get(3)?,
         })
     })?)
-}
-
-fn forget_handle(store: &Store, job: &JobId) -> Result<(), Trouble> {
-    store
-        .conn
-        .prepare_cached("DELETE FROM handle WHERE job = (SELECT id FROM job WHERE jid = ?1)")?
-        .execute([job.as_str()])?;
-    Ok(())
 }

@@ -26,6 +26,8 @@ const ALL: i64 = 24 * 3_600 * SECOND;
 const ALL_SOON: i64 = 600 * SECOND;
 /// Number of days for which statistics are kept.
 const DAYS: i64 = ClassStats::DAYS_KEPT;
+/// How long a ledger keeps a delivery: no broker keeps a message for longer.
+const DELIVERIES: i64 = 14 * 24 * 3_600 * SECOND;
 
 /// Number of rows to look at in one part of a walk, and to remove.
 const LOOKED_AT: usize = 500;
@@ -70,6 +72,9 @@ fn forget_days(store: &Store, now: i64) -> Result<(), Trouble> {
     for table in ["statistic", "tally", "class_day"] {
         let mut statement = store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE day < ?1"))?;
         statement.execute([Day::of(Millis(now)).0 - DAYS])?;
+    }
+    if store.is_ledger {
+        store.conn.execute("DELETE FROM delivery WHERE at < ?1", [now - DELIVERIES])?;
     }
     Ok(())
 }

@@ -43,7 +43,6 @@ static CARD: Card = Card {
         ),
         (Ability::PutTogether, "put them one by one; what fails is said"),
         (Ability::AllEvents, "the supervisor tells what happens on its host"),
-        (Ability::Unspent, "SQS counts every receive"),
     ],
 };
 

@@ -143,8 +143,8 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
     });
 }
 
-/// Deletes a poison message only once it is in the dead-letter queue. Until then it comes again.
-async fn discard(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, why: String) {
+/// Deletes a message that does not run only once it is in the dead-letter queue. Until then it comes again.
+pub(super) async fn discard(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, why: String) {
     let dead = Dead {
         id: &message.id,
         body: &message.body,
@@ -157,12 +157,12 @@ async fn discard(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message
     let (queue, id) = (&source.queue.name, &message.id);
     match buried {
         Ok(()) => {
-            tracing::warn!(queue, "message {id} is poison and went to the dead letters: {why}");
+            tracing::warn!(queue, "message {id} does not run and went to the dead letters: {why}");
             source.queue.delete(&message.handle).await.ok();
         }
         Err(fault) => {
             let error = fault.error("send a dead letter of", queue);
-            tracing::warn!(queue, %error, "message {id} is poison, and comes again: {why}");
+            tracing::warn!(queue, %error, "message {id} does not run, and comes again: {why}");
         }
     }
 }

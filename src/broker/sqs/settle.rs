@@ -58,9 +58,6 @@ async fn settle(shared: &Arc<Shared>, settlement: &Settlement) -> Settling {
         Verdict::Canceled => queue.delete(&held.handle).await.map(|_| JobState::Canceled),
         Verdict::Retry { after, .. } | Verdict::Release { after, .. } => {
             let state = if after.is_zero() { JobState::Waiting } else { JobState::Delayed };
-            if let Verdict::Release { .. } = &settlement.verdict {
-                shared.was_unspent(&held.message);
-            }
             let waits = match &held.next_body {
                 None => queue.hide(&held.handle, later(*after)).await.map(drop),
                 Some(body) => replace(shared, &queue, settlement, &held, body, *after).await,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::body::Bodies;
 use super::buffer::{Buffer, Buffered};
@@ -31,8 +32,6 @@ pub(super) const EMPTY: Duration = Duration::from_secs(25);
 
 /// How long a message is hidden whose class no worker here takes: the first time, and at most.
 const UNWANTED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
-/// Most messages whose unspent deliveries are remembered.
-const UNSPENT_MAX: usize = 10_000;
 /// A larger body leaves no room for attributes beside it.
 const NOTED_MAX: usize = (1 << 20) - (8 << 10);
 
@@ -46,8 +45,6 @@ pub(super) struct Shared {
     /// Queues from which jobs are taken, by their names here.
     sources: Mutex<BTreeMap<QueueName, Arc<SourceQueue>>>,
     held: Mutex<HashMap<JobId, Held>>,
-    /// Deliveries that were no attempts, by message id: of messages given back, or whose attempts do not count.
-    unspent: Mutex<HashMap<String, u32>>,
     fence: AtomicU64,
     /// Whether the supervisor stops: then no poll begins, and messages go back.
     pub stopping: AtomicBool,
@@ -120,7 +117,6 @@ impl Shared {
             queues: Mutex::default(),
             sources: Mutex::default(),
             held: Mutex::default(),
-            unspent: Mutex::default(),
             // Greater than the fences of every earlier supervisor.
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             stopping: AtomicBool::new(false),
@@ -217,6 +213,13 @@ impl Shared {
         Some(held.clone())
     }
 
+    /// Notes which attempt a delivery is.
+    pub(super) fn is_attempt(&self, job: &JobId, fence: Fence, attempt: u32) {
+        if let Some(held) = lock(&self.held).get_mut(job).filter(|held| held.fence == fence) {
+            held.attempt = attempt;
+        }
+    }
+
     /// Notes that the copy was sent, so that a repeated settlement does not send it again.
     pub(super) fn has_sent(&self, job: &JobId, fence: Fence) {
         if let Some(held) = lock(&self.held).get_mut(job).filter(|held| held.fence == fence) {
@@ -245,9 +248,6 @@ impl Shared {
             is_this.then(|| all.remove(job)).flatten()
         };
         let Some(held) = held else { return };
-        if is_deleted {
-            lock(&self.unspent).remove(&held.message);
-        }
         let source = lock(&self.sources).get(&held.source).cloned();
         let Some(source) = source else { return };
         let (behind, waiting) = {
@@ -261,29 +261,27 @@ impl Shared {
         }
     }
 
-    /// Makes messages visible for others at once, or later if no worker here takes their class.
-    pub(super) fn give_back(self: &Arc<Self>, source: &Arc<SourceQueue>, all: Vec<Buffered>) {
-        for one in all {
-            let time = if one.is_unwanted { unwanted(one.message.received) } else { Duration::ZERO };
-            self.was_unspent(&one.message.id);
-            let queue = source.queue.clone();
-            tokio::spawn(async move { queue.hide(&one.message.handle, time).await.ok() });
-        }
-    }
-
-    /// Notes that a delivery of a message was no attempt.
-    pub(super) fn was_unspent(&self, message: &str) {
-        let mut unspent = lock(&self.unspent);
-        if unspent.len() >= UNSPENT_MAX {
-            unspent.clear();
-        }
-        *unspent.entry(message.to_owned()).or_default() += 1;
-    }
-
-    /// Which attempt a delivery is: SQS counts deliveries, also those that no worker here has taken or finished.
-    pub(super) fn attempt(&self, message: &Message) -> u32 {
-        let unspent = lock(&self.unspent).get(&message.id).copied().unwrap_or_default();
-        message.received.saturating_sub(unspent).max(1)
+    /// Makes messages visible for others at once, or later if no worker here takes their class. The ledger first learns
+    /// that these deliveries were no attempts.
+    pub(super) fn give_back(
+        self: &Arc<Self>,
+        source: &Arc<SourceQueue>,
+        all: Vec<Buffered>,
+    ) -> JoinHandle<()> {
+        let (shared, queue) = (self.clone(), source.queue.clone());
+        tokio::spawn(async move {
+            if all.is_empty() {
+                return;
+            }
+            let jobs = all.iter().map(|one| one.message.job.as_str().into()).collect();
+            shared.ledger.gave_back(jobs).await;
+            let hides = all.into_iter().map(|one| {
+                let time = if one.is_unwanted { unwanted(one.message.received) } else { Duration::ZERO };
+                let queue = queue.clone();
+                async move { queue.hide(&one.message.handle, time).await }
+            });
+            hides.collect::<JoinSet<_>>().join_all().await;
+        })
     }
 
     /// Gives back messages that no worker has taken in time. No poll is worthwhile until a worker asks again; those that

@@ -47,11 +47,8 @@ impl Sqs {
         lock(&self.polls).drain(..).for_each(|poll| poll.abort());
         let mut back = Vec::new();
         for source in self.shared.sources() {
-            for one in lock(&source.buffer).drain() {
-                let queue = source.queue.clone();
-                let hidden = async move { queue.hide(&one.message.handle, Duration::ZERO).await };
-                back.push(tokio::spawn(hidden));
-            }
+            let all = lock(&source.buffer).drain();
+            back.push(self.shared.give_back(&source, all));
         }
         for done in back {
             done.await.ok();
@@ -218,11 +215,11 @@ impl Sqs {
                 next_body: None,
                 ending: false,
                 sent: false,
-                attempt: self.shared.attempt(&one.message),
+                attempt: one.message.received,
                 received_at: one.since,
             };
             self.shared.hold(one.message.job.as_str().into(), held);
-            let (job, attempt) = (one.job.clone(), self.shared.attempt(&one.message));
+            let (job, attempt) = (one.job.clone(), one.message.received);
             let (is_own_id, handle) = (one.message.job == one.message.id, one.message.handle.clone());
             deliveries.push((Delivery { job, is_own_id, fence, attempt, handle }, *worker));
         }
@@ -232,6 +229,7 @@ impl Sqs {
         for ((adopted, fence), (source, one, _)) in adopted.into_iter().zip(fences).zip(given) {
             match adopted {
                 Adopted::Runs(mut job) => {
+                    self.shared.is_attempt(&job.job.id, fence, job.job.attempt);
                     // SQS counts from the moment at which it delivered the message.
                     job.lease.expires_at = one.since + one.lease;
                     fetched.push(job);
@@ -242,6 +240,12 @@ impl Sqs {
                     self.shared.let_go(&one.message.job.as_str().into(), fence, true);
                     self.shared.ledger.say(Notice::Wake);
                     tokio::spawn(async move { source.queue.delete(&one.message.handle).await.ok() });
+                }
+                Adopted::Held(failure) => {
+                    self.shared.let_go(&one.message.job.as_str().into(), fence, true);
+                    self.shared.ledger.say(Notice::Wake);
+                    let why = format!("{}: {}", failure.group, failure.message);
+                    tokio::spawn(poll::discard(self.shared.clone(), source, one.message, why));
                 }
             }
         }

@@ -51,13 +51,11 @@ pub enum Ability {
     PutTogether,
     /// Publishes events about what other programs do with its jobs, too.
     AllEvents,
-    /// Releases a job as if it had not been fetched.
-    Unspent,
 }
 
 impl Ability {
     /// All abilities, in the order of the documentation.
-    pub const ALL: [Ability; 25] = [
+    pub const ALL: [Ability; 24] = [
         Ability::Show,
         Ability::List,
         Ability::ShowWaiting,
@@ -82,7 +80,6 @@ impl Ability {
         Ability::Delay,
         Ability::PutTogether,
         Ability::AllEvents,
-        Ability::Unspent,
     ];
 
     /// What a broker without the ability cannot do, as the end of "the broker … cannot …".
@@ -112,7 +109,6 @@ impl Ability {
             Ability::Delay => "delay a job",
             Ability::PutTogether => "put several jobs all or none",
             Ability::AllEvents => "tell what other programs do with its jobs",
-            Ability::Unspent => "give a job back without counting the attempt",
         }
     }
 }
@@ -127,7 +123,7 @@ mod tests {
         sorted.sort_unstable();
         sorted.dedup();
         assert_eq!(sorted.len(), Ability::ALL.len());
-        assert_eq!(sorted.last(), Some(&Ability::Unspent), "the last one declared");
+        assert_eq!(sorted.last(), Some(&Ability::AllEvents), "the last one declared");
         assert_eq!(sorted, Ability::ALL, "in the order in which they are declared");
     }
 }

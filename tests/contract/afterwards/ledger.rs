@@ -1,9 +1,51 @@
 //! A ledger's records of jobs whose end it never learns.
 
 use taskvisor::broker::sqlite::Options;
-use taskvisor::broker::{Browse, Delivery, Ledger};
+use taskvisor::broker::{Adopted, Browse, Delivery, Ledger};
 
 use super::*;
+
+/// A ledger, and a function that records delivery `number` of job "a" and gives the ledger's answer.
+async fn delivered(ledger: &Ledger, number: u32) -> Adopted {
+    let asked = request(&["q"], 1);
+    let (fence, handle) = (Fence(u64::from(number)), "handle".into());
+    let delivery = Delivery { job: job("a"), is_own_id: true, fence, attempt: number, handle };
+    ledger.adopt(&asked, vec![(delivery, asked.workers[0])]).await.remove(0)
+}
+
+fn attempt(adopted: Adopted) -> u32 {
+    let Adopted::Runs(fetched) = adopted else { panic!("it does not run: {adopted:?}") };
+    fetched.job.attempt
+}
+
+#[tokio::test]
+async fn deliveries_that_were_no_attempts_do_not_count_even_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = || Ledger::open(directory.path(), true).unwrap();
+    ledger().gave_back(vec!["a".into()]).await;
+    assert_eq!(attempt(delivered(&ledger(), 2).await), 1, "the first one went back");
+    ledger().recover("me".into(), Vec::new()).await;
+    let next = ledger();
+    assert_eq!(attempt(delivered(&next, 3).await), 1, "its supervisor died");
+    let lease = Lease { job: "a".into(), fence: Fence(3), expires_at: Instant(0) };
+    next.settle(vec![settlement(&lease, retry_after(Duration::ZERO))]).await;
+    next.gave_back(vec!["a".into()]).await;
+    assert_eq!(attempt(delivered(&ledger(), 5).await), 2, "one was an attempt");
+    assert_eq!(attempt(delivered(&ledger(), 7).await), 3, "another host has run it meanwhile");
+}
+
+#[tokio::test]
+async fn message_that_interruptions_hold_is_not_run_when_it_comes_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(directory.path(), true).unwrap();
+    for number in 1..=3 {
+        assert_eq!(attempt(delivered(&ledger, number).await), 1);
+        ledger.recover("me".into(), Vec::new()).await;
+    }
+    let Adopted::Held(failure) = delivered(&ledger, 4).await else { panic!("it runs") };
+    assert_eq!(failure.group, "interrupted");
+    assert_eq!(attempt(delivered(&ledger, 1).await), 1, "a person has put it again");
+}
 
 #[tokio::test]
 async fn ledger_expires_jobs_that_wait_elsewhere_like_ended_jobs() {

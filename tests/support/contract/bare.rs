@@ -188,7 +188,7 @@ impl Source for Bare {
         }
         let runs = |adopted| match adopted {
             Adopted::Runs(fetched) => Some(fetched),
-            Adopted::Complete => None,
+            Adopted::Complete | Adopted::Held(_) => None,
         };
         Ok(self.ledger.adopt(&request, given).await.into_iter().filter_map(runs).collect())
     }
