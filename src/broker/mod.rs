@@ -6,6 +6,7 @@ mod complaints;
 mod contract;
 mod event_bus;
 mod failures;
+mod host;
 mod job_object;
 mod ledger;
 mod lock;

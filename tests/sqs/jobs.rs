@@ -9,8 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::bad_days::ok;
-use crate::python;
-use crate::sandbox::{Running, Sandbox, Setting, alive, is_up, kill, wait_until, wait_within};
+use crate::sandbox::{Running, Sandbox, Setting, is_up, wait_until, wait_within};
 use crate::sqs::FakeSqs;
 
 /// A fake SQS and a taskvisor on it.
@@ -19,11 +18,11 @@ pub struct Scene {
     pub url: String,
     pub sandbox: Sandbox,
     /// The directory of the failpoints, if any.
-    points: RefCell<Option<PathBuf>>,
+    pub points: RefCell<Option<PathBuf>>,
 }
 
 impl Scene {
-    fn new() -> Scene {
+    pub fn new() -> Scene {
         Scene::in_sandbox(Sandbox::new(Setting::Root))
     }
 
@@ -44,7 +43,7 @@ impl Scene {
         running
     }
 
-    fn queue(&self, name: &str) -> Value {
+    pub fn queue(&self, name: &str) -> Value {
         let attributes = if name.ends_with(".fifo") { json!({"FifoQueue": "true"}) } else { json!({}) };
         let asked = json!({"QueueName": name, "Attributes": attributes});
         ok(&self.fake, "CreateQueue", asked)["QueueUrl"].clone()
@@ -67,12 +66,12 @@ impl Scene {
     }
 
     /// Sends a message that runs a shell script.
-    fn send_shell(&self, queue: &str, script: &str) {
+    pub fn send_shell(&self, queue: &str, script: &str) {
         self.send(queue, &self.shell(script));
     }
 
     /// The body of a message that runs a shell script in the work directory.
-    fn shell(&self, script: &str) -> String {
+    pub fn shell(&self, script: &str) -> String {
         let cwd = self.sandbox.path("work");
         json!({"class": "exec", "data": {"argv": ["/bin/sh", "-c", script], "cwd": cwd}}).to_string()
     }
@@ -81,7 +80,7 @@ impl Scene {
         self.fake.bodies(queue).is_empty()
     }
 
-    fn said(&self, name: &str) -> String {
+    pub fn said(&self, name: &str) -> String {
         fs::read_to_string(self.sandbox.work(name)).unwrap_or_default()
     }
 
@@ -123,6 +122,7 @@ fn failed_job_is_retried_and_then_dead_lettered() {
     assert!(dead["taskvisor-error"]["StringValue"].as_str().unwrap().contains("exit 3"), "{dead}");
     assert_eq!(dead["taskvisor-queue"]["StringValue"], "mail");
     assert_eq!(dead["taskvisor-attempt"]["StringValue"], "2");
+    assert_eq!(dead["taskvisor-class"]["StringValue"], "exec");
 }
 
 #[test]
@@ -139,68 +139,6 @@ fn poison_message_is_dead_lettered_unchanged_and_delays_no_job() {
     let mut dead = scene.fake.bodies("dlq-mail");
     dead.sort();
     assert_eq!(dead, ["1GNz/Z9Er5S=", "hello", "{\"class\":", "{}"]);
-}
-
-#[test]
-fn message_of_a_killed_worker_is_visible_again_at_once() {
-    let scene = Scene::new();
-    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
-    let _running = scene.start(&["-w", "1", "-q", "mail", "--retries", "5"]);
-    wait_until("it runs", || scene.said("pids").lines().count() == 1);
-    let first: i32 = scene.said("pids").trim().parse().unwrap();
-    kill(first, "KILL");
-    // Far less than the visibility timeout: the lease of 60 s.
-    wait_within(Duration::from_secs(20), "it runs again", || scene.said("pids").lines().count() == 2);
-}
-
-#[test]
-fn next_supervisor_reruns_the_messages_of_a_killed_one() {
-    let scene = Scene::new();
-    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
-    let _running = scene.start(&["-w", "1", "-q", "mail"]);
-    wait_until("it runs", || scene.said("pids").lines().count() == 1);
-    let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
-    kill(scene.sandbox.one("tv-supervisor"), "KILL");
-    wait_within(Duration::from_secs(20), "it runs again", || scene.said("pids").lines().count() == 2);
-    wait_until("the ledger knows it", || python::counts(&scene.sandbox.job(&id))[2] == 1);
-    assert_eq!(scene.sandbox.job(&id)["attempt"], 1, "the interrupted attempt does not count");
-}
-
-#[test]
-fn message_that_kills_its_supervisor_three_times_is_a_dead_letter() {
-    let scene = Scene::new();
-    scene.queue("dlq-mail");
-    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
-    let _running = scene.start(&["-w", "1", "-q", "mail"]);
-    for round in 1..=3 {
-        wait_within(Duration::from_secs(20), "it runs", || scene.said("pids").lines().count() == round);
-        kill(scene.sandbox.one("tv-supervisor"), "KILL");
-    }
-    wait_within(Duration::from_secs(20), "it is a dead letter", || {
-        scene.fake.bodies("dlq-mail").len() == 1 && scene.is_empty("mail")
-    });
-    assert_eq!(scene.said("pids").lines().count(), 3);
-    assert_eq!(scene.jobs(&[])[0]["state"], "held");
-}
-
-/// A job that has completed stays complete, also when the supervisor dies before it deletes the message.
-#[test]
-fn supervisor_death_at_any_failpoint_loses_no_job_and_repeats_no_ended_one() {
-    for point in taskvisor::failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
-        let scene = Scene::new();
-        let points = scene.sandbox.work("points");
-        fs::create_dir(&points).unwrap();
-        scene.points.replace(Some(points.clone()));
-        let _running = scene.start(&["-w", "1", "-q", "mail", "--grace", "500ms"]);
-        fs::write(points.join(point), "").unwrap();
-        scene.send_shell("mail", "echo ran >>out");
-        wait_until("it has died there", || !points.join(point).exists());
-        wait_until("the message is deleted", || scene.is_empty("mail"));
-        wait_until("the job is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
-        let has_ended = point.contains("8-") || point.contains("9-");
-        assert!(!has_ended || scene.said("out") == "ran\n", "{point}: {}", scene.said("out"));
-        assert!((1..=2).contains(&scene.said("out").lines().count()), "{point}");
-    }
 }
 
 #[test]
@@ -439,21 +377,6 @@ fn put_of_a_class_sends_the_message_shown_in_the_docs() {
     let _running = scene.start(&["-w", "1", "-q", "other"]);
     scene.sandbox.ok(&["put", "mail", "welcome", r#"{"to": "ann@example.org"}"#]);
     assert_eq!(scene.fake.bodies("mail"), [r#"{"class":"welcome","data":{"to": "ann@example.org"}}"#]);
-}
-
-/// SQS rejects the handle: the next delivery is a new attempt, not a duplicate of the running job.
-#[test]
-fn job_with_an_expired_handle_is_killed_and_reruns_when_redelivered() {
-    let scene = Scene::new();
-    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
-    let _running = scene.start(&["-w", "1", "-q", "mail", "--lease", "10s", "--grace", "1s"]);
-    wait_until("it runs", || scene.said("pids").lines().count() == 1);
-    let first: i32 = scene.said("pids").trim().parse().unwrap();
-    scene.fake.knobs(|knobs| knobs.expired_handles = true);
-    wait_until("it is killed", || !alive(first));
-    scene.fake.knobs(|knobs| knobs.expired_handles = false);
-    scene.fake.advance(Duration::from_secs(20));
-    wait_until("it runs again", || scene.said("pids").lines().count() == 2);
 }
 
 #[test]

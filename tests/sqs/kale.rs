@@ -24,16 +24,24 @@ impl Scene {
     }
 
     fn start_kale(&self, mode: &str) -> Running<'_> {
+        self.start_kale_on("mail", mode)
+    }
+
+    fn start_kale_on(&self, queue: &str, mode: &str) -> Running<'_> {
         let path = format!("PYTHONPATH={}:{STANDIN}", python::path());
         let key = format!("KALE_STANDIN_KEY={KEY}");
         let (env, last) = (["--env", &path, "--env", &key], ["--env", "PYTHONDONTWRITEBYTECODE=1"]);
-        let pool = ["-m", mode, "-w", "1", "-q", "mail", "--retries", "0"];
+        let pool = ["-m", mode, "-w", "1", "-q", queue, "--retries", "0"];
         let worker = ["--", "python3", "-m", "taskvisor.kale", "-m", "kale_jobs"];
         self.start(&[&pool[..], &env, &last, &worker].concat())
     }
 
     /// Publishes a task with the body that an application of kale would send.
     fn publish(&self, expression: &str) {
+        self.publish_to("mail", expression);
+    }
+
+    fn publish_to(&self, queue: &str, expression: &str) {
         let script = format!(
             "import kale_jobs\nfrom kale.message import KaleMessage\nprint(KaleMessage(task_class=kale_jobs.{expression}).encode())"
         );
@@ -45,7 +53,7 @@ impl Scene {
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        self.send("mail", String::from_utf8(output.stdout).unwrap().trim());
+        self.send(queue, String::from_utf8(output.stdout).unwrap().trim());
     }
 
     fn only_job(&self) -> Value {
@@ -86,17 +94,19 @@ fn put_sends_the_message_that_kale_reads() {
 
 #[test]
 fn failed_task_is_republished_as_kale_does_and_stays_one_job() {
-    let scene = Scene::of_kale();
-    let _running = scene.start_kale("prefork");
-    scene.publish("Fails, task_id='Fails_uuid_1', payload={'args': (), 'kwargs': {}}");
-    wait_until("it has failed for good", || scene.only_job()["state"] == "failed");
-    assert_eq!(scene.jobs(&[]).len(), 1, "three messages, one job");
-    let id = scene.only_job()["id"].as_str().unwrap().to_owned();
-    let log = scene.sandbox.ok(&["job", "logs", &id]);
-    assert_eq!(log.lines().filter(|line| *line == "fails").count(), 3, "max_retries is 2: {log}");
-    wait_until("it is a dead letter alone", || {
-        scene.is_empty("mail") && scene.fake.bodies("dlq-mail").len() == 1
-    });
+    for (queue, letters) in [("mail", "dlq-mail"), ("mail.fifo", "dlq-mail.fifo")] {
+        let scene = Scene::of_kale();
+        let _running = scene.start_kale_on(queue, "prefork");
+        scene.publish_to(queue, "Fails, task_id='Fails_uuid_1', payload={'args': (), 'kwargs': {}}");
+        wait_until("it has failed for good", || scene.only_job()["state"] == "failed");
+        assert_eq!(scene.jobs(&[]).len(), 1, "three messages, one job");
+        let id = scene.only_job()["id"].as_str().unwrap().to_owned();
+        let log = scene.sandbox.ok(&["job", "logs", &id]);
+        assert_eq!(log.lines().filter(|line| *line == "fails").count(), 3, "max_retries is 2: {log}");
+        wait_until("it is a dead letter alone", || {
+            scene.is_empty(queue) && scene.fake.bodies(letters).len() == 1
+        });
+    }
 }
 
 #[test]

@@ -10,5 +10,6 @@ mod sqs;
 
 mod bad_days;
 mod beside_moto;
+mod deaths;
 mod jobs;
 mod kale;

@@ -4,7 +4,7 @@
 //! The broker is the truth about who may run; the ledger never grants anything. A ledger that is lost, full or slow loses
 //! history, never a job: every call here has an answer without it.
 
-mod cancel;
+mod ask;
 
 use std::future::Future;
 use std::path::Path;
@@ -182,6 +182,14 @@ impl Ledger {
         let renewed =
             self.within(patience, "failed to renew leases in the ledger", self.store.renew(leases, by)).await;
         renewed.map_or_else(|| vec![None; count], |renewals| renewals.into_iter().map(Some).collect())
+    }
+
+    /// The answer for a lease that the broker has extended, with that of the ledger: it may be canceled here.
+    pub fn renewal(extended: Lease, noted: Option<Renewal>) -> Renewal {
+        match noted {
+            Some(Renewal::Canceling(_)) => Renewal::Canceling(extended),
+            _ => Renewal::Renewed(extended),
+        }
     }
 
     /// Records that the jobs of an instance wait again, apart from those in `keep`.

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::script::SCRIPT;
 use super::shared::Shared;
 use super::{event_stream, fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
+use crate::broker::host::host_name;
 use crate::broker::redis::{Link, Needs};
 use crate::broker::{
     Admin, Browse, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
@@ -41,13 +42,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
-        Options {
-            host: host.unwrap_or_else(|_| "host".into()),
-            place: String::new(),
-            now: Arc::new(clock::now),
-            ahead: None,
-        }
+        Options { host: host_name(), place: String::new(), now: Arc::new(clock::now), ahead: None }
     }
 }
 

@@ -40,10 +40,7 @@ impl Recovery for Reliable {
 #[async_trait]
 impl Admin for Reliable {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
-        if let Verb::Cancel(asked) = verb {
-            return self.shared.ledger.cancel(asked, by).await.map(Answer::Cancel);
-        }
-        let mut answer = self.shared.ledger.store().ask(verb, by).await?;
+        let mut answer = self.shared.ledger.ask(verb, by).await?;
         if let Answer::Queues(queues) = &mut answer {
             let counted = self.shared.link.ask("count jobs in", redis::cmd("LLEN").arg("pending")).await?;
             let counts = queues.entry(self.shared.settings.queue.clone()).or_default();

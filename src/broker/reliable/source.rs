@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::shared::{Shared, list, read};
-use crate::broker::ledger::{Adopted, Delivery};
+use crate::broker::ledger::{Adopted, Delivery, Ledger};
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use crate::model::{
     Exists, Failure, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, Revocation, Settlement,
@@ -176,14 +176,11 @@ impl Source for Reliable {
         });
         let (answer, noted) = tokio::join!(answer, self.shared.ledger.renew(leases.clone(), by));
         let held: Vec<bool> = read(Value::Array(answer?))?;
-        let renewals = leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| {
-            let lease = Lease { expires_at, ..lease };
-            match noted {
-                _ if !is_held => Renewal::Lost(Revocation::LockLost),
-                Some(Renewal::Canceling(_)) => Renewal::Canceling(lease),
-                _ => Renewal::Renewed(lease),
-            }
-        });
+        let renewals =
+            leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| match is_held {
+                true => Ledger::renewal(Lease { expires_at, ..lease }, noted),
+                false => Renewal::Lost(Revocation::LockLost),
+            });
         Ok(renewals.collect())
     }
 

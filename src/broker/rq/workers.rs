@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock};
 
+use crate::broker::host::host_name;
 use crate::broker::lock::lock;
 use crate::model::{Instance, PoolSign, QueueName};
 
@@ -25,10 +26,9 @@ pub(super) struct Known {
 
 impl Workers {
     pub(super) fn new(name: Option<String>) -> Workers {
-        let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
         Workers {
             name,
-            host: host.unwrap_or_else(|_| "host".into()),
+            host: host_name(),
             all: Mutex::default(),
             base: OnceLock::new(),
             told: Mutex::default(),

@@ -1,8 +1,5 @@
 //! The kind of broker for Amazon SQS.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,7 +12,6 @@ use super::source::Sqs;
 use crate::broker::ledger::Ledger;
 use crate::broker::registry::without_secrets;
 use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, registry};
-use crate::kale::{Codec, Compression, Key};
 use crate::model::verb::Ability;
 use crate::model::{JobState, QueueCounts};
 
@@ -24,7 +20,7 @@ static CARD: Card = Card {
     name: "sqs",
     shared: true,
     batch: 1000,
-    longest_delay: Some(super::shared::DELAY_MAX),
+    longest_delay: Some(super::queue::DELAY_MAX),
     data_max: (1 << 20) - (16 << 10),
     cannot: &[
         (Ability::ShowWaiting, "it is shown once it has run here; the queue and its counts are seen in SQS"),
@@ -86,9 +82,7 @@ impl Adapter for AmazonSqs {
     }
 
     async fn release(&self, at: &Address, release: &str) -> Result<Option<Counted>, Error> {
-        let place =
-            Place::read(at.reveal()).map_err(|wrong| Error::Url(format!("the broker 'sqs:' {wrong}")))?;
-        let client = Client::new(place);
+        let client = Client::new(Place::of(at)?);
         let failed = |name: &str, fault: Fault| fault.error("count the messages of", name);
         let start = format!("{release}-");
         let mut queues = Counted::new();
@@ -103,11 +97,13 @@ impl Adapter for AmazonSqs {
         Ok(Some(queues))
     }
 
+    fn look(&self, at: &Address) -> Result<(), Error> {
+        Bodies::of(&Place::of(at)?).map(drop)
+    }
+
     fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error> {
-        let place =
-            Place::read(at.reveal()).map_err(|wrong| Error::Url(format!("the broker 'sqs:' {wrong}")))?;
-        let codec = place.key_file.as_deref().map(|file| codec(file, place.default_key)).transpose()?;
-        let bodies = Bodies::new(codec, place.text_class.clone(), place.exec).putting_tasks(place.puts_tasks);
+        let place = Place::of(at)?;
+        let bodies = Bodies::of(&place)?;
         let ledger = Ledger::open(&how.state_dir, how.serves)?;
         let store = ledger.store();
         let sqs = Arc::new(Sqs::new(Client::new(place), bodies, ledger));
@@ -117,17 +113,4 @@ impl Adapter for AmazonSqs {
             .with_store(store)
             .with_peers(sqs))
     }
-}
-
-/// Reads the key of kale's tasks from its file.
-fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
-    let wrong = |why: &dyn std::fmt::Display| {
-        Error::Url(format!("the broker 'sqs:' cannot use the key in {}: {why}", file.display()))
-    };
-    let mut text = String::new();
-    File::open(file)
-        .and_then(|file| file.take(4096).read_to_string(&mut text))
-        .map_err(|error| wrong(&error))?;
-    let key = Key::new(text.trim_end_matches('\n'), allow_default).map_err(|error| wrong(&error))?;
-    Ok(Codec::new(key, Compression::Zlib))
 }

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use crate::broker::{Address, Error};
+
 /// The form of its URLs.
 pub(super) const FORM: &str = "sqs://REGION[?endpoint=http://HOST:PORT]";
 
 /// The parts of a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     /// The region of AWS, e.g. `eu-west-1`.
     pub region: String,
@@ -31,6 +33,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// The parts of a broker's URL.
+    pub(super) fn of(at: &Address) -> Result<Place, Error> {
+        Place::read(at.reveal()).map_err(|wrong| Error::Url(format!("the broker 'sqs:' {wrong}")))
+    }
+
     /// Reads a URL; `Err` says what is wrong with it, as the end of "the broker 'sqs:' …".
     pub(super) fn read(url: &str) -> Result<Place, &'static str> {
         let rest = url.strip_prefix("sqs://").ok_or("needs a region after its //")?;
@@ -42,18 +49,8 @@ impl Place {
         if !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err("has no region after its //: it is a name such as eu-west-1");
         }
-        let mut place = Place {
-            region: region.to_owned(),
-            endpoint: None,
-            prefix: String::new(),
-            dead: Some("dlq-{name}".into()),
-            create: false,
-            exec: false,
-            text_class: None,
-            key_file: None,
-            default_key: false,
-            puts_tasks: false,
-        };
+        let dead = Some("dlq-{name}".into());
+        let mut place = Place { region: region.to_owned(), dead, ..Place::default() };
         query.split('&').filter(|pair| !pair.is_empty()).try_for_each(|pair| place.set(pair))?;
         match place.puts_tasks && place.key_file.is_none() {
             true => Err("needs a key_file for its put=kale: kale encrypts its messages"),

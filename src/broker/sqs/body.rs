@@ -1,12 +1,18 @@
 //! Jobs as messages: in the native form of [`JobObject`], as tasks of kale, or as texts for one class.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use serde_json::Value as Json;
 
+use super::address::Place;
 use super::client;
 use crate::broker::Error;
+use crate::broker::host::host_name;
 use crate::broker::job_object::JobObject;
 use crate::clock;
-use crate::kale::{Body, Codec, Message, Reading, Sender};
+use crate::kale::{Body, Codec, Compression, Key, Message, Reading, Sender};
 use crate::model::{NewJob, Payload, QueueName};
 
 /// How the messages of a broker are read.
@@ -18,13 +24,11 @@ pub(super) struct Bodies {
 }
 
 impl Bodies {
-    pub(super) fn new(codec: Option<Codec>, text_class: Option<String>, exec: bool) -> Bodies {
-        Bodies { reading: Reading { codec, text_class }, object: JobObject { exec }, puts_tasks: false }
-    }
-
-    /// The same, with this choice for new jobs.
-    pub(super) fn putting_tasks(self, puts: bool) -> Bodies {
-        Bodies { puts_tasks: puts, ..self }
+    /// As a broker's URL says; reads its key.
+    pub(super) fn of(place: &Place) -> Result<Bodies, Error> {
+        let codec = place.key_file.as_deref().map(|file| codec(file, place.default_key)).transpose()?;
+        let reading = Reading { codec, text_class: place.text_class.clone() };
+        Ok(Bodies { reading, object: JobObject { exec: place.exec }, puts_tasks: place.puts_tasks })
     }
 
     /// The job in a message, as it would be put, with the message's id as its own; `Err` says why it is none, to go on after "the message is poison: ".
@@ -62,6 +66,19 @@ impl Bodies {
     }
 }
 
+/// Reads the key of kale's tasks from its file.
+fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Error::Url(format!("the broker 'sqs:' cannot use the key in {}: {why}", file.display()))
+    };
+    let mut text = String::new();
+    File::open(file)
+        .and_then(|file| file.take(4096).read_to_string(&mut text))
+        .map_err(|error| wrong(&error))?;
+    let key = Key::new(text.trim_end_matches('\n'), allow_default).map_err(|error| wrong(&error))?;
+    Ok(Codec::new(key, Compression::Zlib))
+}
+
 /// The message for a call, as kale's own publisher sends it.
 fn task(codec: &Codec, job: &NewJob, data: &[u8]) -> Result<String, String> {
     if job.retry.is_some() || job.time_limit.is_some() || !job.tags.is_empty() {
@@ -74,8 +91,7 @@ fn task(codec: &Codec, job: &NewJob, data: &[u8]) -> Result<String, String> {
         Some(id) => id.to_string(),
         None => format!("{class}_uuid_{}", uuid::Uuid::now_v7()),
     };
-    let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
-    let publisher = format!("{}[{}]", host.as_deref().unwrap_or("host"), std::process::id());
+    let publisher = format!("{}[{}]", host_name(), std::process::id());
     let sender = Sender { publisher, enqueued_time: clock::wall().0 as f64 / 1000.0 };
     let message = Message::first(job.class.as_str(), id, data, sender)?;
     let pickle = message.pickle().ok_or("its data cannot be written as a message of kale")?;
@@ -95,13 +111,17 @@ mod tests {
         client::Message { id, job, handle: "h".into(), body: body.into(), received: 1, group: None }
     }
 
+    fn plain(exec: bool) -> Bodies {
+        Bodies::of(&Place { exec, ..Place::default() }).unwrap()
+    }
+
     fn read(bodies: &Bodies, body: &str) -> Result<NewJob, String> {
         bodies.read(&"q".into(), &message(body))
     }
 
     #[test]
     fn put_job_round_trips_through_a_message() {
-        let bodies = Bodies::new(None, None, true);
+        let bodies = plain(true);
         let retry = Retry { retries: 3, delay: Duration::from_millis(1500), cap: Duration::from_secs(60) };
         let put = NewJob {
             retry: Some(retry),
@@ -125,21 +145,19 @@ mod tests {
 
     #[test]
     fn plain_message_needs_only_a_class() {
-        let job = read(&Bodies::new(None, None, false), r#"{"class":"mail"}"#).unwrap();
+        let job = read(&plain(false), r#"{"class":"mail"}"#).unwrap();
         assert_eq!((job.payload, job.retry), (Payload::Data("null".into()), None));
     }
 
     #[test]
     fn programs_are_accepted_only_with_exec_yes() {
         let body = r#"{"class":"exec","data":{"argv":["/bin/true"]}}"#;
-        let refused = read(&Bodies::new(None, None, false), body).unwrap_err();
+        let refused = read(&plain(false), body).unwrap_err();
         assert!(refused.contains("exec=yes"), "{refused}");
-        let Payload::Exec(exec) = read(&Bodies::new(None, None, true), body).unwrap().payload else {
-            panic!("no program")
-        };
+        let Payload::Exec(exec) = read(&plain(true), body).unwrap().payload else { panic!("no program") };
         assert_eq!((exec.argv, exec.umask), (vec!["/bin/true".into()], 0o022));
         let put = NewJob::new("q".into(), Class::EXEC.into(), Payload::Exec(Exec::default()));
-        assert!(Bodies::new(None, None, false).write(&put).unwrap_err().to_string().contains("exec=yes"));
+        assert!(plain(false).write(&put).unwrap_err().to_string().contains("exec=yes"));
     }
 
     /// The test vector of kale's own format.
@@ -148,12 +166,13 @@ mod tests {
     #[test]
     fn task_of_kale_is_passed_and_republished_unchanged() {
         let key = Key::new(crate::kale::DEFAULT_KEY, true).unwrap();
-        let bodies = Bodies::new(Some(Codec::new(key, crate::kale::Compression::Zlib)), None, false);
+        let reading = Reading { codec: Some(Codec::new(key, Compression::Zlib)), text_class: None };
+        let bodies = Bodies { reading, ..plain(false) };
         let job = read(&bodies, TASK).unwrap();
         assert_eq!(job.class.as_str(), "kb_tasks.Noop");
         assert_eq!(job.payload, Payload::Data(Json::String(TASK.into()).to_string().as_str().into()));
         assert_eq!(bodies.write(&job).unwrap(), TASK);
-        let bodies = bodies.putting_tasks(true);
+        let bodies = Bodies { puts_tasks: true, ..bodies };
         assert_eq!(bodies.write(&job).unwrap(), TASK, "it is one already");
         let data = Payload::Data(r#"{"args": [1]}"#.into());
         let put = NewJob::new("q".into(), "kb_tasks.Noop".into(), data);
@@ -171,7 +190,7 @@ mod tests {
 
     #[test]
     fn poison_messages_are_refused_with_the_reason() {
-        let bodies = Bodies::new(None, None, false);
+        let bodies = plain(false);
         for (body, word) in [
             ("hello", "no JSON object"),
             ("{}", "'class'"),
@@ -182,7 +201,7 @@ mod tests {
             let why = read(&bodies, body).unwrap_err();
             assert!(why.contains(word), "{body}: {why}");
         }
-        let text = Bodies::new(None, Some("line".into()), false);
+        let text = Bodies::of(&Place { text_class: Some("line".into()), ..Place::default() }).unwrap();
         assert_eq!(read(&text, "hello").unwrap().payload, Payload::Data(r#""hello""#.into()));
     }
 }

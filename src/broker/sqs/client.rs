@@ -1,13 +1,14 @@
 //! The requests to SQS in the form of the service: one queue, one batch.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_sqs::Client as Aws;
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
+use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
@@ -19,6 +20,9 @@ use tokio::sync::OnceCell;
 use super::address::Place;
 use super::coalesce::Outcome;
 use super::fault::Fault;
+use crate::broker::lock::lock;
+use crate::clock;
+use crate::model::Instant;
 
 /// How long a receive waits for a message: the longest that the service allows.
 const WAIT: Duration = Duration::from_secs(20);
@@ -30,7 +34,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub(super) const JOB: &str = "taskvisor-job";
 
 /// A message as SQS delivers it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Message {
     pub id: String,
     /// The id of its job: from the attribute, else the message's own id. So a job that goes on in another message keeps
@@ -61,11 +65,13 @@ pub(super) struct Client {
     pub place: Place,
     aws: OnceCell<Aws>,
     urls: Mutex<HashMap<String, String>>,
+    /// When queues were missing for the last time.
+    missing: Mutex<HashMap<String, Instant>>,
 }
 
 impl Client {
     pub(super) fn new(place: Place) -> Client {
-        Client { place, aws: OnceCell::new(), urls: Mutex::default() }
+        Client { place, aws: OnceCell::new(), urls: Mutex::default(), missing: Mutex::default() }
     }
 
     /// The SDK's client, made at the first request with the credentials of AWS's usual chain.
@@ -89,13 +95,9 @@ impl Client {
         self.aws.get_or_init(make).await
     }
 
-    fn known(&self, name: &str) -> Option<String> {
-        self.urls.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
     /// The URL of a queue, which is made if the settings say so.
     async fn url(&self, name: &str) -> Result<String, Fault> {
-        if let Some(url) = self.known(name) {
+        if let Some(url) = lock(&self.urls).get(name).cloned() {
             return Ok(url);
         }
         let found = self.aws().await.get_queue_url().queue_name(name).send().await;
@@ -104,7 +106,7 @@ impl Client {
             Err(Fault::NoQueue) if self.place.create => self.create(name).await?,
             Err(fault) => return Err(fault),
         };
-        self.urls.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), url.clone());
+        lock(&self.urls).insert(name.to_owned(), url.clone());
         Ok(url)
     }
 
@@ -119,9 +121,15 @@ impl Client {
     /// Forgets the URL of a queue that is gone: it may come back under another one.
     fn check(&self, name: &str, fault: Fault) -> Fault {
         if fault == Fault::NoQueue {
-            self.urls.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+            lock(&self.urls).remove(name);
+            lock(&self.missing).insert(name.to_owned(), clock::now());
         }
         fault
+    }
+
+    /// Whether a queue was missing at some time since then: if it is there now, its messages are others.
+    pub(super) fn was_missing_since(&self, name: &str, then: Instant) -> bool {
+        lock(&self.missing).get(name).is_some_and(|at| *at >= then)
     }
 
     /// Waits for messages, for [`WAIT`] at most.
@@ -174,22 +182,22 @@ impl Client {
         }
     }
 
-    pub(super) async fn delete(&self, name: &str, handles: Vec<String>) -> Vec<Outcome> {
+    pub(super) async fn delete(self: Arc<Self>, name: String, handles: Vec<String>) -> Vec<Outcome> {
         let entry = |(at, handle): (usize, &String)| {
             DeleteMessageBatchRequestEntry::builder().id(at.to_string()).receipt_handle(handle).build()
         };
         let sent = async {
-            let request = self.aws().await.delete_message_batch().queue_url(self.url(name).await?);
-            let entries = handles.iter().enumerate().map(entry).collect::<Result<_, _>>().map_err(odd)?;
+            let request = self.aws().await.delete_message_batch().queue_url(self.url(&name).await?);
+            let entries = handles.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
             let answer = request.set_entries(Some(entries)).send().await?;
             let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
             Ok((done, answer.failed))
         };
-        self.each(name, handles.len(), sent.await)
+        self.each(&name, handles.len(), sent.await)
     }
 
     /// Makes messages invisible from now on for these times.
-    pub(super) async fn hide(&self, name: &str, all: Vec<(String, Duration)>) -> Vec<Outcome> {
+    pub(super) async fn hide(self: Arc<Self>, name: String, all: Vec<(String, Duration)>) -> Vec<Outcome> {
         let entry = |(at, (handle, time)): (usize, &(String, Duration))| {
             ChangeMessageVisibilityBatchRequestEntry::builder()
                 .id(at.to_string())
@@ -198,25 +206,26 @@ impl Client {
                 .build()
         };
         let sent = async {
-            let request = self.aws().await.change_message_visibility_batch().queue_url(self.url(name).await?);
-            let entries = all.iter().enumerate().map(entry).collect::<Result<_, _>>().map_err(odd)?;
+            let request =
+                self.aws().await.change_message_visibility_batch().queue_url(self.url(&name).await?);
+            let entries = all.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
             let answer = request.set_entries(Some(entries)).send().await?;
             let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
             Ok((done, answer.failed))
         };
-        self.each(name, all.len(), sent.await)
+        self.each(&name, all.len(), sent.await)
     }
 
     /// Sends messages, and gives the id of each.
-    pub(super) async fn send(&self, name: &str, all: Vec<Outgoing>) -> Vec<Outcome> {
+    pub(super) async fn send(self: Arc<Self>, name: String, all: Vec<Outgoing>) -> Vec<Outcome> {
         let sent = async {
-            let request = self.aws().await.send_message_batch().queue_url(self.url(name).await?);
-            let entries = all.iter().enumerate().map(outgoing).collect::<Result<_, _>>().map_err(odd)?;
+            let request = self.aws().await.send_message_batch().queue_url(self.url(&name).await?);
+            let entries = all.iter().enumerate().map(outgoing).collect::<Result<_, _>>()?;
             let answer = request.set_entries(Some(entries)).send().await?;
             let done = answer.successful.into_iter().map(|one| (one.id, one.message_id)).collect();
             Ok((done, answer.failed))
         };
-        self.each(name, all.len(), sent.await)
+        self.each(&name, all.len(), sent.await)
     }
 
     /// The answers of a batch, entry by entry.
@@ -242,8 +251,10 @@ impl Client {
 /// The entries that succeeded, with their texts, and those that failed.
 type Answered = (Vec<(String, String)>, Vec<BatchResultErrorEntry>);
 
-fn odd(error: impl std::fmt::Display) -> Fault {
-    Fault::Other(error.to_string())
+impl From<BuildError> for Fault {
+    fn from(error: BuildError) -> Fault {
+        Fault::Other(error.to_string())
+    }
 }
 
 /// Whole seconds, as the service counts, rounded up.
@@ -269,9 +280,7 @@ fn message(given: aws_sdk_sqs::types::Message) -> Message {
     }
 }
 
-fn outgoing(
-    (at, message): (usize, &Outgoing),
-) -> Result<SendMessageBatchRequestEntry, aws_sdk_sqs::error::BuildError> {
+fn outgoing((at, message): (usize, &Outgoing)) -> Result<SendMessageBatchRequestEntry, BuildError> {
     let mut entry = SendMessageBatchRequestEntry::builder()
         .id(at.to_string())
         .message_body(&message.body)

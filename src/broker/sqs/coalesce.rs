@@ -1,13 +1,13 @@
 //! Collects single requests into the batches of SQS: ten at a time, or those that come within 50 ms.
 
-use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
+use crate::broker::lock::lock;
 
 /// Most entries in a batch of SQS.
 pub(super) const BATCH: usize = 10;
@@ -64,7 +64,7 @@ impl<E: Clone + Send + 'static> Coalescer<E> {
     }
 
     fn add(self: &Arc<Self>, entry: E, bytes: usize, answer: oneshot::Sender<Outcome>) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.waiting);
         if waiting.bytes + bytes > BYTES {
             self.flush(&mut waiting);
         }
@@ -76,7 +76,7 @@ impl<E: Clone + Send + 'static> Coalescer<E> {
             let (own, batch) = (self.clone(), waiting.batch);
             tokio::spawn(async move {
                 tokio::time::sleep(PATIENCE).await;
-                let mut waiting = own.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut waiting = lock(&own.waiting);
                 if waiting.batch == batch {
                     own.flush(&mut waiting);
                 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::shared::Held;
+use super::held::Held;
 use super::source::Sqs;
 use crate::broker::ledger::Handle;
 use crate::broker::{Admin, Error, Peers, Recovery};
-use crate::clock;
 use crate::model::verb::{Answer, Get, SetData, Verb, VerbRequest};
 use crate::model::{
     Fence, Instance, JobId, JobState, NewJob, Payload, Presence, QueueCounts, QueueName, WorkerId,
@@ -47,21 +46,9 @@ impl Sqs {
     /// Holds what an earlier supervisor held, as far as its lease lasts: it may yet be settled, renewed or given back.
     async fn take_over(&self, instance: &Instance) -> Vec<Handle> {
         let left = self.shared.ledger.held(instance).await;
-        for one in left.iter().filter(|one| self.shared.held(&one.job, one.fence).is_none()) {
-            let held = Held {
-                message: String::new(),
-                fence: one.fence,
-                handle: one.handle.clone(),
-                source: one.queue.clone(),
-                group: None,
-                body: None,
-                next_body: None,
-                ending: false,
-                sent: false,
-                attempt: 1,
-                received_at: clock::now(),
-            };
-            self.shared.hold(one.job.clone(), held);
+        for one in left.iter().filter(|one| !self.shared.held.contains(&one.job)) {
+            let held = Held::left_behind(one, self.shared.source(&one.queue));
+            self.shared.held.insert(one.job.clone(), held);
         }
         left
     }
@@ -70,17 +57,18 @@ impl Sqs {
 #[async_trait]
 impl Admin for Sqs {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
-        if let Verb::Cancel(asked) = verb {
-            return self.shared.ledger.cancel(asked, by).await.map(Answer::Cancel);
-        }
         let next = if let Verb::SetData(asked) = &verb {
             self.next_body(asked).await?.map(|body| (asked.clone(), body))
         } else {
             None
         };
-        let mut answer = self.shared.ledger.store().ask(verb, by).await?;
+        let mut answer = self.shared.ledger.ask(verb, by).await?;
         if let Some((asked, body)) = next
-            && !self.shared.set_next_body(&asked.job, asked.fence, body)
+            && self
+                .shared
+                .held
+                .with(&asked.job, asked.fence, |held| held.next_body = Some(body.into()))
+                .is_none()
         {
             let why = format!("job '{}' is run by somebody else: its data is theirs to change", asked.job);
             return Err(Error::Refused(why));

@@ -1,6 +1,9 @@
 //! Failures of requests to SQS, as far as they are handled differently.
 
-use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use std::error::Error as Cause;
+use std::iter;
+
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 
 use crate::broker::Error;
 
@@ -16,7 +19,10 @@ pub(super) enum Fault {
     /// Too many requests.
     #[error("the service asks for fewer requests")]
     Throttled,
-    /// The request failed, or may have; why.
+    /// There is no answer that can be read: the request may have been carried out; why.
+    #[error("{0}")]
+    Unanswered(String),
+    /// The request failed; why.
     #[error("{0}")]
     Other(String),
 }
@@ -42,14 +48,14 @@ impl Fault {
                 Fault::Throttled
             }
             "" => Fault::Other(message.to_owned()),
-            _ => Fault::Other(format!("{code}: {message}")),
+            _ => Fault::Other(format!("{code}: {message}{}", advice(code))),
         }
     }
 
     /// Whether the same request may succeed if it is sent again.
     pub(super) fn is_passing(&self) -> bool {
         match self {
-            Fault::Throttled | Fault::Other(_) => true,
+            Fault::Throttled | Fault::Unanswered(_) | Fault::Other(_) => true,
             Fault::NoQueue | Fault::NotOurs => false,
         }
     }
@@ -61,10 +67,31 @@ impl Fault {
                 "cannot {what} the SQS queue '{queue}': there is no such queue; create it, or let taskvisor do so with \
                  ?create=yes in the broker's URL"
             )),
+            Fault::Unanswered(why) => {
+                Error::Unanswered(format!("cannot {what} the SQS queue '{queue}': {why}"))
+            }
             other @ (Fault::NotOurs | Fault::Throttled | Fault::Other(_)) => {
                 Error::Failed(format!("cannot {what} the SQS queue '{queue}': {other}"))
             }
         }
+    }
+}
+
+/// What to do about an error code.
+fn advice(code: &str) -> &'static str {
+    const CREDENTIALS: [&str; 5] = [
+        "ExpiredToken",
+        "InvalidClientTokenId",
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "Unrecognized",
+    ];
+    if CREDENTIALS.iter().any(|start| code.starts_with(start)) {
+        "; give AWS's usual chain other credentials"
+    } else if code.starts_with("AccessDenied") {
+        "; allow it in the policy of the credentials or of the queue"
+    } else {
+        ""
     }
 }
 
@@ -74,9 +101,29 @@ where
     R: std::fmt::Debug + Send + Sync + 'static,
 {
     fn from(error: SdkError<E, R>) -> Fault {
-        match error.as_service_error().and_then(|service| Some((service.code()?, service.message()))) {
-            Some((code, message)) => Fault::of_code(code, message.unwrap_or_default()),
-            None => Fault::Other(DisplayErrorContext(&error).to_string()),
+        if let Some((code, service)) = error.as_service_error().and_then(|said| Some((said.code()?, said))) {
+            return Fault::of_code(code, service.message().unwrap_or_default());
+        }
+        let causes: Vec<String> =
+            iter::successors(Some(&error as &dyn Cause), |cause: &&dyn Cause| (*cause).source())
+                .map(|cause| cause.to_string())
+                .collect();
+        let last = causes.last().map_or("", |last| last.lines().next().unwrap_or_default());
+        let is_about = |text| causes.iter().any(|cause| cause.contains(text));
+        match &error {
+            SdkError::DispatchFailure(_) if is_about("no credentials found in chain") => Fault::Other(
+                "AWS's usual chain has no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE".into(),
+            ),
+            SdkError::DispatchFailure(_) if is_about("credentials") => {
+                Fault::Other(format!("AWS's usual chain fails to give credentials: {last}"))
+            }
+            SdkError::DispatchFailure(_) if is_about("client error (Connect)") => {
+                Fault::Other(format!("there is no connection to the service: {last}"))
+            }
+            SdkError::DispatchFailure(_) => Fault::Unanswered(format!("the connection broke off: {last}")),
+            SdkError::TimeoutError(_) => Fault::Unanswered("the service does not answer".into()),
+            SdkError::ConstructionFailure(_) => Fault::Other(format!("the request cannot be made: {last}")),
+            SdkError::ServiceError(_) | SdkError::ResponseError(_) | _ => Fault::Unanswered(format!("the answer is not one of SQS: {last}")),
         }
     }
 }
@@ -92,6 +139,7 @@ mod tests {
         assert_eq!(Fault::of_code("ThrottlingException", "x"), Fault::Throttled);
         assert!(Fault::of_code("InternalError", "x").is_passing());
         let said = Fault::of_code("AccessDenied", "no").error("read", "mail").to_string();
-        assert_eq!(said, "cannot read the SQS queue 'mail': AccessDenied: no");
+        let advice = "allow it in the policy of the credentials or of the queue";
+        assert_eq!(said, format!("cannot read the SQS queue 'mail': AccessDenied: no; {advice}"));
     }
 }

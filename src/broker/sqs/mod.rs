@@ -11,12 +11,15 @@ mod body;
 mod buffer;
 mod client;
 mod coalesce;
+mod demand;
 mod faces;
 mod fault;
+mod held;
 mod poll;
 mod queue;
 mod settle;
 mod shared;
 mod source;
+mod source_queue;
 
 pub use adapter::AmazonSqs;

@@ -7,6 +7,9 @@ use super::client::{Client, Outgoing};
 use super::coalesce::{Coalescer, Outcome};
 use super::fault::Fault;
 
+/// The longest delay of a new message in SQS.
+pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
+
 /// A queue, by its name in SQS.
 pub(super) struct Queue {
     pub name: String,
@@ -17,28 +20,35 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(name: String, client: &Arc<Client>) -> Queue {
-        let of = || (client.clone(), name.clone());
-        let (client, queue) = of();
-        let deletes = Coalescer::new(move |handles| {
-            let (client, queue) = (client.clone(), queue.clone());
-            Box::pin(async move { client.delete(&queue, handles).await })
-        });
-        let (client, queue) = of();
-        let hides = Coalescer::new(move |all| {
-            let (client, queue) = (client.clone(), queue.clone());
-            Box::pin(async move { client.hide(&queue, all).await })
-        });
-        let (client, queue) = of();
-        let sends = Coalescer::new(move |all| {
-            let (client, queue) = (client.clone(), queue.clone());
-            Box::pin(async move { client.send(&queue, all).await })
-        });
-        Queue { name, deletes, hides, sends }
+        Queue {
+            deletes: batches(client, &name, Client::delete),
+            hides: batches(client, &name, Client::hide),
+            sends: batches(client, &name, Client::send),
+            name,
+        }
     }
 
     /// Whether it keeps the order of each message group. In another queue a group names a tenant, and orders nothing.
     pub(super) fn is_fifo(&self) -> bool {
         self.name.ends_with(".fifo")
+    }
+
+    /// A message for this queue. `once` identifies it: a FIFO queue drops a second one with the same text. Such a queue
+    /// cannot delay a single message, and a message without a group goes into a common one, so that all keep their order.
+    pub(super) fn message(
+        &self,
+        body: String,
+        group: Option<String>,
+        delay: Duration,
+        once: &str,
+    ) -> Outgoing {
+        let notes = Vec::new();
+        if !self.is_fifo() {
+            return Outgoing { body, group, delay: delay.min(DELAY_MAX), once: None, notes };
+        }
+        let once = once.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(128).collect();
+        let group = group.or_else(|| Some("taskvisor".into()));
+        Outgoing { body, group, delay: Duration::ZERO, once: Some(once), notes }
     }
 
     pub(super) async fn delete(&self, handle: &str) -> Outcome {
@@ -60,4 +70,18 @@ impl Queue {
             outcome => outcome,
         }
     }
+}
+
+/// Requests of one kind to a queue, in batches.
+fn batches<E, F>(
+    client: &Arc<Client>,
+    queue: &str,
+    send: fn(Arc<Client>, String, Vec<E>) -> F,
+) -> Arc<Coalescer<E>>
+where
+    E: Clone + Send + 'static,
+    F: Future<Output = Vec<Outcome>> + Send + 'static,
+{
+    let (client, queue) = (client.clone(), queue.to_owned());
+    Coalescer::new(move |all| Box::pin(send(client.clone(), queue.clone(), all)))
 }

@@ -1,146 +1,126 @@
-//! Ends of jobs in SQS. Sends the copy (retry, dead letter, next queue) before it deletes the message.
+//! Ends of jobs in SQS. A copy (for the next attempt, the next queue or the dead letters) is sent before the message is
+//! deleted: in between it exists twice, and it is never lost.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::client::{JOB, Outgoing};
 use super::fault::Fault;
-use super::queue::Queue;
-use super::shared::{DELAY_MAX, Dead, Held, Shared, once};
+use super::held::Held;
+use super::shared::{Copy, Shared};
 use crate::broker::Settling;
 use crate::clock;
-use crate::model::{Failure, JobState, Next, Settlement, Verdict};
+use crate::model::{Failure, JobState, Settlement, Verdict};
 
-/// Whether the message of a job in this state is deleted.
-fn is_deleted(state: JobState) -> bool {
-    match state {
-        JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
-        JobState::Waiting
-        | JobState::Delayed
-        | JobState::Depends
-        | JobState::Running
-        | JobState::Canceling => false,
-    }
+/// What a verdict does to a message.
+struct End {
+    /// The state of the job then.
+    state: JobState,
+    /// What to send first.
+    copy: Option<Copy>,
+    /// How long the message is invisible before it comes again; None = it is deleted.
+    hidden: Option<Duration>,
 }
 
-/// Records the end in the ledger before the message can be taken for another delivery.
-pub(super) async fn settle_and_note(shared: &Arc<Shared>, settlement: Settlement) -> Settling {
-    let in_force = shared.ledger.in_force(vec![settlement.clone()]).await;
-    let answer = settle(shared, in_force.first().unwrap_or(&settlement)).await;
+/// Applies a verdict. The ledger records it before the message can be taken for another delivery.
+pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Settling {
     let (job, fence) = (settlement.job.clone(), settlement.fence);
-    match &answer {
-        Settling::Settled(state) => {
-            shared.ledger.settle(vec![settlement]).await;
-            shared.let_go(&job, fence, is_deleted(*state));
+    let ends = |held: &mut Held| {
+        held.is_ending = true;
+        held.clone()
+    };
+    let Some(held) = shared.held.with(&job, fence, ends) else { return Settling::NotOurs };
+    let Some(settlement) = shared.ledger.in_force(vec![settlement]).await.pop() else {
+        return Settling::NotOurs;
+    };
+    let settlement = possible(settlement, &held);
+    let end = end(shared, &settlement, &held);
+    let (state, is_deleted, settlement) = match carry_out(shared, &settlement, &held, &end).await {
+        Ok(()) => (end.state, end.hidden.is_none(), settlement),
+        Err(Fault::NoQueue) if end.hidden.is_none() => (end.state, true, settlement),
+        Err(Fault::NoQueue) => (JobState::Failed, true, Settlement { verdict: gone(&held), ..settlement }),
+        Err(Fault::NotOurs) => {
+            shared.let_go(&job, fence, false);
+            return Settling::NotOurs;
         }
-        Settling::NotOurs => shared.let_go(&job, fence, false),
-        Settling::Failed(_) => {}
-    }
-    answer
+        Err(fault) => {
+            return Settling::Failed(fault.error("settle a message of", &held.source.queue.name));
+        }
+    };
+    shared.ledger.settle(vec![settlement]).await;
+    shared.let_go(&job, fence, is_deleted);
+    Settling::Settled(state)
 }
 
-async fn settle(shared: &Arc<Shared>, settlement: &Settlement) -> Settling {
-    let Some(held) = shared.ends(&settlement.job, settlement.fence) else { return Settling::NotOurs };
-    let queue = shared.queue_of(&held.source);
-    let later = |after: Duration| after.min(held.room(clock::now()));
-    let done = match &settlement.verdict {
+/// Changes a verdict that is not possible here.
+fn possible(settlement: Settlement, held: &Held) -> Settlement {
+    let verdict = match settlement.verdict {
         Verdict::Complete { next: Some(next), .. } if !next.depends.is_empty() => {
-            let message =
-                "it was to go on once other jobs are complete, and SQS cannot have a job wait for others";
-            let failure = Failure { group: "unsupported".into(), message: message.into(), trace: None };
-            bury(shared, settlement, &held, &failure).await.map(|()| JobState::Held)
+            Verdict::Hold { failure: next.refused("SQS cannot have a job wait for others") }
         }
-        Verdict::Complete { next: Some(next), .. } => match go_on(shared, settlement, &held, next).await {
-            Ok(()) => queue.delete(&held.handle).await.map(|_| JobState::Complete),
-            Err(fault) => Err(fault),
-        },
-        Verdict::Complete { next: None, .. } => queue.delete(&held.handle).await.map(|_| JobState::Complete),
-        Verdict::Canceled => queue.delete(&held.handle).await.map(|_| JobState::Canceled),
+        // Its message is not here to be copied: it comes again, and ends then.
+        Verdict::Complete { next: Some(_), .. } | Verdict::Fail { .. } | Verdict::Hold { .. }
+            if held.message.is_none() =>
+        {
+            Verdict::Release { after: Duration::ZERO, counts: None }
+        }
+        possible @ (Verdict::Complete { .. }
+        | Verdict::Canceled
+        | Verdict::Fail { .. }
+        | Verdict::Hold { .. }
+        | Verdict::Retry { .. }
+        | Verdict::Release { .. }) => possible,
+    };
+    Settlement { verdict, ..settlement }
+}
+
+/// The verdict on a job whose message was deleted with its queue.
+pub(super) fn gone(held: &Held) -> Verdict {
+    let message = format!(
+        "its queue '{}' was deleted in SQS while it ran, and its message with the queue: put it again if it is still wanted",
+        held.source.name
+    );
+    Verdict::Fail { failure: Failure { group: "queue deleted".into(), message, trace: None } }
+}
+
+fn end(shared: &Shared, settlement: &Settlement, held: &Held) -> End {
+    let deleted = |state, copy| End { state, copy, hidden: None };
+    let next_to = |queue: &_, delay| {
+        let body = held.next_body.as_deref().or(held.message.as_ref().map(|message| &*message.body))?;
+        Some(shared.next_message(queue, settlement, held, body, delay))
+    };
+    let dead = |failure: &Failure| {
+        let message = held.message.as_ref()?;
+        let error = format!("{}: {}", failure.group, failure.message);
+        shared.dead_letter(&held.source.name, message, &error, held.attempt)
+    };
+    match &settlement.verdict {
+        Verdict::Complete { next: None, .. } => deleted(JobState::Complete, None),
+        Verdict::Complete { next: Some(next), .. } => {
+            deleted(JobState::Complete, next_to(&next.queue, next.delay))
+        }
+        Verdict::Canceled => deleted(JobState::Canceled, None),
+        Verdict::Fail { failure } => deleted(JobState::Failed, dead(failure)),
+        Verdict::Hold { failure } => deleted(JobState::Held, dead(failure)),
         Verdict::Retry { after, .. } | Verdict::Release { after, .. } => {
             let state = if after.is_zero() { JobState::Waiting } else { JobState::Delayed };
-            let waits = match &held.next_body {
-                None => queue.hide(&held.handle, later(*after)).await.map(drop),
-                Some(body) => replace(shared, &queue, settlement, &held, body, *after).await,
-            };
-            waits.map(|()| state)
+            match held.next_body {
+                None => End { state, copy: None, hidden: Some(*after) },
+                Some(_) => deleted(state, next_to(&held.source.name, *after)),
+            }
         }
-        Verdict::Fail { failure } => {
-            bury(shared, settlement, &held, failure).await.map(|()| JobState::Failed)
-        }
-        Verdict::Hold { failure } => bury(shared, settlement, &held, failure).await.map(|()| JobState::Held),
-    };
-    match done {
-        Ok(state) => Settling::Settled(state),
-        Err(Fault::NotOurs | Fault::NoQueue) => Settling::NotOurs,
-        Err(fault) => Settling::Failed(fault.error("settle a message of", &queue.name)),
     }
 }
 
-/// Sends the job as a new message, and then deletes the old one: in between it exists twice, and it is never lost.
-async fn replace(
-    shared: &Shared,
-    queue: &Queue,
-    settlement: &Settlement,
-    held: &Held,
-    body: &str,
-    after: Duration,
-) -> Result<(), Fault> {
-    send(shared, settlement, held, (&queue.name, body, after)).await?;
-    queue.delete(&held.handle).await.map(drop)
-}
-
-/// Sends the job to a queue as a new message of this body and delay, with its id and its message group. Not a second time, if
-/// the deletion of the old message had to be tried again.
-async fn send(
-    shared: &Shared,
-    settlement: &Settlement,
-    held: &Held,
-    (queue, body, delay): (&str, &str, Duration),
-) -> Result<(), Fault> {
-    let is_fifo = shared.queue(queue).is_fifo();
-    let outgoing = Outgoing {
-        body: body.to_owned(),
-        delay: if is_fifo { Duration::ZERO } else { delay.min(DELAY_MAX) },
-        group: held.group.clone().or(is_fifo.then(|| "taskvisor".to_owned())),
-        once: is_fifo.then(|| once(settlement.job.as_str(), held.attempt)),
-        notes: vec![(JOB, settlement.job.to_string())],
-    };
-    if !held.sent {
-        shared.send(queue, &outgoing).await?;
-        shared.has_sent(&settlement.job, settlement.fence);
+async fn carry_out(shared: &Shared, settlement: &Settlement, held: &Held, end: &End) -> Result<(), Fault> {
+    // Not a second time, if only the deletion failed before.
+    if let Some(copy) = end.copy.as_ref().filter(|_| !held.is_copied) {
+        shared.send(&held.source, copy).await?;
+        shared.held.with(&settlement.job, settlement.fence, |held| held.is_copied = true);
     }
-    Ok(())
-}
-
-/// Sends the message to the dead-letter queue before it deletes it, so that it cannot be lost in between.
-async fn bury(
-    shared: &Arc<Shared>,
-    settlement: &Settlement,
-    held: &Held,
-    failure: &Failure,
-) -> Result<(), Fault> {
-    let queue = shared.queue_of(&held.source);
-    // What an earlier supervisor took is not here any more: it comes again, and ends then.
-    let Some(body) = &held.body else { return queue.hide(&held.handle, Duration::ZERO).await.map(drop) };
-    let error = format!("{}: {}", failure.group, failure.message);
-    let dead = Dead {
-        id: settlement.job.as_str(),
-        body,
-        group: held.group.as_deref(),
-        error: &error,
-        class: None,
-        attempt: held.attempt,
+    let queue = &held.source.queue;
+    let done = match end.hidden {
+        Some(time) => queue.hide(&held.handle, time.min(held.room(clock::now()))).await,
+        None => queue.delete(&held.handle).await,
     };
-    if !held.sent {
-        shared.bury(&held.source, dead).await?;
-        shared.has_sent(&settlement.job, settlement.fence);
-    }
-    queue.delete(&held.handle).await.map(drop)
-}
-
-/// The job goes on in another queue: as a message there, with its id.
-async fn go_on(shared: &Shared, settlement: &Settlement, held: &Held, next: &Next) -> Result<(), Fault> {
-    let body = held.next_body.as_ref().or(held.body.as_ref());
-    let Some(body) = body else { return Err(Fault::Other("its message is not known here".into())) };
-    send(shared, settlement, held, (&shared.client.place.name(next.queue.as_str()), body, next.delay)).await
+    done.map(drop).map_err(|fault| shared.fault(fault, held))
 }

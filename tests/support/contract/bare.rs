@@ -204,14 +204,11 @@ impl Source for Bare {
             leases.iter().map(&mut renew).collect()
         };
         let noted = self.ledger.renew(leases.clone(), by).await;
-        let renewals = leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| {
-            let lease = Lease { expires_at, ..lease };
-            match noted {
-                _ if !is_held => Renewal::Lost(Revocation::LockLost),
-                Some(Renewal::Canceling(_)) => Renewal::Canceling(lease),
-                _ => Renewal::Renewed(lease),
-            }
-        });
+        let renewals =
+            leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| match is_held {
+                true => Ledger::renewal(Lease { expires_at, ..lease }, noted),
+                false => Renewal::Lost(Revocation::LockLost),
+            });
         Ok(renewals.collect())
     }
 
@@ -291,9 +288,6 @@ impl Recovery for Bare {
 #[async_trait]
 impl Admin for Bare {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
-        match verb {
-            Verb::Cancel(asked) => self.ledger.cancel(asked, by).await.map(Answer::Cancel),
-            verb => self.ledger.store().ask(verb, by).await,
-        }
+        self.ledger.ask(verb, by).await
     }
 }

@@ -1,4 +1,4 @@
-//! Cancels jobs of a broker with a ledger: only those that run on this host.
+//! Verbs of a broker with a ledger: about the jobs that this host has seen.
 
 use super::Ledger;
 use crate::broker::{Admin, Error};
@@ -6,8 +6,16 @@ use crate::model::verb::{Answer, Cancel, Each, Fate, Get, Refusal, Verb, VerbReq
 use crate::model::{JobId, JobState};
 
 impl Ledger {
+    /// Carries out a verb, as far as the ledger can.
+    pub async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        if let Verb::Cancel(asked) = verb {
+            return self.cancel(asked, by).await.map(Answer::Cancel);
+        }
+        self.store().ask(verb, by).await
+    }
+
     /// Cancels those that run here, and refuses the rest: the ledger cannot cancel jobs that wait in the broker.
-    pub async fn cancel(&self, asked: Cancel, by: String) -> Result<Vec<Each>, Error> {
+    async fn cancel(&self, asked: Cancel, by: String) -> Result<Vec<Each>, Error> {
         let (mut answers, mut running) = (Vec::new(), Vec::new());
         for job in asked.jobs {
             match self.state(&job).await? {
