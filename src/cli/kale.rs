@@ -1,16 +1,22 @@
 //! `kale import` and `kale check`: convert and check the settings of a kale application.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use clap::Subcommand;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Map, Value};
 
 use super::term::screen::{escaped, print};
-use crate::config::read_text;
+use crate::broker::{Address, Wrong};
+use crate::config::{format_duration, parse_duration, read_text};
 use crate::failure::{Failure, exit};
 use crate::kale::{Application, Queue, read_queues};
 
@@ -58,6 +64,9 @@ pub struct Import {
     /// What stands before each queue's name in SQS, without the dash
     #[arg(long, value_name = "NAME")]
     release: Option<String>,
+    /// Give up if Python has not imported it after this time
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
+    timeout: Duration,
     /// Write UTIL_CRYPT_CIPHER to this new file, with mode 600
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -116,6 +125,13 @@ fn import(how: &Import) -> Result<u8, Failure> {
         Failure::new(exit::CONFIG, format!("failed to import {}: {error}", how.module))
     };
     let imported = application.import().map_err(wrong)?;
+    Address::parse(&imported.broker).map_err(|Wrong { what, hint }| {
+        let message = format!(
+            "failed to import {}: its AWS_REGION and address of SQS give no broker: {what}",
+            how.module
+        );
+        Failure::new(exit::CONFIG, message).hint(hint)
+    })?;
     if let Some(file) = &key_file {
         write_key(file, &settings)?;
     }
@@ -134,9 +150,7 @@ fn settings(how: &Import) -> Result<Map<String, Value>, Failure> {
         Failure::new(exit::CONFIG, message)
             .hint("-p DIR says where modules are, --python which interpreter has them")
     };
-    let mut command = Command::new(&how.python);
-    command.args(["-c", SHOW, &how.module]).args(&how.path);
-    let output = command.output().map_err(|error| shown(&error))?;
+    let output = output(how).map_err(|error| shown(&error))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(shown(&said.trim_end().lines().next_back().unwrap_or("it ended without a word")));
@@ -145,6 +159,22 @@ fn settings(how: &Import) -> Result<Map<String, Value>, Failure> {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.trim_end().lines().next_back().unwrap_or_default())
         .map_err(|error| shown(&error))
+}
+
+/// What Python prints about the module.
+fn output(how: &Import) -> Result<Output, io::Error> {
+    let mut command = Command::new(&how.python);
+    command.args(["-c", SHOW, &how.module]).args(&how.path);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let python = Pid::from_raw(child.id().cast_signed());
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(child.wait_with_output()));
+    told.recv_timeout(how.timeout).unwrap_or_else(|_| {
+        // It may have ended just now.
+        kill(python, Signal::SIGKILL).ok();
+        let limit = format_duration(how.timeout);
+        Err(io::Error::new(ErrorKind::TimedOut, format!("it has not ended within {limit} (--timeout)")))
+    })
 }
 
 fn queues(file: &Path) -> Result<Vec<Queue>, Failure> {

@@ -166,9 +166,10 @@ impl From<broker::Error> for Failure {
 }
 
 impl Failure {
-    /// A store that could not be opened, for any reason.
+    /// A store that could not be opened, for any reason but a wrong URL.
     pub fn unopened(error: broker::Error) -> Self {
-        Failure::new(exit::UNAVAILABLE, error.to_string())
+        let is_url = matches!(error, broker::Error::Url(_));
+        Failure::new(if is_url { exit::CONFIG } else { exit::UNAVAILABLE }, error.to_string())
     }
 
     fn named(mut self, message: String) -> Self {

@@ -30,7 +30,9 @@ pub struct Application<'a> {
 /// Settings of taskvisor, and notes for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// The settings file.
+    /// The URL of the broker.
+    pub broker: String,
+    /// The settings file, with that URL.
     pub yaml: String,
     /// Sentences, each about a setting that has another meaning, or none, in taskvisor.
     pub notes: Vec<String>,
@@ -62,10 +64,10 @@ impl Application<'_> {
         let mut notes = Vec::new();
         let broker = self.broker(&mut notes)?;
         let pool = self.pool(&mut notes);
-        let whole = mapping([("broker", broker.into()), ("pools", vec![Yaml::from(pool)].into())]);
+        let whole = mapping([("broker", broker.as_str().into()), ("pools", vec![Yaml::from(pool)].into())]);
         self.note_what_is_left(&mut notes);
         let yaml = serde_yaml::to_string(&whole).unwrap_or_default();
-        Ok(Imported { yaml, notes })
+        Ok(Imported { broker, yaml, notes })
     }
 
     fn text(&self, name: &str) -> Option<&str> {

@@ -13,3 +13,4 @@ mod beside_moto;
 mod deaths;
 mod jobs;
 mod kale;
+mod refusals;

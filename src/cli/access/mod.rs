@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 
 use self::elsewhere::{another, client, of_this_state};
 use crate::api::{self, Client, Queued};
-use crate::broker::{self, Broker, Opening};
+use crate::broker::{self, Address, Broker, Opening};
 use crate::config::{Config, private_dir};
 use crate::failure::{Failure, exit};
-use crate::model::verb::{Before, Get, VerbRequest};
+use crate::model::verb::{Ability, Before, Get, VerbRequest};
 use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
 
 /// One of the two ways. If a flag or the environment names a broker that is not the supervisor's, the command uses that
@@ -152,6 +152,23 @@ impl Access {
         let is_waiting = job.state == JobState::Waiting;
         let before = if is_waiting { Some(self.ask(Before { job: id.clone() }).await?.count) } else { None };
         Ok(Why { job: Some(job), before, queues, ..Why::default() })
+    }
+
+    /// Refuses to wait for jobs that another host may take without a word: the wait might have no end.
+    pub async fn require_waits(&self) -> Result<(), Failure> {
+        let card = match self {
+            Access::Store(store) => Some(store.card()),
+            Access::Api(api, _) => {
+                api.broker().await?.and_then(|shown| Address::parse(&shown).ok()).map(|at| at.card())
+            }
+        };
+        let Some(card) = card.filter(|card| !card.can(Ability::ShowWaiting)) else { return Ok(()) };
+        let message = format!(
+            "nothing was put: another host may take the job, and {} does not tell how it ends",
+            card.name
+        );
+        Err(Failure::new(exit::UNSUPPORTED, message)
+            .hint("put it without --wait; once a job runs on this host: taskvisor job wait ID"))
     }
 
     /// Waits for the end of a job.

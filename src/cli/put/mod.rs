@@ -32,6 +32,9 @@ const BATCH_BYTES: usize = 4 << 20;
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     let mut form = Form::of(&args)?;
     let access = Access::open(config).await?;
+    if args.wait {
+        access.require_waits().await?;
+    }
     form.depends_on(all_named(&access, &args.depends).await?);
     let mut sink = Sink::new(config, access, &args);
     match args.lines {
