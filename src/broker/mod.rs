@@ -39,3 +39,5 @@ pub use qless::Qless;
 pub use registry::{ADAPTERS, Adapter, Address, Counted, Opening, Place, Wrong};
 pub use routed::Route;
 pub use sqlite::Sqlite;
+#[cfg(feature = "sqs")]
+pub use sqs::AmazonSqs;

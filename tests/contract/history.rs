@@ -13,7 +13,7 @@ contract! {
     history_has_unspent_releases_that_are_counted [Fences],
     history_has_retries_and_cancels_with_their_author [Retry],
     reason_of_a_cancel_is_kept_and_published [Order, ShowWaiting],
-    history_has_attempts_that_were_never_settled [Clock],
+    history_has_attempts_that_were_never_settled [Clock, Expires],
     history_keeps_the_latest_hundred_attempts [Order, Fences],
     renewals_are_counted_for_each_lease [Clock],
 }

@@ -16,7 +16,7 @@ contract!(
     only_ended_jobs_can_be_retried [Retry],
     late_settlement_is_refused,
     a_lease_is_renewed [Clock],
-    a_lease_that_ran_out_is_lost [Clock],
+    a_lease_that_ran_out_is_lost [Clock, Expires],
     canceling_job_is_renewed_until_it_is_settled [Clock],
     fences_of_a_job_increase,
     recover_releases_what_an_instance_held [Order],

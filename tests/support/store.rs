@@ -1,8 +1,8 @@
 //! A store whose time stands still until a test moves it.
 #![allow(dead_code, missing_docs)]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
@@ -19,7 +19,10 @@ pub mod server;
 pub use server::RedisServer;
 
 #[derive(Clone, Default)]
-pub struct Clock(Arc<AtomicU64>);
+pub struct Clock(Arc<AtomicU64>, Arc<Mutex<Vec<Follower>>>);
+
+/// Moves another clock by the same time.
+type Follower = Box<dyn Fn(Duration) + Send>;
 
 impl Clock {
     pub fn world(&self) -> World {
@@ -35,6 +38,12 @@ impl Clock {
 
     pub fn forward(&self, by: Duration) {
         self.0.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);
+        self.1.lock().unwrap().iter().for_each(|follow| follow(by));
+    }
+
+    /// Calls this whenever the time moves.
+    pub fn follow(&self, follower: impl Fn(Duration) + Send + 'static) {
+        self.1.lock().unwrap().push(Box::new(follower));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The kind of broker for Amazon SQS.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,7 +12,8 @@ use super::fault::Fault;
 use super::source::Sqs;
 use crate::broker::ledger::Ledger;
 use crate::broker::registry::without_secrets;
-use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, registry};
+use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, registry, sqlite};
+use crate::clock;
 use crate::model::verb::Ability;
 use crate::model::{JobState, QueueCounts};
 
@@ -82,7 +84,7 @@ impl Adapter for AmazonSqs {
     }
 
     async fn release(&self, at: &Address, release: &str) -> Result<Option<Counted>, Error> {
-        let client = Client::new(Place::of(at)?);
+        let client = Client::new(Place::of(at)?, Arc::new(clock::now));
         let failed = |name: &str, fault: Fault| fault.error("count the messages of", name);
         let start = format!("{release}-");
         let mut queues = Counted::new();
@@ -102,11 +104,20 @@ impl Adapter for AmazonSqs {
     }
 
     fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error> {
-        let place = Place::of(at)?;
+        let options = sqlite::Options { serves: how.serves, ..sqlite::Options::default() };
+        AmazonSqs::open_with(at, &how.state_dir, options)
+    }
+}
+
+impl AmazonSqs {
+    /// Opens the broker of a URL, with given options for the store of its ledger. Their clock is the broker's, too.
+    pub fn open_with(url: &Address, state_dir: &Path, options: sqlite::Options) -> Result<Broker, Error> {
+        let place = Place::of(url)?;
         let bodies = Bodies::of(&place)?;
-        let ledger = Ledger::open(&how.state_dir, how.serves)?;
+        let client = Client::new(place, options.world.now.clone());
+        let ledger = Ledger::open_in(state_dir, options)?;
         let store = ledger.store();
-        let sqs = Arc::new(Sqs::new(Client::new(place), bodies, ledger));
+        let sqs = Arc::new(Sqs::new(client, bodies, ledger));
         Ok(Broker::new(&CARD, sqs.clone())
             .with_recovery(sqs.clone())
             .with_admin(sqs.clone())

@@ -21,7 +21,6 @@ use super::address::Place;
 use super::coalesce::Outcome;
 use super::fault::Fault;
 use crate::broker::lock::lock;
-use crate::clock;
 use crate::model::Instant;
 
 /// How long a receive waits for a message: the longest that the service allows.
@@ -60,9 +59,14 @@ pub(super) struct Outgoing {
     pub notes: Vec<(&'static str, String)>,
 }
 
+/// A clock.
+pub(super) type Now = Arc<dyn Fn() -> Instant + Send + Sync>;
+
 /// The connection to the service.
 pub(super) struct Client {
     pub place: Place,
+    /// The boot-time clock.
+    pub now: Now,
     aws: OnceCell<Aws>,
     urls: Mutex<HashMap<String, String>>,
     /// When queues were missing for the last time.
@@ -70,8 +74,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(place: Place) -> Client {
-        Client { place, aws: OnceCell::new(), urls: Mutex::default(), missing: Mutex::default() }
+    pub(super) fn new(place: Place, now: Now) -> Client {
+        Client { place, now, aws: OnceCell::new(), urls: Mutex::default(), missing: Mutex::default() }
     }
 
     /// The SDK's client, made at the first request with the credentials of AWS's usual chain.
@@ -122,7 +126,7 @@ impl Client {
     fn check(&self, name: &str, fault: Fault) -> Fault {
         if fault == Fault::NoQueue {
             lock(&self.urls).remove(name);
-            lock(&self.missing).insert(name.to_owned(), clock::now());
+            lock(&self.missing).insert(name.to_owned(), (self.now)());
         }
         fault
     }

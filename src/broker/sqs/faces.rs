@@ -47,7 +47,7 @@ impl Sqs {
     async fn take_over(&self, instance: &Instance) -> Vec<Handle> {
         let left = self.shared.ledger.held(instance).await;
         for one in left.iter().filter(|one| !self.shared.held.contains(&one.job)) {
-            let held = Held::left_behind(one, self.shared.source(&one.queue));
+            let held = Held::left_behind(one, self.shared.source(&one.queue), self.shared.now());
             self.shared.held.insert(one.job.clone(), held);
         }
         left

@@ -8,7 +8,6 @@ use super::client::Message;
 use super::source_queue::SourceQueue;
 use crate::broker::ledger::Handle;
 use crate::broker::lock::lock;
-use crate::clock;
 use crate::model::{Fence, Instant, JobId};
 
 /// The longest time for which SQS keeps a received message invisible: 12 hours, minus the time of a request.
@@ -56,9 +55,9 @@ impl Held {
     }
 
     /// A message that an earlier supervisor has received.
-    pub(super) fn left_behind(left: &Handle, source: Arc<SourceQueue>) -> Held {
+    pub(super) fn left_behind(left: &Handle, source: Arc<SourceQueue>, now: Instant) -> Held {
         let message = Message { handle: left.handle.clone(), ..Message::default() };
-        let held = Held::received(message, source, left.fence, clock::now());
+        let held = Held::received(message, source, left.fence, now);
         Held { message: None, ..held }
     }
 

@@ -49,7 +49,7 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
 async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> (usize, Duration) {
     loop {
         let wanting = source.wants.notified();
-        let now = clock::now();
+        let now = shared.now();
         let (waiting, total) = {
             let buffer = lock(&source.buffer);
             (buffer.len(), buffer.total())
@@ -68,7 +68,7 @@ async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> (usize, Durat
 /// Reads the messages of a poll. Poison goes unchanged to the dead letters. A message whose job this host already runs
 /// is no second job. A message with which a running job goes on may come before that job has ended, and waits.
 fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, lease: Duration) {
-    let since = clock::now();
+    let since = shared.now();
     *lock(&source.visible) = messages.is_empty().then_some((0, since + EMPTY));
     if messages.is_empty() {
         return;

@@ -8,7 +8,6 @@ use super::fault::Fault;
 use super::held::Held;
 use super::shared::{Copy, Shared};
 use crate::broker::Settling;
-use crate::clock;
 use crate::model::{Failure, JobState, Settlement, Verdict};
 
 /// What a verdict does to a message.
@@ -119,7 +118,7 @@ async fn carry_out(shared: &Shared, settlement: &Settlement, held: &Held, end: &
     }
     let queue = &held.source.queue;
     let done = match end.hidden {
-        Some(time) => queue.hide(&held.handle, time.min(held.room(clock::now()))).await,
+        Some(time) => queue.hide(&held.handle, time.min(held.room(shared.now()))).await,
         None => queue.delete(&held.handle).await,
     };
     done.map(drop).map_err(|fault| shared.fault(fault, held))

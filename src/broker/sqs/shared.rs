@@ -19,7 +19,7 @@ use crate::broker::host::host_name;
 use crate::broker::ledger::Ledger;
 use crate::broker::lock::lock;
 use crate::clock;
-use crate::model::{Fence, JobId, QueueName, Settlement};
+use crate::model::{Fence, Instant, JobId, QueueName, Settlement};
 
 /// How long a count from SQS is trusted.
 const COUNTED: Duration = Duration::from_secs(10);
@@ -67,12 +67,16 @@ impl Shared {
         let known = *lock(&source.visible);
         // Messages in the buffer are invisible in SQS, but wait all the same.
         let here = lock(&source.buffer).len() as u64;
-        if let Some((count, _)) = known.filter(|(_, until)| clock::now() < *until) {
+        if let Some((count, _)) = known.filter(|(_, until)| self.now() < *until) {
             return Some(count + here);
         }
         let [count, ..] = self.client.counts(&source.queue.name).await.ok()?;
-        *lock(&source.visible) = Some((count, clock::now() + COUNTED));
+        *lock(&source.visible) = Some((count, self.now() + COUNTED));
         Some(count + here)
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        (self.client.now)()
     }
 
     pub(super) fn next_fence(&self) -> Fence {
@@ -155,7 +159,7 @@ impl Shared {
     /// Gives back messages that no worker has taken in time. No poll is worthwhile until a worker asks again; those that
     /// are ready are asked to.
     pub(super) fn give_back_late(self: &Arc<Self>, source: &Arc<SourceQueue>) {
-        let late = lock(&source.buffer).expired(clock::now());
+        let late = lock(&source.buffer).expired(self.now());
         if late.iter().any(|one| !one.is_unwanted) {
             lock(&source.wanted).ready.clear();
             self.ledger.say(Notice::Wake);

@@ -19,7 +19,6 @@ use super::{body::Bodies, poll, settle};
 use crate::broker::ledger::{Adopted, Delivery, Ledger};
 use crate::broker::lock::lock;
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
-use crate::clock;
 use crate::model::{Fence, Fetched, JobId, Lease, NewJob, Progress, QueueName, Revocation, Settlement};
 use crate::select::Turns;
 
@@ -66,7 +65,7 @@ impl Source for Sqs {
         let sources: Vec<Arc<SourceQueue>> = request.queues.iter().map(|name| self.source(name)).collect();
         let mut workers = request.workers.iter().copied();
         let (mut given, mut deliveries) = (Vec::new(), Vec::new());
-        let now = clock::now();
+        let now = self.shared.now();
         let mut counts = vec![0; sources.len()];
         let mut turns = Turns::new(request.take, 0..sources.len());
         while workers.len() > 0
@@ -213,7 +212,7 @@ async fn all<T: Send + 'static>(
 
 /// Hides the message of a running job for longer.
 async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
-    let now = clock::now();
+    let now = shared.now();
     let held = shared.held.with(&lease.job, lease.fence, |held| held.clone());
     let Some(held) = held else { return Renewal::Lost(Revocation::LockLost) };
     let time = by.min(held.room(now));

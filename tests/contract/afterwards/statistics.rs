@@ -7,11 +7,11 @@ contract!(
     wait_statistics_begin_when_the_job_becomes_runnable [Clock, Retry],
     run_statistics_use_the_duration_reported_by_the_supervisor [Clock],
     failures_are_counted_by_day [Clock, Retry, Queues],
-    statistics_survive_a_restart [Clock, Queues],
-    statistics_expire_after_ninety_days [Clock, Queues],
-    classes_are_counted_by_day [Clock],
+    statistics_survive_a_restart [Clock, Queues, Writes],
+    statistics_expire_after_ninety_days [Clock, Queues, Writes],
+    classes_are_counted_by_day [Clock, LongDelays],
     classes_beyond_the_maximum_are_counted_together [Statistics],
-    class_statistics_survive_a_restart_and_expire_after_ninety_days [Clock],
+    class_statistics_survive_a_restart_and_expire_after_ninety_days [Clock, Writes],
 );
 
 async fn waits_and_runs_are_counted_by_day(scene: Scene) {

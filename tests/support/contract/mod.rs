@@ -131,6 +131,12 @@ pub enum Fact {
     Programs,
     /// A job may advance to another queue.
     Stages,
+    /// It delays a retry by any time.
+    LongDelays,
+    /// A lease that ran out is lost, also if the job comes back to the same supervisor.
+    Expires,
+    /// Its statistics are written by the next commit, and when it is dropped.
+    Writes,
 }
 
 impl Fact {
@@ -149,17 +155,21 @@ impl Fact {
             Fact::AnyId => "take ids with any letters",
             Fact::Programs => "run programs",
             Fact::Stages => "have a job go on in another queue",
+            Fact::LongDelays => "delay a retry by more than 12 hours",
+            Fact::Expires => "take a job away from the supervisor that gets it again",
+            Fact::Writes => "have its statistics written when a test wants it",
         }
     }
 
     fn missing_in(self) -> &'static [Kind] {
         match self {
-            Fact::Clock => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
+            Fact::Clock => &[Kind::Reliable, Kind::Rq],
             Fact::Order => &[Kind::Sqs],
             Fact::Queues => &[Kind::Reliable],
             Fact::AnyBytes => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
             Fact::Fences => &[Kind::Bare, Kind::Sqs, Kind::Reliable, Kind::Rq],
             Fact::PutBy => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
+            Fact::LongDelays | Fact::Expires | Fact::Writes => &[Kind::Sqs],
             Fact::WakesUnasked => &[Kind::Sqs, Kind::Rq],
             Fact::Holds | Fact::Progress | Fact::Listed | Fact::AnyId | Fact::Programs | Fact::Stages => {
                 &[Kind::Rq]

@@ -1,9 +1,10 @@
 //! The fake of Amazon SQS as a broker of the contract.
 
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use taskvisor::broker::{Address, Broker, Fetch, Opening};
+use taskvisor::broker::sqlite::Options;
+use taskvisor::broker::{Address, AmazonSqs, Broker, Fetch};
 use taskvisor::model::Fetched;
 
 use crate::sqs::FakeSqs;
@@ -13,7 +14,8 @@ use crate::support::{Clock, Elsewhere};
 const LOOKS: (u32, Duration) = (400, Duration::from_millis(5));
 
 struct Service {
-    fake: FakeSqs,
+    fake: Arc<FakeSqs>,
+    follows: Once,
     directory: tempfile::TempDir,
 }
 
@@ -25,16 +27,22 @@ pub fn start() -> Box<dyn Elsewhere> {
         std::env::set_var("AWS_ACCESS_KEY_ID", "test");
         std::env::set_var("AWS_SECRET_ACCESS_KEY", "test");
     });
-    Box::new(Service { fake: FakeSqs::start(), directory: tempfile::tempdir().expect("a directory") })
+    Box::new(Service {
+        fake: Arc::new(FakeSqs::start()),
+        follows: Once::new(),
+        directory: tempfile::tempdir().expect("a directory"),
+    })
 }
 
 #[async_trait::async_trait]
 impl Elsewhere for Service {
-    fn open(&self, _clock: &Clock) -> Broker {
+    fn open(&self, clock: &Clock) -> Broker {
+        let fake = self.fake.clone();
+        self.follows.call_once(|| clock.follow(move |by| fake.advance(by)));
         let url = format!("sqs://eu-west-1?endpoint={}&create=yes&exec=yes", self.fake.endpoint());
-        let state_dir = self.directory.path().to_owned();
-        let how = Opening { serves: true, place: "here".into(), state_dir };
-        Address::parse(&url).expect("a URL").open(&how).expect("a broker")
+        let options = Options { world: clock.world(), ..Options::default() };
+        let url = Address::parse(&url).expect("a URL");
+        AmazonSqs::open_with(&url, self.directory.path(), options).expect("a broker")
     }
 
     fn afresh(&self) -> Box<dyn Elsewhere> {
