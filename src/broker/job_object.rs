@@ -33,6 +33,7 @@ struct Settings {
 
 /// A program in the data of a job of the class `exec`.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(expecting = "an object with an argv")]
 struct Program {
     argv: Vec<String>,
     #[serde(default = "root")]

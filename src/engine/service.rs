@@ -162,9 +162,9 @@ fn gone() -> Problem {
 
 impl ApiService {
     async fn why_job(&self, id: JobId) -> Result<Why, Problem> {
-        let job = self.broker.tell(Get { job: id.clone() }, "").await.map_err(problem)?;
+        let job = self.broker.tell(Get { job: id.clone() }, "").await.map_err(|error| self.problem(error))?;
         let asked = WhySubject::Job { id: id.clone(), queue: job.queue.clone(), class: job.class.clone() };
-        let before = if job.state == JobState::Waiting {
+        let before = if job.state == JobState::Waiting && self.broker.card().can(Ability::Position) {
             Some(self.broker.tell(Before { job: id }, "").await.map_err(problem)?.count)
         } else {
             None

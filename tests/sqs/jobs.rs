@@ -419,3 +419,21 @@ fn release_is_drained_when_its_queues_stayed_empty() {
     assert!(code == Some(0) && said.ends_with("release r42 is drained: empty for 300ms\n"), "{said}");
     assert!(!scene.is_empty("r43-mail"), "another release is another matter");
 }
+
+#[test]
+fn why_answers_for_a_job_that_was_given_back_with_and_without_a_supervisor() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "touch runs; exec sleep 600");
+    let running = scene.start(&["-w", "1", "-q", "mail", "--stop-deadline", "1s", "--grace", "1s"]);
+    wait_until("it runs", || scene.sandbox.work("runs").exists());
+    let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
+    scene.sandbox.ok(&["stop"]);
+    drop(running);
+    let why = scene.sandbox.ok(&["--broker", &scene.url, "why", "job", &id]);
+    assert!(why.starts_with("It waits in queue mail") && why.contains("Another host may take it"), "{why}");
+    let _other = scene.start(&["-w", "1", "-q", "other"]);
+    let why = scene.sandbox.ok(&["why", "job", &id]);
+    assert!(why.contains("No pool takes jobs from queue mail."), "{why}");
+    let (code, said) = scene.sandbox.refused(&["why", "job", "unknown"]);
+    assert!(code == 7 && said.contains("it is shown once it has run here"), "{code} {said}");
+}

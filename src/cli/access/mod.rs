@@ -149,8 +149,8 @@ impl Access {
         let job = self.job(id).await?;
         let mut queues = store.counts().await?;
         queues.retain(|name, _| *name == job.queue);
-        let is_waiting = job.state == JobState::Waiting;
-        let before = if is_waiting { Some(self.ask(Before { job: id.clone() }).await?.count) } else { None };
+        let has_place = job.state == JobState::Waiting && store.card().can(Ability::Position);
+        let before = if has_place { Some(self.ask(Before { job: id.clone() }).await?.count) } else { None };
         Ok(Why { job: Some(job), before, queues, ..Why::default() })
     }
 

@@ -18,6 +18,8 @@ pub enum Heard {
     Supervisor,
     /// No supervisor runs here, and no other host shares these jobs.
     Nobody,
+    /// No supervisor runs here; other hosts may share the jobs, and their broker does not show them.
+    Unseen,
     /// No supervisor runs here, but other hosts share the jobs: those that take the job's queue.
     Others(Vec<String>),
 }
@@ -44,6 +46,12 @@ fn nobody_here(job: &JobRecord, heard: &Heard) -> Option<String> {
         Heard::Supervisor => return None,
         Heard::Nobody => {
             return Some("No supervisor runs here: nothing will happen to it until one is started.".into());
+        }
+        Heard::Unseen => {
+            return Some(
+                "No supervisor runs here. Another host may take it, and this one would not learn of it."
+                    .into(),
+            );
         }
         Heard::Others(_) if matches!(job.state, JobState::Running | JobState::Canceling) => {
             "It is another's who shares this broker; once its lease is over any of them may take it".into()

@@ -51,6 +51,7 @@ async fn about(access: &Access, job: &mut JobRecord) -> Heard {
     match access {
         Access::Api(..) => Heard::Supervisor,
         Access::Store(_) if hosts.shared => Heard::Others(hosts.that_take(&job.queue)),
+        Access::Store(store) if store.card().shared => Heard::Unseen,
         Access::Store(_) => Heard::Nobody,
     }
 }
