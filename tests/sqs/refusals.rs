@@ -64,6 +64,23 @@ fn failed_request_is_told_in_words_with_what_to_do() {
 }
 
 #[test]
+fn put_that_sqs_refuses_is_told_in_its_words() {
+    let scene = Scene::in_sandbox(Sandbox::new(Setting::Root));
+    scene.fake.put("mail", []);
+    let _running = scene.start(&["-w", "1", "-q", "other"]);
+    let (code, said) = scene.sandbox.refused(&["put", "bad name", "X", "1"]);
+    assert!(
+        code == 2 && said.contains("'bad name': InvalidParameterValue: Can only include"),
+        "{code} {said}"
+    );
+    let (code, said) = scene.sandbox.refused(&["put", "mail", "X", "\"\u{ffff}\""]);
+    assert!(
+        code == 2 && said.contains("'mail': InvalidMessageContents: Invalid characters"),
+        "{code} {said}"
+    );
+}
+
+#[test]
 fn wait_for_a_job_that_another_host_may_take_is_refused_before_the_put() {
     let scene = Scene::in_sandbox(Sandbox::new(Setting::Root));
     scene.fake.put("mail", []);

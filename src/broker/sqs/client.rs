@@ -59,7 +59,7 @@ pub(super) struct Outgoing {
     pub notes: Vec<(&'static str, String)>,
 }
 
-/// A clock.
+/// Tells the time since boot; tests move it.
 pub(super) type Now = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// The connection to the service.
@@ -197,7 +197,7 @@ impl Client {
             let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
             Ok((done, answer.failed))
         };
-        self.each(&name, handles.len(), sent.await)
+        self.each(&name, handles.len(), sent.await, Fault::of_handle)
     }
 
     /// Makes messages invisible from now on for these times.
@@ -217,7 +217,7 @@ impl Client {
             let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
             Ok((done, answer.failed))
         };
-        self.each(&name, all.len(), sent.await)
+        self.each(&name, all.len(), sent.await, Fault::of_handle)
     }
 
     /// Sends messages, and gives the id of each.
@@ -229,11 +229,17 @@ impl Client {
             let done = answer.successful.into_iter().map(|one| (one.id, one.message_id)).collect();
             Ok((done, answer.failed))
         };
-        self.each(&name, all.len(), sent.await)
+        self.each(&name, all.len(), sent.await, Fault::of_code)
     }
 
     /// The answers of a batch, entry by entry.
-    fn each(&self, name: &str, count: usize, answer: Result<Answered, Fault>) -> Vec<Outcome> {
+    fn each(
+        &self,
+        name: &str,
+        count: usize,
+        answer: Result<Answered, Fault>,
+        fault: fn(&str, &str) -> Fault,
+    ) -> Vec<Outcome> {
         let (done, failed) = match answer {
             Ok(answer) => answer,
             Err(fault) => return vec![Err(self.check(name, fault)); count],
@@ -246,7 +252,7 @@ impl Client {
         };
         done.into_iter().for_each(|(id, said)| set(&id, Ok(said)));
         for BatchResultErrorEntry { id, code, message, .. } in failed {
-            set(&id, Err(Fault::of_code(&code, message.as_deref().unwrap_or_default())));
+            set(&id, Err(fault(&code, message.as_deref().unwrap_or_default())));
         }
         all
     }

@@ -19,6 +19,9 @@ pub(super) enum Fault {
     /// Too many requests.
     #[error("the service asks for fewer requests")]
     Throttled,
+    /// The request itself is wrong; why.
+    #[error("{0}")]
+    Refused(String),
     /// There is no answer that can be read: the request may have been carried out; why.
     #[error("{0}")]
     Unanswered(String),
@@ -28,13 +31,8 @@ pub(super) enum Fault {
 }
 
 /// The service's error codes for a handle that is not valid any more.
-const NOT_OURS: [&str; 5] = [
-    "ReceiptHandleIsInvalid",
-    "InvalidParameterValue",
-    "MessageNotInflight",
-    "AWS.SimpleQueueService.MessageNotInflight",
-    "InvalidIdFormat",
-];
+const NOT_OURS: [&str; 3] =
+    ["ReceiptHandleIsInvalid", "MessageNotInflight", "AWS.SimpleQueueService.MessageNotInflight"];
 
 impl Fault {
     /// The fault for an error code and a message of the service.
@@ -47,8 +45,19 @@ impl Fault {
             _ if code.contains("Throttl") || code == "OverLimit" || code == "TooManyRequests" => {
                 Fault::Throttled
             }
+            "InvalidParameterValue" | "InvalidIdFormat" | "InvalidMessageContents" => {
+                Fault::Refused(format!("{code}: {message}"))
+            }
             "" => Fault::Other(message.to_owned()),
             _ => Fault::Other(format!("{code}: {message}{}", advice(code))),
+        }
+    }
+
+    /// The fault for an error code of a request about a message that was received: what is invalid is its handle.
+    pub(super) fn of_handle(code: &str, message: &str) -> Fault {
+        match code {
+            "InvalidParameterValue" | "InvalidIdFormat" => Fault::NotOurs,
+            _ => Fault::of_code(code, message),
         }
     }
 
@@ -56,23 +65,20 @@ impl Fault {
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Fault::Throttled | Fault::Unanswered(_) | Fault::Other(_) => true,
-            Fault::NoQueue | Fault::NotOurs => false,
+            Fault::NoQueue | Fault::NotOurs | Fault::Refused(_) => false,
         }
     }
 
     /// The error for a request named `what` on a queue.
     pub(super) fn error(&self, what: &str, queue: &str) -> Error {
+        let cannot = format!("cannot {what} the SQS queue '{queue}': {self}");
         match self {
             Fault::NoQueue => Error::Failed(format!(
-                "cannot {what} the SQS queue '{queue}': there is no such queue; create it, or let taskvisor do so with \
-                 ?create=yes in the broker's URL"
+                "{cannot}; create it, or let taskvisor do so with ?create=yes in the broker's URL"
             )),
-            Fault::Unanswered(why) => {
-                Error::Unanswered(format!("cannot {what} the SQS queue '{queue}': {why}"))
-            }
-            other @ (Fault::NotOurs | Fault::Throttled | Fault::Other(_)) => {
-                Error::Failed(format!("cannot {what} the SQS queue '{queue}': {other}"))
-            }
+            Fault::Refused(_) => Error::Refused(cannot),
+            Fault::Unanswered(_) => Error::Unanswered(cannot),
+            Fault::NotOurs | Fault::Throttled | Fault::Other(_) => Error::Failed(cannot),
         }
     }
 }
@@ -135,6 +141,9 @@ mod tests {
     #[test]
     fn error_codes_of_sqs_map_to_faults() {
         assert_eq!(Fault::of_code("ReceiptHandleIsInvalid", "x"), Fault::NotOurs);
+        assert_eq!(Fault::of_handle("InvalidParameterValue", "x"), Fault::NotOurs);
+        let invalid = Fault::Refused("InvalidParameterValue: x".into());
+        assert_eq!(Fault::of_code("InvalidParameterValue", "x"), invalid);
         assert_eq!(Fault::of_code("AWS.SimpleQueueService.NonExistentQueue", "x"), Fault::NoQueue);
         assert_eq!(Fault::of_code("ThrottlingException", "x"), Fault::Throttled);
         assert!(Fault::of_code("InternalError", "x").is_passing());

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::client::{Client, Outgoing};
 use super::coalesce::{Coalescer, Outcome};
-use super::fault::Fault;
 
 /// The longest delay of a new message in SQS.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
@@ -64,11 +63,7 @@ impl Queue {
     pub(super) async fn send(&self, message: &Outgoing) -> Outcome {
         let notes: usize = message.notes.iter().map(|(name, text)| name.len() + text.len() + 16).sum();
         let bytes = message.body.len() + notes;
-        match self.sends.send(message.clone(), bytes).await {
-            // A new message has no handle that could be invalid.
-            Err(Fault::NotOurs) => Err(Fault::Other("the service refuses the message as invalid".into())),
-            outcome => outcome,
-        }
+        self.sends.send(message.clone(), bytes).await
     }
 }
 
