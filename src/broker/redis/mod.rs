@@ -7,9 +7,13 @@ mod identity;
 mod link;
 mod offset;
 mod query;
+mod script;
 mod server;
 mod trouble;
 
 pub(super) use identity::{fault, identity};
 pub(super) use link::{Link, Needs, backoff};
 pub(super) use offset::Offset;
+#[cfg(test)]
+pub(super) use script::assert_whole;
+pub(super) use script::script;
