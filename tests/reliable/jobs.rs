@@ -241,3 +241,46 @@ fn worker_with_a_class_in_the_url_gets_each_value_unchanged() {
     assert_eq!(scene.raw::<String>(&["HGET", "values", put.trim()]), "[1,2]");
     assert_eq!(given(put.trim()), json!({"data": [1, 2]}));
 }
+
+/// Some parsers of JSON, also that of Redis, read these values otherwise than taskvisor.
+#[test]
+fn values_that_parsers_read_differently_run_in_the_pool_of_their_class() {
+    let mut scene = Scene::new();
+    scene.url = scene.url.replace("?exec=yes", "");
+    let module = "import os\n\nfrom taskvisor import current_job, job\n\n\ndef which(*words, **named):\n    \
+                  return [os.environ[\"POOL\"], current_job().class_name]\n\n\njob(\"mail\")(which)\njob(\"value\")(which)\n";
+    fs::write(scene.sandbox.work("kinds.py"), module).unwrap();
+    let pool = |name: &str, classes: &str| {
+        format!(
+            "  - {{name: {name}, workers: 1, mode: prefork, {classes}, command: [python3, -m, taskvisor.worker, kinds],\n     \
+             env: {{set: {{POOL: {name}, PYTHONDONTWRITEBYTECODE: '1', PYTHONPATH: '{}'}}}}}}\n",
+            crate::python::path()
+        )
+    };
+    let pools = [pool("values", "classes: [value]"), pool("others", "except_classes: [value]")].concat();
+    let file = scene.sandbox.path("pools.yaml");
+    fs::write(&file, format!("pools:\n{pools}")).unwrap();
+    let values: [(&str, &[u8]); 7] = [
+        ("value", b"{\"class\": \"mail\", \"data\": NaN}"),
+        ("value", b"{\"class\": \"mail\", \"data\": 0x10}"),
+        ("value", b"{\"class\": \"mail\", \"data\": \"\xff\"}"),
+        ("value", b"{\"class\": \"mail\", \"class\": \"mail\", \"data\": 1}"),
+        ("value", b"[\"mail\", 1]"),
+        ("mail", b"{\"class\": \"mail\", \"data\": 1}"),
+        ("mail", b"{\"class\": \"mail\", \"to\": \"\\ud83d\\ude00\"}"),
+    ];
+    let mut redis = scene.server.connect();
+    for (n, (_, value)) in values.iter().enumerate() {
+        let id = format!("j{n}");
+        redis::cmd("HSET").arg("values").arg(&id).arg(*value).exec(&mut redis).unwrap();
+        redis::cmd("LPUSH").arg("pending").arg(&id).exec(&mut redis).unwrap();
+    }
+    let _running = scene.start(&["-c", &file.display().to_string()]);
+    scene.assert_done(&crate::scene::ids(values.len()));
+    for (n, (class, value)) in values.iter().enumerate() {
+        let pool = if *class == "value" { "values" } else { "others" };
+        let expected = format!("[\"{pool}\",\"{class}\"]");
+        assert_eq!(scene.result(&format!("j{n}")), Some(expected), "{}", String::from_utf8_lossy(value));
+    }
+    assert_eq!(scene.raw::<i64>(&["EXISTS", "taskvisor:classes"]), 0, "what has run is not remembered");
+}

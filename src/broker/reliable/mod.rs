@@ -1,7 +1,7 @@
 //! The layout of the reliable-worker-queue tutorial: a hash of values, a list of waiting ids, a sorted set of those in
 //! work, a hash of results. Programs written after the tutorial share their queue with taskvisor, which makes it
 //! reliable: each step is one script, a job has one owner, and additional keys are separate from the tutorial's (see
-//! `script.lua`). The ledger has the history.
+//! `script/`). The ledger has the history.
 //!
 //! No message announces a new job. While a worker waits, one connection blocks in a BLMOVE of the list to itself, which
 //! moves nothing. So a job begins at once, and an idle supervisor sends Redis 80 requests a minute, for that and for

@@ -12,12 +12,13 @@ use tokio::time::{Instant as Moment, sleep};
 use super::settings::Settings;
 use crate::broker::ledger::Ledger;
 use crate::broker::lost_replies::Unheard;
-use crate::broker::redis::{Link, Needs, backoff};
+use crate::broker::redis::{Link, Needs, backoff, script};
 use crate::broker::{Complaints, Error, Notice};
 use crate::model::{Fence, Instance, JobId};
 
 /// The queue uses all keys of its database.
-pub(super) static NEEDS: Needs = Needs { script: include_str!("script.lua"), keys: "*", news: None };
+pub(super) static NEEDS: Needs =
+    Needs { script: script!("base", "take", "ends", "tidy"), keys: "*", news: None };
 
 /// How long one BLMOVE blocks, in seconds: less than the link's timeout for replies.
 const BLOCKED: u64 = 3;
@@ -247,4 +248,14 @@ fn words(values: &[Value]) -> Option<(&str, &str, &str, &str)> {
         _ => None,
     };
     Some((text(0)?, text(1)?, text(2)?, text(3)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::broker::redis::assert_whole;
+
+    #[test]
+    fn every_source_is_part_of_the_script_and_short_enough() {
+        assert_whole(super::NEEDS.script, "reliable");
+    }
 }

@@ -14,7 +14,7 @@ use super::shared::{Shared, list, read};
 use crate::broker::ledger::{Adopted, Delivery, Ledger};
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use crate::model::{
-    Exists, Failure, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, Revocation, Settlement,
+    Class, Exists, Failure, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, Revocation, Settlement,
     Verdict,
 };
 
@@ -56,6 +56,53 @@ impl Reliable {
             self.shared.delayed.notify_one();
         }
         Ok(answers)
+    }
+
+    /// Takes jobs in Redis.
+    async fn take(&self, request: &Fetch) -> Result<Vec<Given>, Error> {
+        let settings = &self.shared.settings;
+        let mut judged = Vec::new();
+        loop {
+            let (all, unjudged) = self.take_or_judge(request, &judged).await?;
+            if unjudged.is_empty() {
+                return Ok(all);
+            }
+            judged = unjudged.into_iter().map(|(id, value)| (id, settings.class_of(&value))).collect();
+        }
+    }
+
+    /// Takes jobs, or none and gives the first ones whose class Redis does not know; `judged` names classes.
+    async fn take_or_judge(
+        &self,
+        request: &Fetch,
+        judged: &[(Vec<u8>, Class)],
+    ) -> Result<(Vec<Given>, Vec<(Vec<u8>, Vec<u8>)>), Error> {
+        let (shared, at) = (&self.shared, self.shared.link.now());
+        let (name, unheard) = (shared.unheard.name(), shared.unheard.all(at));
+        let answer = shared.call("fetch jobs from", "fetch", |cmd| {
+            cmd.arg(request.workers.len()).arg(request.lease.as_secs_f64());
+            list(cmd.arg(shared.holder(&request.instance)).arg(&name), unheard.iter());
+            for names in [&request.filter.only, &request.filter.except] {
+                let asked = if shared.settings.class.is_some() { &[] } else { &names[..] };
+                list(cmd, asked.iter().map(|class| class.as_str()));
+            }
+            cmd.arg(2 * judged.len());
+            judged.iter().for_each(|(id, class)| _ = cmd.arg(id).arg(class.as_str()));
+        });
+        let answer = answer.await;
+        if answer.is_err() {
+            shared.unheard.add(name, at + request.lease);
+        }
+        let (all, dropped, unjudged): (_, u64, _) = read(Value::Array(answer?))?;
+        shared.unheard.remove(&unheard);
+        if dropped > 0 {
+            shared.dropped.fetch_add(dropped, Ordering::Relaxed);
+            tracing::warn!(
+                dropped,
+                "ids in 'pending' have no value: whoever put them died half way; they are dropped"
+            );
+        }
+        Ok((all, unjudged))
     }
 
     /// Reads the fetched values as jobs; a value that is no job goes to the dead letters.
@@ -126,29 +173,7 @@ impl Source for Reliable {
         self.serve();
         shared.pay(&request.instance).await?;
         let at = shared.link.now();
-        let (name, unheard) = (shared.unheard.name(), shared.unheard.all(at));
-        let answer = shared.call("fetch jobs from", "fetch", |cmd| {
-            cmd.arg(request.workers.len()).arg(request.lease.as_secs_f64());
-            list(cmd.arg(shared.holder(&request.instance)).arg(&name), unheard.iter());
-            for names in [&request.filter.only, &request.filter.except] {
-                let asked = if settings.class.is_some() { &[] } else { &names[..] };
-                list(cmd, asked.iter().map(|class| class.as_str()));
-            }
-        });
-        let answer = answer.await;
-        if answer.is_err() {
-            shared.unheard.add(name, at + request.lease);
-        }
-        let (all, dropped): (Vec<Given>, u64) = read(Value::Array(answer?))?;
-        shared.unheard.remove(&unheard);
-        if dropped > 0 {
-            shared.dropped.fetch_add(dropped, Ordering::Relaxed);
-            tracing::warn!(
-                dropped,
-                "ids in 'pending' have no value: whoever put them died half way; they are dropped"
-            );
-        }
-        let good = self.jobs(all).await?;
+        let good = self.jobs(self.take(&request).await?).await?;
         shared.fetched(good.len(), request.workers.len());
         let given = good.into_iter().zip(request.workers.iter().copied()).collect();
         let adopted = shared.ledger.adopt(&request, given).await;

@@ -21,18 +21,31 @@ struct Named<'a> {
 }
 
 impl Settings {
+    /// The class of a value; if the value is an object with a class and data, also its text and the data.
+    fn parts<'a>(&self, value: &'a [u8]) -> (Class, Option<(&'a str, &'a RawValue)>) {
+        let plain = || (self.class.clone().unwrap_or_else(|| PLAIN.into()), None);
+        let is_object = |text: &&str| self.class.is_none() && text.trim_start().starts_with('{');
+        let Some(text) = str::from_utf8(value).ok().filter(is_object) else { return plain() };
+        match serde_json::from_str(text) {
+            Ok(Named { class, data }) => (class, data.map(|data| (text, data))),
+            Err(_) => plain(),
+        }
+    }
+
+    /// The class of a value.
+    pub(super) fn class_of(&self, value: &[u8]) -> Class {
+        self.parts(value).0
+    }
+
     /// Reads a value as a job. `{"class": …, "data": …}` is a job as `put` writes it; any other value is data as a
     /// whole.
     pub(super) fn job(&self, id: JobId, value: Vec<u8>) -> Result<NewJob, String> {
-        let text = str::from_utf8(&value).ok().filter(|_| self.class.is_none());
-        let named = text.and_then(|text| Some((text, serde_json::from_str::<Named<'_>>(text).ok()?)));
-        let class = match named {
-            Some((text, Named { class, data: Some(data) })) => {
+        let class = match self.parts(&value) {
+            (class, Some((text, data))) => {
                 let (object, data) = (JobObject { exec: self.exec }, data.get().as_bytes().to_vec());
                 return object.read(&self.queue, id, class, data, text);
             }
-            Some((_, Named { class, data: None })) => class,
-            None => self.class.clone().unwrap_or_else(|| PLAIN.into()),
+            (class, None) => class,
         };
         let job = NewJob::new(self.queue.clone(), class, Payload::Data(Bytes(value)));
         let job = NewJob { id: Some(id), ..job };
@@ -87,6 +100,8 @@ mod tests {
         same("", "value", b"hello");
         same("", "value", b"\xff\x00");
         same("", "value", b"{\"class\": 5}");
+        same("", "value", b"{\"class\": \"mail\", \"data\": NaN}");
+        same("", "value", b"[\"mail\", {\"to\": \"ann\"}]");
         same("", "mail", b"{\"class\": \"mail\", \"to\": \"ann\"}");
         same("class=mail", "mail", b"{\"class\": \"x\", \"data\": 1}");
         assert_eq!(

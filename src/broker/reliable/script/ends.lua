@@ -1,0 +1,80 @@
+-- Writes the ends of jobs, puts jobs, and takes back those of a dead supervisor.
+
+local function settle(one, verdict, seconds, why)
+  if verdict == 'dead' then
+    return bury(one, why)
+  elseif verdict == 'canceled' then
+    forget({ one.id })
+    call('HDEL', VALUES, one.id)
+    return verdict
+  elseif verdict == 'release' then
+    if why ~= '' then one.losses = one.losses + 1 end
+    return unspent(one, seconds)
+  elseif verdict == 'next' then
+    one.attempts, one.losses = 0, 0
+  end
+  return back(one, seconds)
+end
+
+-- The answer to a settlement that the supervisor repeats because the first answer was lost; else `not_ours`.
+local function told_before(id, fence, verdict)
+  if verdict == 'complete' and call('ZSCORE', DONE, id .. ' ' .. fence) then return verdict end
+  local dead = verdict == 'dead' and call('HGET', DEAD, id)
+  return dead and string.match(dead, '^%S+') == fence and verdict or 'not_ours'
+end
+
+function commands.settle()
+  local ends, ids, answers, complete, fences, results = {}, {}, {}, {}, {}, {}
+  for i = 1, tonumber(arg()) do
+    ends[i] = {
+      id = arg(), fence = arg(), verdict = arg(), seconds = tonumber(arg()), text = arg(), is_again = arg() == '1',
+    }
+    ids[i] = ends[i].id
+  end
+  local known, tills, scores = many('HMGET', JOBS, ids), many('ZMSCORE', UNTIL, ids), many('ZMSCORE', WORKING, ids)
+  local is_told = {}
+  for i, one in ipairs(ends) do
+    local held = read(one.id, known[i])
+    if is_told[one.id] or held.fence ~= one.fence or not is_ours(one.id, tills[i], scores[i]) then
+      answers[i] = one.is_again and told_before(one.id, one.fence, one.verdict) or 'not_ours'
+    elseif one.verdict == 'complete' then
+      add(complete, one.id)
+      add(fences, one.fence)
+      add(results, one.id, one.text)
+      answers[i], is_told[one.id] = 'complete', true
+    else
+      answers[i], is_told[one.id] = settle(held, one.verdict, one.seconds, one.text), true
+    end
+  end
+  many('HSET', RESULTS, results)
+  done(complete, fences)
+  return answers
+end
+
+-- Puts all jobs or none. A repeated put, whose first reply was lost, is recognized by its token until its job has
+-- ended.
+function commands.put()
+  local jobs, known = {}, {}
+  for i = 1, tonumber(arg()) do
+    local one = { id = arg(), value = arg(), seconds = tonumber(arg()), skips = arg() == '1', token = arg() }
+    one.exists = known[one.id] or call('HEXISTS', VALUES, one.id) == 1
+    local is_again = not known[one.id] and job(one.id).token == one.token
+    if one.exists and not one.skips and not is_again then return { 'exists', one.id } end
+    known[one.id], jobs[i] = true, one
+  end
+  for _, one in ipairs(jobs) do
+    if not one.exists then
+      call('HSET', VALUES, one.id, one.value)
+      keep({ id = one.id, attempts = 0, losses = 0, token = one.token })
+      if one.seconds > 0 then delay(one.id, one.seconds) else call('LPUSH', PENDING, one.id) end
+    end
+  end
+  return { 'put' }
+end
+
+-- Takes back what an instance held when it died.
+function commands.recover()
+  local holder, kept = arg(), {}
+  for _, fence in ipairs(args()) do kept[fence] = true end
+  return { release(function(one) return one.holder == holder and not kept[one.fence] end, lost) }
+end

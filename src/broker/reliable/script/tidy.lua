@@ -1,0 +1,66 @@
+-- Puts back what is due, removes what is old, and runs the command.
+
+-- Looks at jobs that other clients left in working. One with a result is done; one that has been there for too long by
+-- the server's clock waits again. Gives where the next part begins.
+local function tidy_others(stale, from)
+  local window, gone = call('ZRANGE', WORKING, from, from + STRETCH - 1, 'WITHSCORES'), 0
+  for i = 1, #window, 2 do
+    local id, score = window[i], window[i + 1]
+    if not call('ZSCORE', UNTIL, id) then
+      local known, since = string.match(call('HGET', SEEN, id) or '', '^(%S+) (%S+)$')
+      local is_stale = known == score and now - since >= stale
+      if call('HEXISTS', RESULTS, id) == 1 then
+        done({ id }, { 0 })
+      elseif is_stale then
+        lost(job(id))
+      elseif known ~= score then
+        call('HSET', SEEN, id, score .. ' ' .. string.format('%.6f', now))
+      end
+      if not call('ZSCORE', WORKING, id) then gone = gone + 1 end
+    end
+  end
+  if call('HLEN', SEEN) > call('ZCARD', WORKING) then
+    -- Other clients take their own ids out of working.
+    local ids, left = call('HKEYS', SEEN), {}
+    for i, score in ipairs(many('ZMSCORE', WORKING, ids)) do
+      if not score then add(left, ids[i]) end
+    end
+    many('HDEL', SEEN, left)
+  end
+  return #window == 2 * STRETCH and from + STRETCH - gone or -1
+end
+
+function commands.tidy()
+  local stale, kept, from = tonumber(arg()), tonumber(arg()), tonumber(arg())
+  for _, id in ipairs(call('ZRANGEBYSCORE', UNTIL, '-inf', now, 'LIMIT', 0, STRETCH)) do
+    local one = job(id)
+    if not is_ours(id, call('ZSCORE', UNTIL, id), call('ZSCORE', WORKING, id)) then
+      call('ZREM', UNTIL, id)
+      one.fence = nil
+      keep(one)
+    elseif one.fence then
+      lost(one)
+    else
+      back(one, 0)
+    end
+  end
+  if from >= 0 then from = tidy_others(stale, from) end
+  local old = kept > 0 and call('ZRANGEBYSCORE', DONE, '-inf', now - kept, 'LIMIT', 0, STRETCH) or {}
+  for _, member in ipairs(old) do
+    local id = string.match(member, '^(.*) %d+$')
+    call('ZREM', DONE, member)
+    if call('HDEL', RESULTS, id) == 1 then call('HDEL', VALUES, id) end
+  end
+  if call('HLEN', CLASSES) > call('LLEN', PENDING) + STRETCH then call('DEL', CLASSES) end
+  local due = call('ZRANGE', UNTIL, 0, 0, 'WITHSCORES')[2]
+  return { from, due and string.format('%.6f', math.max(due - now, 0)) or '' }
+end
+
+for key, kind in pairs(KINDS) do
+  local found = call('TYPE', key).ok
+  if found ~= 'none' and found ~= kind then return { 'odd', key, found, kind } end
+end
+-- A full Redis refuses a script's first write if that needs memory. Only a put may be refused, so other commands begin
+-- with a DEL.
+if ARGV[1] ~= 'put' then call('DEL', 'taskvisor:nothing') end
+return commands[ARGV[1]]()
