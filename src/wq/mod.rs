@@ -10,5 +10,5 @@ mod telemetry;
 pub use id::{Scope, TaskId};
 pub use notification::{Taken, TaskInput, entities};
 pub use settings::{Settings, WhenAway};
-pub use task::{Task, TaskRuntime, TaskStatus};
+pub use task::{AskedStatus, Task, TaskRuntime, TaskStatus};
 pub use telemetry::{Sample, Sheet};

@@ -80,11 +80,17 @@ fn invalid_notifications_are_refused_with_400_and_the_reason() {
             r#"{"data":[{"id":"r","type":"Room"}]}"#,
             "given twice",
         ),
-        ("GET /management/queue/notifications?taskStatus=running", vec![], "", "no status of tasks"),
-        ("GET /v1/tasks", vec![], "", "takes a tenant"),
+        (
+            "GET /management/queue/notifications?taskStatus=running",
+            vec![],
+            "",
+            "expected one of `pending`, `succeeded`, `failed`",
+        ),
+        ("GET /v1/tasks", vec![], "", "missing field `tenant`"),
         ("GET /v1/tasks?tenant=t&correlator=c", vec![], "", "within a service path"),
         ("GET /v1/tasks/count?tennant=t", vec![], "", "tennant"),
-        ("POST /v1/tasks/remove", vec![], "{}", "takes a tenant"),
+        ("GET /v1/tasks?tenant=t&status=unknown", vec![], "", "unknown variant `unknown`"),
+        ("POST /v1/tasks/remove", vec![], "{}", "missing field `tenant`"),
     ] {
         let (code, answer) = ask(&sandbox, what, &headers, body);
         let answer: Value = serde_json::from_str(&answer).unwrap();

@@ -19,7 +19,7 @@ use super::list::{self, Shown};
 use super::notify::{CLASS, KEPT, notify};
 use super::remove::remove;
 use crate::model::verb::{Answer as VerbAnswer, Number, Queues, Route, Verb};
-use crate::wq::{Scope, Settings, Taken, Task, TaskRuntime, TaskStatus};
+use crate::wq::{AskedStatus, Scope, Settings, Taken, Task, TaskRuntime};
 
 /// A notification, as context brokers send it.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ fn own(routes: Routes) -> Routes {
             "Lists what has become of tasks, without their data.",
             get(summarize),
         )
-        .asks::<Asked, Number>("/v1/tasks/count", "Counts tasks.", get(count))
+        .asks::<Asked<Option<String>>, Number>("/v1/tasks/count", "Counts tasks.", get(count))
         .act::<Asked, Number>(
             "/v1/tasks/remove",
             "Removes tasks, those that run once their processes are dead, and says how many.",
@@ -133,8 +133,8 @@ async fn summarize(State(api): Api, uri: Uri) -> Result<Response, Problem> {
 
 async fn show(api: Arc<dyn Service>, uri: &Uri, shown: Shown) -> Result<Response, Problem> {
     settings(&api)?;
-    let asked = Asked::of(uri)?;
-    list::answer(api, filter(&asked.scope()?, asked.status()?), shown).await
+    let asked: Asked = Asked::of(uri)?;
+    list::answer(api, filter(&asked.scope()?, asked.status), shown).await
 }
 
 async fn show_all_as_there(State(api): Api, request: Request) -> Result<Response, Problem> {
@@ -157,8 +157,8 @@ fn show_as_there(
 }
 
 async fn count(State(api): Api, uri: Uri) -> Answer<Number> {
-    let asked = Asked::of(&uri)?;
-    Ok(Json(Number { count: counted(&api, asked.scope_if_said()?, asked.status()?).await? }))
+    let asked: Asked<Option<String>> = Asked::of(&uri)?;
+    Ok(Json(Number { count: counted(&api, asked.scope_if_said()?, asked.status).await? }))
 }
 
 async fn count_as_there(State(api): Api, headers: HeaderMap, uri: Uri) -> Answer<u64> {
@@ -169,7 +169,7 @@ async fn count_as_there(State(api): Api, headers: HeaderMap, uri: Uri) -> Answer
 async fn counted(
     api: &Arc<dyn Service>,
     scope: Option<Scope>,
-    status: Option<TaskStatus>,
+    status: Option<AskedStatus>,
 ) -> Result<u64, Problem> {
     let settings = settings(api)?;
     let Some(scope) = scope else {
@@ -177,7 +177,7 @@ async fn counted(
             return Err(Problem::new(500, "the broker answered something else"));
         };
         let jobs = queues.get(&settings.queue).map(|counts| &counts.jobs);
-        let counts = |state| status.is_none_or(|status| TaskStatus::of(state) == status);
+        let counts = |state| status.is_none_or(|status| status.includes(state));
         return Ok(jobs
             .into_iter()
             .flatten()
@@ -185,13 +185,13 @@ async fn counted(
             .map(|(_, count)| count)
             .sum());
     };
-    api.count_tasks(&scope.prefix(), &status.map(TaskStatus::states).unwrap_or_default()).await
+    api.count_tasks(&scope.prefix(), &status.map(AskedStatus::states).unwrap_or_default()).await
 }
 
 async fn remove_some(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Number> {
     settings(&api)?;
     let asked: Asked = read(body, SMALL_LIMIT).await?;
-    let filter = filter(&asked.scope()?, asked.status()?);
+    let filter = filter(&asked.scope()?, asked.status);
     Ok(Json(Number { count: remove(&api, &filter, &peer.to_string()).await? }))
 }
 

@@ -3,11 +3,12 @@
 use axum::extract::Query;
 use axum::http::{HeaderMap, Uri};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::Problem;
 use crate::model::Filter;
-use crate::wq::{Scope, TaskStatus};
+use crate::wq::{AskedStatus, Scope};
 
 /// The owner of the tasks, by headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,65 +68,65 @@ pub(super) fn header(headers: &HeaderMap, name: &str) -> Result<Option<String>, 
 /// Tasks of one status, as QuantumLeap asks for them. What else is in the query is passed over, as there.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(super) struct ByStatus {
-    /// `pending`, `succeeded` or `failed`; all if it is left out.
+    /// Tasks of this status; all if it is left out.
     #[serde(default, rename = "taskStatus", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<TaskStatus>")]
-    task_status: Option<String>,
+    task_status: Option<AskedStatus>,
 }
 
 impl ByStatus {
-    pub(super) fn of(uri: &Uri) -> Result<Option<TaskStatus>, Problem> {
-        let asked: ByStatus = query(uri)?;
-        status(asked.task_status.as_deref())
+    pub(super) fn of(uri: &Uri) -> Result<Option<AskedStatus>, Problem> {
+        query(uri).map(|asked: ByStatus| asked.task_status)
     }
 }
 
 /// Whose tasks, and of which status.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+// A request must name the tenant where `T` is `String`; it may where `T` is `Option<String>`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
-    /// Of this tenant; may be empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tenant: Option<String>,
+pub(super) struct Asked<T = String> {
+    /// Of this tenant; empty for the default one, which has no name.
+    tenant: T,
     /// Of this service path; all paths of the tenant if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     service_path: Option<String>,
     /// Of this exchange; takes a service path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     correlator: Option<String>,
-    /// `pending`, `succeeded` or `failed`; all if it is left out.
+    /// Tasks of this status; all if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<TaskStatus>")]
-    status: Option<String>,
+    pub status: Option<AskedStatus>,
 }
 
-impl Asked {
-    pub(super) fn of(uri: &Uri) -> Result<Asked, Problem> {
+impl<T: DeserializeOwned> Asked<T> {
+    pub(super) fn of(uri: &Uri) -> Result<Asked<T>, Problem> {
         query(uri)
     }
 
-    pub(super) fn status(&self) -> Result<Option<TaskStatus>, Problem> {
-        status(self.status.as_deref())
+    /// The service path and the correlator.
+    fn within(&self) -> Result<Option<(String, Option<String>)>, Problem> {
+        match (&self.service_path, &self.correlator) {
+            (None, Some(_)) => {
+                Err(Problem::bad_request("tasks are found by correlator within a service path")
+                    .hint("name the service_path, too: the default one is /"))
+            }
+            (None, None) => Ok(None),
+            (Some(path), correlator) => Ok(Some((path.clone(), correlator.clone()))),
+        }
     }
+}
 
+impl Asked {
     /// The tasks of a tenant.
     pub(super) fn scope(&self) -> Result<Scope, Problem> {
-        let none = "name a tenant: `tenant=` is the default one, without a name";
-        self.scope_if_said()?.ok_or_else(|| Problem::bad_request("this takes a tenant").hint(none))
+        Ok(Scope { tenant: self.tenant.clone(), within: self.within()? })
     }
+}
 
-    /// The same; None if nothing names the owner.
+impl Asked<Option<String>> {
+    /// The tasks of a tenant; None if nothing names the owner.
     pub(super) fn scope_if_said(&self) -> Result<Option<Scope>, Problem> {
-        let within = match (&self.service_path, &self.correlator) {
-            (None, Some(_)) => {
-                return Err(Problem::bad_request("tasks are found by correlator within a service path")
-                    .hint("name the service_path, too: the default one is /"));
-            }
-            (None, None) => None,
-            (Some(path), correlator) => Some((path.clone(), correlator.clone())),
-        };
-        match (&self.tenant, &within) {
-            (Some(tenant), _) => Ok(Some(Scope { tenant: tenant.clone(), within })),
+        match (&self.tenant, self.within()?) {
+            (Some(tenant), within) => Ok(Some(Scope { tenant: tenant.clone(), within })),
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Problem::bad_request("a service path is one of a tenant")
                 .hint("name the tenant, too: `tenant=` is the default one")),
@@ -133,21 +134,17 @@ impl Asked {
     }
 }
 
-fn query<T: serde::de::DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     Query::<T>::try_from_uri(uri)
         .map(|Query(asked)| asked)
         .map_err(|error| Problem::bad_request(error.body_text()))
 }
 
-fn status(text: Option<&str>) -> Result<Option<TaskStatus>, Problem> {
-    text.map(str::parse).transpose().map_err(Problem::bad_request)
-}
-
 /// The jobs of these tasks, in the order of their ids.
-pub(super) fn filter(scope: &Scope, status: Option<TaskStatus>) -> Filter {
+pub(super) fn filter(scope: &Scope, status: Option<AskedStatus>) -> Filter {
     Filter {
         id_prefix: Some(scope.prefix()),
-        states: status.map(TaskStatus::states).unwrap_or_default(),
+        states: status.map(AskedStatus::states).unwrap_or_default(),
         limit: 0,
         ..Filter::default()
     }
