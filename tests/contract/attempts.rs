@@ -9,9 +9,9 @@ use taskvisor::model::*;
 
 contract!(
     unknown_class_releases_are_counted_until_a_retry [Clock, Retry],
-    latest_progress_is_kept [Order, Progress],
+    latest_progress_is_kept [Order],
     progress_with_another_fence_is_ignored [Order, ShowWaiting],
-    each_attempt_begins_without_progress [Retry, Progress],
+    each_attempt_begins_without_progress [Retry],
     large_result_is_kept_unchanged,
     retry_spends_the_attempt_and_delays_the_job [Clock],
     released_job_keeps_its_place_and_its_attempt [Order],
@@ -108,6 +108,8 @@ async fn latest_progress_is_kept(mut scene: Scene) {
     scene.progress(notes).await.unwrap();
     scene.reopen();
     assert_eq!(scene.record(&"a".into()).await.progress, Some(far(0.5, "two")));
+    let kept = [&a, &b].map(|fetched| (fetched.job.id.clone(), fetched.lease.fence));
+    assert_eq!(scene.recover("me".into(), kept.to_vec()).await, Ok(0));
     scene.progress(vec![note(&a, far(0.4, "back"))]).await.unwrap();
     scene.say(&a, complete()).await;
     assert_eq!(scene.record(&"a".into()).await.progress, Some(far(0.4, "back")));

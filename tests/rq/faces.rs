@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{alive, wait_until};
+use crate::sandbox::{alive, kill, wait_until};
 use crate::scene::{Scene, begun, stop};
 
 #[test]
@@ -85,6 +85,27 @@ fn job_show_has_each_attempt_of_an_rq_job() {
     assert_eq!(sandbox.job(&failing)["history"][2]["from_state"], "failed");
     assert!(sandbox.ok(&["why", "job", &failing]).contains("no luck"));
     assert!(stop(&mut running).success());
+}
+
+#[test]
+fn progress_of_an_rq_job_is_shown_and_its_meta_is_its_own() {
+    for flags in [&[][..], &["--native"]] {
+        let scene = Scene::new();
+        let mut running = scene.start_workers(&scene.sandbox, &scene.url(), &["-w", "1"], flags);
+        let file = scene.file("reports");
+        std::fs::write(&file, "").unwrap();
+        let job = scene.put(&format!("q().enqueue(tasks.reports, {file:?}, retry=Retry(max=1))"));
+        let half = json!({"fraction": 0.5, "message": "half of it"});
+        wait_until("its progress is noted", || scene.sandbox.job(&job)["progress"] == half);
+        assert!(scene.sandbox.ok(&["status"]).contains("half of it"), "{flags:?}");
+        assert_eq!(scene.rq(&format!("job({job:?}).meta")), json!({"step": "first"}));
+        kill(begun(&file).unwrap(), "KILL");
+        std::fs::remove_file(&file).unwrap();
+        scene.wait(&job, "finished");
+        assert_eq!(scene.lines("reports.begun"), 2);
+        assert!(stop(&mut running).success());
+        assert_eq!(scene.rq(&format!("job({job:?}).meta")), json!({"step": "first"}));
+    }
 }
 
 #[test]

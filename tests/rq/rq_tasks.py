@@ -35,6 +35,17 @@ def waits(path):
     return "waited"
 
 
+def reports(path):
+    """Reports its progress in the ways of taskvisor and of RQ, and waits."""
+    from taskvisor import progress
+
+    job = get_current_job()
+    job.meta["step"] = "first"
+    job.save_meta()
+    progress(0.5, "half of it")
+    return waits(path)
+
+
 def leaves_a_child(path):
     """Starts a process of its own session, and waits."""
     child = subprocess.Popen(["sleep", "1000"], start_new_session=True)

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::job::{Taken, fence, text};
-use crate::broker::stored::entries;
+use crate::broker::stored::{entries, from_json};
 use crate::kale::pickle::{self, Limits};
 use crate::model::{
     Attempt, Bytes, Entry, Failure, Fence, Forensics, Happened, Instance, JobId, JobRecord, JobState, Millis,
@@ -122,7 +122,7 @@ pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
         renewals: 0,
         renewed_at: None,
         expires_at: at(&ends),
-        progress: None,
+        progress: taken.fields.get("taskvisor_progress").and_then(|text| from_json(text).ok()),
         result: latest.get("return_value").filter(|_| state == JobState::Complete).and_then(|it| shown(it)),
         failure: why(&latest, state, last.as_ref()),
         forensics: last.and_then(|last| last.forensics),

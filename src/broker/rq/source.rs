@@ -14,10 +14,10 @@ use super::settings::Settings;
 use super::settle::{End, settled};
 use super::shared::{Held, Shared, lock};
 use super::{chores, commands, put, wake};
-use crate::broker::{Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source};
+use crate::broker::{Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source, stored};
 use crate::model::{
-    Fence, Fetched, Instance, JobId, Lease, NewJob, Presence, QueueName, Revocation, Settlement, Take,
-    WorkerId, WorkerName,
+    Fence, Fetched, Instance, JobId, Lease, NewJob, Presence, Progress, QueueName, Revocation, Settlement,
+    Take, WorkerId, WorkerName,
 };
 
 /// RQ's jobs in one Redis.
@@ -250,6 +250,17 @@ impl Source for Rq {
         }
         written.iter().zip(&jobs).for_each(|(one, job)| self.shared.tell_put(&one.id, job));
         Ok(written.into_iter().map(|one| Ok(one.id)).collect())
+    }
+
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        let noted = self.shared.call("note progress in", "progress", |cmd| {
+            cmd.arg(notes.len());
+            for (job, fence, progress) in &notes {
+                cmd.arg(job.as_str()).arg(self.shared.execution(*fence));
+                cmd.arg(stored::to_json(progress).unwrap_or_default());
+            }
+        });
+        noted.await.map(drop)
     }
 
     async fn next_notice(&self) -> Notice {

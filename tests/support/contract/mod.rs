@@ -121,8 +121,6 @@ pub enum Fact {
     WakesUnasked,
     /// It distinguishes held jobs from failed ones.
     Holds,
-    /// It keeps the progress of a job.
-    Progress,
     /// It has one list of all jobs, in the order of their puts.
     Listed,
     /// It accepts ids with any characters.
@@ -150,7 +148,6 @@ impl Fact {
             Fact::PutBy => "keep who put a job",
             Fact::WakesUnasked => "wake before anybody has asked it for jobs",
             Fact::Holds => "keep apart what needs a person and what has failed",
-            Fact::Progress => "keep how far a job has come",
             Fact::Listed => "list all jobs in the order in which they were put",
             Fact::AnyId => "take ids with any letters",
             Fact::Programs => "run programs",
@@ -171,9 +168,7 @@ impl Fact {
             Fact::PutBy => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
             Fact::LongDelays | Fact::Expires | Fact::Writes => &[Kind::Sqs],
             Fact::WakesUnasked => &[Kind::Sqs, Kind::Rq],
-            Fact::Holds | Fact::Progress | Fact::Listed | Fact::AnyId | Fact::Programs | Fact::Stages => {
-                &[Kind::Rq]
-            }
+            Fact::Holds | Fact::Listed | Fact::AnyId | Fact::Programs | Fact::Stages => &[Kind::Rq],
         }
     }
 }

@@ -176,7 +176,7 @@ local function requeue()
   for _, registry in ipairs({ 'finished', 'failed', 'canceled' }) do call('ZREM', key(registry, origin), id) end
   call('PERSIST', job_key(id))
   call('HSET', job_key(id), 'started_at', '', 'ended_at', '')
-  call('HDEL', job_key(id), 'exc_info')
+  call('HDEL', job_key(id), 'exc_info', 'taskvisor_progress')
   forget_counts(id)
   note(id, '"retried":{"by":' .. arg() .. ',"from":"' .. STATES[status] .. '"}')
   enqueue(origin, id, false)

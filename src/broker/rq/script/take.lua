@@ -49,6 +49,7 @@ local function claim(queue, list, id, lease, instance, worker)
     call('HSET', name, 'state', 'busy', 'last_heartbeat', now, 'current_job', id, 'current_job_working_time', 0)
   end
   call('HSET', job_key(id), 'status', 'started', 'started_at', now, 'last_heartbeat', now, 'worker_name', worker.name)
+  call('HDEL', job_key(id), 'taskvisor_progress')
   call('PERSIST', job_key(id))
   call('LREM', list, 1, id)
 end
@@ -146,4 +147,12 @@ local function renew()
     end
   end
   return answers
+end
+
+-- Notes the progress of jobs that are held; the next attempt begins without it.
+local function progress()
+  for _ = 1, number() do
+    local id, execution, text = arg(), arg(), arg()
+    if goes_on(id, execution, holder(id, execution)) then call('HSET', job_key(id), 'taskvisor_progress', text) end
+  end
 end
