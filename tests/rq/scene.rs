@@ -120,6 +120,11 @@ impl Scene {
         &self.path
     }
 
+    /// Has RQ's client ask the server at another port from now on.
+    pub fn ask_at(&self, port: u16) {
+        self.client.replace(Client::new(&self.path, port));
+    }
+
     /// Evaluates a Python expression in RQ's client.
     pub fn rq(&self, expression: &str) -> Value {
         let mut answer = self.client.borrow_mut().ask(expression);

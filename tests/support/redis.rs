@@ -26,11 +26,29 @@ impl RedisServer {
 
     /// Starts with more arguments. `TASKVISOR_TEST_REDIS` names another program: a Valkey, or another release.
     pub fn start_with(args: &[&str]) -> RedisServer {
+        RedisServer::start_anywhere("Ready to accept connections", args)
+    }
+
+    /// Starts a replica and waits until it is in sync.
+    pub fn start_replica(&self) -> RedisServer {
+        let args = ["--replicaof", "127.0.0.1", &self.port.to_string()];
+        RedisServer::start_anywhere("sync: Finished with success", &args)
+    }
+
+    /// Whether a replica has all writes so far. WAIT alone would ask about writes of its own connection only.
+    pub fn is_replicated(&self) -> bool {
+        let mut redis = self.connect();
+        redis::cmd("SET").arg(&["test:replicated", "1"]).exec(&mut redis).expect("written");
+        redis::cmd("WAIT").arg(&["1", "1000"]).query(&mut redis) == Ok(1)
+    }
+
+    /// Starts on a free port and waits for a text in the log.
+    fn start_anywhere(said: &str, args: &[&str]) -> RedisServer {
         // Another process may have taken the free port meanwhile: then the server ends, and the next port is tried.
         for _ in 0..20 {
             let port =
                 TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-            if let Some(server) = RedisServer::start_at(port, args) {
+            if let Some(server) = RedisServer::start_until(said, port, args) {
                 return server;
             }
         }

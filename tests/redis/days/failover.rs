@@ -8,17 +8,6 @@ use crate::sentinel::Sentinel;
 use crate::supervisors::Scene;
 use crate::support::RedisServer;
 
-/// Starts a replica and waits until it is in sync.
-fn replica_of(primary: &RedisServer) -> RedisServer {
-    let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
-    let mut asked = replica.connect();
-    wait_until("the replica follows", || {
-        let info: String = redis::cmd("INFO").arg("replication").query(&mut asked).unwrap();
-        info.contains("master_link_status:up")
-    });
-    replica
-}
-
 fn raw(server: &RedisServer, args: &[&str]) -> redis::Value {
     redis::cmd(args[0]).arg(&args[1..]).query(&mut server.connect()).unwrap()
 }
@@ -27,7 +16,7 @@ fn raw(server: &RedisServer, args: &[&str]) -> redis::Value {
 #[test]
 fn job_whose_lease_was_lost_in_a_failover_overlaps_only_for_a_moment() {
     let primary = RedisServer::start();
-    let replica = replica_of(&primary);
+    let replica = primary.start_replica();
     let proxy = Proxy::to(primary.port);
     let scene = Scene::on(primary);
     let second = Sandbox::new(Setting::Root);
@@ -62,7 +51,7 @@ fn job_whose_lease_was_lost_in_a_failover_overlaps_only_for_a_moment() {
 #[test]
 fn supervisor_follows_the_new_primary_that_the_sentinel_names() {
     let primary = RedisServer::start();
-    let _replica = replica_of(&primary);
+    let _replica = primary.start_replica();
     let sentinel = Sentinel::of(&RedisServer::program(), primary.port, "");
     wait_until("the sentinel knows the replica", || sentinel.knows_replicas());
     let mut scene = Scene::on(primary);
@@ -70,10 +59,7 @@ fn supervisor_follows_the_new_primary_that_the_sentinel_names() {
     scene.url = format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{}/jobs/0", sentinel.port);
     let _running = scene.start(&["-w", "2"]);
     let (jid, pid) = scene.a_long_job();
-    wait_until("the replica has it all", || {
-        let primary = scene.server.borrow();
-        raw(primary.as_ref().unwrap(), &["WAIT", "1", "1000"]) == redis::Value::Int(1)
-    });
+    wait_until("the replica has it all", || scene.server.borrow().as_ref().unwrap().is_replicated());
     scene.server_dies();
     let began = Instant::now();
     scene.assert_goes_on();
