@@ -2,6 +2,7 @@
 //! the meaning of errors. It knows no keys and no jobs.
 
 mod address;
+mod arrivals;
 mod certificates;
 mod identity;
 mod link;
@@ -11,6 +12,7 @@ mod script;
 mod server;
 mod trouble;
 
+pub(super) use arrivals::Arrivals;
 pub(super) use identity::{fault, identity};
 pub(super) use link::{Link, Needs, backoff};
 pub(super) use offset::Offset;

@@ -88,9 +88,8 @@ impl Adapter for ReliableQueue {
     }
 
     fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error> {
-        let link = || self.link(at);
         let ledger = Ledger::open(&how.state_dir, how.serves)?;
-        let shared = Shared::new(link()?, link()?, settings(at)?, ledger, &how.place);
+        let shared = Shared::new(self.link(at)?, settings(at)?, ledger, &how.place);
         let (store, reliable) = (shared.ledger.store(), Arc::new(Reliable::new(shared)));
         let broker = Broker::new(&CARD, reliable.clone()).with_recovery(reliable.clone());
         Ok(broker.with_admin(reliable).with_store(store))

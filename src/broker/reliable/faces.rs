@@ -1,11 +1,10 @@
 //! Verbs and lists of the reliable queue, from the ledger; and recovery, from Redis itself.
 
-use std::sync::PoisonError;
-
 use async_trait::async_trait;
 
 use super::shared::{Left, read};
 use super::source::Reliable;
+use crate::broker::lock::lock;
 use crate::broker::{Admin, Error, Recovery};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{Fence, Instance, JobId, JobState, WorkerId};
@@ -23,7 +22,7 @@ impl Recovery for Reliable {
             Ok(released) => released,
             Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
                 tracing::warn!(%error, "what was held before is given back once the server is there");
-                *self.shared.owed.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+                *lock(&self.shared.owed) = Some(left);
                 0
             }
             Err(error) => return Err(error),

@@ -3,9 +3,8 @@
 //! reliable: each step is one script, a job has one owner, and additional keys are separate from the tutorial's (see
 //! `script/`). The ledger has the history.
 //!
-//! No message announces a new job. While a worker waits, one connection blocks in a BLMOVE of the list to itself, which
-//! moves nothing. So a job begins at once, and an idle supervisor sends Redis 80 requests a minute, for that and for
-//! due jobs.
+//! No message announces a new job: [`Arrivals`](crate::broker::redis::Arrivals) notices it. An idle supervisor looks for
+//! due jobs once a second.
 
 mod adapter;
 mod faces;

@@ -1,18 +1,19 @@
-//! State that the calls share with the supervisor's two tasks: one waits for jobs, one handles what is due.
+//! State that the calls share with the supervisor's two tasks: one notices new jobs, one handles what is due.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redis::{Cmd, ToRedisArgs, Value};
+use redis::{Cmd, Direction, ToRedisArgs, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant as Moment, sleep};
 
 use super::settings::Settings;
 use crate::broker::ledger::Ledger;
+use crate::broker::lock::lock;
 use crate::broker::lost_replies::Unheard;
-use crate::broker::redis::{Link, Needs, backoff, script};
+use crate::broker::redis::{Arrivals, Link, Needs, script};
 use crate::broker::{Complaints, Error, Notice};
 use crate::model::{Fence, Instance, JobId};
 
@@ -20,13 +21,8 @@ use crate::model::{Fence, Instance, JobId};
 pub(super) static NEEDS: Needs =
     Needs { script: script!("base", "take", "ends", "tidy"), keys: "*", news: None };
 
-/// How long one BLMOVE blocks, in seconds: less than the link's timeout for replies.
-const BLOCKED: u64 = 3;
 /// Longest time from one look at due jobs to the next.
 const TICK: Duration = Duration::from_secs(1);
-/// The wait after a wake-up whose fetch brought nothing, and the limit up to which it is doubled: the waiting job may
-/// have a class that no worker here takes.
-const BARREN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// Jobs that an earlier supervisor held.
 #[derive(Clone, Debug)]
@@ -39,21 +35,15 @@ pub(super) struct Left {
 
 pub(super) struct Shared {
     pub link: Link,
-    /// The connection that blocks in BLMOVE.
-    waiter: Link,
     pub settings: Settings,
     pub ledger: Ledger,
     place: String,
     pub unheard: Unheard,
     /// Attempts whose settlement was sent and whose reply was lost: Redis may have applied it.
     in_doubt: Mutex<BTreeSet<Fence>>,
-    /// Wakes when a worker waits for a job.
-    pub wants: Notify,
+    pub arrivals: Arrivals,
     /// Wakes when a job becomes due at a time that the task does not know.
     pub delayed: Notify,
-    /// Whether a wake-up caused the next fetch; `barren` counts such fetches in a row that brought nothing.
-    woken: AtomicBool,
-    barren: AtomicU32,
     pub dropped: AtomicU64,
     /// Jobs of an earlier process that are still to be released, if that has failed so far.
     pub owed: Mutex<Option<Left>>,
@@ -61,25 +51,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(
-        link: Link,
-        waiter: Link,
-        settings: Settings,
-        ledger: Ledger,
-        place: &str,
-    ) -> Arc<Shared> {
+    pub(super) fn new(link: Link, settings: Settings, ledger: Ledger, place: &str) -> Arc<Shared> {
         Arc::new(Shared {
             link,
-            waiter,
             settings,
             ledger,
             place: place.into(),
             unheard: Unheard::new(),
             in_doubt: Mutex::default(),
-            wants: Notify::new(),
+            arrivals: Arrivals::new("pending".into(), Direction::Right),
             delayed: Notify::new(),
-            woken: AtomicBool::default(),
-            barren: AtomicU32::default(),
             dropped: AtomicU64::default(),
             owed: Mutex::default(),
             complaints: Complaints::default(),
@@ -92,12 +73,12 @@ impl Shared {
     }
 
     pub(super) fn in_doubt(&self) -> BTreeSet<Fence> {
-        self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.in_doubt).clone()
     }
 
     /// Notes whether Redis may have applied the settlement of these attempts.
     pub(super) fn doubt(&self, runs: impl Iterator<Item = Fence>, is_in_doubt: bool) {
-        let mut in_doubt = self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_doubt = lock(&self.in_doubt);
         match is_in_doubt {
             true => in_doubt.extend(runs),
             false => runs.for_each(|run| _ = in_doubt.remove(&run)),
@@ -142,56 +123,17 @@ impl Shared {
 
     /// The same, if it failed at the start.
     pub(super) async fn pay(&self, instance: &Instance) -> Result<(), Error> {
-        let owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let owed = lock(&self.owed).clone();
         if let Some(left) = owed {
             self.release(instance, &left).await?;
-            *self.owed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *lock(&self.owed) = None;
         }
         Ok(())
     }
 
-    /// Notes how many jobs a fetch has brought for how many workers.
-    pub(super) fn fetched(&self, jobs: usize, workers: usize) {
-        match (jobs, self.woken.swap(false, Ordering::Relaxed)) {
-            (0, true) => {
-                self.barren.fetch_add(1, Ordering::Relaxed);
-            }
-            (0, false) => {}
-            _ => self.barren.store(0, Ordering::Relaxed),
-        }
-        if jobs < workers {
-            self.wants.notify_one();
-        }
-    }
-
-    /// Sends a wake-up when there are jobs, while a worker waits for one.
-    pub(super) async fn wait(self: Arc<Self>) {
-        let mut block = redis::cmd("BLMOVE");
-        block.arg("pending").arg("pending").arg("RIGHT").arg("RIGHT").arg(BLOCKED);
-        let mut failed = 0;
-        loop {
-            self.wants.notified().await;
-            if let Some(more) = self.barren.load(Ordering::Relaxed).checked_sub(1) {
-                sleep(BARREN.1.min(BARREN.0 * 2u32.saturating_pow(more))).await;
-            }
-            loop {
-                match self.waiter.ask("wait for jobs in", &block).await {
-                    Ok(Value::Nil) => failed = 0,
-                    Ok(_) => {
-                        failed = 0;
-                        break;
-                    }
-                    // A full Redis refuses BLMOVE, but still gives jobs.
-                    Err(_) => {
-                        failed = (failed + 1).min(16);
-                        sleep(backoff(failed)).await;
-                        break;
-                    }
-                }
-            }
-            self.woken.store(true, Ordering::Relaxed);
-            self.ledger.say(Notice::Wake);
-        }
+    /// Wakes the supervisor when jobs come.
+    pub(super) async fn listen(self: Arc<Self>) {
+        self.arrivals.listen(&self.link, &self.complaints, || self.ledger.say(Notice::Wake)).await;
     }
 
     /// Puts back what is due: jobs of dead holders, delayed jobs, and sometimes jobs that other clients have left.

@@ -1,17 +1,18 @@
 //! The reliable queue as a source of jobs. Redis alone decides who may run a job; the ledger has the history.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Value;
 use serde_json::json;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::shared::{Shared, list, read};
 use crate::broker::ledger::{Adopted, Delivery, Ledger};
+use crate::broker::lock::lock;
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use crate::model::{
     Class, Exists, Failure, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, Revocation, Settlement,
@@ -21,7 +22,8 @@ use crate::model::{
 /// A Redis with the keys of the tutorial.
 pub struct Reliable {
     pub(super) shared: Arc<Shared>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// They end with this value.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Reliable {
@@ -29,12 +31,12 @@ impl Reliable {
         Reliable { shared, tasks: Mutex::default() }
     }
 
-    /// Starts the tasks that wait for jobs and handle what is due.
+    /// Starts the tasks that notice new jobs and handle what is due.
     fn serve(&self) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = lock(&self.tasks);
         if tasks.is_empty() {
-            tasks.push(tokio::spawn(self.shared.clone().wait()));
-            tasks.push(tokio::spawn(self.shared.clone().tidy()));
+            tasks.spawn(self.shared.clone().listen());
+            tasks.spawn(self.shared.clone().tidy());
         }
     }
 
@@ -93,7 +95,7 @@ impl Reliable {
         if answer.is_err() {
             shared.unheard.add(name, at + request.lease);
         }
-        let (all, dropped, unjudged): (_, u64, _) = read(Value::Array(answer?))?;
+        let (all, dropped, unjudged, left): (Vec<Given>, u64, Vec<_>, u64) = read(Value::Array(answer?))?;
         shared.unheard.remove(&unheard);
         if dropped > 0 {
             shared.dropped.fetch_add(dropped, Ordering::Relaxed);
@@ -101,6 +103,9 @@ impl Reliable {
                 dropped,
                 "ids in 'pending' have no value: whoever put them died half way; they are dropped"
             );
+        }
+        if unjudged.is_empty() {
+            shared.arrivals.fetched(left, all.len() == request.workers.len());
         }
         Ok((all, unjudged))
     }
@@ -129,6 +134,8 @@ impl Reliable {
             let ends =
                 poison.iter().map(|(id, fence, why)| (&id[..], *fence, "dead", Duration::ZERO, dead(why)));
             self.end(&ends.collect::<Vec<_>>()).await?;
+            // The workers for them are free.
+            self.shared.ledger.say(Notice::Wake);
         }
         Ok(good)
     }
@@ -150,12 +157,6 @@ impl Reliable {
     }
 }
 
-impl Drop for Reliable {
-    fn drop(&mut self) {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|task| task.abort());
-    }
-}
-
 /// A fetched job: id, fence, attempt and value.
 type Given = (Vec<u8>, u64, u32, Vec<u8>);
 
@@ -174,7 +175,6 @@ impl Source for Reliable {
         shared.pay(&request.instance).await?;
         let at = shared.link.now();
         let good = self.jobs(self.take(&request).await?).await?;
-        shared.fetched(good.len(), request.workers.len());
         let given = good.into_iter().zip(request.workers.iter().copied()).collect();
         let adopted = shared.ledger.adopt(&request, given).await;
         Ok(adopted

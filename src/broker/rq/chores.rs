@@ -1,7 +1,7 @@
 //! Periodic work, apart from calls that may block: registers workers, enqueues due jobs, repairs ended executions,
 //! cleans registries.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -31,22 +31,16 @@ pub(super) fn interrupted() -> String {
     )
 }
 
-/// Does the periodic work as long as the broker exists.
-pub(super) async fn attend(shared: Weak<Shared>) {
+/// Does the periodic work until it is dropped.
+pub(super) async fn attend(shared: Arc<Shared>) {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut sign_at, mut heal_at, mut clean_at) = (Moment::now(), Moment::now(), Moment::now());
     loop {
-        match shared.upgrade() {
-            None => return,
-            Some(shared) => {
-                tokio::select! {
-                    _ = ticks.tick() => {}
-                    () = shared.hurry.notified() => sign_at = Moment::now(),
-                }
-            }
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = shared.hurry.notified() => sign_at = Moment::now(),
         }
-        let Some(shared) = shared.upgrade() else { return };
         let now = Moment::now();
         let done = async {
             if now >= sign_at {

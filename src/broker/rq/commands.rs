@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Weak;
+use std::sync::Arc;
 
 use futures_core::Stream;
 use nix::sys::signal::{Signal, kill};
@@ -27,17 +27,15 @@ struct Command {
     execution_id: Option<String>,
 }
 
-/// Listens as long as the broker exists.
-pub(super) async fn listen(shared: Weak<Shared>) {
+/// Listens until it is dropped.
+pub(super) async fn listen(shared: Arc<Shared>) {
     let mut failed = 0;
     loop {
-        let Some(strong) = shared.upgrade() else { return };
-        let heard = hear(&strong).await;
-        strong.link.note(VERB, heard.as_ref().err());
+        let heard = hear(&shared).await;
+        shared.link.note(VERB, heard.as_ref().err());
         if let Err(error) = heard {
-            strong.complaints.wrong(DEAF, &error, strong.link.now());
+            shared.complaints.wrong(DEAF, &error, shared.link.now());
         }
-        drop(strong);
         failed = (failed + 1).min(16);
         sleep(backoff(failed)).await;
     }

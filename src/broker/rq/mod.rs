@@ -7,7 +7,6 @@
 //! nothing. Each call is one run of one script (see `script/`).
 
 mod adapter;
-mod bell;
 mod chores;
 mod commands;
 mod faces;
@@ -21,7 +20,6 @@ mod settle;
 mod shared;
 mod sign;
 mod source;
-mod wake;
 mod workers;
 
 pub use adapter::RqOnRedis;

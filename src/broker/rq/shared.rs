@@ -3,26 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 
-use super::bell::Bell;
 use super::job::{execution, text};
 use super::script::NEEDS;
 use super::settings::Settings;
 use super::workers::Workers;
 pub(super) use crate::broker::lock::lock;
 use crate::broker::notices::Notices;
-use crate::broker::redis::Link;
+use crate::broker::redis::{Arrivals, Link};
 use crate::broker::{Complaints, Error, Notice};
 use crate::clock;
 use crate::model::{Class, Fence, Instance, JobId, QueueName, Revocation};
-
-/// The pause before the next fetch when jobs wait that cannot be taken now.
-const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Shared {
     pub link: Link,
@@ -37,11 +31,10 @@ pub(super) struct Shared {
     /// Whether jobs of an earlier process are still to be released, because the server was away.
     pub owes: AtomicBool,
     pub workers: Workers,
-    bells: Mutex<BTreeMap<QueueName, Arc<Bell>>>,
-    pub tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// The queues from which jobs were fetched.
+    pub arrivals: Mutex<BTreeMap<QueueName, Arc<Arrivals>>>,
     /// Makes the periodic work run at once.
     pub hurry: Notify,
-    is_asked_again: AtomicBool,
     taken: AtomicU64,
     spoiled: Mutex<BTreeSet<String>>,
     pub complaints: Complaints,
@@ -82,10 +75,8 @@ impl Shared {
             held: Mutex::default(),
             unheard: Mutex::default(),
             owes: AtomicBool::new(false),
-            bells: Mutex::default(),
-            tasks: Mutex::default(),
+            arrivals: Mutex::default(),
             hurry: Notify::new(),
-            is_asked_again: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             spoiled: Mutex::default(),
             complaints: Complaints::default(),
@@ -155,19 +146,7 @@ impl Shared {
 
     /// All queues from which jobs were fetched.
     pub(super) fn queues(&self) -> Vec<QueueName> {
-        lock(&self.bells).keys().cloned().collect()
-    }
-
-    /// The bell of a queue; calls `begin` if it is new.
-    pub(super) fn bell(&self, queue: &QueueName, begin: impl FnOnce(Arc<Bell>)) -> Arc<Bell> {
-        let mut bells = lock(&self.bells);
-        if let Some(bell) = bells.get(queue) {
-            return bell.clone();
-        }
-        let bell = Arc::new(Bell::default());
-        bells.insert(queue.clone(), bell.clone());
-        begin(bell.clone());
-        bell
+        lock(&self.arrivals).keys().cloned().collect()
     }
 
     /// How many more jobs may be taken.
@@ -194,20 +173,5 @@ impl Shared {
                 );
             }
         }
-    }
-
-    /// Jobs wait that could not be taken now: fetches again after a pause.
-    pub(super) fn ask_again(self: &Arc<Self>) {
-        if self.is_asked_again.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let shared = Arc::downgrade(self);
-        tokio::spawn(async move {
-            tokio::time::sleep(PAUSE).await;
-            if let Some(shared) = shared.upgrade() {
-                shared.is_asked_again.store(false, Ordering::Relaxed);
-                shared.notices.push(Notice::Wake);
-            }
-        });
     }
 }

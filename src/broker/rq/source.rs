@@ -1,19 +1,21 @@
 //! RQ as a source of jobs.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{Cmd, Value};
+use redis::{Cmd, Direction, Value};
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::job::{Taken, class_of, fence, text};
 use super::script::write_list;
 use super::settings::Settings;
 use super::settle::{End, settled};
 use super::shared::{Held, Shared, lock};
-use super::{chores, commands, put, wake};
+use super::{chores, commands, put};
+use crate::broker::redis::Arrivals;
 use crate::broker::{Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source, stored};
 use crate::model::{
     Fence, Fetched, Instance, JobId, Lease, NewJob, Presence, Progress, QueueName, Revocation, Settlement,
@@ -23,6 +25,8 @@ use crate::model::{
 /// RQ's jobs in one Redis.
 pub struct Rq {
     pub(super) shared: Arc<Shared>,
+    /// They end with this value.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 /// A worker to which a job may go: its name in RQ, its life, and the execution that the job would be.
@@ -36,15 +40,15 @@ struct Asking {
 impl Rq {
     /// RQ's jobs at the Redis of `settings`, shown as `name`. Sends no request yet.
     pub(super) fn open(settings: Settings, name: &str) -> Result<Rq, Error> {
-        Ok(Rq { shared: Shared::new(settings, name)? })
+        Ok(Rq { shared: Shared::new(settings, name)?, tasks: Mutex::default() })
     }
 
     /// Sets the supervisor that holds the leases, and starts the periodic work.
     fn serve(&self, instance: &Instance) {
         if self.shared.instance.set(instance.clone()).is_ok() {
-            let chores = tokio::spawn(chores::attend(Arc::downgrade(&self.shared)));
-            let commands = tokio::spawn(commands::listen(Arc::downgrade(&self.shared)));
-            lock(&self.shared.tasks).extend([chores, commands]);
+            let mut tasks = lock(&self.tasks);
+            tasks.spawn(chores::attend(self.shared.clone()));
+            tasks.spawn(commands::listen(self.shared.clone()));
         }
     }
 
@@ -125,31 +129,26 @@ impl Rq {
         given.collect()
     }
 
-    /// Waits for the next jobs in the queues that have none.
+    /// Notes how many jobs a fetch has `left` in each queue; that is no list if RQ is suspended.
     fn listen(&self, queues: &[QueueName], left: &Value, is_full: bool) {
-        let Value::Array(left) = left else { return self.shared.ask_again() };
-        let mut waits = false;
-        for (queue, left) in queues.iter().zip(left) {
-            let bell = self.shared.bell(queue, |bell| {
-                let shared = Arc::downgrade(&self.shared);
-                lock(&self.shared.tasks).push(tokio::spawn(wake::listen(shared, queue.clone(), bell)));
-            });
-            if *left == Value::Int(0) {
-                bell.set();
+        let mut known = lock(&self.shared.arrivals);
+        for (at, queue) in queues.iter().enumerate() {
+            let arrivals = known.entry(queue.clone()).or_insert_with(|| self.begin_to_listen(queue));
+            if let Value::Array(left) = left {
+                arrivals.fetched(u64::from(left.get(at) != Some(&Value::Int(0))), is_full);
             } else {
-                waits = true;
+                arrivals.fetched(1, false);
             }
         }
-        if waits && !is_full {
-            self.shared.ask_again();
-        }
     }
-}
 
-impl Drop for Rq {
-    fn drop(&mut self) {
-        let tasks = self.shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    fn begin_to_listen(&self, queue: &QueueName) -> Arc<Arrivals> {
+        let arrivals = Arc::new(Arrivals::new(self.shared.key(&format!("queue:{queue}")), Direction::Left));
+        let (shared, own) = (self.shared.clone(), arrivals.clone());
+        lock(&self.tasks).spawn(async move {
+            own.listen(&shared.link, &shared.complaints, || shared.notices.push(Notice::Wake)).await;
+        });
+        arrivals
     }
 }
 
@@ -314,7 +313,7 @@ impl Peers for Rq {
     }
 
     async fn leave(&self) -> Result<(), Error> {
-        lock(&self.shared.tasks).drain(..).for_each(|task| task.abort());
+        lock(&self.tasks).abort_all();
         let (names, queues) = (self.shared.workers.names(), self.shared.queues());
         self.shared.workers.leave(&self.shared, &names, &queues).await
     }

@@ -45,8 +45,8 @@ local function take_out(ids, passed)
   for _, id in ipairs(ids) do call('LREM', PENDING, -1, id) end
 end
 
--- Gives jobs, the number of ids that were dropped, and jobs to judge: a pool that takes some classes gets no job before
--- the next fetch has named their classes (`judged`).
+-- Gives jobs, the number of ids that were dropped, jobs to judge, and how many wait. A pool that takes some classes
+-- gets no job before the next fetch has named the classes of those to judge (`judged`).
 function commands.fetch()
   local count, seconds, holder, fetch = tonumber(arg()), tonumber(arg()), arg(), arg()
   local unheard, only, except, judged = args(), args(), args(), args()
@@ -56,7 +56,7 @@ function commands.fetch()
   many('HSET', CLASSES, judged)
   local is_picky = #only + #except > 0
   local unknown = is_picky and unjudged(count + LOOK) or {}
-  if #unknown > 0 then return { {}, 0, unknown } end
+  if #unknown > 0 then return { {}, 0, unknown, 0 } end
   local given, passed, dropped, bytes, looks = {}, 0, 0, 0, count + LOOK
   local fence = math.max(tonumber(call('HGET', COUNTS, 'fence') or 0), math.floor(now * 1e6))
   while #given < count and bytes < BYTES and looks > 0 do
@@ -97,7 +97,7 @@ function commands.fetch()
   end
   if #given > 0 then call('HSET', COUNTS, 'fence', string.format('%.0f', fence)) end
   if dropped > 0 then call('HINCRBY', COUNTS, 'dropped', dropped) end
-  return { given, dropped, {} }
+  return { given, dropped, {}, call('LLEN', PENDING) }
 end
 
 function commands.renew()
