@@ -28,7 +28,6 @@ mod reporter;
 pub mod script;
 mod settle;
 mod shared;
-mod values;
 mod verbs;
 mod wake_debounce;
 

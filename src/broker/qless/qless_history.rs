@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::values;
+use crate::broker::redis::values;
 use crate::model::{Entry, Happened, JobRecord, JobState, Millis};
 
 /// An entry of the history of qless, which has times in whole seconds.

@@ -6,12 +6,20 @@ use redis::Value;
 use serde::de::DeserializeOwned;
 
 use super::qless_history;
-pub(super) use super::values::{array, json, kept, number, odd, parts, some_number, text};
 use crate::broker::Error;
+pub(super) use crate::broker::redis::values::{array, json, number, odd, parts, some_number, text};
 use crate::broker::stored::{self, Stored};
 use crate::model::{
     Bytes, Class, Exec, Fence, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName, Retry,
 };
+
+/// A value in the form in which it is stored.
+pub(super) fn kept<T>(value: &Value) -> Option<T>
+where
+    Stored<T>: DeserializeOwned,
+{
+    stored::from_json(text(value)?.as_bytes()).ok()
+}
 
 /// Gives the error if the reply is a refusal; else the reply.
 pub(super) fn unless_refused(

@@ -11,11 +11,13 @@ mod query;
 mod script;
 mod server;
 mod trouble;
+pub(super) mod values;
 
 pub(super) use arrivals::Arrivals;
 pub(super) use identity::{fault, identity};
 pub(super) use link::{Link, Needs, backoff};
 pub(super) use offset::Offset;
+pub(super) use query::split_off;
 #[cfg(test)]
 pub(super) use script::assert_whole;
 pub(super) use script::script;

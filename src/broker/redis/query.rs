@@ -14,6 +14,20 @@ pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     pairs.rfind(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
+/// Splits the parameters with these names off a URL: gives the rest of the URL, and each with its value.
+pub(in crate::broker) fn split_off<'a>(url: &'a str, names: &[&str]) -> (String, Vec<(&'a str, &'a str)>) {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let (mut own, mut rest) = (Vec::new(), Vec::new());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some((name, value)) if names.contains(&name) => own.push((name, value)),
+            _ => rest.push(pair),
+        }
+    }
+    let mark = if rest.is_empty() { "" } else { "?" };
+    (format!("{place}{mark}{}", rest.join("&")), own)
+}
+
 /// Refuses unknown names. Only names are shown: a value may be a password.
 pub(super) fn check(url: &str) -> Result<(), Error> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));

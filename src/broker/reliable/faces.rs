@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::shared::{Left, read};
+use super::shared::Left;
 use super::source::Reliable;
 use crate::broker::lock::lock;
+use crate::broker::redis::values::read;
 use crate::broker::{Admin, Error, Recovery};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{Fence, Instance, JobId, JobState, WorkerId};

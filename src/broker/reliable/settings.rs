@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::broker::redis;
 use crate::model::{Class, QueueName, parse_duration};
 
 /// The queue that a URL describes.
@@ -23,14 +24,17 @@ pub(super) struct Settings {
     pub keep: Duration,
 }
 
+/// The known names in a URL's query.
+const OURS: [&str; 6] = ["queue", "class", "exec", "stale_time", "tidy_interval", "keep"];
+
 impl Settings {
     /// Reads a URL. The error is the end of "the broker 'SCHEME:' …".
     pub(super) fn read(url: &str) -> Result<Settings, &'static str> {
         let url = url.strip_prefix("reliable+").unwrap_or(url);
         let url = url.strip_prefix("sentinel:").map_or(url.into(), |rest| format!("redis+sentinel:{rest}"));
-        let (place, query) = url.split_once('?').unwrap_or((&url, ""));
+        let (redis, own) = redis::split_off(&url, &OURS);
         let mut settings = Settings {
-            redis: place.into(),
+            redis,
             queue: "default".into(),
             class: None,
             exec: false,
@@ -38,23 +42,18 @@ impl Settings {
             tidy_interval: Duration::from_secs(5),
             keep: Duration::from_secs(7 * 24 * 3600),
         };
-        let mut of_redis = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some(("queue", name)) if !name.is_empty() => settings.queue = name.into(),
-                Some(("class", name)) if !name.is_empty() => settings.class = Some(name.into()),
-                Some(("exec", "yes")) => settings.exec = true,
-                Some(("exec", "no")) => settings.exec = false,
-                Some(("stale_time", time)) => settings.stale_time = length(time)?,
-                Some(("tidy_interval", time)) => settings.tidy_interval = length(time)?,
-                Some(("keep", time)) => settings.keep = length(time)?,
-                Some(("queue" | "class", _)) => return Err("has an empty 'queue=' or 'class='"),
-                Some(("exec", _)) => return Err("has an 'exec=' that is neither yes nor no"),
-                _ => of_redis.push(pair),
+        for (name, value) in own {
+            match (name, value) {
+                ("queue" | "class", "") => return Err("has an empty 'queue=' or 'class='"),
+                ("queue", name) => settings.queue = name.into(),
+                ("class", name) => settings.class = Some(name.into()),
+                ("exec", "yes") => settings.exec = true,
+                ("exec", "no") => settings.exec = false,
+                ("exec", _) => return Err("has an 'exec=' that is neither yes nor no"),
+                ("stale_time", time) => settings.stale_time = length(time)?,
+                ("tidy_interval", time) => settings.tidy_interval = length(time)?,
+                (_, time) => settings.keep = length(time)?,
             }
-        }
-        if !of_redis.is_empty() {
-            settings.redis += &format!("?{}", of_redis.join("&"));
         }
         Ok(settings)
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redis::{Cmd, Direction, ToRedisArgs, Value};
+use redis::{Cmd, Direction, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant as Moment, sleep};
 
@@ -13,6 +13,7 @@ use super::settings::Settings;
 use crate::broker::ledger::Ledger;
 use crate::broker::lock::lock;
 use crate::broker::lost_replies::Unheard;
+use crate::broker::redis::values::{array, read, text, write_list};
 use crate::broker::redis::{Arrivals, Link, Needs, script};
 use crate::broker::{Complaints, Error, Notice};
 use crate::model::{Fence, Instance, JobId};
@@ -93,8 +94,12 @@ impl Shared {
         args: impl FnOnce(&mut Cmd),
     ) -> Result<Vec<Value>, Error> {
         let answer = self.link.call(verb, command, self.link.now(), |cmd, _| args(cmd)).await?;
-        let Value::Array(values) = answer else { return Err(odd("a list")) };
-        let Some(("odd", key, found, wanted)) = words(&values) else { return Ok(values) };
+        let values = array(answer)?;
+        let words: Vec<String> = values.iter().map_while(text).collect();
+        let [word, key, found, wanted] = &words[..] else { return Ok(values) };
+        if word != "odd" {
+            return Ok(values);
+        }
         let why = Error::Failed(format!(
             "cannot {verb} Redis: the key '{key}' there is a {found} of another program and not the {wanted} of a reliable \
              queue: give the queue a database of its own, or remove the key (redis-cli DEL {key})"
@@ -116,7 +121,7 @@ impl Shared {
         let ended = ended.iter().filter(|said| *said == "canceled").count() as u64;
         let kept = left.keep.iter().map(|(_, fence)| fence.0);
         let answer = self.call("release jobs in", "recover", |cmd| {
-            list(cmd.arg(self.holder(instance)), kept);
+            write_list(cmd.arg(self.holder(instance)), kept);
         });
         read::<(u64,)>(Value::Array(answer.await?)).map(|(count,)| count + ended)
     }
@@ -164,32 +169,6 @@ impl Shared {
             }
         }
     }
-}
-
-/// Writes the number of words, then the words.
-pub(super) fn list<T: ToRedisArgs>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = T>) {
-    cmd.arg(words.len());
-    for word in words {
-        cmd.arg(word);
-    }
-}
-
-/// Reads a reply as a value of this type.
-pub(super) fn read<T: redis::FromRedisValue>(value: Value) -> Result<T, Error> {
-    redis::from_redis_value(value).map_err(|error| odd(&error.to_string()))
-}
-
-fn odd(what: &str) -> Error {
-    Error::Failed(format!("Redis answered something that the reliable queue does not understand: {what}"))
-}
-
-/// Reads four texts in a row.
-fn words(values: &[Value]) -> Option<(&str, &str, &str, &str)> {
-    let text = |at: usize| match values.get(at) {
-        Some(Value::BulkString(bytes)) => std::str::from_utf8(bytes).ok(),
-        _ => None,
-    };
-    Some((text(0)?, text(1)?, text(2)?, text(3)?))
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::shared::{Shared, list, read};
+use super::shared::Shared;
 use crate::broker::ledger::{Adopted, Delivery, Ledger};
 use crate::broker::lock::lock;
+use crate::broker::redis::values::{read, write_list};
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use crate::model::{
     Class, Exists, Failure, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, Revocation, Settlement,
@@ -83,10 +84,10 @@ impl Reliable {
         let (name, unheard) = (shared.unheard.name(), shared.unheard.all(at));
         let answer = shared.call("fetch jobs from", "fetch", |cmd| {
             cmd.arg(request.workers.len()).arg(request.lease.as_secs_f64());
-            list(cmd.arg(shared.holder(&request.instance)).arg(&name), unheard.iter());
+            write_list(cmd.arg(shared.holder(&request.instance)).arg(&name), unheard.iter());
             for names in [&request.filter.only, &request.filter.except] {
                 let asked = if shared.settings.class.is_some() { &[] } else { &names[..] };
-                list(cmd, asked.iter().map(|class| class.as_str()));
+                write_list(cmd, asked.iter().map(|class| class.as_str()));
             }
             cmd.arg(2 * judged.len());
             judged.iter().for_each(|(id, class)| _ = cmd.arg(id).arg(class.as_str()));

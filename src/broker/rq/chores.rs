@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
 use tokio::time::{Instant as Moment, interval};
 
-use super::job::{packed, text};
-use super::script::write_list;
+use super::job::packed;
 use super::shared::Shared;
+use crate::broker::redis::values::{array, text, write_list};
 use crate::broker::{Error, Notice};
 use crate::model::QueueName;
 
@@ -76,8 +75,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
         write_list(cmd, queues.iter().map(QueueName::as_str));
         cmd.arg(shared.workers.host()).arg(std::process::id());
     });
-    let Value::Array(abandoned) = asked.await? else { return Ok(()) };
-    let words: Vec<String> = abandoned.iter().filter_map(text).collect();
+    let words: Vec<String> = array(asked.await?)?.iter().filter_map(text).collect();
     for pair in words.chunks_exact(2) {
         let said = format!(
             "Moved to FailedJobRegistry, due to AbandonedJobError, at {}: its worker did not say that it lives",

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{Cmd, Value};
+use redis::{Cmd, FromRedisValue, Value};
 use serde_json::json;
 
-use super::job::{packed, text};
+use super::job::packed;
 use super::record::{ids, record, state};
 use super::settle::STOPPED;
 use super::shared::Asked;
 use super::source::Rq;
+use crate::broker::redis::values::{array, read, some_number, text};
 use crate::broker::{Admin, Browse, Error, failures};
 use crate::model::verb::{
     Act, Answer, Bulk, Cancel, Done, Each, Failed, Fate, FindJobs, Number, Refusal, Swept, Verb,
@@ -38,35 +39,38 @@ const LOOK: Duration = Duration::from_millis(100);
 const LIST: i64 = 1 << 32;
 
 impl Rq {
-    async fn asked(&self, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<Vec<Value>, Error> {
-        let answer = self.shared.call("ask", command, args).await?;
-        Ok(if let Value::Array(parts) = answer { parts } else { Vec::new() })
+    async fn asked<T: FromRedisValue>(&self, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<T, Error> {
+        read(self.shared.call("ask", command, args).await?)
+    }
+
+    async fn words(&self, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<Vec<String>, Error> {
+        Ok(self.asked::<Vec<Value>>(command, args).await?.iter().filter_map(text).collect())
     }
 
     async fn get(&self, id: &JobId) -> Result<JobRecord, Error> {
         let none = || Error::NoJob(id.clone());
-        let found = self.asked("get", |cmd| _ = cmd.arg(id.as_str())).await?;
+        let found: Vec<Value> = self.asked("get", |cmd| _ = cmd.arg(id.as_str())).await?;
         let [found, needs, needed_by] = <[Value; 3]>::try_from(found).map_err(|_| none())?;
         let mut job = record(found, true).ok_or_else(none)?;
-        let needs = ids(&needs);
+        let needs = ids(needs);
         job.needs = needs
             .chunks_exact(2)
             .map(|pair| Need { job: pair[0].clone(), state: state(pair[1].as_str()) })
             .filter(|need| need.state != JobState::Complete)
             .collect();
-        job.needed_by = ids(&needed_by);
+        job.needed_by = ids(needed_by);
         Ok(job)
     }
 
     async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
-        let found = self.asked("queues", |cmd| {
+        let found = self.asked::<Vec<Value>>("queues", |cmd| {
             cmd.arg(STATES.len());
             STATES.iter().for_each(|state| _ = cmd.arg(state.as_str()));
         });
         let mut all = BTreeMap::new();
         for queue in found.await? {
-            let Value::Array(parts) = queue else { continue };
-            let mut words = parts.iter().filter_map(text);
+            let words = array(queue)?;
+            let mut words = words.iter().filter_map(text);
             let (Some(name), Some(since)) = (words.next(), words.next()) else { continue };
             let counts = STATES.into_iter().zip(words.filter_map(|count| count.parse::<u64>().ok()));
             let counts = QueueCounts {
@@ -115,11 +119,9 @@ impl Rq {
 
     /// Cancels a job; `canceled` is the entry for its history.
     async fn cancel_one(&self, job: &JobId, canceled: &str) -> Result<Fate, Error> {
-        let answer =
-            self.asked("cancel", |cmd| _ = cmd.arg(job.as_str()).arg(canceled).arg(packed(STOPPED))).await?;
-        let words: Vec<String> = answer.iter().filter_map(text).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Ok(match words[..] {
+        let words =
+            self.words("cancel", |cmd| _ = cmd.arg(job.as_str()).arg(canceled).arg(packed(STOPPED))).await?;
+        Ok(match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["canceled"] | ["ended", "canceled"] => Fate::State(JobState::Canceled),
             ["canceling"] => {
                 self.shared.end(Asked::Stop, |id, _, _| id == job);
@@ -136,10 +138,8 @@ impl Rq {
             Act::Retry => ("requeue", "retried"),
             Act::Discard => ("discard", "discarded"),
         };
-        let answer = self.asked(command, |cmd| _ = cmd.arg(job.as_str()).arg(json!(by).to_string())).await?;
-        let words: Vec<String> = answer.iter().filter_map(text).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words[..] {
+        let words = self.words(command, |cmd| _ = cmd.arg(job.as_str()).arg(json!(by).to_string())).await?;
+        match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["done"] => Ok(()),
             ["state", status] => Err(Error::WrongState { id: job.clone(), state: state(status), verb }),
             _ => Err(Error::NoJob(job.clone())),
@@ -190,11 +190,8 @@ impl Rq {
         let queues = match &filter.queue {
             Some(queue) => vec![queue.clone()],
             None => {
-                let found = self.asked("queues", |cmd| _ = cmd.arg(0)).await?;
-                let first = |queue: Value| {
-                    let Value::Array(parts) = queue else { return None };
-                    parts.first().and_then(text)
-                };
+                let found: Vec<Value> = self.asked("queues", |cmd| _ = cmd.arg(0)).await?;
+                let first = |queue: Value| array(queue).ok()?.first().and_then(text);
                 found.into_iter().filter_map(first).map(QueueName::from).collect()
             }
         };
@@ -215,12 +212,11 @@ impl Rq {
         let Some((queue, state)) = lists.get(list) else { return Ok(Page::default()) };
         let from = at.place % LIST;
         let looks = if filter.id_prefix.is_some() { IDS } else { ROWS };
-        let found = self.asked("page", |cmd| {
+        let found = self.asked::<(i64, Vec<Value>)>("page", |cmd| {
             cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(looks).arg(first).arg(ROWS);
             cmd.arg(filter.id_prefix.as_deref().unwrap_or_default());
         });
-        let found = <[Value; 2]>::try_from(found.await?);
-        let Ok([Value::Int(looked), Value::Array(jobs)]) = found else { return Ok(Page::default()) };
+        let (looked, jobs) = found.await?;
         let read = jobs.len();
         let jobs = jobs.into_iter().filter_map(|job| record(job, false));
         let most = usize::try_from(at.left).unwrap_or(usize::MAX);
@@ -245,11 +241,11 @@ impl Rq {
 
     /// The position of a job in its list, newest first, and how many come before it.
     async fn place(&self, job: &JobRecord) -> Result<Option<(i64, u64)>, Error> {
-        let found = self.asked("place", |cmd| {
+        let found = self.asked::<Vec<Value>>("place", |cmd| {
             cmd.arg(job.id.as_str()).arg(job.queue.as_str()).arg(job.state.as_str());
         });
         let found = found.await?;
-        let number = |at: usize| found.get(at).and_then(text)?.parse().ok();
+        let number = |at: usize| found.get(at).and_then(some_number);
         Ok(number(0).zip(number(1)).map(|(place, before): (i64, i64)| (place, before.max(0) as u64)))
     }
 }
@@ -291,13 +287,11 @@ impl Browse for Rq {
         for (queue, state) in lists {
             let mut from = 0;
             loop {
-                let found = self.asked("count_tasks", |cmd| {
+                let found = self.asked::<(i64, u64)>("count_tasks", |cmd| {
                     cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(IDS).arg(begins);
                 });
-                let Ok([Value::Int(looked), Value::Int(found)]) = <[Value; 2]>::try_from(found.await?) else {
-                    break;
-                };
-                count += u64::try_from(found).unwrap_or(0);
+                let (looked, found) = found.await?;
+                count += found;
                 from += looked;
                 if looked < i64::from(IDS) {
                     break;
@@ -334,7 +328,7 @@ impl Admin for Rq {
                 let found = self.shared.call("ask", "find", |cmd| {
                     cmd.arg(prefix).arg(pattern).arg(FindJobs::MOST);
                 });
-                Answer::FindJobs(ids(&found.await?))
+                Answer::FindJobs(ids(found.await?))
             }
             Verb::Before(it) => {
                 let job = self.get(&it.job).await?;

@@ -12,6 +12,7 @@ use redis::Value;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::broker::redis::values::{array, number, parts, text};
 use crate::model::{Class, Fence, Job, JobId, NewJob, Payload, QueueName, Retry};
 
 /// The timeout of a job without one of its own, in seconds, as in RQ.
@@ -59,18 +60,9 @@ struct Callback {
 impl Taken {
     /// Reads one entry of an answer to `take`: queue, id, the index of its worker counted from 0, fields.
     pub(super) fn read(value: Value) -> Option<(usize, Taken)> {
-        let Value::Array(parts) = value else { return None };
-        let [queue, id, Value::Int(worker), Value::Array(fields)] = <[Value; 4]>::try_from(parts).ok()?
-        else {
-            return None;
-        };
-        let mut all = BTreeMap::new();
-        let mut fields = fields.into_iter();
-        while let (Some(name), Some(Value::BulkString(bytes))) = (fields.next(), fields.next()) {
-            all.insert(text(&name)?, bytes);
-        }
-        let taken = Taken { queue: text(&queue)?.into(), id: text(&id)?.into(), fields: all };
-        Some((usize::try_from(worker).ok()?, taken))
+        let [queue, id, worker, fields] = parts(value).ok()?;
+        let (queue, id) = (text(&queue)?.into(), text(&id)?.into());
+        Some((number(&worker), Taken { queue, id, fields: pairs(fields) }))
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -157,12 +149,14 @@ impl Taken {
     }
 }
 
-/// A text in an answer.
-pub(super) fn text(value: &Value) -> Option<String> {
-    if let Value::BulkString(bytes) = value {
-        return Some(String::from_utf8_lossy(bytes).into_owned());
+/// Reads a list of names and values in turn.
+pub(super) fn pairs(value: Value) -> BTreeMap<String, Vec<u8>> {
+    let mut parts = array(value).unwrap_or_default().into_iter();
+    let mut all = BTreeMap::new();
+    while let (Some(name), Some(Value::BulkString(bytes))) = (parts.next(), parts.next()) {
+        all.extend(text(&name).map(|name| (name, bytes)));
     }
-    if let Value::Int(number) = value { Some(number.to_string()) } else { None }
+    all
 }
 
 /// The class of the job with this data, or with data that begin this way.

@@ -11,7 +11,8 @@ use redis::Value;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::job::{Taken, fence, text};
+use super::job::{Taken, fence, pairs};
+use crate::broker::redis::values::{array, parts, text};
 use crate::broker::stored::{entries, from_json};
 use crate::kale::pickle::{self, Limits};
 use crate::model::{
@@ -54,22 +55,10 @@ fn state_of(status: &str, is_canceled: bool) -> JobState {
     if is_canceled && status == "started" { JobState::Canceling } else { state(status) }
 }
 
-/// Reads a list of names and values in turn.
-fn pairs(value: Value) -> BTreeMap<String, Vec<u8>> {
-    let Value::Array(parts) = value else { return BTreeMap::new() };
-    let mut parts = parts.into_iter();
-    let mut all = BTreeMap::new();
-    while let (Some(name), Some(Value::BulkString(bytes))) = (parts.next(), parts.next()) {
-        all.extend(text(&name).map(|name| (name, bytes)));
-    }
-    all
-}
-
 /// Reads a job as the script gives it: id, fields, latest result, holder, execution, the end of its lease, the time at
 /// which it is due.
 pub(super) fn record(value: Value, is_whole: bool) -> Option<JobRecord> {
-    let Value::Array(parts) = value else { return None };
-    let [id, fields, latest, holder, execution, ends, due] = <[Value; 7]>::try_from(parts).ok()?;
+    let [id, fields, latest, holder, execution, ends, due] = parts(value).ok()?;
     let (fields, latest) = (pairs(fields), pairs(latest));
     let of = |name: &str| fields.get(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let of = |name: &str| of(name).filter(|text| !text.is_empty());
@@ -226,9 +215,8 @@ fn failure(said: &str) -> Failure {
 }
 
 /// The ids in an answer.
-pub(super) fn ids(value: &Value) -> Vec<JobId> {
-    let Value::Array(parts) = value else { return Vec::new() };
-    parts.iter().filter_map(text).map(JobId::from).collect()
+pub(super) fn ids(value: Value) -> Vec<JobId> {
+    array(value).unwrap_or_default().iter().filter_map(text).map(JobId::from).collect()
 }
 
 #[cfg(test)]

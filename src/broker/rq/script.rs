@@ -1,7 +1,5 @@
 //! The script of RQ's commands, which runs in Redis.
 
-use redis::Cmd;
-
 use crate::broker::redis::{Needs, script};
 
 pub(super) static NEEDS: Needs = Needs {
@@ -9,12 +7,6 @@ pub(super) static NEEDS: Needs = Needs {
     keys: "rq:*",
     news: None,
 };
-
-/// Writes a list of arguments as the script reads it: their number, then the arguments.
-pub(super) fn write_list<'a>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = &'a str>) {
-    cmd.arg(words.len());
-    words.for_each(|word| _ = cmd.arg(word));
-}
 
 #[cfg(test)]
 mod tests {

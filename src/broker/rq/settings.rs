@@ -34,9 +34,9 @@ const BEYOND: u64 = 60;
 impl Settings {
     pub(super) fn read(url: &str) -> Result<Settings, Error> {
         let url = url.strip_prefix("rq+").unwrap_or(url);
-        let (place, query) = url.split_once('?').unwrap_or((url, ""));
+        let (redis, own) = redis::split_off(url, &OURS);
         let mut settings = Settings {
-            url: String::new(),
+            url: redis,
             prefix: "rq".into(),
             name: None,
             result_ttl: 500,
@@ -45,12 +45,7 @@ impl Settings {
             worker_ttl: 90,
             max_jobs: None,
         };
-        let mut rest = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| OURS.contains(name)) else {
-                rest.push(pair);
-                continue;
-            };
+        for (name, value) in own {
             settings.set(name, value).map_err(|what| {
                 Error::Url(format!(
                     "the broker's URL: '{name}=' is {what}; of RQ it knows {}",
@@ -58,8 +53,6 @@ impl Settings {
                 ))
             })?;
         }
-        let mark = if rest.is_empty() { "" } else { "?" };
-        settings.url = format!("{place}{mark}{}", rest.join("&"));
         Ok(settings)
     }
 }

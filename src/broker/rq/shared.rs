@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
 
-use super::job::{execution, text};
+use super::job::execution;
 use super::script::NEEDS;
 use super::settings::Settings;
 use super::workers::Workers;
 pub(super) use crate::broker::lock::lock;
 use crate::broker::notices::Notices;
+use crate::broker::redis::values::text;
 use crate::broker::redis::{Arrivals, Link};
 use crate::broker::{Complaints, Error, Notice};
 use crate::clock;

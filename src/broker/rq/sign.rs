@@ -2,10 +2,10 @@
 
 use redis::Cmd;
 
-use super::script::write_list;
 use super::shared::{Shared, lock};
 use super::workers::{Known, Workers};
 use crate::broker::Error;
+use crate::broker::redis::values::write_list;
 use crate::model::QueueName;
 
 /// The version of RQ whose keys are written.

@@ -9,13 +9,13 @@ use redis::{Cmd, Direction, Value};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::job::{Taken, class_of, fence, text};
-use super::script::write_list;
+use super::job::{Taken, class_of, fence};
 use super::settings::Settings;
 use super::settle::{End, settled};
 use super::shared::{Held, Shared, lock};
 use super::{chores, commands, put};
 use crate::broker::redis::Arrivals;
+use crate::broker::redis::values::{array, number, parts, text, write_list};
 use crate::broker::{Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source, stored};
 use crate::model::{
     Fence, Fetched, Instance, JobId, Lease, NewJob, Presence, Progress, QueueName, Revocation, Settlement,
@@ -85,10 +85,8 @@ impl Rq {
         let asked = self.shared.call("look at jobs in", "heads", |cmd| {
             write_list(cmd, request.queues.iter().map(QueueName::as_str));
         });
-        let Value::Array(all) = asked.await? else { return Ok(Some(Vec::new())) };
-        let wanted = all.into_iter().filter_map(|one| {
-            let Value::Array(parts) = one else { return None };
-            let [id, Value::BulkString(data)] = <[Value; 2]>::try_from(parts).ok()? else { return None };
+        let wanted = array(asked.await?)?.into_iter().filter_map(|one| {
+            let [id, Value::BulkString(data)] = parts(one).ok()? else { return None };
             filter.matches(&class_of(&data)).then(|| text(&id).map(JobId::from))?
         });
         Ok(Some(wanted.collect()))
@@ -102,7 +100,7 @@ impl Rq {
             cmd.arg(instance.as_str()).arg(chores::INTERRUPTED.1).arg(chores::INTERRUPTED.0);
             cmd.arg(chores::interrupted()).arg(kept.len()).arg(kept);
         });
-        Ok(text(&answer.await?).and_then(|count| count.parse().ok()).unwrap_or(0))
+        Ok(number(&answer.await?))
     }
 
     /// The jobs that were taken, each with its worker.
@@ -173,11 +171,8 @@ impl Source for Rq {
             }
         };
         lock(&self.shared.unheard).retain(|one| !unheard.contains(one));
-        let odd = || Error::Failed("Redis answered something else than jobs".into());
-        let Value::Array(parts) = answer else { return Err(odd()) };
-        let [Value::Array(jobs), spoiled, left] = <[Value; 3]>::try_from(parts).map_err(|_| odd())? else {
-            return Err(odd());
-        };
+        let [jobs, spoiled, left] = parts(answer)?;
+        let jobs = array(jobs)?;
         self.shared.tell_spoiled(&spoiled);
         self.listen(&request.queues, &left, jobs.len() >= asking.len());
         self.shared.took(jobs.len());
@@ -192,7 +187,7 @@ impl Source for Rq {
                 cmd.arg(lease.job.as_str()).arg(self.shared.execution(lease.fence));
             }
         });
-        let Value::Array(answers) = asked.await? else { return Ok(Vec::new()) };
+        let answers = array(asked.await?)?;
         let renewals = leases.into_iter().zip(answers).map(|(lease, answer)| {
             if text(&answer).as_deref() != Some("renewed") {
                 self.shared.let_go(&lease.job, lease.fence);
@@ -220,7 +215,7 @@ impl Source for Rq {
                 end.write(cmd, settlement.job.as_str(), &self.shared.execution(settlement.fence));
             }
         });
-        let Value::Array(answers) = asked.await? else { return Ok(Vec::new()) };
+        let answers = array(asked.await?)?;
         if ends.iter().any(End::has_callback) {
             self.shared.notices.push(Notice::Wake);
         }
@@ -242,9 +237,7 @@ impl Source for Rq {
             cmd.arg(jobs.len());
             jobs.iter().zip(&written).for_each(|(job, written)| written.write(cmd, job));
         });
-        if let Value::Array(exists) = answer.await?
-            && let Some(id) = exists.first().and_then(text)
-        {
+        if let Some(id) = array(answer.await?)?.first().and_then(text) {
             return Err(Error::Exists(id.into()));
         }
         written.iter().zip(&jobs).for_each(|(one, job)| self.shared.tell_put(&one.id, job));
@@ -289,10 +282,8 @@ impl Recovery for Rq {
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
         self.serve(&instance);
         let asked = self.shared.call("ask about jobs in", "held", |cmd| _ = cmd.arg(instance.as_str()));
-        let Value::Array(all) = asked.await? else { return Ok(Vec::new()) };
-        let held = all.into_iter().filter_map(|one| {
-            let Value::Array(parts) = one else { return None };
-            let [job, execution, life] = <[Value; 3]>::try_from(parts).ok()?.map(|part| text(&part));
+        let held = array(asked.await?)?.into_iter().filter_map(|one| {
+            let [job, execution, life] = parts(one).ok()?.map(|part| text(&part));
             let life = WorkerId::from_u64(life?.parse().ok()?);
             Some((job?.into(), fence(&execution?)?, life))
         });
