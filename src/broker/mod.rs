@@ -14,6 +14,7 @@ mod lost_replies;
 mod notices;
 mod options;
 mod outbox;
+mod owed;
 pub mod qless;
 mod recurring;
 mod redis;

@@ -116,9 +116,9 @@ impl Qless {
     /// Prepares for a fetch: listener, release of earlier leases, and due recurring jobs.
     async fn prepare(&self, request: &Fetch) -> Result<(), Error> {
         self.listen(&request.instance).await?;
-        if self.shared.owes.load(Ordering::Relaxed) {
-            self.give_back(&request.instance, &[]).await?;
-            self.shared.owes.store(false, Ordering::Relaxed);
+        if let Some(keep) = self.shared.owed.get() {
+            self.give_back(&request.instance, &keep).await?;
+            self.shared.owed.is_paid();
         }
         self.shared.watch(&request.queues);
         occur::come_due(&self.shared).await;
@@ -282,16 +282,7 @@ impl Recovery for Qless {
     }
 
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
-        let released = match self.give_back(&instance, &keep).await {
-            Ok(released) => released,
-            // No fetch happens before this has succeeded.
-            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
-                tracing::warn!(%error, "what was held before is given back once the server is there");
-                self.shared.owes.store(true, Ordering::Relaxed);
-                0
-            }
-            Err(error) => return Err(error),
-        };
+        let released = self.shared.owed.or_owed(self.give_back(&instance, &keep).await, keep.clone())?;
         let now = self.shared.link.now();
         for (job, fence) in &keep {
             self.shared.holds.granted(job, *fence, now);

@@ -1,7 +1,7 @@
 //! State that the calls and the listener share.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::reporter::Reporter;
 use super::wake_debounce::Wakes;
 use crate::broker::lost_replies::Unheard;
 use crate::broker::notices::Notices;
+use crate::broker::owed::Owed;
 use crate::broker::redis::{Link, Offset};
 use crate::broker::{Complaints, Error, Notice};
 use crate::model::{Fence, JobId, Presence, QueueName, Revocation};
@@ -45,8 +46,8 @@ pub(super) struct Shared {
     watched: Mutex<HashSet<QueueName>>,
     /// Wakes when any job has changed.
     pub(super) changed: Notify,
-    /// Whether the jobs of an earlier process are still to be released, because the server was away.
-    pub(super) owes: AtomicBool,
+    /// The jobs to keep when those of an earlier process are released.
+    pub(super) owed: Owed<Vec<(JobId, Fence)>>,
     /// Whether at the latest fetch a queue had jobs, but its limit of running jobs was reached.
     pub(super) is_full: AtomicBool,
     /// Whether jobs of a queue waited for others at the latest fetch: completing a job may then release one.
@@ -86,7 +87,7 @@ impl Shared {
             reporter: Reporter::default(),
             watched: Mutex::default(),
             changed: Notify::new(),
-            owes: AtomicBool::new(false),
+            owed: Owed::default(),
             is_full: AtomicBool::new(false),
             has_dependents: AtomicBool::new(false),
             has_strangers: AtomicBool::new(false),
@@ -117,7 +118,7 @@ impl Shared {
 
     /// This supervisor's presence. None also before it is known that no other supervisor uses its name.
     pub(super) fn sign(&self) -> Option<Presence> {
-        self.signed().clone().filter(|_| !self.owes.load(Ordering::Relaxed))
+        self.signed().clone().filter(|_| self.owed.get().is_none())
     }
 
     /// The name of this supervisor, empty before `sign` was called.
@@ -136,7 +137,7 @@ impl Shared {
     }
 
     pub(super) fn take_sign(&self) -> Option<Presence> {
-        self.signed().take().filter(|_| !self.owes.load(Ordering::Relaxed))
+        self.signed().take().filter(|_| self.owed.get().is_none())
     }
 
     /// Why nothing can be fetched from a queue, if there is such a queue.

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 
 use super::shared::Left;
 use super::source::Reliable;
-use crate::broker::lock::lock;
 use crate::broker::redis::values::read;
 use crate::broker::{Admin, Error, Recovery};
 use crate::model::verb::{Answer, Verb};
@@ -19,15 +18,7 @@ impl Recovery for Reliable {
             canceled: held.filter(|one| one.is_canceling).map(|one| (one.job, one.fence)).collect(),
             keep: keep.clone(),
         };
-        let released = match self.shared.release(&instance, &left).await {
-            Ok(released) => released,
-            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
-                tracing::warn!(%error, "what was held before is given back once the server is there");
-                *lock(&self.shared.owed) = Some(left);
-                0
-            }
-            Err(error) => return Err(error),
-        };
+        let released = self.shared.owed.or_owed(self.shared.release(&instance, &left).await, left)?;
         self.shared.ledger.recover(instance, keep).await;
         Ok(released)
     }

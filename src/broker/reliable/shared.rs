@@ -13,6 +13,7 @@ use super::settings::Settings;
 use crate::broker::ledger::Ledger;
 use crate::broker::lock::lock;
 use crate::broker::lost_replies::Unheard;
+use crate::broker::owed::Owed;
 use crate::broker::redis::values::{array, read, text, write_list};
 use crate::broker::redis::{Arrivals, Link, Needs, script};
 use crate::broker::{Complaints, Error, Notice};
@@ -46,8 +47,7 @@ pub(super) struct Shared {
     /// Wakes when a job becomes due at a time that the task does not know.
     pub delayed: Notify,
     pub dropped: AtomicU64,
-    /// Jobs of an earlier process that are still to be released, if that has failed so far.
-    pub owed: Mutex<Option<Left>>,
+    pub owed: Owed<Left>,
     complaints: Complaints,
 }
 
@@ -63,7 +63,7 @@ impl Shared {
             arrivals: Arrivals::new("pending".into(), Direction::Right),
             delayed: Notify::new(),
             dropped: AtomicU64::default(),
-            owed: Mutex::default(),
+            owed: Owed::default(),
             complaints: Complaints::default(),
         })
     }
@@ -124,16 +124,6 @@ impl Shared {
             write_list(cmd.arg(self.holder(instance)), kept);
         });
         read::<(u64,)>(Value::Array(answer.await?)).map(|(count,)| count + ended)
-    }
-
-    /// The same, if it failed at the start.
-    pub(super) async fn pay(&self, instance: &Instance) -> Result<(), Error> {
-        let owed = lock(&self.owed).clone();
-        if let Some(left) = owed {
-            self.release(instance, &left).await?;
-            *lock(&self.owed) = None;
-        }
-        Ok(())
     }
 
     /// Wakes the supervisor when jobs come.

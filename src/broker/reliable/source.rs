@@ -173,7 +173,10 @@ impl Source for Reliable {
             return Ok(Vec::new());
         }
         self.serve();
-        shared.pay(&request.instance).await?;
+        if let Some(left) = shared.owed.get() {
+            shared.release(&request.instance, &left).await?;
+            shared.owed.is_paid();
+        }
         let at = shared.link.now();
         let good = self.jobs(self.take(&request).await?).await?;
         let given = good.into_iter().zip(request.workers.iter().copied()).collect();

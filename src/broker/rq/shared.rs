@@ -1,7 +1,7 @@
 //! State that the calls and the tasks of a broker of RQ share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use redis::{Cmd, Value};
@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::workers::Workers;
 pub(super) use crate::broker::lock::lock;
 use crate::broker::notices::Notices;
+use crate::broker::owed::Owed;
 use crate::broker::redis::values::text;
 use crate::broker::redis::{Arrivals, Link};
 use crate::broker::{Complaints, Error, Notice};
@@ -29,8 +30,8 @@ pub(super) struct Shared {
     held: Mutex<HashMap<(JobId, Fence), Held>>,
     /// Executions whose fetch had no reply, each with its worker: the next fetch puts their jobs back.
     pub unheard: Mutex<Vec<(String, String)>>,
-    /// Whether jobs of an earlier process are still to be released, because the server was away.
-    pub owes: AtomicBool,
+    /// The jobs to keep when those of an earlier process are released.
+    pub owed: Owed<Vec<(JobId, Fence)>>,
     pub workers: Workers,
     /// The queues from which jobs were fetched.
     pub arrivals: Mutex<BTreeMap<QueueName, Arc<Arrivals>>>,
@@ -75,7 +76,7 @@ impl Shared {
             notices: Notices::default(),
             held: Mutex::default(),
             unheard: Mutex::default(),
-            owes: AtomicBool::new(false),
+            owed: Owed::default(),
             arrivals: Mutex::default(),
             hurry: Notify::new(),
             taken: AtomicU64::new(0),

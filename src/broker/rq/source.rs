@@ -1,6 +1,5 @@
 //! RQ as a source of jobs.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -54,9 +53,9 @@ impl Rq {
 
     /// Prepares for a fetch.
     async fn prepare(&self, request: &Fetch, asking: &[Asking]) -> Result<(), Error> {
-        if self.shared.owes.load(Ordering::Relaxed) {
-            self.give_back(&request.instance, &[]).await?;
-            self.shared.owes.store(false, Ordering::Relaxed);
+        if let Some(keep) = self.shared.owed.get() {
+            self.give_back(&request.instance, &keep).await?;
+            self.shared.owed.is_paid();
         }
         let names: Vec<String> = asking.iter().map(|one| one.name.clone()).collect();
         if self.shared.workers.take(&names, &request.queues) {
@@ -268,15 +267,7 @@ impl Source for Rq {
 impl Recovery for Rq {
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
         self.serve(&instance);
-        match self.give_back(&instance, &keep).await {
-            // No fetch happens before this has succeeded.
-            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
-                tracing::warn!(%error, "what was held before is given back once the server is there");
-                self.shared.owes.store(true, Ordering::Relaxed);
-                Ok(0)
-            }
-            answer => answer,
-        }
+        self.shared.owed.or_owed(self.give_back(&instance, &keep).await, keep)
     }
 
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {

@@ -5,6 +5,7 @@ mod elsewhere;
 mod failover;
 mod network;
 mod odd;
+mod owed;
 mod refusals;
 mod secure;
 mod texts;

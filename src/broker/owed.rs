@@ -1,0 +1,40 @@
+//! What is still to be released of an earlier process, because the broker was away at the start. No job is fetched
+//! before that.
+
+use std::sync::Mutex;
+
+use super::Error;
+use super::lock::lock;
+
+/// The argument of a release that is still to be made, if any.
+pub(super) struct Owed<T>(Mutex<Option<T>>);
+
+impl<T> Default for Owed<T> {
+    fn default() -> Self {
+        Owed(Mutex::new(None))
+    }
+}
+
+impl<T: Clone> Owed<T> {
+    /// The number of released jobs by the answer to a release; 0 if the broker was away, and `left` is owed then.
+    pub(super) fn or_owed(&self, released: Result<u64, Error>, left: T) -> Result<u64, Error> {
+        match released {
+            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
+                tracing::warn!(%error, "what was held before is given back once the server is there");
+                *lock(&self.0) = Some(left);
+                Ok(0)
+            }
+            answer => answer,
+        }
+    }
+
+    /// What is to be released before the next fetch.
+    pub(super) fn get(&self) -> Option<T> {
+        lock(&self.0).clone()
+    }
+
+    /// Notes that it is released.
+    pub(super) fn is_paid(&self) {
+        *lock(&self.0) = None;
+    }
+}
