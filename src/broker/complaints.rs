@@ -1,10 +1,11 @@
 //! Logs failures that repeat: once when they begin, once a minute while they last, and once when they are over.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::Error;
+use super::lock::lock;
 use crate::model::Instant;
 
 /// Pause between two log lines while a failure lasts.
@@ -25,7 +26,7 @@ struct Lasting {
 
 impl Complaints {
     fn lasting(&self) -> MutexGuard<'_, BTreeMap<String, Lasting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Notes that `what` failed, and logs it if that is due.

@@ -2,11 +2,12 @@
 //! happened.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
+use super::lock::lock;
 use crate::model::{Millis, PublishedEvent, What};
 
 /// How many events a subscriber may lag behind before it loses the oldest; also how many events wait for earlier ones
@@ -42,7 +43,7 @@ impl Default for EventBus {
 
 impl EventBus {
     fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.line)
     }
 
     /// Whether there are subscribers: without any, events need not even be made.

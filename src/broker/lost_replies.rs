@@ -1,11 +1,12 @@
 //! Fetches whose replies were lost. The broker has given their jobs to us, but we do not know them. The next fetch
 //! names these fetches, and the script takes their jobs back.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
+use super::lock::lock;
 use crate::model::Instant;
 
 /// The lost fetches of one process.
@@ -23,10 +24,6 @@ impl Unheard {
         Unheard { process, count: AtomicU64::new(0), fetches: Mutex::default() }
     }
 
-    fn fetches(&self) -> MutexGuard<'_, Vec<(String, Instant)>> {
-        self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A new name for a fetch.
     pub(in crate::broker) fn name(&self) -> String {
         format!("{}-{}", self.process, self.count.fetch_add(1, Ordering::Relaxed))
@@ -34,19 +31,19 @@ impl Unheard {
 
     /// The fetches whose jobs are still to be taken back.
     pub(in crate::broker) fn all(&self, now: Instant) -> Vec<String> {
-        let mut fetches = self.fetches();
+        let mut fetches = lock(&self.fetches);
         fetches.retain(|(_, ends)| *ends > now);
         fetches.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// Notes a fetch whose reply was lost; its leases end at `ends`.
     pub(in crate::broker) fn add(&self, name: String, ends: Instant) {
-        self.fetches().push((name, ends));
+        lock(&self.fetches).push((name, ends));
     }
 
     /// Forgets fetches whose jobs were taken back.
     pub(in crate::broker) fn remove(&self, names: &[String]) {
-        self.fetches().retain(|(name, _)| !names.contains(name));
+        lock(&self.fetches).retain(|(name, _)| !names.contains(name));
     }
 }
 

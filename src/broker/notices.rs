@@ -1,10 +1,11 @@
 //! The notices of a broker that wait to be read. Bounded: one wake-up at most, and one revocation for each lease.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
+use crate::broker::lock::lock;
 use crate::broker::{EventBus, Notice};
 
 #[derive(Default)]
@@ -17,7 +18,7 @@ pub(in crate::broker) struct Notices {
 
 impl Notices {
     pub(in crate::broker) fn push(&self, notice: Notice) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock(&self.queue);
         if !queue.contains(&notice) {
             queue.push_back(notice);
             self.more.notify_one();
@@ -26,11 +27,11 @@ impl Notices {
 
     /// The trouble that keeps the broker from its work, if any.
     pub(in crate::broker) fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.trouble).clone()
     }
 
     pub(in crate::broker) fn set_trouble(&self, trouble: Option<String>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        *lock(&self.trouble) = trouble;
     }
 
     /// Sets the bus for events; only the first call counts.
@@ -53,7 +54,7 @@ impl Notices {
     }
 
     fn pop(&self) -> Option<Notice> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock(&self.queue);
         let first = queue.pop_front();
         if !queue.is_empty() {
             self.more.notify_one();

@@ -2,7 +2,7 @@
 //! after the other; none waits for the reply to another.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
@@ -17,6 +17,7 @@ use super::offset::Offset;
 use super::server;
 use super::trouble::{cause, refusal};
 use crate::broker::Error;
+use crate::broker::lock::lock;
 use crate::model::Instant;
 
 /// A server that accepts no connection within this time is away.
@@ -105,12 +106,12 @@ impl Link {
 
     /// The trouble with the server, as found by the latest requests.
     pub(in crate::broker) fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
+        lock(&self.trouble).values().next().cloned()
     }
 
     /// The last error of `verb`.
     pub(in crate::broker) fn trouble_with(&self, verb: &str) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get(verb).cloned()
+        lock(&self.trouble).get(verb).cloned()
     }
 
     /// Has the script run `command` at the moment `at`; `verb` names the request in errors, e.g. `put jobs into`.
@@ -303,7 +304,7 @@ impl Link {
 
     /// Notes the outcome of a request, for [`Link::trouble`].
     pub(in crate::broker) fn note(&self, verb: &str, error: Option<&Error>) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trouble = lock(&self.trouble);
         match error {
             Some(Error::Failed(why) | Error::Unanswered(why)) => {
                 trouble.insert(verb.into(), why.clone());
