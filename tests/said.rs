@@ -127,3 +127,13 @@ fn log_has_orders_failures_start_and_end_but_no_successes() {
     let failed = log.matches("a job has failed for good: exit 4").count();
     assert_eq!(failed, 10, "the first of a minute stand: {log}");
 }
+
+#[test]
+fn supervisor_ends_after_the_set_number_of_jobs_though_more_wait() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let jobs: Vec<String> = (0..6).map(|_| sandbox.put(&["true"])).collect();
+    let mut running = sandbox.start_raw(&["-w", "1", "--end-after", "2"]);
+    assert_eq!(running.wait().code(), Some(0));
+    let complete = jobs.iter().filter(|job| sandbox.state(job) == "complete").count();
+    assert_eq!(complete, 2);
+}

@@ -26,7 +26,7 @@ pub struct Settings {
     pub unproven: Vec<Unproven>,
     /// End when the queues are empty.
     pub burst: bool,
-    /// End after this number of jobs; those that run then still end.
+    /// Stop, as by an order, once this number of attempts have ended and count.
     pub end_after: Option<u64>,
     /// End after this time without any job.
     pub end_when_idle: Option<Duration>,

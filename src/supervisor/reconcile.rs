@@ -13,6 +13,7 @@ impl Supervisor {
         }
         self.fence_off(now);
         self.give_up_burst(now);
+        self.end_by_itself(now);
         if self.stop.is_none() {
             self.decide_who_leaves(now);
         }
@@ -31,7 +32,6 @@ impl Supervisor {
         self.renew(now);
         self.unsettled.tell(now, &mut self.orders);
         self.ask_whether_idle(now);
-        self.end_by_itself(now);
         self.exit_when_done(now);
     }
 
@@ -111,22 +111,26 @@ impl Supervisor {
         }
     }
 
+    /// Begins to stop after the set number of jobs, or after the set time without any. It comes before the next fetch,
+    /// so that no job is taken only to be given back.
     fn end_by_itself(&mut self, now: Instant) {
         if self.stop.is_some() {
             return;
         }
         let is_quiet = self.is_quiet();
         let was_idle = self.end.was_idle(now, is_quiet);
-        let is_enough = self.end.after.is_some_and(|after| self.is_at_rest() && self.jobs_ended() >= after);
+        let is_enough = self.end.after.is_some_and(|after| self.jobs_ended() >= after);
         if is_enough || was_idle {
             self.on_stop(now, Stop::Drain);
         }
     }
 
-    /// Number of jobs settled so far, without released ones.
+    /// Number of attempts that have ended here, without those that do not count.
     fn jobs_ended(&self) -> u64 {
         let ends = self.tallies().values().flat_map(|tally| &tally.settled);
-        ends.filter(|(verdict, _)| **verdict != "released").map(|(_, count)| count).sum()
+        let confirmed =
+            ends.filter(|(verdict, _)| **verdict != "released").map(|(_, count)| count).sum::<u64>();
+        confirmed + self.unsettled.ended()
     }
 
     /// Exits when all is done. A worker that cannot be killed, or a broker that does not answer, delays the exit only

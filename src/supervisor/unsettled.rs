@@ -40,6 +40,12 @@ impl Unsettled {
         self.waiting.is_empty()
     }
 
+    /// Number of attempts that have ended, without those that do not count.
+    pub(super) fn ended(&self) -> u64 {
+        let counts = |waiting: &&Waiting| !matches!(waiting.settlement.verdict, Verdict::Release { .. });
+        self.waiting.values().filter(counts).count() as u64
+    }
+
     /// Whether the settlement of this job is not yet confirmed.
     pub(super) fn has(&self, job: &JobId, fence: Fence) -> bool {
         self.waiting.contains_key(&(job.clone(), fence))

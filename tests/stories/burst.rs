@@ -114,3 +114,41 @@ fn burst_does_not_wait_for_jobs_of_unknown_classes() {
          1 > exit",
     );
 }
+
+#[test]
+fn supervisor_stops_after_the_set_number_of_jobs_though_more_wait() {
+    let mut settings = fork(2);
+    settings.end_after = Some(2);
+    check(
+        settings,
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a
+         0.3 fetched b
+         1 done 1.1 a / exited 1.1 0
+         1.1 settled a / ready 1.2
+         1.2 fetched c
+         2 done 1.2 c / exited 1.2 0
+         2.1 settled c
+         3 done 2.1 b / exited 2.1 0
+         3.1 settled b",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
+         0 > spawn 2.1
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > fetch 2.1
+         0.3 > assign 2.1 b
+         1 > spawn 1.2
+         1 > kill_at 1.2 55.25
+         1 > follow 1.2
+         1 > settle a complete
+         1.1 > fetch 1.2
+         1.2 > assign 1.2 c
+         2 > settle c complete
+         3 > settle b complete
+         3.1 > exit",
+    );
+}

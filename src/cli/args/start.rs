@@ -30,7 +30,7 @@ pub struct Start {
     /// Exit when the queues are empty. Exit with code 1 when no worker here can run the jobs that are left
     #[arg(long, help_heading = SUPERVISOR)]
     burst: bool,
-    /// Exit after so many jobs; those that run then end, too
+    /// Stop once so many jobs have ended; those that run then get the time of a stop
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = SUPERVISOR)]
     end_after: Option<u64>,
     /// Exit when there was nothing to do for so long
