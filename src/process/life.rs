@@ -10,7 +10,7 @@ use tracing::warn;
 use super::calls::Calls;
 use super::channel::Channel;
 use super::gauge::{Entry, Found, Gauge};
-use super::meaning::{greeted, outcome};
+use super::meaning::{greeted, outcome, unheld};
 use super::orphans::ChildTracker;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
@@ -212,6 +212,11 @@ impl Life {
             (Handshake::Silent, Said::Hello(hello)) => {
                 self.greeting = Handshake::Greeted;
                 let classes = greeted(&hello, self.role)?;
+                if let Some(unheld) =
+                    classes.as_ref().and_then(|classes| unheld(classes, &around.plan.settings))
+                {
+                    self.warned(around, &unheld);
+                }
                 words.extend(classes.map(|classes| WorkerEvent::Knows(worker.slot.pool, Arc::new(classes))));
             }
             (Handshake::Silent, _) => return Err("its first frame is not 'hello'".into()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::plan::Role;
-use crate::model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome};
+use crate::model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome, PoolSettings};
 use crate::wire::worker::{self, Done, Hello, PROTOCOL};
 
 /// Most classes that a worker may know.
@@ -35,6 +35,36 @@ pub(super) fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, 
         })
         .collect();
     known.map(Some)
+}
+
+/// The warning about limits of classes that cannot be held in this pool, as its jobs share a process; None = there are
+/// none, or the pool takes no job of such a class.
+pub(super) fn unheld(classes: &Classes, pool: &PoolSettings) -> Option<String> {
+    /// Most classes to name.
+    const NAMED: usize = 5;
+    if pool.jobs_at_once == 1 {
+        return None;
+    }
+    let limits = |class: &ClassSettings| {
+        let Limits { memory, cpu, processes, .. } = class.limits;
+        let set = [("memory", memory.is_some()), ("cpu", cpu.is_some()), ("process", processes.is_some())];
+        set.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect::<Vec<_>>().join(", ")
+    };
+    let taken = classes.iter().filter(|(name, _)| pool.filter.matches(name));
+    let found: Vec<String> = taken
+        .map(|(name, class)| (name, limits(class)))
+        .filter(|(_, limits)| !limits.is_empty())
+        .map(|(name, limits)| format!("{name} ({limits})"))
+        .collect();
+    let more = found.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = found.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    (!found.is_empty()).then(|| {
+        format!(
+            "limits of classes that are not held, as the jobs of a worker of mode coroutine share its process: {named}{more}; \
+             use mode prefork or fork for them; limits.memory of the pool is that of all jobs of a worker"
+        )
+    })
 }
 
 fn settings(class: &worker::Class) -> Result<ClassSettings, String> {
@@ -108,6 +138,7 @@ pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ClassFilter;
 
     #[test]
     fn class_with_impossible_settings_is_named() {
@@ -122,5 +153,22 @@ mod tests {
         assert_eq!(class(zero), Err(said.into()));
         let negative = worker::Class { retry_delay: Some(-1.0), ..worker::Class::default() };
         assert!(class(negative).unwrap_err().starts_with("class \"mail.Send\" of its hello: -1"));
+    }
+
+    #[test]
+    fn class_limits_that_a_shared_process_cannot_hold_are_named_where_the_pool_takes_the_class() {
+        let limits = Limits { memory: Some(1), processes: Some(1), ..Limits::default() };
+        let class = ClassSettings { limits, ..ClassSettings::default() };
+        let classes =
+            BTreeMap::from([("mail.Send".into(), class), ("mail.Sort".into(), ClassSettings::default())]);
+        let only = |jobs_at_once, class: &str| PoolSettings {
+            jobs_at_once,
+            filter: ClassFilter { only: vec![class.into()], except: Vec::new() },
+            ..PoolSettings::default()
+        };
+        let said = unheld(&classes, &only(2, "mail.Send")).unwrap();
+        assert!(said.contains(": mail.Send (memory, process); use mode prefork"), "{said}");
+        assert_eq!(unheld(&classes, &only(1, "mail.Send")), None);
+        assert_eq!(unheld(&classes, &only(2, "mail.Sort")), None);
     }
 }
