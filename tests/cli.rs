@@ -217,3 +217,29 @@ fn help_and_version_go_to_stdout() {
     let help = String::from_utf8(alone.stderr).expect("text");
     assert_eq!((alone.status.code(), help.contains("Jobs and queues:\n")), (Some(2), true), "{help}");
 }
+
+#[test]
+fn commands_that_read_make_no_store_and_say_that_there_is_none() {
+    let sandbox = Sandbox::new();
+    let reads: [&[&str]; 6] = [
+        &["job", "list"],
+        &["queue", "list"],
+        &["failed"],
+        &["job", "show", "x"],
+        &["why", "job", "x"],
+        &["recur", "list"],
+    ];
+    for read in reads {
+        sandbox.refused(
+            read,
+            69,
+            &["there is no store DIR/state/store.db", "taskvisor start and put make one"],
+        );
+    }
+    assert!(!sandbox.path().join("state").exists());
+    let put = ["-b", "sqlite:DIR/typo/x.db", "put", "--", "true"];
+    let put = put.map(|word| word.replace("DIR", &sandbox.path().display().to_string()));
+    let put: Vec<&str> = put.iter().map(String::as_str).collect();
+    sandbox.refused(&put, 69, &["there is no directory DIR/typo\n", "make it, or give another path"]);
+    assert!(!sandbox.path().join("typo").exists());
+}

@@ -137,3 +137,49 @@ fn supervisor_ends_after_the_set_number_of_jobs_though_more_wait() {
     let complete = jobs.iter().filter(|job| sandbox.state(job) == "complete").count();
     assert_eq!(complete, 2);
 }
+
+#[test]
+fn wait_says_what_keeps_a_job_from_running() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let waits = |args: &[&str], says: &str| {
+        let (code, said) = sandbox.refused(args);
+        assert_eq!(code, 124, "{said}");
+        assert!(said.contains(says), "no {says:?} in {said}");
+    };
+    let failed = sandbox.put(&["false"]);
+    wait_until("it has failed", || sandbox.state(&failed) == "failed");
+    let needs = sandbox.ok(&["put", "--depends", &failed, "--", "true"]);
+    waits(
+        &["job", "wait", "--timeout", "3s", needs.trim()],
+        &format!("It waits for job {failed}, which is failed"),
+    );
+    sandbox.ok(&["queue", "pause", "default"]);
+    waits(&["put", "--wait", "--timeout", "3s", "--", "true"], "Queue default was paused");
+    sandbox.ok(&["queue", "resume", "default"]);
+    sandbox.ok(&["pause", "default"]);
+    waits(&["put", "--wait", "--timeout", "3s", "--", "true"], "Pool default is paused");
+}
+
+#[test]
+fn put_into_another_store_names_the_supervisor_that_has_its_jobs_elsewhere() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let other = format!("sqlite:{}", sandbox.work("other.db").display());
+    let put = sandbox.run(&["-b", &other, "put", "--", "true"]);
+    let said = String::from_utf8(put.stderr).unwrap();
+    assert!(put.status.success() && said.contains("note: the supervisor on "), "{said}");
+    assert!(said.contains("has its jobs in ") && !said.contains("no supervisor runs here"), "{said}");
+}
+
+#[test]
+fn recurring_job_of_a_queue_that_no_pool_takes_is_put_with_a_note() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let put = |queue: &str| {
+        let args = ["recur", "put", queue, "--every", "1h", "-q", queue, "--", "true"];
+        String::from_utf8(sandbox.run(&args).stderr).unwrap()
+    };
+    assert_eq!(put("default"), "");
+    assert!(put("defualt").contains("no pool here takes jobs from queue 'defualt'"));
+}

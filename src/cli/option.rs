@@ -68,7 +68,7 @@ async fn set(config: &Config, args: &OptionSet) -> Result<u8, Failure> {
     let OptionSet { name, value, queue, json } = args;
     let queue = queue.as_deref().map(QueueName::from);
     let verb = SetOption { name: name.clone(), value: value.clone(), queue };
-    Access::open(config).await?.ask(verb).await?;
+    Access::open_or_make(config).await?.ask(verb).await?;
     if *json {
         print_json(&serde_json::json!({ "name": name, "queue": args.queue, "value": value }))?;
     }
@@ -110,7 +110,7 @@ async fn load(config: &Config, args: &OptionLoad) -> Result<u8, Failure> {
         let why = format!("{} is not what option dump writes: {error}", args.file.display());
         Failure::new(exit::USAGE, why)
     })?;
-    Access::open(config).await?.ask(LoadOptions { options, clear: args.clear }).await?;
+    Access::open_or_make(config).await?.ask(LoadOptions { options, clear: args.clear }).await?;
     Ok(exit::OK)
 }
 

@@ -8,6 +8,7 @@ use super::access::{Access, for_each};
 use super::args::recur::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
 use super::job::page::{carried, program, row};
 use super::put::form::Form;
+use super::put::unserved::note_recurring;
 use super::term::format::counted;
 use super::term::format::known;
 use super::term::screen::{Look, escaped, print, print_json, table};
@@ -40,11 +41,13 @@ pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure>
 /// Puts a recurring job.
 async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
     let recurring = recurring(args)?;
-    let record = Access::open(config).await?.ask(recurring).await?;
+    let access = Access::open_or_make(config).await?;
+    let record = access.ask(recurring).await?;
     match args.put.json {
         true => print_json(&record)?,
         false => print(&page(&record, &Look::of_stdout(false)))?,
     }
+    note_recurring(config, &access, &record.recurring.job.queue).await;
     Ok(exit::OK)
 }
 

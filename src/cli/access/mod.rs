@@ -1,5 +1,6 @@
 //! Access to the jobs: through the supervisor if one listens, else through the store itself.
 
+mod absent;
 pub(super) mod elsewhere;
 pub(super) mod hosts;
 pub(super) mod listing;
@@ -10,10 +11,11 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
+use self::absent::Absent;
 use self::elsewhere::{another, client, of_this_state};
 use crate::api::{self, Client, Queued};
 use crate::broker::{self, Address, Broker, Opening};
-use crate::config::{Config, private_dir};
+use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{Ability, Before, Get, VerbRequest};
 use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
@@ -28,8 +30,17 @@ pub enum Access {
 }
 
 impl Access {
-    /// Finds the way. A socket without a listener was left by a dead supervisor.
+    /// Finds the way to jobs that are there: makes no store. A socket without a listener was left by a dead supervisor.
     pub async fn open(config: &Config) -> Result<Self, Failure> {
+        Access::way(config, Absent::Refuse).await
+    }
+
+    /// The same for what is to be kept: makes the store if there is none.
+    pub async fn open_or_make(config: &Config) -> Result<Self, Failure> {
+        Access::way(config, Absent::Make).await
+    }
+
+    async fn way(config: &Config, absent: Absent) -> Result<Self, Failure> {
         let client = client(config)?;
         match client.probe().await {
             Ok(()) => match another(config, &client).await? {
@@ -38,24 +49,22 @@ impl Access {
                     Ok(Access::Api(client, Arc::new(config.clone())))
                 }
                 Some(other) if config.remote.is_some() || config.broker.is_of_supervisor() => Err(other),
-                Some(_) => Access::direct(config),
+                Some(_) => Access::direct(config, absent),
             },
             Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
             Err(error @ api::Error::NotRunning(_)) if config.broker.is_of_supervisor() => Err(error.into()),
-            Err(api::Error::NotRunning(_)) => Access::direct(config),
+            Err(api::Error::NotRunning(_)) => Access::direct(config, absent),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Uses the store without any supervisor.
-    fn direct(config: &Config) -> Result<Self, Failure> {
+    fn direct(config: &Config, absent: Absent) -> Result<Self, Failure> {
         if config.broker.is_of_supervisor() {
             let why = "jobs in memory are those of a supervisor that runs: none can be reached without it";
             return Err(Failure::new(exit::NOT_RUNNING, why));
         }
-        if config.broker.file().is_some() {
-            private_dir(&config.state_dir)?;
-        }
+        absent.store(config)?;
         Ok(Access::Store(Arc::new(config.open_broker(&Opening::passing(&config.state_dir))?)))
     }
 

@@ -35,6 +35,14 @@ pub fn is_made(id: &str, least: usize) -> bool {
     (least..=MADE).contains(&id.len()) && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// Adds to the failure for a job that is not there what may be the reason.
+pub fn too_short(typed: &str, failure: Failure) -> Failure {
+    match failure.code == exit::NOTHING_MATCHED && is_made(typed, 1) && typed.len() < SHORTEST {
+        true => failure.hint(format!("the beginning of an id needs {SHORTEST} letters or more")),
+        false => failure,
+    }
+}
+
 /// Length of an id that taskvisor makes, in letters.
 pub const MADE: usize = 32;
 /// A shorter word is not taken for the beginning of an id.
@@ -56,6 +64,10 @@ mod tests {
     #[test]
     fn only_prefixes_of_generated_ids_are_accepted() {
         assert!(is_made("01a203", SHORTEST));
+        let none = |code, typed| too_short(typed, Failure::new(code, "no job")).hint;
+        let hint = Some("the beginning of an id needs 6 letters or more".to_owned());
+        assert_eq!(none(exit::NOTHING_MATCHED, "01a"), hint);
+        assert_eq!((none(exit::NOTHING_MATCHED, "mail-1"), none(exit::FAILED, "01a")), (None, None));
         assert!(!is_made("01a20", SHORTEST) && !is_made("invoice-1", SHORTEST));
     }
 }

@@ -7,7 +7,7 @@ use crate::model::{JobRecord, Millis, Need};
 /// The jobs for which it waits, and those of them that will not complete by themselves.
 pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
     let mut said = Vec::new();
-    let (over, open): (Vec<&Need>, Vec<&Need>) = job.needs.iter().partition(|need| need.state.has_ended());
+    let open: Vec<&Need> = job.needs.iter().filter(|need| !need.state.has_ended()).collect();
     if !open.is_empty() {
         let shown = open.iter().take(SHOWN).map(|need| format!("{} ({})", need.job, need.state));
         let more = open.len().saturating_sub(SHOWN);
@@ -16,6 +16,16 @@ pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
         let shown = shown.collect::<Vec<_>>().join(", ");
         said.push(format!("It waits until {shown}{more} {are} complete."));
     }
+    said.extend(dead(job));
+    let later = job.due_at.filter(|due| *due > now);
+    said.extend(later.map(|due| format!("It is also delayed for {} more.", age(between(now, due)))));
+    said
+}
+
+/// The jobs for which it waits that will not complete by themselves.
+pub fn dead(job: &JobRecord) -> Vec<String> {
+    let over: Vec<&Need> = job.needs.iter().filter(|need| need.state.has_ended()).collect();
+    let mut said = Vec::new();
     for need in over.iter().take(SHOWN) {
         said.push(format!(
             "It waits for job {id}, which is {}: taskvisor job retry {id} tries that again, taskvisor job depends {} off \
@@ -28,8 +38,6 @@ pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
     if over.len() > SHOWN {
         said.push(format!("{} more that it waits for have ended like that.", over.len() - SHOWN));
     }
-    let later = job.due_at.filter(|due| *due > now);
-    said.extend(later.map(|due| format!("It is also delayed for {} more.", age(between(now, due)))));
     said
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{alone, killer, page};
 use crate::cli::access::Access;
 use crate::cli::access::hosts::Hosts;
+use crate::cli::access::named::too_short;
 use crate::cli::args::JobShow;
 use crate::cli::term::screen::{Look, age, print, print_json};
 use crate::config::Config;
@@ -14,7 +15,8 @@ use crate::model::{JobRecord, Why};
 /// Prints one job on one page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
-    let mut job = access.job(&access.named(&args.jid).await?).await?;
+    let id = access.named(&args.jid).await?;
+    let mut job = access.job(&id).await.map_err(|failure| too_short(&args.jid, failure))?;
     let why = of_supervisor(&access, &job).await;
     let unkillable = why.as_ref().and_then(|why| unkillable(why, &job));
     if args.json {

@@ -10,8 +10,10 @@ use super::state_line::print_state;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, Ends, for_each};
 use crate::cli::args::{JobResult, JobWait};
-use crate::cli::put::unserved::note_wait;
+use crate::cli::put::unserved::{Nobody, say};
 use crate::cli::term::screen::{print, print_json};
+use crate::cli::why::because::hindrances;
+use crate::clock;
 use crate::config::{Config, format_duration};
 use crate::failure::{Failure, exit};
 use crate::model::verb::Queues;
@@ -92,13 +94,13 @@ pub async fn all_ended(config: &Config, all: Vec<JobId>) -> Result<u8, Failure> 
     each_end(config, all, None, true, async |_, _| Ok(())).await
 }
 
-/// Calls `act` at the end of each, in their order. Fails when the time is over. `is_noted`: the note that no one runs
-/// them was printed before.
+/// Calls `act` at the end of each, in their order. Fails when the time is over. `unserved_is_said`: the note that no one
+/// runs them was printed before.
 async fn each_end<F>(
     config: &Config,
     all: Vec<JobId>,
     timeout: Option<Duration>,
-    mut is_noted: bool,
+    unserved_is_said: bool,
     mut act: F,
 ) -> Result<u8, Failure>
 where
@@ -108,8 +110,9 @@ where
     let mut ends = Ends::open(config, all.clone()).await?;
     let mut glances = Glances { config, access: None, until: Instant::now() };
     let mut open: Option<JobId> = None;
+    let mut is_noted = false;
     let code = for_each(all, async |id| {
-        let next = noted(config, &id, &mut is_noted, ends.next());
+        let next = noted(&mut is_noted, note_hindrance(config, &id, unserved_is_said), ends.next());
         let ended = match deadline {
             None => Some(next.await?),
             Some(deadline) if Instant::now() < deadline => {
@@ -137,32 +140,51 @@ where
     }
 }
 
-/// Waits for an end. After a while prints a note, once, if no supervisor runs such jobs.
-async fn noted<T>(config: &Config, id: &JobId, is_noted: &mut bool, end: impl Future<Output = T>) -> T {
+/// Waits for an end. After a while prints a note, once, if the job cannot run.
+async fn noted<T>(
+    is_noted: &mut bool,
+    note: impl Future<Output = Result<(), Failure>>,
+    end: impl Future<Output = T>,
+) -> T {
     const AFTER: Duration = Duration::from_secs(1);
     tokio::pin!(end);
     if !*is_noted {
-        let note = async {
+        let later = async {
             tokio::time::sleep(AFTER).await;
-            note_if_unserved(config, id).await.ok();
+            note.await.ok();
         };
         tokio::select! {
             ended = &mut end => return ended,
-            () = note => *is_noted = true,
+            () = later => *is_noted = true,
         }
     }
     end.await
 }
 
-async fn note_if_unserved(config: &Config, id: &JobId) -> Result<(), Failure> {
+/// Prints what keeps a job from running until somebody acts, if anything does.
+async fn note_hindrance(config: &Config, id: &JobId, unserved_is_said: bool) -> Result<(), Failure> {
     let access = Access::open(config).await?;
-    let job = access.job(id).await?;
-    if job.state.has_ended() || job.state.is_leased() {
+    let why = access.why(id).await?;
+    let Some(job) = why.job.as_ref().filter(|job| !job.state.has_ended() && !job.state.is_leased()) else {
         return Ok(());
-    }
+    };
     let queues = access.ask(Queues {}).await?;
     let unserved = queues.get(&job.queue).is_some_and(|queue| queue.unserved);
-    note_wait(config, &access, &job.queue, unserved).await;
+    if let Some(nobody) = Nobody::of(config, &access, &job.queue, unserved).await {
+        let (what, hint) = nobody.words(&job.queue);
+        if !unserved_is_said {
+            say(&what, &hint);
+        }
+        return Ok(());
+    }
+    let runs = matches!(access, Access::Api(..));
+    let why = hindrances(&why, job, runs, clock::wall());
+    if !why.is_empty() {
+        say(
+            &format!("job {id} cannot run: {}", why.join(" ")),
+            &format!("taskvisor why job {id} has all of it"),
+        );
+    }
     Ok(())
 }
 

@@ -31,7 +31,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Puts the jobs that were typed.
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     let mut form = Form::of(&args)?;
-    let access = Access::open(config).await?;
+    let access = Access::open_or_make(config).await?;
     if args.wait {
         access.require_waits().await?;
     }

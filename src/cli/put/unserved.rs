@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::cli::access::Access;
+use crate::cli::access::elsewhere::{another, client};
 use crate::cli::access::hosts::Hosts;
 use crate::cli::args::Put;
 use crate::cli::term::screen::escaped;
@@ -29,6 +30,8 @@ pub enum Nobody {
         /// Whether root seems to have a supervisor, which this user cannot reach.
         of_root: bool,
     },
+    /// The supervisor here has its jobs in another store: what it says of that, and the store of the command.
+    Another(String, String),
     /// No supervisor that shares this broker takes the queue.
     NoneOf(String),
 }
@@ -53,6 +56,11 @@ impl Nobody {
                 nobody.then(|| Nobody::NoneOf(config.broker.to_string()))
             }
             Access::Store(_) => {
+                if let Ok(client) = client(config)
+                    && let Ok(Some(other)) = another(config, &client).await
+                {
+                    return Some(Nobody::Another(other.message, config.broker.to_string()));
+                }
                 let roots = Path::new(OF_ROOT);
                 Some(Nobody::NoSupervisor {
                     socket: config.socket().display().to_string(),
@@ -83,6 +91,13 @@ impl Nobody {
                     ),
                 )
             }
+            Nobody::Another(why, broker) => (
+                format!("{why}: what is put there waits"),
+                format!(
+                    "leave -b and TASKVISOR_BROKER away for its jobs; or start one for these, with directories of its own: \
+                         taskvisor --run-dir DIR --state-dir DIR start -b {broker}"
+                ),
+            ),
             Nobody::NoneOf(broker) => (
                 format!("no supervisor on {broker} takes jobs from queue '{queue}': what is put there waits"),
                 "taskvisor status --fleet shows them and their queues".into(),
@@ -133,15 +148,26 @@ pub async fn note_put(
     }
 }
 
-/// Prints a note why a job that is waited for may wait for ever.
-pub async fn note_wait(config: &Config, access: &Access, queue: &QueueName, unserved: bool) {
+/// Prints a note if no pool takes the jobs of a recurring job.
+pub async fn note_recurring(config: &Config, access: &Access, queue: &QueueName) {
+    let unserved = match access {
+        Access::Store(_) => false,
+        Access::Api(api, _) => {
+            let hosts = Hosts::of(access).await;
+            let served = api
+                .status()
+                .await
+                .map_or(true, |status| status.pools.iter().any(|pool| pool.queues.contains(queue)));
+            !served && (!hosts.shared || hosts.that_take(queue).is_empty())
+        }
+    };
     if let Some(nobody) = Nobody::of(config, access, queue, unserved).await {
         let (what, hint) = nobody.words(queue);
         say(&what, &hint);
     }
 }
 
-fn say(what: &str, hint: &str) {
+pub fn say(what: &str, hint: &str) {
     eprintln!("note: {}", escaped(what));
     if !hint.is_empty() {
         eprintln!("hint: {}", escaped(hint));

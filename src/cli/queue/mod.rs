@@ -40,7 +40,7 @@ pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
 
 /// Pauses a queue. It need not have had a job yet, but an unknown name may be misspelled.
 pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
-    let access = Access::open(config).await?;
+    let access = Access::open_or_make(config).await?;
     let name = QueueName::from(args.queue.as_str());
     let is_new = access.ask(Queues {}).await.is_ok_and(|queues| !queues.contains_key(&name));
     access.ask(Pause { queue: args.queue.as_str().into(), reason: args.reason.clone() }).await?;

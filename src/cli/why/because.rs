@@ -39,6 +39,15 @@ pub fn of_job(why: &Why, heard: &Heard, now: Millis) -> Vec<String> {
     said
 }
 
+/// What keeps a job that waits from running until somebody acts; empty if nothing is known to. `runs`: a
+/// supervisor has answered.
+pub fn hindrances(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
+    let pools = if runs { no_pool(&why.pools, job, paused_pool) } else { Vec::new() };
+    // A pool that takes the job will run it.
+    let pools = Some(pools).filter(|pools| pools.len() >= why.pools.len()).unwrap_or_default();
+    needs::dead(job).into_iter().chain(paused(why, job, now)).chain(pools).collect()
+}
+
 /// What it means that no supervisor runs here.
 fn nobody_here(job: &JobRecord, heard: &Heard) -> Option<String> {
     let queue = &job.queue;

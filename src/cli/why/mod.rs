@@ -1,6 +1,6 @@
 //! `why job|slot|pool`: turns facts into sentences, and lists the decisions that led there.
 
-mod because;
+pub(super) mod because;
 mod because_pool;
 
 use std::fmt::Write as _;
