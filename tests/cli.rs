@@ -243,3 +243,23 @@ fn commands_that_read_make_no_store_and_say_that_there_is_none() {
     sandbox.refused(&put, 69, &["there is no directory DIR/typo\n", "make it, or give another path"]);
     assert!(!sandbox.path().join("typo").exists());
 }
+
+#[test]
+fn mistyped_filters_of_ended_jobs_are_refused() {
+    let sandbox = Sandbox::new();
+    let put = sandbox.run(&["put", "--jid", "one", "--", "true"]);
+    assert!(put.status.success());
+    for act in ["retry", "discard"] {
+        let group = ["job", act, "--failed", "--group", "nosuch"];
+        sandbox.refused(&group, 7, &["no job has the failure group 'nosuch'"]);
+        let class = ["job", act, "--failed", "--class", "NoSuch"];
+        sandbox.refused(&class, 7, &["no job has the class 'NoSuch'"]);
+        let output = sandbox.run(&["job", act, "--failed", "--queue", "nosuch"]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(7) && !stderr.contains("before that"), "{stderr}");
+    }
+    sandbox.refused(&["failed", "--class", "NoSuch"], 7, &["no job has the class 'NoSuch'"]);
+    sandbox.refused(&["events", "--job", "nosuch"], 7, &["nosuch"]);
+    let attempt = ["job", "logs", "one", "--attempt", "9"];
+    sandbox.refused(&attempt, 7, &["job one has no attempt 9: it has had 0"]);
+}

@@ -183,3 +183,12 @@ fn recurring_job_of_a_queue_that_no_pool_takes_is_put_with_a_note() {
     assert_eq!(put("default"), "");
     assert!(put("defualt").contains("no pool here takes jobs from queue 'defualt'"));
 }
+
+#[test]
+fn tail_of_a_log_is_its_last_lines() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let job = sandbox.put(&["seq", "5"]);
+    assert_eq!(sandbox.start_raw(&["-w", "1", "--burst"]).wait().code(), Some(0));
+    assert_eq!(sandbox.ok(&["job", "logs", "-n", "2", &job]), "4\n5\n");
+    assert_eq!(sandbox.ok(&["job", "logs", "-n", "1", "--stream", "stdout", &job]), "5\n");
+}

@@ -50,7 +50,11 @@ Examples:
 /// Prints events as they come.
 pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
     let job = match args.job {
-        Some(typed) => Some(Access::open(config).await?.named(&typed).await?),
+        Some(typed) => {
+            let access = Access::open(config).await?;
+            let id = access.named(&typed).await?;
+            Some(access.job(&id).await?.id)
+        }
         None => None,
     };
     let interest = Interest { kinds: args.kind, queue: args.queue.map(Into::into), job, tag: args.tag };

@@ -29,6 +29,7 @@ fn failed_jobs_are_listed_retried_and_removed_by_the_verbs() {
             sandbox.ok(&["job", "retry", "--failed", "--since", "1h", "--group", "exit 4", "--dry-run"]);
         assert_eq!(dry, format!("1 job would be retried\n  {}\n", ids[0]));
         assert_eq!(sandbox.ok(&["job", "retry", "--held"]), "0 jobs retried\n");
+        assert_eq!(sandbox.refused(&["job", "discard", "--failed", "--class", "none"]).0, 7);
         let swept = sandbox.json(&["job", "discard", "--canceled", "--class", "exec", "--json"]);
         assert_eq!(swept.to_string(), r#"{"count":0,"dry_run":false,"jobs":[],"needed":0}"#);
         for (args, why) in [

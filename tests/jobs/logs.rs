@@ -34,7 +34,6 @@ fn output_is_split_by_time_stream_and_attempt() {
     assert_eq!(logs(&[]), "out 1\nerr 1\nend 1\nout 2\nerr 2\nend 2\n", "as it was printed");
     assert_eq!(logs(&["--stream", "stderr"]), "err 1\nerr 2\n");
     assert_eq!(logs(&["--stream", "stdout", "--attempt", "2"]), "out 2\nend 2\n");
-    assert_eq!(logs(&["--attempt", "3"]), "");
     let lines = stamped(&logs(&["--timestamps"]));
     let streams: Vec<&str> = lines.iter().map(|line| line.1.as_str()).collect();
     assert_eq!(streams, ["stdout", "stderr", "stdout", "stdout", "stderr", "stdout"]);

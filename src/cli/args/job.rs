@@ -163,7 +163,7 @@ pub struct JobShow {
 #[derive(Debug, clap::Args)]
 pub struct JobList {
     /// In this state; several with commas
-    #[arg(short, long, value_name = "STATE", value_delimiter = ',', value_parser = |text: &str| text.parse::<JobState>())]
+    #[arg(short, long, value_name = "STATE", value_delimiter = ',', value_parser = many::state)]
     pub state: Vec<JobState>,
     /// Of this queue
     #[arg(short, long, value_name = "QUEUE")]
@@ -256,6 +256,9 @@ pub struct JobLogs {
     /// Only this attempt; one that was not spent is counted again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempt: Option<u32>,
+    /// Only the last N lines; with --follow these, and what comes then
+    #[arg(short = 'n', long, value_name = "N")]
+    pub tail: Option<usize>,
     /// Only what it printed so long ago or less, or since a date
     #[arg(long, value_name = "2h|DATE", value_parser = many::past)]
     pub since: Option<Millis>,

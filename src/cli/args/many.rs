@@ -2,6 +2,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 
+use crate::config::suggestion;
 use crate::model::{JobState, Millis, parse_duration};
 
 pub const RETRY_USAGE: &str = "\
@@ -95,11 +96,26 @@ impl Many {
 
 /// Parses a state in which a job can be canceled.
 pub fn cancelable(text: &str) -> Result<JobState, String> {
-    let state: JobState = text.parse()?;
+    let state = state(text)?;
     match CANCELABLE.contains(&state) {
         true => Ok(state),
         false => Err(format!("a job that is {state} cannot be canceled")),
     }
+}
+
+/// Parses a state of a job.
+pub fn state(text: &str) -> Result<JobState, String> {
+    let text = text.trim();
+    text.parse().map_err(|why: String| {
+        let known = JobState::ALL.map(JobState::as_str);
+        let near = suggestion(text, &known).filter(|near| near.starts_with("did you mean"));
+        format!("{why}; {}there are {}", near.map(|near| near + " ").unwrap_or_default(), known.join(", "))
+    })
+}
+
+/// Parses one of several ids between commas.
+pub fn one_id(text: &str) -> Result<String, String> {
+    Ok(text.trim().to_owned())
 }
 
 /// The states in which a job can be canceled.
@@ -165,6 +181,18 @@ mod tests {
     use jiff::tz::{TimeZone, offset};
 
     use super::*;
+
+    #[test]
+    fn mistyped_state_is_refused_with_those_that_there_are() {
+        assert_eq!(state(" failed"), Ok(JobState::Failed));
+        let why = state("fialed").unwrap_err();
+        assert!(
+            why.starts_with("no job state is called 'fialed'; did you mean 'failed'? there are waiting, "),
+            "{why}"
+        );
+        let why = state("nonsense").unwrap_err();
+        assert!(why.starts_with("no job state is called 'nonsense'; there are waiting, "), "{why}");
+    }
 
     #[test]
     fn since_accepts_a_duration_or_a_local_time() {

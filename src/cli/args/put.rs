@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 
-use super::many::to_come;
+use super::many::{one_id, to_come};
 use crate::config::parse_duration;
 use crate::model::{Exists, Millis};
 
@@ -33,7 +33,7 @@ pub struct Put {
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
     /// Not before these jobs are complete; several with commas
-    #[arg(long, value_name = "JID", value_delimiter = ',')]
+    #[arg(long, value_name = "JID", value_delimiter = ',', value_parser = one_id)]
     pub depends: Vec<String>,
     /// Its id, instead of a new one
     #[arg(long, value_name = "JID", conflicts_with = "lines")]

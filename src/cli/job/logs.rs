@@ -11,6 +11,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tokio::sync::mpsc;
 
 use super::lens::Lens;
+use super::tail::Tail;
 use crate::cli::access::elsewhere::only_here;
 use crate::cli::access::hosts::Hosts;
 use crate::cli::access::{Access, ended};
@@ -19,7 +20,7 @@ use crate::cli::term::screen::{Look, escaped_lines, print, print_bytes};
 use crate::config::{Config, logs as logs_of};
 use crate::failure::{Failure, exit};
 use crate::log::removed_until;
-use crate::model::{Instance, JobId, JobRecord, JobState, Millis};
+use crate::model::{Happened, Instance, JobId, JobRecord, JobState, Millis};
 
 /// Milliseconds by which the store's clock and that of the files may differ, generously.
 const CLOCKS_APART: i64 = 60_000;
@@ -35,11 +36,21 @@ pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     let mut job = access.job(&id).await?;
     let path = config.log_file(&id);
     let lens = Lens::new(config, &id, args);
-    let mut output =
-        Output { path, lens, file: None, found: false, tty: io::stdout().is_terminal(), cut: Vec::new() };
+    let mut output = Output {
+        path,
+        lens,
+        tail: args.tail.map(Tail::new),
+        file: None,
+        found: false,
+        tty: io::stdout().is_terminal(),
+        cut: Vec::new(),
+    };
     if args.follow && !job.state.has_ended() {
         follow(config, &id, &mut output).await?;
         job = Access::open(config).await?.job(&id).await?;
+    }
+    if let Some(attempt) = args.attempt {
+        has_attempt(&job, attempt)?;
     }
     output.copy()?;
     output.finish()?;
@@ -52,6 +63,21 @@ pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
         writeln!(io::stderr(), "{}", gone(until))?;
     }
     Ok(exit::OK)
+}
+
+/// Fails if the job has never had an attempt of this number.
+fn has_attempt(job: &JobRecord, attempt: u32) -> Result<(), Failure> {
+    let ended = job.history.iter().filter_map(|entry| match &entry.what {
+        Happened::Attempt(attempt) => Some(attempt.attempt),
+        Happened::Canceled { .. } | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
+    });
+    let last = ended.chain([job.attempt]).max().unwrap_or_default();
+    if attempt <= last {
+        return Ok(());
+    }
+    let what = format!("job {} has no attempt {attempt}: it has had {last}", job.id);
+    Err(Failure::new(exit::NOTHING_MATCHED, what))
 }
 
 /// The supervisor of the latest attempt, if it is another than that of this state directory: the output is there.
@@ -143,6 +169,8 @@ fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
 struct Output {
     path: PathBuf,
     lens: Option<Lens>,
+    /// The last lines so far, until the end was reached once; None = all is printed.
+    tail: Option<Tail>,
     file: Option<File>,
     /// Whether there ever was a file.
     found: bool,
@@ -167,7 +195,19 @@ impl Output {
             self.found = true;
             self.read_on()?;
         }
+        if let Some(tail) = self.tail.take() {
+            self.show(&tail.kept)?;
+        }
         Ok(())
+    }
+
+    fn show(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        if self.tty {
+            self.cut.extend_from_slice(bytes);
+            print(&shown(&mut self.cut))
+        } else {
+            print_bytes(bytes)
+        }
     }
 
     fn read_on(&mut self) -> Result<(), Failure> {
@@ -181,11 +221,9 @@ impl Output {
                 Some(lens) => Cow::from(lens.show(offset, &buffer[..read])?),
                 None => Cow::from(&buffer[..read]),
             };
-            if self.tty {
-                self.cut.extend_from_slice(&chosen);
-                print(&shown(&mut self.cut))?;
-            } else {
-                print_bytes(&chosen)?;
+            match &mut self.tail {
+                Some(tail) => tail.push(&chosen),
+                None => self.show(&chosen)?,
             }
         }
     }

@@ -69,13 +69,14 @@ async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Fa
             ..every(act, state)
         };
         sweep(&access, asked, &mut done).await.map_err(|mut failure| {
-            failure.causes.push(format!("{} before that", in_words(act, many.dry_run, &done)));
+            if done.count > 0 {
+                failure.causes.push(format!("{} before that", in_words(act, many.dry_run, &done)));
+            }
             failure
         })?;
     }
-    if done.count == 0 {
-        let (group, class) = (many.group.clone(), many.class.as_deref().map(Into::into));
-        must_be_known(config, &Filter { group, class, ..Filter::default() }).await?;
+    if (done.count, done.needed) == (0, 0) {
+        must_be_known(config, &named(many)).await?;
     }
     match many.json {
         true => print_json(&serde_json::json!({
@@ -84,6 +85,12 @@ async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Fa
         false => print(&text(act, many.dry_run, &done))?,
     }
     Ok(exit::OK)
+}
+
+/// The names that were typed, which exist unless they are misspelled.
+fn named(many: &Many) -> Filter {
+    let class = many.class.as_deref().map(Into::into);
+    Filter { group: many.group.clone(), class, ..Filter::default() }
 }
 
 /// A request for all jobs in this state.

@@ -15,6 +15,7 @@ mod rows;
 mod show;
 mod state_line;
 mod stats;
+mod tail;
 pub(super) mod timeline;
 pub(super) mod wait;
 

@@ -183,7 +183,10 @@ fn end(out: &mut String, title: &str, forensics: &Forensics) {
     if let Some(exit) = &forensics.exit {
         line("exit", exit_status(exit));
         let usage = &exit.usage;
-        line("cpu", format!("{} user, {} system", age(usage.user), age(usage.system)));
+        // Where the job's own is known, that of its process is the worker's, with all jobs before.
+        if forensics.cpu.is_none() {
+            line("cpu", format!("{} user, {} system", age(usage.user), age(usage.system)));
+        }
         line("peak rss", size(usage.max_rss));
         if exit.left_behind > 0 {
             let left = counted(exit.left_behind as usize, "process", "processes");

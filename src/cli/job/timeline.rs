@@ -186,7 +186,8 @@ fn used(left: &Forensics) -> String {
             format!("{processes} left behind and killed")
         });
         let peak = format!("peak rss {}", size(exit.usage.max_rss));
-        [Some(exit_status(exit)), Some(cpu), Some(peak), stayed].into_iter().flatten()
+        let cpu = left.cpu.is_none().then_some(cpu);
+        [Some(exit_status(exit)), cpu, Some(peak), stayed].into_iter().flatten()
     });
     let ran = (!left.ran.is_zero()).then(|| format!("ran {}", age(left.ran)));
     let cpu = left.cpu.map(|cpu| format!("cpu {}", age(cpu)));
