@@ -86,9 +86,10 @@ fn usage_omits_arguments_set_by_the_environment_and_errors_name_the_variable() {
     let both = sandbox.run(&["stop", "--now", "--kill"]);
     let both = String::from_utf8(both.stderr).unwrap();
     assert!(both.contains("'--now' cannot be used with '--kill'") && !both.contains("--state-dir"), "{both}");
-    for (variable, value, why) in
-        [("TASKVISOR_WORKERS", "x", "invalid digit"), ("TASKVISOR_LOG", "loud", "possible values: error")]
-    {
+    for (variable, value, why) in [
+        ("TASKVISOR_WORKERS", "x", "it is no whole number"),
+        ("TASKVISOR_LOG", "loud", "possible values: error"),
+    ] {
         let checked = sandbox.command(&["check"]).env(variable, value).output().unwrap();
         let said = String::from_utf8(checked.stderr).unwrap();
         assert_eq!(checked.status.code(), Some(2), "{said}");
@@ -262,4 +263,40 @@ fn mistyped_filters_of_ended_jobs_are_refused() {
     sandbox.refused(&["events", "--job", "nosuch"], 7, &["nosuch"]);
     let attempt = ["job", "logs", "one", "--attempt", "9"];
     sandbox.refused(&attempt, 7, &["job one has no attempt 9: it has had 0"]);
+}
+
+#[test]
+fn help_that_cannot_be_printed_is_no_panic() {
+    let sandbox = Sandbox::new();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let help = sandbox.command(&["--help"]).stdout(full()).output().unwrap();
+    assert_eq!(help.status.code(), Some(74), "{}", String::from_utf8_lossy(&help.stderr));
+    let bare = sandbox.command(&[]).stderr(full()).status().unwrap();
+    assert_eq!(bare.code(), Some(2));
+}
+
+#[test]
+fn words_of_other_tools_and_wrong_numbers_get_advice() {
+    let sandbox = Sandbox::new();
+    let advice: [(&[&str], &str); 9] = [
+        (&["cancel", "x"], "here that is: taskvisor job cancel JID"),
+        (&["ps"], "here that is: taskvisor status"),
+        (&["job", "kill", "x"], "here that is: taskvisor job cancel JID"),
+        (&["queue", "purge", "mail"], "here that is: taskvisor job cancel --queue QUEUE"),
+        (&["put", "--delay", "-5s", "--", "true"], "the value of --delay cannot be negative"),
+        (&["check", "-w", "-3"], "the value of -w cannot be negative"),
+        (&["failed", "--group", "x"], "a group is named without a flag: taskvisor failed GROUP"),
+        (&["put", "--priority", "high", "--", "true"], "'high' for '--priority <N>': it is no whole number"),
+        (&["start", "-w", "abc"], "'abc' for '--workers <N>': it is no whole number"),
+    ];
+    for (typed, says) in advice {
+        let output = sandbox.run(typed);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(says) && !stderr.contains("use '-- "), "no {says:?} in {stderr}");
+    }
+    sandbox.refused(&["job", "list", "--state", "fialed"], 2, &["did you mean 'failed'?"]);
+    assert!(sandbox.run(&["put", "--jid", "a", "--", "true"]).status.success());
+    assert!(sandbox.run(&["put", "--jid", "b", "--", "true"]).status.success());
+    assert!(sandbox.run(&["put", "--depends", "a, b", "--", "true"]).status.success());
 }

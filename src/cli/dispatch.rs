@@ -1,6 +1,7 @@
 //! Maps the command line to the functions that carry out its commands.
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -42,16 +43,20 @@ fn with_args(
     }
     if typed.len() < 2 {
         // On stderr and with code 2, so that a script whose arguments are missing notices.
-        eprint!("{}", Args::command().render_help());
+        // A reader that has gone is no failure.
+        let _ = write!(io::stderr(), "{}", Args::command().render_help());
         return ExitCode::from(exit::USAGE);
     }
     let args = match Args::try_parse_from(&typed) {
         Ok(args) => args,
         Err(error) => {
             let error = if error.use_stderr() { explained(Args::command(), &typed, error) } else { error };
-            // A reader of the help that has gone is no failure.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+            let printed = error.print().map_err(Failure::from);
+            return match printed {
+                _ if error.use_stderr() => ExitCode::from(exit::USAGE),
+                Err(failure) => failure.of("failed to print the help").print(),
+                Ok(()) => ExitCode::from(exit::OK),
+            };
         }
     };
     match run(args) {

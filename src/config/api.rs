@@ -103,7 +103,7 @@ pub struct Remote {
 pub(super) fn resolve_remote(flags: &Flags, around: &Surroundings) -> Result<Option<Remote>, Error> {
     let (Some(url), Purpose::Find) = (flags.url.clone(), flags.purpose) else { return Ok(None) };
     if flags.token_file.is_none() && around.api_token.is_none() {
-        let message = format!("the supervisor at {url} takes a token");
+        let message = format!("no token is given, without which no supervisor answers at {url}");
         let hint = format!("give --token-file FILE or set TASKVISOR_TOKEN_FILE or {VARIABLE}");
         return Err(Error::new(Fault::Usage, message).hint(hint));
     }

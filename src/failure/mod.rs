@@ -5,7 +5,10 @@ pub mod exit;
 mod escaped;
 
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
+
+use nix::unistd::User;
 
 pub use self::escaped::escaped;
 use crate::{api, broker, config};
@@ -114,6 +117,13 @@ impl From<api::Error> for Failure {
                 api::Place::Socket(_) => "start one with: taskvisor start -w 8",
                 api::Place::Port { .. } => "is that the address that its api.listen says?",
             }),
+            api::Error::Connect(place, cause) if cause.kind() == ErrorKind::PermissionDenied => {
+                let owner = owner(&place).unwrap_or_else(|| "OWNER".into());
+                Failure { causes: vec![cause.to_string()], ..Failure::from(cause) }.named(message).hint(format!(
+                    "ask as the user whose supervisor it is: sudo -u {owner} taskvisor …; or let a group use it, with socket_group in \
+                     its settings"
+                ))
+            }
             api::Error::Connect(_, cause) => {
                 Failure { causes: vec![cause.to_string()], ..Failure::from(cause) }.named(message)
             }
@@ -139,6 +149,13 @@ impl From<api::Error> for Failure {
                 .hint("is it another program's, or another version's, socket?"),
         }
     }
+}
+
+/// The user whose supervisor has the socket, by the owner of its directory.
+fn owner(place: &api::Place) -> Option<String> {
+    let api::Place::Socket(socket) = place else { return None };
+    let uid = socket.parent()?.metadata().ok()?.uid();
+    Some(User::from_uid(uid.into()).ok()??.name)
 }
 
 impl From<broker::Error> for Failure {
@@ -181,6 +198,16 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn supervisor_of_another_user_is_reached_as_that_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = api::Place::Socket(dir.path().join("ctl.sock"));
+        let failure = Failure::from(api::Error::Connect(place, ErrorKind::PermissionDenied.into()));
+        let own = User::from_uid(nix::unistd::geteuid()).unwrap().map_or("OWNER".into(), |user| user.name);
+        assert_eq!(failure.code, exit::PERMISSION);
+        assert!(failure.hint.unwrap().contains(&format!("sudo -u {own} taskvisor")));
+    }
 
     #[test]
     fn too_large_request_is_no_usage_error() {

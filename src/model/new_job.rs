@@ -240,7 +240,10 @@ mod tests {
         assert_eq!(said(NewJob { payload: exec(0o777), ..job() }), "");
         for argv in [vec![], vec!["".into(), "x".into()]] {
             let payload = Payload::Exec(Exec { argv, ..Exec::default() });
-            assert_eq!(said(NewJob { payload, ..job() }), "argv names no program to run");
+            assert_eq!(
+                said(NewJob { payload, ..job() }),
+                "the command is empty: its first word is the program to run"
+            );
         }
         for (arg, cwd) in [("a\0b", "/"), ("a", "/\0")] {
             let argv = vec!["true".into(), arg.into()];

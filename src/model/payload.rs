@@ -55,7 +55,7 @@ impl Payload {
         const UMASK_MAX: u32 = 0o777;
         let Payload::Exec(Exec { argv, cwd, umask, .. }) = self else { return None };
         if argv.first().is_none_or(|program| program.0.is_empty()) {
-            return Some("argv names no program to run".into());
+            return Some("the command is empty: its first word is the program to run".into());
         }
         if argv.iter().chain([cwd]).any(|text| text.0.contains(&0)) {
             return Some("argv or cwd holds a zero byte, which no program can be given".into());

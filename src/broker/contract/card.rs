@@ -57,10 +57,14 @@ impl Card {
                 Payload::Exec(_) => 0,
             };
             if bytes > self.data_max {
+                let taker = match self.data_max < NewJob::DATA_MAX {
+                    true => format!("the broker {} takes", self.name),
+                    false => "a worker can be given".into(),
+                };
                 return Err(Error::Refused(format!(
-                    "{bytes} bytes of data are more than the broker {} takes: {} bytes at most; put them elsewhere, and \
-                     their place into the job",
-                    self.name, self.data_max
+                    "{bytes} bytes of data are more than {taker}: {} bytes at most; put them elsewhere, and their place into \
+                     the job",
+                    self.data_max
                 )));
             }
             if let Some(longest) = self.longest_delay.filter(|longest| job.delay > *longest) {

@@ -1,5 +1,6 @@
 //! What can be typed to change a supervisor that runs.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
 use crate::config::parse_duration;
@@ -76,7 +77,10 @@ pub struct Stop {
 
 /// `8`, `+2` or `-2`.
 fn parse_scale(text: &str) -> Result<Workers, String> {
-    let wrong = |_| format!("'{text}' is no number of workers: 8 for so many, +2 or -2 for more or fewer");
+    let wrong = |error: ParseIntError| match *error.kind() == IntErrorKind::PosOverflow {
+        true => format!("'{text}' is too large: a pool has {} workers at most", u16::MAX),
+        false => format!("'{text}' is no number of workers: 8 for so many, +2 or -2 for more or fewer"),
+    };
     match text.as_bytes().first() {
         Some(b'+' | b'-') => text.parse().map(Workers::By).map_err(wrong),
         _ => text.parse().map(Workers::To).map_err(wrong),
@@ -93,8 +97,12 @@ mod tests {
         assert_eq!(parse_scale("0"), Ok(Workers::To(0)));
         assert_eq!(parse_scale("+2"), Ok(Workers::By(2)));
         assert_eq!(parse_scale("-2"), Ok(Workers::By(-2)));
-        for wrong in ["", "+", "-", "many", "70000", "1.5"] {
+        for wrong in ["", "+", "-", "many", "1.5"] {
             assert!(parse_scale(wrong).is_err_and(|why| why.contains("+2 or -2")), "{wrong}");
         }
+        assert_eq!(
+            parse_scale("70000"),
+            Err("'70000' is too large: a pool has 65535 workers at most".into())
+        );
     }
 }

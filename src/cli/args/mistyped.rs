@@ -6,9 +6,15 @@ use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, Error};
 use clap::{Arg, Command};
 
+use super::advice::advised;
+
 /// clap counts environment variables as typed, and so its usage text would be wrong. So the error is made again without
 /// the environment, unless a variable causes it: then the error names the variable.
-pub fn explained(mut command: Command, typed: &[OsString], error: Error) -> Error {
+pub fn explained(command: Command, typed: &[OsString], error: Error) -> Error {
+    advised(typed, of_the_command_line(command, typed, error))
+}
+
+fn of_the_command_line(mut command: Command, typed: &[OsString], error: Error) -> Error {
     let again = without_variables(command.clone()).try_get_matches_from(typed);
     match again {
         Err(again) if again.kind() == error.kind() => again,

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod advice;
 mod change;
 mod check;
 mod groups;

@@ -73,12 +73,15 @@ impl Look {
     }
 }
 
-/// The line of a message that says most: the last of a Python traceback, which is the error, else the first.
+/// Longest headline, in bytes: in a pipe no width cuts a line, and a message may have thousands.
+const HEADLINE: usize = 300;
+
+/// The line of a message that says most: the last of a Python traceback, which is the error, else the first. It is cut.
 pub fn headline(message: &str) -> &str {
     let is_traceback = message.trim_start().starts_with("Traceback (most recent call last)");
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
-    let line = if is_traceback { lines.next_back() } else { lines.next() };
-    line.unwrap_or_default()
+    let line = if is_traceback { lines.next_back() } else { lines.next() }.unwrap_or_default();
+    &line[..line.floor_char_boundary(HEADLINE)]
 }
 
 /// Escaped text of several lines; only line ends and tabs keep their meaning.
@@ -224,6 +227,13 @@ mod tests {
         assert_eq!(escaped("a\x1b[2J\u{9b}b\u{202e}c\n"), "a\\x1b[2J\\x9bb\\u{202e}c\\n");
         assert_eq!(escaped_lines("a\tb\r\nc\x07"), "a\tb\\x0d\nc\\x07");
         assert_eq!(escaped("größe 漢"), "größe 漢");
+    }
+
+    #[test]
+    fn headline_is_the_line_that_says_most_and_is_never_long() {
+        let traceback = "Traceback (most recent call last):\n  File a\nValueError: no";
+        assert_eq!(headline(traceback), "ValueError: no");
+        assert_eq!(headline(&"ä".repeat(4000)).len(), HEADLINE);
     }
 
     #[test]
