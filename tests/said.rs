@@ -129,16 +129,6 @@ fn log_has_orders_failures_start_and_end_but_no_successes() {
 }
 
 #[test]
-fn supervisor_ends_after_the_set_number_of_jobs_though_more_wait() {
-    let sandbox = Sandbox::new(Setting::Plain);
-    let jobs: Vec<String> = (0..6).map(|_| sandbox.put(&["true"])).collect();
-    let mut running = sandbox.start_raw(&["-w", "1", "--end-after", "2"]);
-    assert_eq!(running.wait().code(), Some(0));
-    let complete = jobs.iter().filter(|job| sandbox.state(job) == "complete").count();
-    assert_eq!(complete, 2);
-}
-
-#[test]
 fn wait_says_what_keeps_a_job_from_running() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
@@ -182,6 +172,16 @@ fn recurring_job_of_a_queue_that_no_pool_takes_is_put_with_a_note() {
     };
     assert_eq!(put("default"), "");
     assert!(put("defualt").contains("no pool here takes jobs from queue 'defualt'"));
+}
+
+#[test]
+fn supervisor_ends_after_the_set_number_of_jobs_though_more_wait() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let jobs: Vec<String> = (0..6).map(|_| sandbox.put(&["true"])).collect();
+    let mut running = sandbox.start_raw(&["-w", "1", "--end-after", "2"]);
+    assert_eq!(running.wait().code(), Some(0));
+    let complete = jobs.iter().filter(|job| sandbox.state(job) == "complete").count();
+    assert_eq!(complete, 2);
 }
 
 #[test]

@@ -73,7 +73,7 @@ def name_of(what: str, value: object) -> str:
     return value
 
 
-_UNITS = {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
+_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
           "TiB": 2**40}
 
 
@@ -85,10 +85,12 @@ def size(name: str, value: object) -> int:
     """
     digits = str(value).rstrip("kKMGTiB")
     unit = str(value)[len(digits):]
-    if isinstance(value, (int, str)) and digits.isdecimal() and unit in _UNITS and int(digits) > 0:
-        if int(digits) * _UNITS[unit] > _LARGEST:
+    has_unit = unit in _UNITS and isinstance(value, str) or unit == "" and isinstance(value, int)
+    if has_unit and digits.isdecimal() and int(digits) > 0:
+        amount = int(digits) * _UNITS.get(unit, 1)
+        if amount > _LARGEST:
             raise ValueError(f"{name} must be less than 2**63 bytes, not {value!r}")
-        return int(digits) * _UNITS[unit]
+        return amount
     raise ValueError(f"{name} must be a size from 1 on, like '512MB', '1GiB' or 100000, not {value!r}")
 
 

@@ -37,6 +37,7 @@ class Decorator(unittest.TestCase):
             self.refused(ValueError, f"{name} must be at most", **{name: 1e30})
         self.refused(ValueError, "process_limit must be a whole number from 1", process_limit=0)
         self.refused(ValueError, "retries must be a whole number from 0 to", retries=2**32)
+        self.refused(ValueError, "memory_limit must be a size", memory_limit="60")
         self.refused(ValueError, "memory_limit must be less than", memory_limit=2**63)
         self.refused(ValueError, r"soft_time_limit \(6\) must not be above time_limit \(5\)",
                      soft_time_limit=6, time_limit=5)

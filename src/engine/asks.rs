@@ -10,6 +10,9 @@ use crate::wire::keeper::Ask;
 pub struct Asks {
     interrupts: u32,
     quits: u32,
+    /// Whether a signal has ordered a stop. systemd and `timeout` send CONT after TERM, to processes that are stopped:
+    /// that is no order to take jobs again.
+    stops: bool,
 }
 
 /// What to do about a signal.
@@ -21,11 +24,14 @@ pub enum Wish {
     Reload,
     /// Open the log files again.
     Reopen,
+    /// Do nothing about it.
+    Ignore,
 }
 
 impl Asks {
     /// Handles one more signal.
     pub fn hear(&mut self, ask: Ask) -> Wish {
+        self.stops |= matches!(ask, Ask::Terminate | Ask::Interrupt | Ask::Quit);
         let (event, by) = match ask {
             Ask::Terminate => (Event::Stop(Stop::Drain), "SIGTERM"),
             Ask::Interrupt => {
@@ -39,6 +45,7 @@ impl Asks {
             Ask::Hangup => return Wish::Reload,
             Ask::Reopen => return Wish::Reopen,
             Ask::Pause => (Event::Change(None, Change::Pause), "SIGUSR2"),
+            Ask::Resume if self.stops => return Wish::Ignore,
             Ask::Resume => (Event::Change(None, Change::Resume), "SIGCONT"),
             Ask::Grow => (Event::Change(None, Change::Scale(Scale::By(1))), "SIGTTIN"),
             Ask::Shrink => (Event::Change(None, Change::Scale(Scale::By(-1))), "SIGTTOU"),
@@ -67,6 +74,15 @@ mod tests {
     fn sigterm_drains_however_often_it_comes() {
         let mut asks = Asks::default();
         assert!((0..5).all(|_| asks.hear(Ask::Terminate) == told(Stop::Drain, "SIGTERM")));
+    }
+
+    #[test]
+    fn sigcont_resumes_the_pools_until_a_stop_is_ordered() {
+        let mut asks = Asks::default();
+        let resumes = Wish::Tell(Event::Change(None, Change::Resume), "SIGCONT");
+        assert_eq!(asks.hear(Ask::Resume), resumes);
+        asks.hear(Ask::Terminate);
+        assert_eq!(asks.hear(Ask::Resume), Wish::Ignore);
     }
 
     #[test]

@@ -229,6 +229,7 @@ impl Effects {
                     self.record.by_signal.push((event, by));
                     Vec::new()
                 }
+                Wish::Ignore => Vec::new(),
                 Wish::Reload => {
                     let words = self.systemd.reloading(clock::monotonic());
                     self.notify(words);

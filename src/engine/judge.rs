@@ -30,6 +30,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
         reasons.push(format!("the keeper is stopped, no worker starts or ends: kill -CONT {keeper}"));
     }
     reasons.extend(paused(&view.pools));
+    reasons.extend(view.pools.iter().filter_map(scaled_away));
     let mut alive = false;
     for pool in &view.pools {
         reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));
@@ -108,6 +109,13 @@ fn paused(pools: &[PoolStatus]) -> Vec<String> {
     }
 }
 
+/// A pool that a person has left without any worker.
+fn scaled_away(pool: &PoolStatus) -> Option<String> {
+    let name = &pool.name;
+    let is_so = pool.scaled == Some(0) && !pool.outdated;
+    is_so.then(|| format!("pool {name} was scaled to 0 workers: taskvisor scale {name} 1"))
+}
+
 /// The moment as RFC 3339 in UTC, as in the log.
 pub(super) fn rfc3339(at: Millis) -> String {
     jiff::Timestamp::from_millisecond(at.0 / 1000 * 1000).map_or_else(|_| "?".into(), |at| at.to_string())
@@ -132,6 +140,10 @@ mod tests {
             |view: &View| judge(&Facts { view, queues: &queues, trouble: None, concerns: Vec::new() });
         let reasons = vec!["2 held: taskvisor job list --state held".to_owned()];
         assert_eq!(verdict(&view), (Health::Degraded, reasons));
+        view.pools[0].scaled = Some(0);
+        let reasons = verdict(&view).1;
+        assert_eq!(reasons[0], "pool default was scaled to 0 workers: taskvisor scale default 1");
+        view.pools[0].scaled = None;
         view.held_degrades = false;
         assert_eq!(verdict(&view), (Health::Healthy, vec![]));
     }

@@ -109,7 +109,7 @@ fn warn_of(found: &Found, children: &Children, last_words: &HashMap<SlotId, Stri
 /// The text of the warning; None for a worker of ours that takes long to load.
 fn words(found: &Found, argv: &[Bytes], last_words: &str) -> Option<String> {
     let line: Vec<_> = argv.iter().map(Bytes::to_text).collect();
-    let is_ours = line.iter().any(|word| word == "taskvisor.worker");
+    let is_ours = line.iter().any(|word| word.starts_with("taskvisor."));
     let advice = if is_ours { String::new() } else { format!("; {}", advice(&line)) };
     let line = line.join(" ");
     match found {
@@ -130,10 +130,23 @@ fn words(found: &Found, argv: &[Bytes], last_words: &str) -> Option<String> {
 /// Advice on what to type instead.
 fn advice<T: AsRef<str>>(line: &[T]) -> String {
     let words = || line.iter().map(AsRef::as_ref);
+    let is_other = words().any(|word| matches!(word.rsplit('/').next(), Some("celery" | "rq" | "rqworker")));
+    let is_python = words()
+        .next()
+        .is_some_and(|word| word.rsplit('/').next().is_some_and(|name| name.starts_with("python")));
     let script = words().skip(1).find(|word: &&str| word.ends_with(".py"));
     let module =
         script.map(|script| script.trim_end_matches(".py").trim_start_matches("./").replace('/', "."));
-    let is_other = words().any(|word| matches!(word.rsplit('/').next(), Some("celery" | "rq" | "rqworker")));
+    // The module of a file elsewhere depends on its application's directory, which is not known here.
+    let module = match module {
+        Some(module) if module.starts_with('.') => Some("MODULE".to_owned()),
+        Some(module) => Some(module),
+        None => words()
+            .filter(|_| is_python && !is_other)
+            .skip_while(|word| *word != "-m")
+            .nth(1)
+            .map(ToOwned::to_owned),
+    };
     match module {
         Some(module) => format!(
             "jobs of a Python module are run by: taskvisor start -- python3 -m taskvisor.worker {module}"
@@ -213,7 +226,15 @@ mod tests {
         let ended = said("python3 app/tasks.py", Found::Ended(worker(1), "exit 0".into())).unwrap();
         assert!(ended.contains("ended (exit 0) before it said hello"), "{ended}");
         assert!(ended.contains("\"boom\"") && ended.ends_with("-m taskvisor.worker app.tasks"), "{ended}");
-        assert!(said("celery -A app worker", Found::Silent(worker(1))).unwrap().contains("@taskvisor.job"));
+        for line in ["python3 /srv/app/tasks.py", "python3 ../app/tasks.py"] {
+            let ended = said(line, Found::Ended(worker(1), "exit 0".into())).unwrap();
+            assert!(ended.ends_with("-m taskvisor.worker MODULE"), "{ended}");
+        }
+        let module = said("/usr/bin/python3 -m app.tasks", Found::Silent(worker(1))).unwrap();
+        assert!(module.ends_with("-m taskvisor.worker app.tasks"), "{module}");
+        for line in ["celery -A app worker", "python3 -m celery -A app worker"] {
+            assert!(said(line, Found::Silent(worker(1))).unwrap().contains("@taskvisor.job"));
+        }
         let ours = "python3 -m taskvisor.worker app";
         assert_eq!(said(ours, Found::Silent(worker(1))), None);
         let broken = said(ours, Found::Ended(worker(1), "exit 1".into())).unwrap();
