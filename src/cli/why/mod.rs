@@ -2,6 +2,7 @@
 
 pub(super) mod because;
 mod because_pool;
+mod because_running;
 
 use std::fmt::Write as _;
 
