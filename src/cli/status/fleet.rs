@@ -9,13 +9,18 @@ use crate::cli::term::format::counted;
 use crate::cli::term::screen::{Look, age, escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
-use crate::model::verb::ShowFleet;
+use crate::model::verb::{Ability, ShowFleet};
 use crate::model::{Fleet, Member, Millis, PoolSign};
 
 /// Prints it, whether a supervisor runs here or not.
 pub async fn fleet(config: &Config, args: &Args) -> Result<u8, Failure> {
     let asked = ShowFleet { jobs: args.verbose || args.json };
-    let fleet = Access::open(config).await?.ask(asked).await?;
+    // Without a store, its kind still says what it cannot show.
+    let of_kind = |failure| match config.broker.card().require(Ability::Fleet) {
+        Ok(()) => failure,
+        Err(unsupported) => Failure::from(unsupported),
+    };
+    let fleet = Access::open(config).await.map_err(of_kind)?.ask(asked).await?;
     match args.json {
         true => print_json(&fleet)?,
         false => print(&render(&fleet, args.verbose, &Look::of_stdout(args.ascii)))?,
