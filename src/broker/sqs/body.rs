@@ -1,7 +1,8 @@
 //! Jobs as messages: in the native form of [`JobObject`], as tasks of kale, or as texts for one class.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde_json::Value as Json;
@@ -72,7 +73,11 @@ fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
         Error::Url(format!("the broker 'sqs:' cannot use the key in {}: {why}", file.display()))
     };
     let mut text = String::new();
-    File::open(file)
+    // With this flag, opening a FIFO or a device does not block.
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(file)
         .and_then(|file| file.take(4096).read_to_string(&mut text))
         .map_err(|error| wrong(&error))?;
     let key = Key::new(text.trim_end_matches('\n'), allow_default).map_err(|error| wrong(&error))?;
@@ -117,6 +122,15 @@ mod tests {
 
     fn read(bodies: &Bodies, body: &str) -> Result<NewJob, String> {
         bodies.read(&"q".into(), &message(body))
+    }
+
+    #[test]
+    fn key_file_that_is_a_fifo_is_refused_and_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("key");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        let why = codec(&fifo, false).err().unwrap().to_string();
+        assert!(why.contains("cannot use the key in") && why.contains("key:"), "{why}");
     }
 
     #[test]
