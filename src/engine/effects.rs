@@ -297,8 +297,9 @@ impl Effects {
         }
     }
 
-    pub(super) fn exited(&mut self, worker: WorkerId, exit: Exit, followed: bool) -> Vec<Event> {
+    pub(super) fn exited(&mut self, worker: WorkerId, mut exit: Exit, followed: bool) -> Vec<Event> {
         let remains = self.children.ended(worker, &exit);
+        exit.left_behind = exit.left_behind.saturating_sub(remains.earlier);
         let mut events = self.said(remains.words);
         for end in remains.jobs {
             failpoint("supervisor-8-exit-heard");

@@ -14,10 +14,12 @@ use tokio::io::unix::AsyncFd;
 
 use super::channel::{Channel, Watched};
 use super::gauge::Gauge;
-use super::life::{Handshake, JobEnd, Life, LifeContext, Running, WorkerEvent};
+use super::life::{Handshake, Life, LifeContext, Running, WorkerEvent};
+use super::orphans::earlier;
 use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::program::{never_ran, outcome};
+use super::remains::Remains;
 use super::sandbox::Sandboxes;
 use super::watched::{unwatch, watched};
 use crate::log::Outputs;
@@ -52,17 +54,6 @@ pub struct Children {
     cap: u64,
     buffer: Vec<u8>,
     pub(super) sandboxes: Sandboxes,
-}
-
-/// What remains of a life that has ended.
-#[derive(Debug, Default)]
-pub struct Remains {
-    /// Messages that it sent before its end and that were not read yet.
-    pub words: Vec<WorkerEvent>,
-    /// The ends of its jobs.
-    pub jobs: Vec<JobEnd>,
-    /// If it never took jobs: the end of its stderr, or why it did not start.
-    pub stillborn: Option<String>,
 }
 
 /// Which descriptor of a life; in the two top bits of the epoll token, which no worker id uses (there are few pools).
@@ -238,7 +229,7 @@ impl Children {
     pub fn ended(&mut self, worker: WorkerId, exit: &Exit) -> Remains {
         let Some(mut life) = self.lives.remove(&worker) else { return Remains::default() };
         self.closed.remove(&worker);
-        let mut remains = Remains::default();
+        let mut remains = Remains { earlier: earlier(life.brood.as_ref()), ..Remains::default() };
         let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else { return remains };
         let Children { logs, gauge, cap, buffer, sandboxes, .. } = self;
         let around = &mut LifeContext { worker, plan, logs, gauge, cap: *cap, buffer, sandboxes };

@@ -82,6 +82,11 @@ impl ChildTracker {
     }
 }
 
+/// Number of processes that earlier jobs have left in a worker.
+pub(super) fn earlier(brood: Option<&ChildTracker>) -> u32 {
+    brood.map_or(0, |brood| u32::try_from(brood.settled.len()).unwrap_or(u32::MAX))
+}
+
 /// Ends a child of the worker and all below it, the deepest first. An orphan decides how deep its tree is, so this uses
 /// a list and not the stack. Processes beyond `STRUCK` are found in the next round.
 fn end(worker: i32, pid: i32) {

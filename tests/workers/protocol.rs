@@ -234,6 +234,9 @@ fn processes_left_by_a_job_are_reported_or_killed() {
         assert!(left[0].as_str().unwrap().starts_with("python3 (pid "), "{job}");
         let next = run(sandbox, "fine", "null");
         assert!(next["forensics"].get("left").is_none(), "told once: {next}");
+        // The worker dies with what an earlier job has left: that is not this job's.
+        let crashed = run(sandbox, "leaves", "null");
+        assert_eq!(crashed["forensics"]["exit"]["left_behind"], 0, "{crashed}");
     });
     let sandbox = Sandbox::new(Setting::Root);
     let config = sandbox.work("pools.yaml");
