@@ -43,43 +43,55 @@ fn lines(count: usize) -> String {
     (0..count).map(|n| format!("{n}\n")).collect()
 }
 
-/// A program that does nothing, 2 at a time, durable, against `xargs -P2`.
+/// A program that does nothing, durable, 2 and 8 at a time, against `xargs`.
 fn nothing_jobs() {
-    let (mut rates, mut cpus, mut overhead) = (Figures::default(), Figures::default(), Figures::default());
-    for _ in 0..3 {
-        let mut xargs = Command::new("xargs");
-        xargs.args(["-P2", "-n1", "/bin/true"]);
-        let (before, start) = (cpu_of_children(), Instant::now());
-        feed(xargs, &lines(JOBS));
-        let (xargs_wall, xargs_cpu) = (start.elapsed(), cpu_of_children() - before);
-
-        let sandbox = Sandbox::new(Setting::Root);
-        sandbox.ok(&["queue", "pause", "default"]);
-        let put = feed(sandbox.command(&["put", "--lines", "--", "/bin/true", "{}"]), &lines(JOBS));
-        let last = String::from_utf8(put.stdout).expect("text").lines().last().expect("ids").to_owned();
-        let before = cpu_of_children();
-        let mut running = sandbox.start(&["-w", "2"]);
-        let pids = [sandbox.one("taskvisor"), sandbox.one("tv-supervisor")];
-        let own = pids.map(cpu_of);
-        let start = Instant::now();
-        sandbox.ok(&["queue", "resume", "default"]);
-        // The last job signals the end, so that nothing polls while the others run.
-        let mut api = Api::connect(&sandbox);
-        api.get(&format!("/v1/jobs/{last}/wait"));
-        let mut complete = || api.get("/v1/queues")["default"]["jobs"]["complete"].as_u64();
-        wait_until("all jobs are done", || complete() == Some(JOBS as u64));
-        let wall = start.elapsed();
-        let ours: Duration = pids.into_iter().zip(own).map(|(pid, before)| cpu_of(pid) - before).sum();
-        sandbox.ok(&["stop"]);
-        running.wait();
-        let cpu = cpu_of_children() - before;
-        rates.add(xargs_wall.as_secs_f64() / wall.as_secs_f64());
-        cpus.add(cpu.as_secs_f64() / xargs_cpu.as_secs_f64());
-        overhead.add(micros(ours) / JOBS as f64);
+    for width in [2, 8] {
+        let (mut rates, mut cpus, mut overhead) =
+            (Figures::default(), Figures::default(), Figures::default());
+        for _ in 0..3 {
+            let xargs = by_xargs(width);
+            let (wall, cpu, own) = by_slots(width);
+            rates.add(xargs.0.as_secs_f64() / wall.as_secs_f64());
+            cpus.add(cpu.as_secs_f64() / xargs.1.as_secs_f64());
+            overhead.add(micros(own) / JOBS as f64);
+        }
+        row(&format!("jobs/s of `true`, {width} at a time, against xargs -P{width}"), ">= 0.9", &rates, "x");
+        row("CPU per job against xargs (all processes, clients too)", "<= 1.2", &cpus, "x");
+        row("supervisor + keeper CPU per job", "<= 60", &overhead, "us");
     }
-    row("jobs/s of `true`, 2 at a time, against xargs -P2", ">= 0.8", &rates, "x");
-    row("CPU per job against xargs -P2 (all processes, clients too)", "<= 1.3", &cpus, "x");
-    row("supervisor + keeper CPU per job", "<= 60", &overhead, "us");
+}
+
+/// Time and CPU time of the programs by xargs.
+fn by_xargs(width: usize) -> (Duration, Duration) {
+    let mut xargs = Command::new("xargs");
+    xargs.args([&format!("-P{width}"), "-n1", "/bin/true"]);
+    let (before, start) = (cpu_of_children(), Instant::now());
+    feed(xargs, &lines(JOBS));
+    (start.elapsed(), cpu_of_children() - before)
+}
+
+/// Time of the programs by slots, CPU time of all processes, and CPU time of keeper and supervisor.
+fn by_slots(width: usize) -> (Duration, Duration, Duration) {
+    let sandbox = Sandbox::new(Setting::Root);
+    sandbox.ok(&["queue", "pause", "default"]);
+    let put = feed(sandbox.command(&["put", "--lines", "--", "/bin/true", "{}"]), &lines(JOBS));
+    let last = String::from_utf8(put.stdout).expect("text").lines().last().expect("ids").to_owned();
+    let before = cpu_of_children();
+    let mut running = sandbox.start(&["-w", &width.to_string()]);
+    let pids = [sandbox.one("taskvisor"), sandbox.one("tv-supervisor")];
+    let own = pids.map(cpu_of);
+    let start = Instant::now();
+    sandbox.ok(&["queue", "resume", "default"]);
+    // The last job signals the end, so that nothing polls while the others run.
+    let mut api = Api::connect(&sandbox);
+    api.get(&format!("/v1/jobs/{last}/wait"));
+    let mut complete = || api.get("/v1/queues")["default"]["jobs"]["complete"].as_u64();
+    wait_until("all jobs are done", || complete() == Some(JOBS as u64));
+    let wall = start.elapsed();
+    let ours = pids.into_iter().zip(own).map(|(pid, before)| cpu_of(pid) - before).sum();
+    sandbox.ok(&["stop"]);
+    running.wait();
+    (wall, cpu_of_children() - before, ours)
 }
 
 fn put_to_main() {
