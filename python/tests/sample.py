@@ -323,7 +323,7 @@ def identity():
             pass
     return {"pid": os.getpid(), "parent": os.getppid(), "session": os.getsid(0), "pdeathsig": signal_number.value,
             "subreaper": subreaper.value, "files": files, "threads": len(os.listdir("/proc/self/task")),
-            "native": threading.get_native_id()}
+            "native": threading.get_native_id(), "noted": threading.main_thread().native_id}
 
 
 @job("random")

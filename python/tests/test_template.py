@@ -103,6 +103,11 @@ class Template(WorkerTest):
     def test_child_belongs_to_the_keeper_with_session_and_death_signal(self):
         self.check_identity(self.template())
 
+    def test_python_knows_the_thread_id_of_a_child(self):
+        self.template()
+        child = self.child()
+        self.assertEqual(child.outcome("identity")["result"]["noted"], child.pid)
+
     def test_child_belongs_to_the_keeper_even_if_the_template_is_a_subreaper(self):
         self.check_identity(self.template(subreaper=True))
 

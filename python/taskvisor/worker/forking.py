@@ -12,9 +12,11 @@ import threading
 import time
 import warnings
 
+from . import fork_hooks
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any, Callable, Optional
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -34,9 +36,9 @@ _CLONE = {"x86_64": (56, 3), "aarch64": (220, 4), "riscv64": (220, 4)}
 # The interpreter lock must be held across the fork, so PyDLL and not CDLL.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
-_before_fork, _after_fork_child, _after_fork_parent = (ctypes.pythonapi.PyOS_BeforeFork,
-                                                       ctypes.pythonapi.PyOS_AfterFork_Child,
-                                                       ctypes.pythonapi.PyOS_AfterFork_Parent)
+#: Before a fork, after it, and in the child. Found here, as nobody finds what `gc.freeze` has frozen.
+_hooks: tuple[Callable[[], object], ...] = fork_hooks.find() or (
+    ctypes.pythonapi.PyOS_BeforeFork, ctypes.pythonapi.PyOS_AfterFork_Parent, ctypes.pythonapi.PyOS_AfterFork_Child)
 
 # Objects that all forks can share are made once: the child copies each page that it or the template touches, and new
 # objects touch the most.
@@ -85,7 +87,8 @@ def _clone(address: int, flags: int, cgroup: Optional[int]) -> int:
     if calls is None:
         calls = _calls[flags] = _Calls(address, flags)
     clone = _libc.syscall
-    _before_fork()
+    before, in_parent, in_child = _hooks
+    before()
     pid: int = -1
     if cgroup is not None:
         # Another user may not do this, and some sandboxes have no clone3.
@@ -94,10 +97,10 @@ def _clone(address: int, flags: int, cgroup: Optional[int]) -> int:
     if pid < 0:
         pid = clone(*calls.anywhere)
     if pid == 0:
-        _after_fork_child()
+        in_child()
         return 0
     error = 0 if pid > 0 else ctypes.get_errno()
-    _after_fork_parent()
+    in_parent()
     if pid < 0:
         raise OSError(error, os.strerror(error))
     return pid
