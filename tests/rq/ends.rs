@@ -151,3 +151,33 @@ fn scheduled_job_of_rq_runs_once_when_due() {
     assert_eq!(scene.lines("due"), 10);
     assert_eq!(scene.rq("len(ScheduledJobRegistry('default', c))"), 0);
 }
+
+#[test]
+fn job_may_clean_up_for_long_after_its_timeout() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let file = scene.file("cleaned");
+    let job = scene.put(&format!("q().enqueue(tasks.cleans_up, {file:?}, 2, job_timeout=1)"));
+    scene.wait(&job, "failed");
+    assert_eq!(scene.lines("cleaned"), 1, "its finally block has run to its end");
+    assert!(scene.exception(&job).contains("JobTimeoutException"));
+}
+
+#[test]
+fn job_canceled_by_rq_while_it_runs_is_finished_when_it_returns() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let (job, file) = scene.put_waiting("canceled", "");
+    let next = scene.put(&format!("q().enqueue(tasks.add, 1, 2, depends_on={job:?})"));
+    scene.rq(&format!("job({job:?}).cancel()"));
+    assert_eq!(scene.status(&job), "canceled");
+    std::fs::remove_file(file).unwrap();
+    scene.wait(&job, "finished");
+    scene.wait(&next, "finished");
+    let registries = format!(
+        "[{job:?} in r('default', c).get_job_ids() for r in (CanceledJobRegistry, FinishedJobRegistry)]"
+    );
+    assert_eq!(scene.rq(&registries), json!([false, true]));
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("left()"), json!([]));
+}

@@ -165,3 +165,35 @@ fn pool_with_a_class_filter_leaves_other_jobs_in_their_queue() {
     assert_eq!(scene.rq("q().job_ids"), json!([other]));
     assert!(stop(&mut running).success());
 }
+
+#[test]
+fn retried_job_waits_for_what_it_needs_and_an_ended_one_keeps_nobody() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "2"]);
+    let (first, file) = scene.put_waiting("needed", "");
+    let next = scene.put(&format!("q().enqueue(tasks.add, 1, 2, depends_on={first:?})"));
+    let sandbox = &scene.sandbox;
+    let refused = sandbox.run(&["job", "cancel", &first]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(&next), "{refused:?}");
+    sandbox.ok(&["job", "cancel", &next]);
+    sandbox.ok(&["job", "retry", &next]);
+    assert_eq!(scene.status(&next), "deferred", "the first one still runs");
+    assert!(
+        sandbox.ok(&["why", "job", &next]).contains(&format!("It waits until {first} (running) is complete"))
+    );
+    std::fs::remove_file(&file).unwrap();
+    scene.wait(&next, "finished");
+
+    let (first, _file) = scene.put_waiting("again", "");
+    let next = scene.put(&format!("q().enqueue(tasks.add, 1, 2, depends_on={first:?})"));
+    sandbox.ok(&["job", "cancel", &next]);
+    sandbox.ok(&["job", "cancel", &first]);
+    scene.wait(&first, "stopped");
+
+    let failing = scene.put("q().enqueue(tasks.fails)");
+    let waits = scene.put(&format!("q().enqueue(tasks.add, 1, 2, depends_on={failing:?})"));
+    scene.wait(&failing, "failed");
+    sandbox.ok(&["job", "discard", &failing]);
+    assert!(sandbox.ok(&["why", "job", &waits]).contains("is canceled"), "what is gone does not complete");
+    assert!(stop(&mut running).success());
+}

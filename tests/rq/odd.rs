@@ -95,3 +95,72 @@ fn killed_template_is_replaced_and_its_jobs_run_on() {
     let next = scene.put("q().enqueue(tasks.add, 1, 2)");
     scene.wait(&next, "finished");
 }
+
+#[test]
+fn key_of_another_program_in_one_queue_stops_that_queue_only() {
+    let scene = Scene::new();
+    scene.rq("c.lpush('rq:wip:high', 'x')");
+    let stuck = scene.put("q('high').enqueue(tasks.add, 1, 2)");
+    let job = scene.put("q().enqueue(tasks.add, 3, 4)");
+    let mut running = scene.start(&["-w", "1", "-q", "high", "-q", "default"]);
+    scene.wait(&job, "finished");
+    assert_eq!(scene.status(&stuck), "queued");
+    wait_until("it is named", || scene.sandbox.stderr().contains("rq:wip:high"));
+    scene.rq("c.delete('rq:wip:high')");
+    scene.wait(&stuck, "finished");
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("left()"), json!([]));
+}
+
+#[test]
+fn claim_that_a_key_of_another_program_stops_leaves_nothing_behind() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    scene.rq("c.lpush('rq:taskvisor:held', 'x')");
+    let job = scene.put("q().enqueue(tasks.add, 1, 2)");
+    wait_until("it is said", || scene.sandbox.stderr().contains("WRONGTYPE"));
+    assert_eq!((scene.status(&job), scene.rq("c.exists('rq:wip:default')")), ("queued".into(), json!(0)));
+    scene.rq("c.delete('rq:taskvisor:held')");
+    scene.wait(&job, "finished");
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("left()"), json!([]));
+}
+
+#[test]
+fn job_whose_registry_was_removed_is_finished_all_the_same() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let (job, file) = scene.put_waiting("registry", "");
+    scene.rq("c.delete('rq:wip:default')");
+    std::fs::remove_file(file).unwrap();
+    scene.wait(&job, "finished");
+    let (job, _file) = scene.put_waiting("again", "");
+    scene.rq("c.delete('rq:wip:default')");
+    kill(scene.sandbox.one("tv-supervisor"), "KILL");
+    wait_until("the job waits or runs again", || {
+        scene.sandbox.job(&job)["attempt"] == 1 && scene.rq("c.zcard('rq:wip:default')") == 1
+    });
+    scene.sandbox.ok(&["job", "cancel", &job]);
+    scene.wait(&job, "stopped");
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("[c.hlen('rq:taskvisor:held'), c.zcard('rq:wip:default')]"), json!([0, 0]));
+}
+
+#[test]
+fn end_that_cannot_be_written_is_written_once_as_soon_as_it_can() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    scene.rq("[c.set(f'rq:{name}:default', 'x') for name in ('failed', 'finished')]");
+    let failing = scene.put("q().enqueue(tasks.fails)");
+    wait_until("it is said", || scene.sandbox.stderr().contains("failed to settle"));
+    scene.rq("c.delete('rq:failed:default', 'rq:finished:default')");
+    let job = scene.put("q().enqueue(tasks.add, 1, 2)");
+    scene.wait(&failing, "failed");
+    scene.wait(&job, "finished");
+    let ids =
+        "[FailedJobRegistry('default', c).get_job_ids(), FinishedJobRegistry('default', c).get_job_ids()]";
+    assert_eq!(scene.rq(ids), json!([[failing], [job]]));
+    assert_eq!(scene.rq(&format!("len(job({failing:?}).results())")), 1);
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("left()"), json!([]));
+}

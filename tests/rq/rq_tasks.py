@@ -65,6 +65,15 @@ def sleeps(seconds):
     time.sleep(seconds)
 
 
+def cleans_up(path, seconds):
+    """Takes its time after its timeout."""
+    try:
+        time.sleep(100)
+    finally:
+        time.sleep(seconds)
+        note(path)
+
+
 def tries_again(path):
     note(path)
     return Retry(max=2, interval=0)

@@ -132,9 +132,14 @@ def _trace(error: BaseException) -> str:
         # The source lines of a frame that is removed are not read.
         shown = traceback.TracebackException.from_exception(error, lookup_lines=False)
         _strip(shown, set())
-        return "".join(shown.format())
+        return "".join(map(_short, shown.format()))
     except BaseException as second:
         return f"(its trace raised {type(second).__name__})"
+
+
+def _short(line: str) -> str:
+    """A line of a trace; a long message keeps its beginning, as that has the type of the exception."""
+    return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + "…\n"
 
 
 def _strip(shown: traceback.TracebackException, seen: set[int]) -> None:

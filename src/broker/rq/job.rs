@@ -17,8 +17,9 @@ use crate::model::{Class, Fence, Job, JobId, NewJob, Payload, QueueName, Retry};
 
 /// The timeout of a job without one of its own, in seconds, as in RQ.
 const TIMEOUT: i64 = 180;
-/// How long a job may run beyond its timeout: RQ's alarm inside the worker comes first, and the job may catch it.
-const BEYOND: Duration = Duration::from_secs(1);
+/// How long a job may run beyond its timeout, as in RQ: its alarm inside the worker comes first, and the job may catch it
+/// and clean up.
+const BEYOND: Duration = Duration::from_secs(60);
 /// The class of a job whose function is not known.
 const UNKNOWN: &str = "rq";
 /// The prefix of our own fields: workers do not get them.
@@ -259,12 +260,12 @@ mod tests {
     fn time_limit_is_the_timeout_of_the_job_plus_its_callbacks() {
         let limit = |fields: &[(&str, &str)]| taken(fields).job("e", "w", "rq").time_limit;
         let seconds = |count| Some(Duration::from_secs(count));
-        assert_eq!(limit(&[]), seconds(181));
+        assert_eq!(limit(&[]), seconds(240));
         assert_eq!(limit(&[("timeout", "-1")]), None);
-        assert_eq!(limit(&[("timeout", "5"), ("failure_callback_name", "")]), seconds(6));
-        assert_eq!(limit(&[("timeout", "5"), ("success_callback_name", "f")]), seconds(66));
+        assert_eq!(limit(&[("timeout", "5"), ("failure_callback_name", "")]), seconds(65));
+        assert_eq!(limit(&[("timeout", "5"), ("success_callback_name", "f")]), seconds(125));
         let own = [("timeout", "5"), ("failure_callback_name", "f"), ("failure_callback_timeout", "7")];
-        assert_eq!(limit(&own), seconds(13));
+        assert_eq!(limit(&own), seconds(72));
     }
 
     #[test]

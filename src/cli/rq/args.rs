@@ -80,7 +80,7 @@ pub struct Worker {
     #[arg(short, long, value_name = "NAME")]
     pub name: Option<String>,
     /// How long results are kept, in seconds [default: 500]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub results_ttl: Option<i64>,
     /// The worker is known for a minute more than this without a word of it, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS")]

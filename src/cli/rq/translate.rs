@@ -276,7 +276,7 @@ mod tests {
         let typed = "-u redis://r -s -b -ds round_robin -v -d -S json -w a.Worker -j a.Job --queue-class a.Queue \
                      --exception-handler a.one --exception-handler a.two -P lib --results-ttl -1 --worker-ttl 9 \
                      --maintenance-interval 8 --job-monitoring-interval 7 --max-jobs 6 --max-idle-time 5 --preload app";
-        let (args, start) = said(&worker(&typed.replace("--results-ttl -1", "--results-ttl=-1")), None);
+        let (args, start) = said(&worker(typed), None);
         assert_eq!(
             args,
             "-w 1 -m fork --env * --retries 0 --order round_robin --burst --end-after 6 \

@@ -87,6 +87,17 @@ local function holder(id, execution)
   return decoded(call('HGET', HELD, id .. ':' .. execution) or nil)
 end
 
+-- Whether an execution that is held owns its job. RQ's cleaning takes one out of its registry and out of the job's
+-- executions. If it is missing in the registry alone, somebody has removed that key: it is entered again.
+local function owns(id, execution, held)
+  local name, member = key('wip', held.queue), id .. ':' .. execution
+  if call('ZSCORE', name, member) then return true end
+  local is_running = call('HGET', job_key(id), 'status') == 'started'
+    and call('ZSCORE', key('executions', id), execution) and not runs(held.queue, id, execution)
+  if is_running then call('ZADD', name, NOW + 60, member) end
+  return is_running
+end
+
 -- Marks a worker that runs nothing as idle. A worker whose hash is gone is not made again by this.
 local function rest(worker)
   local name = key('worker', worker)

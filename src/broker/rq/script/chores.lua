@@ -163,6 +163,19 @@ local function tidy_groups()
   end
 end
 
+-- Enters held executions again whose registry was removed, so that they are rescued if their supervisor is dead too.
+local function tidy_held()
+  local cursor = '0'
+  repeat
+    local answer = call('HSCAN', HELD, cursor, 'COUNT', 1000)
+    cursor = answer[1]
+    for i = 1, #answer[2], 2 do
+      local held, id, execution = decoded(answer[2][i + 1]), split(answer[2][i])
+      if held and id then owns(id, execution, held) end
+    end
+  until cursor == '0'
+end
+
 -- RQ's own cleaning, once for all supervisors and workers that do it, and what RQ itself leaves behind.
 local function tidy()
   local is_full = arg() == 'full'
@@ -181,6 +194,7 @@ local function tidy()
     end
   end
   tidy_limits()
+  tidy_held()
   if is_full then tidy_groups() end
 end
 
@@ -212,8 +226,7 @@ local function recover()
   end
   for _, one in ipairs(given) do
     local id, execution, entry = one[1], one[2], one[4]
-    local is_open = call('ZSCORE', key('wip', entry.queue), id .. ':' .. execution)
-    if is_open and call('HGET', job_key(id), 'status') == 'started' then
+    if owns(id, execution, entry) and call('HGET', job_key(id), 'status') == 'started' then
       interrupt(id, execution, entry, #given == 1 and few or most, exception)
       released = released + 1
     else

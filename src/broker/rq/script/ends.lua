@@ -109,22 +109,20 @@ end
 
 local function finish(id, execution, held, said)
   local queue, limit = held.queue, field(id, 'rate_limit_key')
-  local was_canceled = call('HGET', job_key(id), 'status') == 'canceled'
   local ttl = tonumber(field(id, 'result_ttl')) or said.ttl
   count(held.worker, 'successful_job_count', id)
-  call('HSET', job_key(id), 'ended_at', stamp(NOW), 'last_heartbeat', stamp(NOW))
-  if not was_canceled then
-    call('HSET', job_key(id), 'status', 'finished')
-    free_dependents(id, 'finished')
-  end
+  -- RQ's cancel does not stop a job that runs: it is finished, and no longer canceled.
+  call('ZREM', key('canceled', queue), id)
+  call('HSET', job_key(id), 'status', 'finished', 'ended_at', stamp(NOW), 'last_heartbeat', stamp(NOW))
+  free_dependents(id, 'finished')
   forget_counts(id)
   if ttl ~= 0 then
     note_result(id, 1, held, execution, ttl, 'return_value', said.value)
-    if not was_canceled then call('ZADD', key('finished', queue), ttl < 0 and '+inf' or SECOND + ttl, id) end
+    call('ZADD', key('finished', queue), ttl < 0 and '+inf' or SECOND + ttl, id)
   end
   forget(queue, id, execution, held.worker)
-  local left, state = tonumber(field(id, 'repeats_left')) or 0, 'complete'
-  if left > 0 and not was_canceled then
+  local left = tonumber(field(id, 'repeats_left')) or 0
+  if left > 0 then
     local after = next_interval(id, left, said.old)
     call('HSET', job_key(id), 'repeats_left', left - 1)
     again(queue, id, after, false)
@@ -134,7 +132,7 @@ local function finish(id, execution, held, said)
     live_for(id, ttl)
   end
   free_slot(id, limit)
-  return was_canceled and 'canceled' or state
+  return 'complete'
 end
 
 -- Ends a job that failed or was stopped. `exception` is text in the form of results.
@@ -255,15 +253,26 @@ end
 
 local ENDS = { finish = finish, fail = fail, retry = retry, release = release, native = native }
 
+-- Raises an error before anything is written if another program uses a key that an end writes.
+local function check_end(queue, id)
+  for _, registry in ipairs({ 'wip', 'finished', 'failed', 'scheduled', 'canceled' }) do
+    call('ZCARD', key(registry, queue))
+  end
+  call('LLEN', key('queue', queue))
+  call('XLEN', key('results', id))
+  call('SCARD', key('job', id, 'dependents'))
+end
+
 local function settle()
   local answers = {}
   for i = 1, number() do
     local id, execution, how = arg(), arg(), arg()
     local said, ended, fields = cjson.decode(arg()), arg(), list()
     local held = holder(id, execution)
+    if held then check_end(held.queue, id) end
     local status = held and call('HGET', job_key(id), 'status')
     local is_ours = status and (how == 'native' or status == 'canceled'
-      or call('ZSCORE', key('wip', held.queue), id .. ':' .. execution))
+      or owns(id, execution, held))
     if is_ours and is_order(id) then
       answers[i] = ordered(id, execution, held, how)
     elseif is_ours then

@@ -58,6 +58,18 @@ local function more_of(id, fields)
   return { id, fields, latest and latest[2] or {}, entry, execution, ends or '', due or '' }
 end
 
+local ENDED = { finished = true, failed = true, stopped = true, canceled = true }
+
+-- The jobs that wait for this one.
+local function waiting_for(id)
+  local found = {}
+  for _, other in ipairs(call('SMEMBERS', key('job', id, 'dependents'))) do
+    local status = call('HGET', job_key(other), 'status')
+    if status and not ENDED[status] then found[#found + 1] = other end
+  end
+  return found
+end
+
 local function get()
   local id = arg()
   local fields = fields_of(id, true)
@@ -65,9 +77,10 @@ local function get()
   local needs = {}
   for _, needed in ipairs(call('SMEMBERS', key('job', '', id, 'dependencies'))) do
     needs[#needs + 1] = needed
-    needs[#needs + 1] = call('HGET', job_key(needed), 'status') or ''
+    -- One that was deleted will not complete either.
+    needs[#needs + 1] = call('HGET', job_key(needed), 'status') or 'canceled'
   end
-  return { more_of(id, fields), needs, call('SMEMBERS', key('job', id, 'dependents')) }
+  return { more_of(id, fields), needs, waiting_for(id) }
 end
 
 -- The ids in a state of a queue from a place on, newest or oldest first.
@@ -127,8 +140,6 @@ local function place()
   return at and { at, at } or {}
 end
 
-local ENDED = { finished = true, failed = true, stopped = true, canceled = true }
-
 -- Cancels a job as RQ's cancel does. The worker stops a running one.
 local function cancel()
   local id, canceled, exception = arg(), arg(), arg()
@@ -169,6 +180,17 @@ local function ended()
   return id, status, origin
 end
 
+-- A canceled job may have been canceled before all was done for which it waited: it waits for the rest.
+local function defers(id, origin)
+  if is_free(id, '', 'finished') then return false end
+  for _, needed in ipairs(call('SMEMBERS', key('job', '', id, 'dependencies'))) do
+    if call('EXISTS', job_key(needed)) == 1 then call('SADD', key('job', needed, 'dependents'), id) end
+  end
+  call('HSET', job_key(id), 'status', 'deferred')
+  call('ZADD', key('deferred', origin), SECOND, id)
+  return true
+end
+
 -- Enqueues an ended job again, as RQ's requeue does.
 local function requeue()
   local id, status, origin = ended()
@@ -179,7 +201,7 @@ local function requeue()
   call('HDEL', job_key(id), 'exc_info', 'taskvisor_progress')
   forget_counts(id)
   note(id, '"retried":{"by":' .. arg() .. ',"from":"' .. STATES[status] .. '"}')
-  enqueue(origin, id, false)
+  if status ~= 'canceled' or not defers(id, origin) then enqueue(origin, id, false) end
   return { 'done' }
 end
 

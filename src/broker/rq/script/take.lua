@@ -3,6 +3,12 @@ local DEEPEST = 100
 
 local function kind(name) return call('TYPE', name)['ok'] end
 
+-- Whether a key is of that kind, or does not exist.
+local function fits(name, wanted)
+  local is = kind(name)
+  return is == wanted or is == 'none'
+end
+
 -- The next job of a queue that can run, from the place `from` on; then that place. Entries that are no jobs are
 -- removed, and so is a second entry of a running job. A job that was put again while it runs waits for its end.
 -- `wanted` has the ids that may be taken; nil = all.
@@ -27,6 +33,13 @@ local function next_of(queue, from, odd, wanted)
     end
   end
   return nil, from
+end
+
+-- Raises an error before anything is written if another program uses a key that a claim writes.
+local function check(worker)
+  call('HLEN', HELD)
+  call('HLEN', key('worker', worker.name))
+  call('SCARD', key('worker', worker.name, 'executions'))
 end
 
 -- Takes a job. It leaves its list last, so an error before that loses nothing.
@@ -91,7 +104,10 @@ local function take()
     local queue = queues[at]
     local list, id, is = order_list(queue), next_order(queue), kind(key('queue', queue))
     local hash = id and subject(id)
-    if not id and is == 'list' then
+    if not fits(key('wip', queue), 'zset') then
+      odd[#odd + 1] = key('wip', queue)
+      id = nil
+    elseif not id and is == 'list' then
       list = key('queue', queue)
       id, from[at] = next_of(queue, from[at] or 0, odd, wanted)
     elseif not id and is ~= 'none' then
@@ -100,6 +116,7 @@ local function take()
     if id then
       local worker = workers[#jobs + 1]
       local fields = call('HGETALL', hash or job_key(id))
+      check(worker)
       claim(queue, list, id, lease, instance, worker)
       jobs[#jobs + 1] = { queue, id, #jobs, fields }
       empty = 0
@@ -121,7 +138,7 @@ end
 local function goes_on(id, execution, held)
   local status = call('HGET', job_key(id), 'status')
   if not held or not status then return false end
-  return status ~= 'started' or call('ZSCORE', key('wip', held.queue), id .. ':' .. execution) ~= false
+  return status ~= 'started' or owns(id, execution, held)
 end
 
 local function renew()
