@@ -137,9 +137,10 @@ fn job_whose_registry_was_removed_is_finished_all_the_same() {
     let (job, _file) = scene.put_waiting("again", "");
     scene.rq("c.delete('rq:wip:default')");
     kill(scene.sandbox.one("tv-supervisor"), "KILL");
-    wait_until("the job waits or runs again", || {
-        scene.sandbox.job(&job)["attempt"] == 1 && scene.rq("c.zcard('rq:wip:default')") == 1
-    });
+    let released =
+        format!("c.hget('rq:job:{job}', 'taskvisor_interrupted') == b'1' and c.zcard('rq:wip:default')");
+    wait_until("the job runs again", || scene.rq(&released) == 1);
+    wait_until("the supervisor answers", || scene.sandbox.run(&["status"]).status.success());
     scene.sandbox.ok(&["job", "cancel", &job]);
     scene.wait(&job, "stopped");
     assert!(stop(&mut running).success());
@@ -163,4 +164,31 @@ fn end_that_cannot_be_written_is_written_once_as_soon_as_it_can() {
     assert_eq!(scene.rq(&format!("len(job({failing:?}).results())")), 1);
     assert!(stop(&mut running).success());
     assert_eq!(scene.rq("left()"), json!([]));
+}
+
+#[test]
+fn put_that_could_not_write_the_queue_puts_the_job_when_it_is_repeated() {
+    let scene = Scene::new();
+    scene.rq("c.set('rq:queue:default', 'x')");
+    let broker = scene.url();
+    let put = |scene: &Scene| {
+        scene.sandbox.run(&[
+            "-b",
+            &broker,
+            "put",
+            "default",
+            "rq_tasks.add",
+            r#"{"args":[1,2]}"#,
+            "--jid",
+            "one",
+        ])
+    };
+    let refused = put(&scene);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert_eq!(scene.rq("c.exists('rq:job:one')"), 0, "nothing is left of it");
+    scene.rq("c.delete('rq:queue:default')");
+    assert!(put(&scene).status.success());
+    let mut running = scene.start(&["-w", "1"]);
+    scene.wait("one", "finished");
+    assert!(stop(&mut running).success());
 }

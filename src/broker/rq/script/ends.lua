@@ -111,10 +111,11 @@ local function finish(id, execution, held, said)
   local queue, limit = held.queue, field(id, 'rate_limit_key')
   local ttl = tonumber(field(id, 'result_ttl')) or said.ttl
   count(held.worker, 'successful_job_count', id)
-  -- RQ's cancel does not stop a job that runs: it is finished, and no longer canceled.
+  -- RQ's cancel does not stop a job that runs: it is finished, but those that wait for it go on waiting.
+  local was_canceled = call('HGET', job_key(id), 'status') == 'canceled'
   call('ZREM', key('canceled', queue), id)
   call('HSET', job_key(id), 'status', 'finished', 'ended_at', stamp(NOW), 'last_heartbeat', stamp(NOW))
-  free_dependents(id, 'finished')
+  if not was_canceled then free_dependents(id, 'finished') end
   forget_counts(id)
   if ttl ~= 0 then
     note_result(id, 1, held, execution, ttl, 'return_value', said.value)
@@ -271,6 +272,8 @@ local function settle()
     local held = holder(id, execution)
     if held then check_end(held.queue, id) end
     local status = held and call('HGET', job_key(id), 'status')
+    -- RQ's own code has written an end, and then raised.
+    if status and how == 'fail' and status ~= 'started' and status ~= 'canceled' then how = 'native' end
     local is_ours = status and (how == 'native' or status == 'canceled'
       or owns(id, execution, held))
     if is_ours and is_order(id) then

@@ -238,9 +238,14 @@ local function put()
     jobs[i] = { id = arg(), queue = arg(), delay = number(), skips = arg() == 'skip', token = arg(), fields = list() }
   end
   for _, job in ipairs(jobs) do
+    -- Raises an error before anything is written if another program uses these keys.
+    call('LLEN', key('queue', job.queue))
+    call('ZCARD', key('scheduled', job.queue))
+    call('SCARD', key('queues'))
     job.is_there = new[job.id] or call('EXISTS', job_key(job.id)) == 1
-    -- It was made by this same put, whose reply was lost.
+    -- It was made by this same put, whose reply was lost; or by one that could not write the queue, which is put again.
     local is_same = not new[job.id] and job.token ~= '' and field(job.id, 'taskvisor_token') == job.token
+    if is_same and field(job.id, 'status') == 'queued' and not is_queued(job.queue, job.id) then job.is_there = false end
     if job.is_there and not job.skips and not is_same then return { job.id } end
     new[job.id] = true
   end
