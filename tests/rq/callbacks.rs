@@ -112,3 +112,16 @@ fn interrupted_callback_order_is_repeated() {
     std::fs::remove_file(file).unwrap();
     wait_until("nothing is left of the order", || scene.rq("c.keys('*callback*')") == json!([]));
 }
+
+#[test]
+fn job_whose_id_looks_like_a_callback_keeps_its_keys() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let crashed = scene.put("q().enqueue(tasks.dies, job_id='import')");
+    let own = scene.put("q().enqueue(tasks.add, 1, 2, job_id='import-callback', depends_on=Dependency('import', allow_failure=True))");
+    scene.wait(&crashed, "failed");
+    scene.wait(&own, "finished");
+    assert_eq!((scene.result(&own), scene.rq("c.keys('*@taskvisor*')")), (json!(3), json!([])));
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("left()"), json!([]));
+}

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::sandbox::{alive, kill, wait_until};
-use crate::scene::{Scene, stop};
+use crate::scene::{Scene, begun, stop};
 
 #[test]
 fn job_that_cannot_be_loaded_fails_with_the_reason_and_the_next_one_runs() {
@@ -191,4 +191,25 @@ fn put_that_could_not_write_the_queue_puts_the_job_when_it_is_repeated() {
     let mut running = scene.start(&["-w", "1"]);
     scene.wait("one", "finished");
     assert!(stop(&mut running).success());
+}
+
+#[test]
+fn job_that_cannot_go_back_to_its_queue_goes_there_as_soon_as_it_can() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let failed = scene.put("q().enqueue(tasks.fails)");
+    scene.wait(&failed, "failed");
+    let (job, file) = scene.put_waiting("again", ", retry=Retry(max=1)");
+    let due = scene.put("q().enqueue_in(in_seconds(1), tasks.add, 1, 2)");
+    scene.rq("c.set('rq:queue:default', 'x')");
+    assert!(!scene.sandbox.run(&["job", "retry", &failed]).status.success());
+    kill(begun(&file).unwrap(), "KILL");
+    wait_until("it is said", || scene.sandbox.stderr().contains("failed to settle"));
+    std::fs::remove_file(&file).unwrap();
+    scene.rq("c.delete('rq:queue:default')");
+    scene.wait(&job, "finished");
+    scene.wait(&due, "finished");
+    assert_eq!(scene.rq("FailedJobRegistry('default', c).get_job_ids()"), json!([failed]));
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("left()"), json!([]));
 }

@@ -49,9 +49,16 @@ pub fn start(
     ask("maintenance_interval", worker.maintenance_interval.map(|seconds| seconds.to_string()));
     ask("scheduler", own.filter(|own| !own.with_scheduler).map(|_| "0".to_owned()));
     ask("max_jobs", worker.max_jobs.map(|jobs| jobs.to_string()));
-    let broker = with_query(&address(&url)?, &query);
+    let (address, of_jobs) = address(&url)?;
+    let broker = with_query(&address, &query);
     let queues = if shared.queues.is_empty() { module.queues } else { shared.queues.clone() };
     let mut notes = without_meaning(shared, worker);
+    if !of_jobs.is_empty() {
+        let names = of_jobs.join(", ");
+        notes.push(format!(
+            "{names} in the URL is for the connections that jobs open, not for the supervisor's"
+        ));
+    }
     notes.extend(
         module
             .unused
@@ -59,20 +66,61 @@ pub fn start(
             .map(|key| format!("{key} in the config module is not read: see docs/rq.md, The flags")),
     );
     let config = shared.config.as_deref().filter(|_| module.logs);
-    Ok(Start { args: args(asked, worker, &queues, config), url: broker.clone(), broker, name, notes })
+    Ok(Start { args: args(asked, worker, &queues, config), url, broker, name, notes })
 }
 
-/// RQ's URL in our form.
-fn address(url: &str) -> Result<String, Wrong> {
+/// Options of redis-py that a URL may have for a connection of its own.
+const OF_JOBS: [&str; 11] = [
+    "client_name",
+    "decode_responses",
+    "encoding",
+    "encoding_errors",
+    "health_check_interval",
+    "max_connections",
+    "retry_on_timeout",
+    "socket_connect_timeout",
+    "socket_keepalive",
+    "socket_timeout",
+    "timeout",
+];
+
+/// RQ's URL in our form, and the options in it that are for the connections of jobs.
+fn address(url: &str) -> Result<(String, Vec<&str>), Wrong> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     match scheme {
-        "redis" | "rediss" | "unix" | "redis+sentinel" | "rediss+sentinel" => Ok(format!("rq+{url}")),
-        _ if scheme.starts_with("rq+") => Ok(url.to_owned()),
+        "redis" | "rediss" | "unix" | "redis+sentinel" | "rediss+sentinel" => Ok(from_redis_py(scheme, url)),
+        _ if scheme.starts_with("rq+") => Ok((url.to_owned(), Vec::new())),
         _ => Err(Wrong {
             what: format!("RQ's URL begins with '{scheme}', which is no Redis"),
             hint: "redis://HOST:PORT/DB, rediss://… or unix://PATH",
         }),
     }
+}
+
+/// Translates the query of a URL of redis-py. What is not known here stays, and the broker refuses it by name.
+fn from_redis_py<'a>(scheme: &str, url: &'a str) -> (String, Vec<&'a str>) {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let (mut place, mut kept, mut of_jobs) = (format!("rq+{place}"), Vec::new(), Vec::new());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match (scheme, name) {
+            (_, name) if OF_JOBS.contains(&name) => of_jobs.push(name),
+            ("redis" | "rediss", "db") => {
+                let host = place.find("://").map_or(0, |at| at + 3);
+                let end = place[host..].find('/').map_or(place.len(), |at| host + at);
+                place.truncate(end);
+                place += &format!("/{value}");
+            }
+            ("unix", "password") => kept.push(format!("pass={value}")),
+            ("unix", "username") => kept.push(format!("user={value}")),
+            (_, "ssl_ca_certs") => kept.push(format!("ca={value}")),
+            (_, "ssl_certfile") => kept.push(format!("cert={value}")),
+            (_, "ssl_keyfile") => kept.push(format!("key={value}")),
+            _ => kept.push(pair.to_owned()),
+        }
+    }
+    let mark = if kept.is_empty() { "" } else { "?" };
+    (format!("{place}{mark}{}", kept.join("&")), of_jobs)
 }
 
 fn with_query(url: &str, query: &[(String, String)]) -> String {
@@ -247,7 +295,7 @@ mod tests {
             "an address is no argument"
         );
         assert_eq!(start.broker, "rq+redis://:pw@db:6380/2?scheduler=0");
-        assert_eq!(start.url, start.broker);
+        assert_eq!(start.url, "redis://:pw@db:6380/2");
         assert_eq!(start.notes, Vec::<String>::new());
     }
 
@@ -269,6 +317,28 @@ mod tests {
         let (args, start) = said(&worker("-c settings -s -n w1 -u unix:///r.sock?db=1 q"), module());
         assert!(args.starts_with("-q q -w 1"), "{args}");
         assert_eq!(start.broker, "rq+unix:///r.sock?db=1&name=w1");
+    }
+
+    #[test]
+    fn urls_of_redis_py_are_taken() {
+        let broker = |url: &str| {
+            let (_, start) = said(&worker(&format!("-s -u {url}")), None);
+            assert_eq!(start.url, url, "the workers get it as it is");
+            (start.broker, start.notes.len())
+        };
+        for (url, wanted, notes) in [
+            ("redis://h:1?db=5", "rq+redis://h:1/5", 0),
+            (
+                "redis://u:p%40@h:1/2?db=5&socket_timeout=5&retry_on_timeout=True",
+                "rq+redis://u:p%40@h:1/5",
+                1,
+            ),
+            ("unix:///s?db=3&password=a%26b", "rq+unix:///s?db=3&pass=a%26b", 0),
+            ("rediss://h/1?ssl_ca_certs=/ca.pem", "rq+rediss://h/1?ca=/ca.pem", 0),
+            ("rediss://h/1?ssl_cert_reqs=none", "rq+rediss://h/1?ssl_cert_reqs=none", 0),
+        ] {
+            assert_eq!(broker(url), (wanted.to_owned(), notes), "{url}");
+        }
     }
 
     #[test]

@@ -150,8 +150,12 @@ local function schedule(queue, id, after)
   call('ZADD', key('scheduled', queue), math.floor(NOW + after), id)
 end
 
+-- Raises an error before anything is written if another program uses the key of a queue.
+local function check_queue(queue) call('LLEN', key('queue', queue)) end
+
 -- Puts a job back to the front of its queue, if it was not begun or its run does not count.
 local function give_back(queue, id, execution, worker)
+  check_queue(queue)
   forget(queue, id, execution, worker)
   call('HSET', job_key(id), 'started_at', '', 'worker_name', '')
   push(queue, id, true)

@@ -9,7 +9,8 @@ local function subject(order) return key('taskvisor', 'callback', order) end
 -- callback and its arguments.
 local function order_callback(queue, id, said)
   if said.kind == 'stopped' and not field(id, 'stopped_callback_name') then return end
-  local order = id .. '-callback'
+  -- RQ takes no such id, so no job of a user has it.
+  local order = id .. '@taskvisor-callback'
   said.id = id
   call('COPY', job_key(id), subject(order), 'REPLACE')
   call('HSET', subject(order), 'taskvisor_callback', cjson.encode(said))

@@ -49,7 +49,7 @@ end
 local function put_due(queue, owner)
   local lock = key('scheduler-lock', queue)
   local has = call('GET', lock)
-  if has and has ~= owner then return end
+  if has and has ~= owner or not fits(key('queue', queue), 'list') then return end
   call('SET', lock, owner, 'EX', 61)
   for _, id in ipairs(call('ZRANGEBYSCORE', key('scheduled', queue), 0, SECOND, 'LIMIT', 0, 1000)) do
     call('ZREM', key('scheduled', queue), id)

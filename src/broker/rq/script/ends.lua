@@ -259,9 +259,11 @@ local function check_end(queue, id)
   for _, registry in ipairs({ 'wip', 'finished', 'failed', 'scheduled', 'canceled' }) do
     call('ZCARD', key(registry, queue))
   end
-  call('LLEN', key('queue', queue))
+  check_queue(queue)
   call('XLEN', key('results', id))
-  call('SCARD', key('job', id, 'dependents'))
+  for _, other in ipairs(call('SMEMBERS', key('job', id, 'dependents'))) do
+    check_queue(call('HGET', job_key(other), 'origin') or queue)
+  end
 end
 
 local function settle()

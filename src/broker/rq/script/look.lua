@@ -195,6 +195,7 @@ end
 local function requeue()
   local id, status, origin = ended()
   if not id then return status end
+  check_queue(origin)
   for _, registry in ipairs({ 'finished', 'failed', 'canceled' }) do call('ZREM', key(registry, origin), id) end
   call('PERSIST', job_key(id))
   call('HSET', job_key(id), 'started_at', '', 'ended_at', '')
@@ -239,7 +240,7 @@ local function put()
   end
   for _, job in ipairs(jobs) do
     -- Raises an error before anything is written if another program uses these keys.
-    call('LLEN', key('queue', job.queue))
+    check_queue(job.queue)
     call('ZCARD', key('scheduled', job.queue))
     call('SCARD', key('queues'))
     job.is_there = new[job.id] or call('EXISTS', job_key(job.id)) == 1
