@@ -31,7 +31,7 @@ const DELIVERIES: i64 = 14 * 24 * 3_600 * SECOND;
 
 /// Number of rows to look at in one part of a walk, and to remove.
 const LOOKED_AT: usize = 500;
-const REMOVED: usize = 50;
+const REMOVED: usize = 200;
 
 /// The next part of a walk, as a request without a receiver.
 pub(super) struct Look;
@@ -215,5 +215,17 @@ mod tests {
         (expiry.looked, expiry.due) = (126_000, None);
         expiry.stir(9_999_999);
         assert_eq!(expiry.due, Some(9_999_999));
+    }
+
+    #[test]
+    fn walk_does_not_wait_for_its_minute_after_5_000_ends() {
+        let mut expiry = Expiry { looked: 6_000, due: Some(66_000), ..Expiry::new(1_000) };
+        expiry.count_ended(4_999, 7_000);
+        assert_eq!(expiry.due, Some(66_000));
+        expiry.count_ended(1, 7_000);
+        assert_eq!(expiry.due, Some(7_000));
+        (expiry.looked, expiry.due) = (7_000, None);
+        expiry.count_ended(4_999, 8_000);
+        assert_eq!(expiry.due, None);
     }
 }

@@ -266,6 +266,7 @@ impl Store {
         let due = self.figures.merge(effects.figures, self.time());
         self.figures_due = self.figures_due.or(due);
         self.expiry = effects.expiry.unwrap_or(self.expiry);
+        self.expiry.count_ended(effects.ended.len(), self.time());
         if effects.wake {
             self.notices.push(Notice::Wake);
         }

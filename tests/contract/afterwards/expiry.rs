@@ -173,6 +173,23 @@ async fn expiry_removes_at_most_200_jobs_at_a_time(scene: Scene) {
     }
 }
 
+/// A store in which many jobs end all the time would grow by all that end in the minute between two walks.
+#[tokio::test]
+async fn expiry_does_not_wait_for_its_minute_while_many_jobs_end() {
+    let scene = Scene::file();
+    set(&scene, "keep_complete_count", "3").await;
+    look(&scene).await;
+    scene.put_all((0..5_000).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    let taken = scene.fetch(request(&["q"], 5_000)).await.unwrap();
+    let settle = taken.iter().map(|one| settlement(&one.lease, complete()));
+    scene.settle(settle.collect()).await.unwrap();
+    for _ in 0..100 {
+        scene.clock.forward(Duration::from_millis(20));
+        scene.fetch(request(&["none"], 1)).await.unwrap();
+    }
+    assert_eq!(left(&scene).await, ["4997", "4998", "4999"]);
+}
+
 #[tokio::test]
 async fn expiry_keeps_needed_tracked_and_latest_recurring_jobs() {
     let mut scene = Scene::file();
