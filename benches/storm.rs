@@ -5,6 +5,8 @@
 //! Judged from outside. A job and all its descendants hold a lock: a second run beside a process of the first cannot
 //! take it, and a job reported as ended must have freed it.
 
+#[path = "support/confines.rs"]
+mod confines;
 #[path = "../tests/support/freezer.rs"]
 mod freezer;
 #[path = "../tests/support/sandbox.rs"]
@@ -13,13 +15,14 @@ mod sandbox;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use confines::{Confines, Limit};
 use freezer::Freezer;
 use nix::fcntl::{Flock, FlockArg};
 use sandbox::{Running, Sandbox, Setting, kill, wait_within};
@@ -63,8 +66,8 @@ const BLOWS: [(Blow, u64); 6] = [
 /// Concurrent clients, for four slots.
 const CLIENTS: usize = 8;
 
-/// Limits that protect the machine, by cgroups v1: the controller, its file and the limit.
-const LIMITS: [(&str, &str, &str); 3] =
+/// Limits that protect the machine.
+const LIMITS: [Limit; 3] =
     [("pids", "pids.max", "1500"), ("memory", "memory.limit_in_bytes", "6G"), ("cpu", "cpu.shares", "256")];
 
 fn main() {
@@ -130,7 +133,7 @@ impl Storm {
         fs::write(sandbox.work("pools.yaml"), pools).expect("the settings");
         let random = AtomicU64::new(1);
         Storm {
-            confines: Confines::new(),
+            confines: Confines::new("storm", &LIMITS),
             sandbox,
             script,
             kinds,
@@ -256,10 +259,9 @@ impl Storm {
         found.get(at).map(|seen| seen.pid)
     }
 
-    /// Starts the pool within the limits, which all its descendants inherit.
+    /// Starts the pool within the limits.
     fn start(&self) -> Running<'_> {
-        let enter = "for dir in $0; do echo $$ >$dir; done; exec \"$@\"";
-        self.sandbox.start_under(&["sh", "-c", enter, &self.confines.doors()], &["-c", "pools.yaml"])
+        self.confines.start(&self.sandbox, &["-c", "pools.yaml"])
     }
 
     /// After the storm: waits for all jobs, and stops the pool.
@@ -321,41 +323,5 @@ impl Storm {
             }
         }
         table[0].0
-    }
-}
-
-/// The limits of a storm. On drop no fork succeeds any more, then all processes are killed.
-struct Confines([PathBuf; LIMITS.len()]);
-
-impl Confines {
-    fn new() -> Confines {
-        let name = format!("tv-storm-{}", std::process::id());
-        Confines(LIMITS.map(|(controller, file, most)| {
-            let dir = Path::new("/sys/fs/cgroup").join(controller).join(&name);
-            fs::create_dir_all(&dir).expect("a cgroup of v1");
-            fs::write(dir.join(file), most).expect("a limit");
-            dir
-        }))
-    }
-
-    /// The files into which a process writes its pid to be confined.
-    fn doors(&self) -> String {
-        self.0.each_ref().map(|dir| dir.join("cgroup.procs").display().to_string()).join(" ")
-    }
-
-    /// Whether the cgroups are empty.
-    fn are_gone(&self) -> bool {
-        let [pids, ..] = &self.0;
-        for pid in fs::read_to_string(pids.join("cgroup.procs")).unwrap_or_default().lines() {
-            pid.parse().into_iter().for_each(|pid: i32| kill(pid, "KILL"));
-        }
-        self.0.iter().all(|dir| !dir.exists() || fs::remove_dir(dir).is_ok())
-    }
-}
-
-impl Drop for Confines {
-    fn drop(&mut self) {
-        fs::write(self.0[0].join("pids.max"), "0").ok();
-        wait_within(Duration::from_secs(60), "nothing of the storm lives", || self.are_gone());
     }
 }

@@ -132,6 +132,13 @@ impl Api {
         serde_json::from_str(&self.call("GET", path, "")).expect("json")
     }
 
+    /// GETs a path as text; returns the milliseconds too.
+    pub fn time(&mut self, path: &str) -> (f64, String) {
+        let start = Instant::now();
+        let text = self.call("GET", path, "");
+        (start.elapsed().as_secs_f64() * 1e3, text)
+    }
+
     /// POSTs a body to a path.
     pub fn post(&mut self, path: &str, body: &str) {
         self.call("POST", path, body);
