@@ -29,6 +29,14 @@ impl Complaints {
         lock(&self.0)
     }
 
+    /// Notes whether `what` worked.
+    pub fn note<T>(&self, what: &str, answer: &Result<T, Error>, now: Instant) {
+        match answer {
+            Ok(_) => self.well(what, now),
+            Err(error) => self.wrong(what, error, now),
+        }
+    }
+
     /// Notes that `what` failed, and logs it if that is due.
     pub fn wrong(&self, what: &str, error: &Error, now: Instant) {
         match self.lasts(what, error, now) {

@@ -1,13 +1,16 @@
-//! Fetches whose replies were lost. The broker has given their jobs to us, but we do not know them. The next fetch
-//! names these fetches, and the script takes their jobs back.
+//! Replies that were lost. Of a fetch: the broker has given its jobs to us, but we do not know them. The next fetch
+//! names these fetches, and the script takes their jobs back. Of a settlement: the broker may have applied it, and the
+//! next try says so.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
+use super::Error;
 use super::lock::lock;
-use crate::model::Instant;
+use crate::model::{Fence, Instant};
 
 /// The lost fetches of one process.
 pub(in crate::broker) struct Unheard {
@@ -44,6 +47,29 @@ impl Unheard {
     /// Forgets fetches whose jobs were taken back.
     pub(in crate::broker) fn remove(&self, names: &[String]) {
         lock(&self.fetches).retain(|(name, _)| !names.contains(name));
+    }
+}
+
+/// Attempts whose settlement was sent and whose reply was lost: the broker may have applied it.
+#[derive(Default)]
+pub(in crate::broker) struct InDoubt(Mutex<BTreeSet<Fence>>);
+
+impl InDoubt {
+    /// Notes that the settlements of these attempts may have been applied.
+    pub(in crate::broker) fn add(&self, runs: impl Iterator<Item = Fence>) {
+        lock(&self.0).extend(runs);
+    }
+
+    /// Notes the answer to the settlements of these attempts.
+    pub(in crate::broker) fn note<T>(&self, runs: impl Iterator<Item = Fence>, answer: &Result<T, Error>) {
+        match answer {
+            Err(Error::Unanswered(_)) => self.add(runs),
+            Ok(_) | Err(_) => runs.for_each(|run| _ = lock(&self.0).remove(&run)),
+        }
+    }
+
+    pub(in crate::broker) fn contains(&self, run: Fence) -> bool {
+        lock(&self.0).contains(&run)
     }
 }
 

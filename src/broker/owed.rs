@@ -28,7 +28,18 @@ impl<T: Clone> Owed<T> {
         }
     }
 
-    /// What is to be released before the next fetch.
+    /// Makes the release before a fetch, if it is still to be made.
+    pub(super) async fn pay<F>(&self, release: impl FnOnce(T) -> F) -> Result<(), Error>
+    where
+        F: Future<Output = Result<u64, Error>>,
+    {
+        let Some(left) = self.get() else { return Ok(()) };
+        release(left).await?;
+        *lock(&self.0) = None;
+        Ok(())
+    }
+
+    /// What is still to be released.
     pub(super) fn get(&self) -> Option<T> {
         lock(&self.0).clone()
     }

@@ -36,6 +36,7 @@ mod suspect;
 mod time;
 mod today;
 pub mod verb;
+mod verdict;
 mod why;
 
 pub use bytes::Bytes;
@@ -57,8 +58,8 @@ pub use new_job::{Exists, NewJob, batch, batch_fault, name_fault, tags_fault};
 pub use object::{Object, object};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
-    Count, DeadWorker, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal,
-    SignalSent, Usage, Verdict, cut,
+    DeadWorker, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Signal, SignalSent, Usage,
+    cut,
 };
 pub use payload::{Exec, Payload, Retry};
 pub use pool::{
@@ -78,4 +79,5 @@ pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis, millis_up};
 pub use today::{Sum, Today};
+pub use verdict::{Count, Settlement, Verdict};
 pub use why::{Decision, Subject, Why};

@@ -1,4 +1,4 @@
-//! Ends of jobs: the worker's outcome, the verdict for the broker, the forensics.
+//! Ends of jobs: the worker's outcome, and the forensics.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::json::{EndedAt, MaybeSeconds, Seconds};
-use super::{Fence, JobId, Millis, NewJob, Payload, QueueName};
+use super::{JobId, Millis, NewJob, Payload, QueueName};
 
 /// Why an attempt did not complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -102,81 +102,6 @@ impl Next {
         let message = format!("it is complete here, but cannot go on in queue '{}': {why}", self.queue);
         Failure { group: "advance".into(), message, trace: None }
     }
-}
-
-/// Our report to the broker on a job whose lease we hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The job is done.
-    Complete {
-        /// The worker's result as JSON text.
-        result: Option<String>,
-        /// Where the job goes on, if it does: then it is complete in its first queue only.
-        next: Option<Next>,
-    },
-    /// The attempt is spent; the job waits, then runs again.
-    Retry {
-        /// How long to wait.
-        after: Duration,
-        /// Why the attempt failed.
-        failure: Failure,
-    },
-    /// The attempt is spent and was the last one.
-    Fail {
-        /// Why the attempt failed.
-        failure: Failure,
-    },
-    /// Back to its place in the queue; the attempt is unspent.
-    Release {
-        /// How long to wait.
-        after: Duration,
-        /// As what this release counts, if it counts.
-        counts: Option<Count>,
-    },
-    /// A person must decide; the job is kept with the reason until `job retry`.
-    Hold {
-        /// Why a person must decide.
-        failure: Failure,
-    },
-    /// The job was canceled, and its processes are proven dead.
-    Canceled,
-}
-
-/// Why an unspent attempt is counted all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Count {
-    /// The supervisor or its host died, or the lease ended: it is one interruption more.
-    Interrupted,
-    /// It was ended by a stop, or as the broker did not answer. Only the history has it.
-    Stopped,
-    /// No worker knew its class.
-    UnknownClass,
-}
-
-impl Count {
-    /// Whether the job was interrupted, so that it is not to blame for its end.
-    pub fn is_interruption(self) -> bool {
-        match self {
-            Count::Interrupted | Count::Stopped => true,
-            Count::UnknownClass => false,
-        }
-    }
-}
-
-/// One verdict for one lease. The broker applies it by compare-and-set on (job, fence), so exactly once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settlement {
-    /// Id of the job.
-    pub job: JobId,
-    /// The fence that proves our lease.
-    pub fence: Fence,
-    /// The verdict on the job.
-    pub verdict: Verdict,
-    /// Whether its worker died while it ran: the broker adds 1 to its crashes.
-    pub crashed: bool,
-    /// How it ended, for people.
-    pub forensics: Option<Forensics>,
 }
 
 /// Why we lost the right to run a job. All are handled by one path; nothing is settled but a proven cancel.

@@ -39,7 +39,7 @@ impl Card {
         }
     }
 
-    /// Refuses new jobs that need an ability the broker lacks. A single job needs no atomic batch.
+    /// Refuses new jobs that no broker takes, and those that need an ability the broker lacks.
     pub(in crate::broker) fn takes(&self, jobs: &[NewJob]) -> Result<(), Error> {
         for job in jobs {
             let asked = [
@@ -73,6 +73,9 @@ impl Card {
                     "a delay of {asked} s is longer than the broker {} can keep a job: {most} s at most",
                     self.name
                 )));
+            }
+            if let Some(fault) = job.fault() {
+                return Err(Error::Refused(fault));
             }
         }
         Ok(())

@@ -88,6 +88,17 @@ pub enum Settling {
     Failed(Error),
 }
 
+impl Settling {
+    /// The answer of a script: `not_ours`, or the state of the job now.
+    pub(in crate::broker) fn read(job: &JobId, said: &str) -> Settling {
+        match said.parse() {
+            Ok(state) => Settling::Settled(state),
+            Err(_) if said == "not_ours" => Settling::NotOurs,
+            Err(odd) => Settling::Failed(Error::Failed(format!("cannot settle job '{job}': {odd}"))),
+        }
+    }
+}
+
 /// A notice that the broker sends on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {

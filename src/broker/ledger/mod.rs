@@ -5,6 +5,7 @@
 //! history, never a job: every call here has an answer without it.
 
 mod ask;
+mod source;
 
 use std::future::Future;
 use std::path::Path;
@@ -13,12 +14,13 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
+pub use self::source::{BareSource, with_ledger};
 use crate::broker::{
     Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source, Sqlite, sqlite,
 };
 use crate::clock;
 use crate::model::{
-    Failure, Fence, Fetched, Instance, Job, JobId, Lease, NewJob, Progress, QueueName, Revocation,
+    Failure, Fence, Fetched, Instance, Job, JobId, JobState, Lease, NewJob, Progress, QueueName, Revocation,
     Settlement, Verdict, WorkerId,
 };
 
@@ -38,15 +40,22 @@ const FILE: &str = "ledger.db";
 pub struct Delivery {
     /// The job, with its id.
     pub job: NewJob,
+    /// The right to run it. The fence is greater than that of every earlier delivery.
+    pub lease: Lease,
     /// Whether the id is that of the message: then a job complete under it is this very message.
     pub is_own_id: bool,
-    /// The fence of this delivery, greater than that of every earlier one.
-    pub fence: Fence,
     /// Number of this delivery, as the broker counts; 1 is the first. A broker that gives handles counts also those
     /// that were no attempts.
     pub attempt: u32,
     /// The broker's handle for this delivery.
     pub handle: String,
+}
+
+impl Delivery {
+    /// A delivery of a broker that gives no handles, and in which the same id may come again as another job.
+    pub fn of(job: NewJob, lease: Lease, attempt: u32) -> Delivery {
+        Delivery { job, lease, is_own_id: false, attempt, handle: String::new() }
+    }
 }
 
 /// The ledger's answer for a delivery.
@@ -133,9 +142,7 @@ impl Ledger {
         let patience = PATIENCE.min(request.lease / FETCH_WAITS);
         match self.within(patience, "failed to write jobs into the ledger", adopted).await {
             Some(adopted) => adopted,
-            None => {
-                given.into_iter().map(|(delivery, _)| Adopted::Runs(unwritten(delivery, request))).collect()
-            }
+            None => given.into_iter().map(|(delivery, _)| Adopted::Runs(unwritten(delivery))).collect(),
         }
     }
 
@@ -165,14 +172,24 @@ impl Ledger {
         ends.into_iter().zip(canceled).map(in_force).collect()
     }
 
-    /// Records how jobs ended, once their broker has accepted it.
-    pub async fn settle(&self, ends: Vec<Settlement>) -> Vec<Settling> {
-        let count = ends.len();
+    /// Records how jobs ended, by the answers of their broker. A job may be complete there for another reason than its
+    /// verdict.
+    pub async fn settle(&self, ends: Vec<Settlement>, answers: &[Settling]) {
+        let applied =
+            ends.into_iter().zip(answers).filter_map(|(end, answer)| match (answer, &end.verdict) {
+                (Settling::NotOurs | Settling::Failed(_), _) => None,
+                (Settling::Settled(JobState::Complete), Verdict::Complete { .. }) => Some(end),
+                (Settling::Settled(JobState::Complete), _) => {
+                    Some(Settlement { verdict: Verdict::Complete { result: None, next: None }, ..end })
+                }
+                (Settling::Settled(_), _) => Some(end),
+            });
+        let applied = applied.collect();
         let noted = self.soon("failed to write ends of jobs into the ledger", async {
             self.prepare().await;
-            self.store.note_ends(ends).await
+            self.store.note_ends(applied).await
         });
-        noted.await.unwrap_or_else(|| vec![Settling::NotOurs; count])
+        noted.await;
     }
 
     /// Extends leases, and says whether a job is being canceled; None where the ledger does not know the job.
@@ -182,14 +199,6 @@ impl Ledger {
         let renewed =
             self.within(patience, "failed to renew leases in the ledger", self.store.renew(leases, by)).await;
         renewed.map_or_else(|| vec![None; count], |renewals| renewals.into_iter().map(Some).collect())
-    }
-
-    /// The answer for a lease that the broker has extended, with that of the ledger: it may be canceled here.
-    pub fn renewal(extended: Lease, noted: Option<Renewal>) -> Renewal {
-        match noted {
-            Some(Renewal::Canceling(_)) => Renewal::Canceling(extended),
-            _ => Renewal::Renewed(extended),
-        }
     }
 
     /// Records that the jobs of an instance wait again, apart from those in `keep`.
@@ -243,26 +252,16 @@ impl Ledger {
     }
 
     fn note<T>(&self, what: &str, answer: Result<T, Error>) -> Option<T> {
-        match answer {
-            Ok(answer) => {
-                self.wrong.well(what, clock::now());
-                Some(answer)
-            }
-            Err(error) => {
-                self.wrong.wrong(what, &error, clock::now());
-                None
-            }
-        }
+        self.wrong.note(what, &answer, clock::now());
+        answer.ok()
     }
 }
 
 /// A delivery that is not recorded in the ledger.
-fn unwritten(delivery: Delivery, request: &Fetch) -> Fetched {
-    let Delivery { job, fence, attempt, .. } = delivery;
-    let id = job.id.unwrap_or_else(|| "".into());
-    let lease = Lease { job: id.clone(), fence, expires_at: clock::now() + request.lease };
+fn unwritten(delivery: Delivery) -> Fetched {
+    let Delivery { job, lease, attempt, .. } = delivery;
     let job = Job {
-        id,
+        id: lease.job.clone(),
         queue: job.queue,
         class: job.class,
         payload: job.payload,

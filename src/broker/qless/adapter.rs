@@ -6,8 +6,7 @@ use async_trait::async_trait;
 
 use super::broker::{Options, Qless};
 use crate::broker::redis;
-use crate::broker::registry::without_secrets;
-use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place};
+use crate::broker::{Adapter, Address, Broker, Card, Error, Opening};
 use crate::model::NewJob;
 
 /// The card of this kind of broker.
@@ -50,14 +49,6 @@ impl Adapter for QlessOnRedis {
 
     fn fault(&self, url: &str) -> Option<&'static str> {
         redis::fault(url)
-    }
-
-    fn place(&self, _url: &str) -> Place {
-        Place::Server
-    }
-
-    fn shown(&self, url: &str) -> String {
-        without_secrets(url)
     }
 
     fn identity(&self, shown: &str) -> String {

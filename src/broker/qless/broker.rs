@@ -57,8 +57,6 @@ static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", news: Some("ql:taskv
 
 /// A fetch fails if the events are not subscribed to within this time.
 const READY: Duration = Duration::from_secs(5);
-/// If a request has no answer for this long, the server is silent; before that, only the connection broke.
-const SILENT: Duration = Duration::from_secs(3);
 /// How often to look whether a job has ended, should no event say so.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -116,10 +114,8 @@ impl Qless {
     /// Prepares for a fetch: listener, release of earlier leases, and due recurring jobs.
     async fn prepare(&self, request: &Fetch) -> Result<(), Error> {
         self.listen(&request.instance).await?;
-        if let Some(keep) = self.shared.owed.get() {
-            self.give_back(&request.instance, &keep).await?;
-            self.shared.owed.is_paid();
-        }
+        let release = async |keep: Vec<_>| self.give_back(&request.instance, &keep).await;
+        self.shared.owed.pay(release).await?;
         self.shared.watch(&request.queues);
         occur::come_due(&self.shared).await;
         Ok(())
@@ -235,19 +231,11 @@ impl Source for Qless {
             .map(|job| job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into()))
             .collect();
         put::check(&jobs)?;
-        // If the connection broke before the answer, the put is sent once more: ids and tokens show which jobs are
-        // there already. If the server was silent, the caller has waited for long enough.
+        // Ids and tokens show which jobs are there already.
         let jobs: Vec<NewJob> = jobs.into_iter().map(put::with_token).collect();
         let put =
             || self.shared.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids));
-        let began = self.shared.link.now();
-        let answer = match put().await {
-            Err(Error::Unanswered(why)) if self.shared.link.now().since(began) < SILENT => {
-                put().await.map_err(|_| Error::Unanswered(why))
-            }
-            answered => answered,
-        };
-        reply::unless_refused(answer?, |_| None)?;
+        reply::unless_refused(self.shared.link.surely(put).await?, |_| None)?;
         // Otherwise the listener hears of this put as of any other.
         if self.ears.get().is_none() {
             self.shared.notices.push(Notice::Wake);

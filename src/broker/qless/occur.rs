@@ -46,10 +46,7 @@ pub(super) async fn come_due(shared: &Shared) {
     let again = (now + AGAIN).0;
     recurs.at.store(again, Ordering::SeqCst);
     let looked = looks.look(shared).await;
-    match &looked {
-        Ok(_) => shared.complaints.well(NOT_PUT, shared.link.now()),
-        Err(error) => shared.complaints.wrong(NOT_PUT, error, shared.link.now()),
-    }
+    shared.complaints.note(NOT_PUT, &looked, shared.link.now());
     let next = looked.unwrap_or(now + AGAIN);
     // Only if nothing has changed meanwhile.
     let _ = recurs.at.compare_exchange(again, next.0, Ordering::SeqCst, Ordering::SeqCst);

@@ -11,7 +11,7 @@ use crate::model::{Exists, JobId, NewJob, Payload, Retry, batch_fault};
 
 /// Refuses jobs that cannot be put, as far as that is known without the server.
 pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
-    if let Some(fault) = batch_fault(jobs).or_else(|| jobs.iter().find_map(NewJob::fault)) {
+    if let Some(fault) = batch_fault(jobs) {
         return Err(Error::Refused(fault));
     }
     let mut batch: BTreeMap<&JobId, Vec<&JobId>> =

@@ -15,16 +15,10 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
         None
     };
     let said = refused.as_ref().unwrap_or(&settlement.verdict);
-    let verdict = match said {
-        Verdict::Complete { next: None, .. } => "complete",
-        Verdict::Complete { next: Some(_), .. } => "advance",
-        Verdict::Retry { .. } => "retry",
-        Verdict::Fail { .. } => "fail",
-        Verdict::Release { .. } => "release",
-        Verdict::Hold { .. } => "hold",
-        Verdict::Canceled => "canceled",
-    };
-    cmd.arg(settlement.job.as_str()).arg(settlement.fence.0).arg(verdict).arg(u8::from(settlement.crashed));
+    cmd.arg(settlement.job.as_str())
+        .arg(settlement.fence.0)
+        .arg(said.word())
+        .arg(u8::from(settlement.crashed));
     let ran = settlement.forensics.as_ref().map(|left| left.ran.as_millis()).filter(|ran| *ran > 0);
     cmd.arg(ran.map(|millis| (millis as f64 / 1000.0).to_string()).unwrap_or_default());
     let (cpu, peak_rss) = ClassSums::used(settlement).unzip();
@@ -59,14 +53,13 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
 /// Reads the script's answer to one verdict.
 pub(super) fn answer(job: &JobId, said: Option<&str>) -> Settling {
     match said {
-        None | Some("not_ours") => Settling::NotOurs,
+        None => Settling::NotOurs,
         Some("advanced") => Settling::Settled(JobState::Complete),
-        Some(said) => match (said.strip_prefix("wrong: "), said.parse()) {
-            (None, Ok(state)) => Settling::Settled(state),
-            (Some(why), _) => {
+        Some(said) => match said.strip_prefix("wrong: ") {
+            Some(why) => {
                 Settling::Failed(Error::Failed(format!("cannot settle job '{job}' in Redis: {why}")))
             }
-            (None, Err(odd)) => Settling::Failed(Error::Failed(format!("cannot settle job '{job}': {odd}"))),
+            None => Settling::read(job, said),
         },
     }
 }

@@ -24,6 +24,8 @@ use crate::model::Instant;
 const CONNECT: Duration = Duration::from_secs(3);
 /// A request without a reply for this long is lost.
 const ANSWER: Duration = Duration::from_secs(5);
+/// If a request has no answer for this long, the server is silent; before that, only the connection broke.
+const SILENT: Duration = Duration::from_secs(3);
 /// Requests that a supervisor repeats as long as it lives.
 const STANDING: [&str; 2] = ["fetch jobs from", "listen to"];
 /// The first wait after a failure to connect, and the limit up to which it is doubled.
@@ -137,6 +139,21 @@ impl Link {
             };
         }
         self.heard(verb, live.number, answer).await
+    }
+
+    /// Makes a request that the script recognizes if it comes twice: once more, if the connection broke before the
+    /// answer. If the server was silent, the caller has waited for long enough.
+    pub(in crate::broker) async fn surely<T, F>(&self, request: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let began = self.now();
+        match request().await {
+            Err(Error::Unanswered(why)) if self.now().since(began) < SILENT => {
+                request().await.map_err(|_| Error::Unanswered(why))
+            }
+            answered => answered,
+        }
     }
 
     /// Sends a single command.

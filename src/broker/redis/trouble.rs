@@ -7,6 +7,10 @@ use super::address::Given;
 /// Why a request failed, and what to do about it. `given` says which parts the URL has, `keys` is the pattern of the
 /// keys in use.
 pub(super) fn cause(error: &RedisError, given: &Given, keys: &str) -> String {
+    // Our script has explained it.
+    if let (Some("TASKVISOR"), Some(why)) = (error.code(), error.detail()) {
+        return why.into();
+    }
     let said = said(error);
     let hint = hint(error, &said, given).replace("KEYS", keys);
     format!("{said}: {hint}")

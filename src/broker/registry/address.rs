@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use super::ADAPTERS;
+use super::{ADAPTERS, without_secrets};
 use crate::broker::{Broker, Card, Error};
 use crate::model::{QueueCounts, QueueName};
 
@@ -162,10 +162,14 @@ pub trait Adapter: Sync {
     fn fault(&self, url: &str) -> Option<&'static str>;
 
     /// The place of its jobs.
-    fn place(&self, url: &str) -> Place;
+    fn place(&self, _url: &str) -> Place {
+        Place::Server
+    }
 
     /// The URL as people may see it.
-    fn shown(&self, url: &str) -> String;
+    fn shown(&self, url: &str) -> String {
+        without_secrets(url)
+    }
 
     /// Identifies a broker of this kind, from a URL as shown: the same text for all ways to write the URL.
     fn identity(&self, shown: &str) -> String;
@@ -187,6 +191,15 @@ pub trait Adapter: Sync {
     /// server itself must be asked for them. None = the usual list of queues has them.
     async fn release(&self, _at: &Address, _release: &str) -> Result<Option<Counted>, Error> {
         Ok(None)
+    }
+}
+
+/// The value of a switch in a URL; None = it is neither `yes` nor `no`.
+pub(in crate::broker) fn yes_or_no(value: &str) -> Option<bool> {
+    match value {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
     }
 }
 

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::settings::Settings;
-use super::shared::{NEEDS, Shared};
+use super::shared::NEEDS;
 use super::source::Reliable;
-use crate::broker::ledger::Ledger;
+use crate::broker::ledger::{Ledger, with_ledger};
 use crate::broker::redis::{self, Link};
-use crate::broker::registry::without_secrets;
-use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place};
+use crate::broker::{Adapter, Address, Broker, Card, Error, Opening};
 use crate::clock;
 use crate::model::NewJob;
 use crate::model::verb::Ability;
@@ -66,46 +65,28 @@ impl Adapter for ReliableQueue {
     }
 
     fn fault(&self, url: &str) -> Option<&'static str> {
-        match Settings::read(url) {
-            Ok(settings) => redis::fault(&settings.redis),
-            Err(fault) => Some(fault),
-        }
-    }
-
-    fn place(&self, _url: &str) -> Place {
-        Place::Server
-    }
-
-    fn shown(&self, url: &str) -> String {
-        without_secrets(url)
+        Settings::read(url).map_or_else(Some, |settings| redis::fault(&settings.redis))
     }
 
     fn identity(&self, shown: &str) -> String {
-        format!(
-            "reliable {}",
-            Settings::read(shown).map_or(shown.into(), |read| redis::identity(&read.redis))
-        )
+        let redis = Settings::read(shown).map_or(shown.into(), |read| redis::identity(&read.redis));
+        format!("reliable {redis}")
     }
 
     fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error> {
+        let (link, settings) = reach(at)?;
         let ledger = Ledger::open(&how.state_dir, how.serves)?;
-        let shared = Shared::new(self.link(at)?, settings(at)?, ledger, &how.place);
-        let (store, reliable) = (shared.ledger.store(), Arc::new(Reliable::new(shared)));
-        let broker = Broker::new(&CARD, reliable.clone()).with_recovery(reliable.clone());
-        Ok(broker.with_admin(reliable).with_store(store))
+        Ok(with_ledger(&CARD, Arc::new(Reliable::new(link, settings, ledger, &how.place))))
     }
 
     async fn concern(&self, at: &Address) -> Result<Option<String>, Error> {
-        Ok(self.link(at)?.keeps_nothing().await?.map(str::to_owned))
+        Ok(reach(at)?.0.keeps_nothing().await?.map(str::to_owned))
     }
 }
 
-impl ReliableQueue {
-    fn link(&self, at: &Address) -> Result<Link, Error> {
-        Link::new(&settings(at)?.redis, &at.to_string(), &NEEDS, None, clock::now)
-    }
-}
-
-fn settings(at: &Address) -> Result<Settings, Error> {
-    Settings::read(at.reveal()).map_err(|fault| Error::Url(format!("the broker 'reliable+redis:' {fault}")))
+/// The Redis of a URL, and the queue in it. Sends no request yet.
+fn reach(at: &Address) -> Result<(Link, Settings), Error> {
+    let wrong = |fault| Error::Url(format!("the broker 'reliable+redis:' {fault}"));
+    let settings = Settings::read(at.reveal()).map_err(wrong)?;
+    Ok((Link::new(&settings.redis, &at.to_string(), &NEEDS, None, clock::now)?, settings))
 }

@@ -7,7 +7,6 @@
 //! due jobs once a second.
 
 mod adapter;
-mod faces;
 mod settings;
 mod shared;
 mod source;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::broker::redis;
+use crate::broker::registry::yes_or_no;
 use crate::model::{Class, QueueName, parse_duration};
 
 /// The queue that a URL describes.
@@ -47,9 +48,9 @@ impl Settings {
                 ("queue" | "class", "") => return Err("has an empty 'queue=' or 'class='"),
                 ("queue", name) => settings.queue = name.into(),
                 ("class", name) => settings.class = Some(name.into()),
-                ("exec", "yes") => settings.exec = true,
-                ("exec", "no") => settings.exec = false,
-                ("exec", _) => return Err("has an 'exec=' that is neither yes nor no"),
+                ("exec", said) => {
+                    settings.exec = yes_or_no(said).ok_or("has an 'exec=' that is neither yes nor no")?;
+                }
                 ("stale_time", time) => settings.stale_time = length(time)?,
                 ("tidy_interval", time) => settings.tidy_interval = length(time)?,
                 (_, time) => settings.keep = length(time)?,

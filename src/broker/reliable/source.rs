@@ -1,35 +1,58 @@
 //! The reliable queue as a source of jobs. Redis alone decides who may run a job; the ledger has the history.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Value;
+use redis::Direction;
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::shared::Shared;
-use crate::broker::ledger::{Adopted, Delivery, Ledger};
+use super::settings::Settings;
+use super::shared::{Left, Shared};
+use crate::broker::ledger::{BareSource, Delivery, Handle, Ledger};
 use crate::broker::lock::lock;
+use crate::broker::lost_replies::{InDoubt, Unheard};
+use crate::broker::owed::Owed;
 use crate::broker::redis::values::{read, write_list};
-use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
+use crate::broker::redis::{Arrivals, Link};
+use crate::broker::{Complaints, Error, Fetch, Health, Notice, Renewal, Settling};
 use crate::model::{
-    Class, Exists, Failure, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, Revocation, Settlement,
-    Verdict,
+    Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueName, Revocation, Settlement, Verdict,
 };
 
 /// A Redis with the keys of the tutorial.
 pub struct Reliable {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     /// They end with this value.
     tasks: Mutex<JoinSet<()>>,
 }
 
+/// A fetched job: id, fence, attempt and value.
+type Given = (Vec<u8>, u64, u32, Vec<u8>);
+
+/// An end of a job: id, fence, the verdict's word, delay and text.
+type End<'a> = (&'a [u8], Fence, &'a str, Duration, String);
+
 impl Reliable {
-    pub(super) fn new(shared: Arc<Shared>) -> Reliable {
-        Reliable { shared, tasks: Mutex::default() }
+    pub(super) fn new(link: Link, settings: Settings, ledger: Ledger, place: &str) -> Reliable {
+        let shared = Shared {
+            link,
+            settings,
+            ledger,
+            place: place.into(),
+            unheard: Unheard::new(),
+            in_doubt: InDoubt::default(),
+            arrivals: Arrivals::new("pending".into(), Direction::Right),
+            delayed: Notify::new(),
+            dropped: AtomicU64::default(),
+            owed: Owed::default(),
+            complaints: Complaints::default(),
+        };
+        Reliable { shared: Arc::new(shared), tasks: Mutex::default() }
     }
 
     /// Starts the tasks that notice new jobs and handle what is due.
@@ -43,35 +66,20 @@ impl Reliable {
 
     /// Ends jobs in Redis.
     async fn end(&self, ends: &[End<'_>]) -> Result<Vec<String>, Error> {
-        let in_doubt = self.shared.in_doubt();
+        let in_doubt = &self.shared.in_doubt;
         let answer = self.shared.call("settle jobs in", "settle", |cmd| {
             cmd.arg(ends.len());
             for (id, fence, verdict, after, text) in ends {
-                let is_again = u8::from(in_doubt.contains(fence));
+                let is_again = u8::from(in_doubt.contains(*fence));
                 cmd.arg(id).arg(fence.0).arg(verdict).arg(after.as_secs_f64()).arg(text).arg(is_again);
             }
         });
         let answer = answer.await;
-        let is_unheard = matches!(answer, Err(Error::Unanswered(_)));
-        self.shared.doubt(ends.iter().map(|(_, fence, ..)| *fence), is_unheard);
-        let answers = read(Value::Array(answer?))?;
+        in_doubt.note(ends.iter().map(|(_, fence, ..)| *fence), &answer);
         if ends.iter().any(|(_, _, _, after, _)| !after.is_zero()) {
             self.shared.delayed.notify_one();
         }
-        Ok(answers)
-    }
-
-    /// Takes jobs in Redis.
-    async fn take(&self, request: &Fetch) -> Result<Vec<Given>, Error> {
-        let settings = &self.shared.settings;
-        let mut judged = Vec::new();
-        loop {
-            let (all, unjudged) = self.take_or_judge(request, &judged).await?;
-            if unjudged.is_empty() {
-                return Ok(all);
-            }
-            judged = unjudged.into_iter().map(|(id, value)| (id, settings.class_of(&value))).collect();
-        }
+        answer
     }
 
     /// Takes jobs, or none and gives the first ones whose class Redis does not know; `judged` names classes.
@@ -92,237 +100,163 @@ impl Reliable {
             cmd.arg(2 * judged.len());
             judged.iter().for_each(|(id, class)| _ = cmd.arg(id).arg(class.as_str()));
         });
-        let answer = answer.await;
-        if answer.is_err() {
-            shared.unheard.add(name, at + request.lease);
-        }
-        let (all, dropped, unjudged, left): (Vec<Given>, u64, Vec<_>, u64) = read(Value::Array(answer?))?;
+        let answer: Result<(Vec<Given>, u64, Vec<_>, u64), Error> = answer.await;
+        let (all, dropped, unjudged, left) =
+            answer.inspect_err(|_| shared.unheard.add(name, at + request.lease))?;
         shared.unheard.remove(&unheard);
         if dropped > 0 {
             shared.dropped.fetch_add(dropped, Ordering::Relaxed);
-            tracing::warn!(
-                dropped,
-                "ids in 'pending' have no value: whoever put them died half way; they are dropped"
-            );
+            tracing::warn!(dropped, "ids in 'pending' without a value: whoever put them died half way");
         }
         if unjudged.is_empty() {
             shared.arrivals.fetched(left, all.len() == request.workers.len());
         }
         Ok((all, unjudged))
     }
-
-    /// Reads the fetched values as jobs; a value that is no job goes to the dead letters.
-    async fn jobs(&self, all: Vec<Given>) -> Result<Vec<Delivery>, Error> {
-        let (mut good, mut poison) = (Vec::new(), Vec::new());
-        for (id, fence, attempt, value) in all {
-            let text = String::from_utf8(id.clone()).map_err(|_| "its id is no text".to_owned());
-            match text.and_then(|id| self.shared.settings.job(id.into(), value)) {
-                Ok(job) => good.push(Delivery {
-                    job,
-                    is_own_id: false,
-                    fence: Fence(fence),
-                    attempt,
-                    handle: String::new(),
-                }),
-                Err(why) => poison.push((id, Fence(fence), why)),
-            }
-        }
-        for (id, _, why) in &poison {
-            tracing::warn!(job = %String::from_utf8_lossy(id), why, "a value is poison; it goes to the dead letters");
-        }
-        if !poison.is_empty() {
-            let dead = |why: &String| json!({ "error": format!("poison: {why}") }).to_string();
-            let ends =
-                poison.iter().map(|(id, fence, why)| (&id[..], *fence, "dead", Duration::ZERO, dead(why)));
-            self.end(&ends.collect::<Vec<_>>()).await?;
-            // The workers for them are free.
-            self.shared.ledger.say(Notice::Wake);
-        }
-        Ok(good)
-    }
-
-    /// Puts jobs with their ids and values.
-    async fn write(&self, jobs: &[NewJob], values: &[(String, Vec<u8>)]) -> Result<(), Error> {
-        let answer = self.shared.call("put jobs into", "put", |cmd| {
-            cmd.arg(jobs.len());
-            for (job, (id, value)) in jobs.iter().zip(values) {
-                let skips = u8::from(job.exists == Exists::Skip);
-                cmd.arg(id).arg(value).arg(job.delay.as_secs_f64()).arg(skips).arg(job.token.as_ref());
-            }
-        });
-        let answer: Vec<String> = read(Value::Array(answer.await?))?;
-        match &answer[..] {
-            [word, id] if word == "exists" => Err(Error::Exists(id.as_str().into())),
-            _ => Ok(()),
-        }
-    }
 }
 
-/// A fetched job: id, fence, attempt and value.
-type Given = (Vec<u8>, u64, u32, Vec<u8>);
-
-/// An end of a job: id, fence, verdict, delay and text.
-type End<'a> = (&'a [u8], Fence, &'a str, Duration, String);
-
 #[async_trait]
-impl Source for Reliable {
-    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+impl BareSource for Reliable {
+    fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+
+    async fn take(&self, request: &Fetch) -> Result<Vec<Delivery>, Error> {
         let (shared, settings) = (&self.shared, &self.shared.settings);
         let is_other = settings.class.as_ref().is_some_and(|class| !request.filter.matches(class));
         if is_other || !request.queues.contains(&settings.queue) {
             return Ok(Vec::new());
         }
         self.serve();
-        if let Some(left) = shared.owed.get() {
-            shared.release(&request.instance, &left).await?;
-            shared.owed.is_paid();
+        shared.owed.pay(async |left| shared.release(&request.instance, &left).await).await?;
+        let expires_at = shared.link.now() + request.lease;
+        let (mut all, mut unjudged) = self.take_or_judge(request, &[]).await?;
+        while !unjudged.is_empty() {
+            let judged = unjudged.into_iter().map(|(id, value)| (id, settings.class_of(&value)));
+            (all, unjudged) = self.take_or_judge(request, &judged.collect::<Vec<_>>()).await?;
         }
-        let at = shared.link.now();
-        let good = self.jobs(self.take(&request).await?).await?;
-        let given = good.into_iter().zip(request.workers.iter().copied()).collect();
-        let adopted = shared.ledger.adopt(&request, given).await;
-        Ok(adopted
-            .into_iter()
-            .filter_map(|adopted| match adopted {
-                Adopted::Runs(fetched) => Some(fetched),
-                // Only happens to messages with ids and handles of their own; here clients choose the ids.
-                Adopted::Complete | Adopted::Held(_) => None,
-            })
-            .map(|fetched| Fetched {
-                lease: Lease { expires_at: at + request.lease, ..fetched.lease },
-                ..fetched
-            })
-            .collect())
+        let (mut good, mut poison) = (Vec::new(), Vec::new());
+        for (id, fence, attempt, value) in all {
+            let text = String::from_utf8(id.clone()).map_err(|_| "its id is no text".to_owned());
+            let read = text.and_then(|id| Ok((settings.job(id.as_str().into(), value)?, id.into())));
+            match read {
+                Ok((job, id)) => {
+                    let lease = Lease { job: id, fence: Fence(fence), expires_at };
+                    good.push(Delivery::of(job, lease, attempt));
+                }
+                Err(why) => {
+                    let job = String::from_utf8_lossy(&id);
+                    tracing::warn!(%job, why, "a value is poison; it goes to the dead letters");
+                    poison.push((id, Fence(fence), why));
+                }
+            }
+        }
+        if !poison.is_empty() {
+            let dead = |why: &String| json!({ "error": format!("poison: {why}") }).to_string();
+            let ends =
+                poison.iter().map(|(id, fence, why)| (&id[..], *fence, "fail", Duration::ZERO, dead(why)));
+            self.end(&ends.collect::<Vec<_>>()).await?;
+            // The workers for them are free.
+            shared.ledger.say(Notice::Wake);
+        }
+        Ok(good)
     }
 
-    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+    async fn renew(&self, leases: &[Lease], by: Duration) -> Result<Vec<Renewal>, Error> {
         let expires_at = self.shared.link.now() + by;
-        let answer = self.shared.call("renew leases in", "renew", |cmd| {
+        let held = self.shared.call("renew leases in", "renew", |cmd| {
             cmd.arg(by.as_secs_f64()).arg(leases.len());
-            for lease in &leases {
-                cmd.arg(lease.job.as_str()).arg(lease.fence.0);
-            }
+            leases.iter().for_each(|lease| _ = cmd.arg(lease.job.as_str()).arg(lease.fence.0));
         });
-        let (answer, noted) = tokio::join!(answer, self.shared.ledger.renew(leases.clone(), by));
-        let held: Vec<bool> = read(Value::Array(answer?))?;
-        let renewals =
-            leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| match is_held {
-                true => Ledger::renewal(Lease { expires_at, ..lease }, noted),
-                false => Renewal::Lost(Revocation::LockLost),
-            });
+        let held: Vec<bool> = held.await?;
+        let renewals = leases.iter().zip(held).map(|(lease, is_held)| match is_held {
+            true => Renewal::Renewed(Lease { expires_at, ..lease.clone() }),
+            false => Renewal::Lost(Revocation::LockLost),
+        });
         Ok(renewals.collect())
     }
 
+    fn refuses(&self, next: &Next) -> Option<String> {
+        let own = &self.shared.settings.queue;
+        let can = next.queue == *own && next.depends.is_empty();
+        (!can).then(|| format!("the broker has one queue, '{own}', in which no job waits for others"))
+    }
+
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
-        let settlements = self.shared.ledger.in_force(settlements).await.into_iter();
-        let settlements: Vec<Settlement> = settlements.map(|settlement| self.possible(settlement)).collect();
-        let ends: Vec<End<'_>> = settlements.iter().map(end).collect();
-        let answers = self.end(&ends).await?;
-        let answers: Vec<Settling> =
-            settlements.iter().zip(&answers).map(|(settlement, said)| settled(settlement, said)).collect();
-        let noted = settlements.into_iter().zip(&answers).filter_map(|(settlement, answer)| match answer {
-            // Another client has written a result in the meantime.
-            Settling::Settled(JobState::Complete) if !is_complete(&settlement.verdict) => {
-                Some(Settlement { verdict: Verdict::Complete { result: None, next: None }, ..settlement })
-            }
-            Settling::Settled(_) => Some(settlement),
-            Settling::NotOurs | Settling::Failed(_) => None,
-        });
-        self.shared.ledger.settle(noted.collect()).await;
+        let said = self.end(&settlements.iter().map(end).collect::<Vec<_>>()).await?;
+        let answers = settlements.iter().zip(&said).map(|(one, said)| Settling::read(&one.job, said));
+        let answers: Vec<Settling> = answers.collect();
+        self.shared.ledger.settle(settlements, &answers).await;
         Ok(answers)
     }
 
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
-        let token = |job: &NewJob| job.token.clone().or_else(|| Some(Uuid::now_v7().simple().to_string()));
-        let jobs: Vec<NewJob> = jobs.into_iter().map(|job| NewJob { token: token(&job), ..job }).collect();
-        let id = |job: &NewJob| job.id.as_ref().map_or_else(|| Uuid::now_v7().to_string(), JobId::to_string);
-        let values = jobs.iter().map(|job| Ok((id(job), self.shared.settings.value(job)?)));
-        let values = values.collect::<Result<Vec<_>, Error>>()?;
-        match self.write(&jobs, &values).await {
-            Err(Error::Unanswered(why)) => {
-                self.write(&jobs, &values).await.map_err(|_| Error::Unanswered(why))?;
-            }
-            answered => answered?,
+        let named = |job: NewJob| NewJob {
+            id: job.id.or_else(|| Some(Uuid::now_v7().to_string().into())),
+            token: job.token.or_else(|| Some(Uuid::now_v7().simple().to_string())),
+            ..job
+        };
+        let jobs: Vec<NewJob> = jobs.into_iter().map(named).collect();
+        let values = jobs.iter().map(|job| self.shared.settings.value(job)).collect::<Result<Vec<_>, _>>()?;
+        let put = || {
+            self.shared.call("put jobs into", "put", |cmd| {
+                cmd.arg(jobs.len());
+                for (job, value) in jobs.iter().zip(&values) {
+                    let skips = u8::from(job.exists == Exists::Skip);
+                    cmd.arg(job.id.as_ref().map(JobId::as_str)).arg(value);
+                    cmd.arg(job.delay.as_secs_f64()).arg(skips).arg(job.token.as_ref());
+                }
+            })
+        };
+        let exists: Option<String> = self.shared.link.surely(put).await?;
+        if let Some(id) = exists {
+            return Err(Error::Exists(id.into()));
         }
         self.shared.ledger.say(Notice::Wake);
         if jobs.iter().any(|job| !job.delay.is_zero()) {
             self.shared.delayed.notify_one();
         }
-        Ok(values.into_iter().map(|(id, _)| Ok(id.into())).collect())
+        Ok(jobs.into_iter().filter_map(|job| job.id.map(Ok)).collect())
     }
 
-    async fn next_notice(&self) -> Notice {
-        self.shared.ledger.next_notice().await
+    async fn release(
+        &self,
+        instance: &Instance,
+        lost: Vec<Handle>,
+        keep: &[(JobId, Fence)],
+    ) -> Result<u64, Error> {
+        let canceled = lost.iter().filter(|one| one.is_canceling).map(|one| one.fence).collect();
+        let left = Left { keep: keep.iter().map(|(_, fence)| *fence).collect(), canceled };
+        // The earlier supervisor may have settled them without an answer.
+        self.shared.in_doubt.add(left.keep.iter().copied());
+        self.shared.owed.or_owed(self.shared.release(instance, &left).await, left)
+    }
+
+    async fn waiting(&self) -> Result<Vec<(QueueName, Option<u64>)>, Error> {
+        let counted = self.shared.link.ask("count jobs in", redis::cmd("LLEN").arg("pending")).await?;
+        Ok(vec![(self.shared.settings.queue.clone(), read(counted)?)])
     }
 
     fn health(&self) -> Health {
         let dropped = self.shared.dropped.load(Ordering::Relaxed);
-        let half =
-            || (dropped > 0).then(|| format!("{dropped} ids in 'pending' had no value and were dropped"));
-        Health {
-            trouble: self.shared.link.trouble(),
-            concern: self.shared.ledger.concern().or_else(half),
-            ..self.shared.ledger.health()
-        }
-    }
-
-    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
-        self.shared.ledger.progress(notes).await;
-        Ok(())
+        let concern =
+            (dropped > 0).then(|| format!("{dropped} ids in 'pending' had no value and were dropped"));
+        Health { trouble: self.shared.link.trouble(), concern, ..Health::default() }
     }
 }
 
-impl Reliable {
-    /// Changes a verdict that is not possible here: a job can go on in this queue only.
-    fn possible(&self, settlement: Settlement) -> Settlement {
-        let own = &self.shared.settings.queue;
-        if let Verdict::Complete { next: Some(next), .. } = &settlement.verdict
-            && (next.queue != *own || !next.depends.is_empty())
-        {
-            let why = format!("the broker has one queue, '{own}', in which no job waits for others");
-            let verdict = Verdict::Hold { failure: next.refused(&why) };
-            return Settlement { verdict, ..settlement };
-        }
-        settlement
-    }
-}
-
+/// The end of a job as the script reads it. The text of one that is not tried again is JSON to store beside its value.
 fn end(settlement: &Settlement) -> End<'_> {
-    let now = Duration::ZERO;
-    let (verdict, after, text) = match &settlement.verdict {
-        Verdict::Complete { next: Some(next), .. } => ("next", next.delay, String::new()),
-        Verdict::Complete { result, next: None } => {
-            ("complete", now, result.clone().unwrap_or_else(|| "null".into()))
+    let verdict = &settlement.verdict;
+    let text = match verdict {
+        Verdict::Complete { result, next: None } => result.clone().unwrap_or_else(|| "null".into()),
+        Verdict::Fail { failure } | Verdict::Hold { failure } => {
+            json!({ "error": failure.group, "message": failure.message, "trace": failure.trace }).to_string()
         }
-        Verdict::Retry { after, .. } => ("retry", *after, String::new()),
-        Verdict::Release { after, counts } => {
-            let is_lost = counts.is_some_and(|counts| counts.is_interruption());
-            ("release", *after, if is_lost { "lost".into() } else { String::new() })
+        Verdict::Release { counts: Some(counts), .. } if counts.is_interruption() => "lost".into(),
+        Verdict::Complete { .. } | Verdict::Retry { .. } | Verdict::Release { .. } | Verdict::Canceled => {
+            String::new()
         }
-        Verdict::Fail { failure } | Verdict::Hold { failure } => ("dead", now, dead(failure)),
-        Verdict::Canceled => ("canceled", now, String::new()),
     };
-    (settlement.job.as_str().as_bytes(), settlement.fence, verdict, after, text)
-}
-
-/// The JSON stored for a job that is not tried again, beside its value.
-fn dead(failure: &Failure) -> String {
-    json!({ "error": failure.group, "message": failure.message, "trace": failure.trace }).to_string()
-}
-
-fn is_complete(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Complete { .. })
-}
-
-fn settled(settlement: &Settlement, said: &str) -> Settling {
-    Settling::Settled(match (said, &settlement.verdict) {
-        ("not_ours", _) => return Settling::NotOurs,
-        ("complete", _) => JobState::Complete,
-        (_, verdict) if is_complete(verdict) => JobState::Complete,
-        ("dead", Verdict::Hold { .. }) => JobState::Held,
-        ("dead", _) => JobState::Failed,
-        ("canceled", _) => JobState::Canceled,
-        ("delayed", _) => JobState::Delayed,
-        _ => JobState::Waiting,
-    })
+    (settlement.job.as_str().as_bytes(), settlement.fence, verdict.word(), verdict.after(), text)
 }

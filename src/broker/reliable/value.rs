@@ -55,9 +55,6 @@ impl Settings {
     /// The value of a new job.
     pub(super) fn value(&self, job: &NewJob) -> Result<Vec<u8>, Error> {
         let own = &self.queue;
-        if let Some(fault) = job.fault() {
-            return Err(Error::Refused(fault));
-        }
         if job.queue != *own {
             let asked = &job.queue;
             let why = format!(

@@ -17,7 +17,7 @@ use super::{admin, settle};
 use crate::broker::ledger::{Adopted, Delivery, Handle};
 use crate::broker::{Error, Fetch, Settling, stored};
 use crate::model::{
-    Failure, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Settlement, What, WorkerId,
+    Failure, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Settlement, What, WorkerId,
 };
 
 /// The latest delivery of each job that a broker counts: its fence, the broker's handle, and how many deliveries the
@@ -130,14 +130,13 @@ fn adopt(
     worker: WorkerId,
     now: Instant,
 ) -> Result<Adopted, Trouble> {
-    let Delivery { job, fence, attempt, handle, .. } = delivery;
-    let id = job.id.clone().unwrap_or_else(|| "".into());
+    let Delivery { job, lease: Lease { job: id, fence, .. }, attempt, handle, .. } = delivery;
     let queue = store.queue_made(&job.queue)?;
     let time = store.millis(now);
-    if let Some((row, JobState::Running | JobState::Canceling)) = known(store, &id)? {
+    if let Some((row, JobState::Running | JobState::Canceling)) = known(store, id)? {
         end_lease(store, row, time)?;
     }
-    let (known, counted) = (known(store, &id)?, counted(store, &id)?);
+    let (known, counted) = (known(store, id)?, counted(store, id)?);
     let before = match known {
         Some((_, JobState::Complete)) if delivery.is_own_id => return Ok(Adopted::Complete),
         // The rule about interruptions holds it, and its broker has delivered the same message once more.
@@ -145,7 +144,7 @@ fn adopt(
             return Ok(Adopted::Held(failure(store, row)?));
         }
         Some((row, state)) => {
-            wait_again(store, &id, (row, queue, state), time)?;
+            wait_again(store, id, (row, queue, state), time)?;
             counters(store, row)?
         }
         None => Counters::default(),
@@ -174,11 +173,11 @@ fn adopt(
         }
         None => {
             let granted = Granted { request, worker, fence: *fence, attempt: run.attempt };
-            put::insert(store, job, &id, (false, Some(&granted)), time)?;
-            (run, lease::granted(store, request, (queue, time), (&id, *fence), now))
+            put::insert(store, job, id, (false, Some(&granted)), time)?;
+            (run, lease::granted(store, request, (queue, time), (id, *fence), now))
         }
     };
-    store.happened(&id, queue, What::Fetched, JobState::Running)?;
+    store.happened(id, queue, What::Fetched, JobState::Running)?;
     if !handle.is_empty() {
         store
             .conn

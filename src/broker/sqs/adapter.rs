@@ -10,9 +10,9 @@ use super::body::Bodies;
 use super::client::Client;
 use super::fault::Fault;
 use super::source::Sqs;
-use crate::broker::ledger::Ledger;
+use crate::broker::ledger::{Ledger, with_ledger};
 use crate::broker::registry::without_secrets;
-use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, registry, sqlite};
+use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, sqlite};
 use crate::clock;
 use crate::model::verb::Ability;
 use crate::model::{JobState, QueueCounts};
@@ -65,10 +65,6 @@ impl Adapter for AmazonSqs {
         Place::read(url).err()
     }
 
-    fn place(&self, _url: &str) -> registry::Place {
-        registry::Place::Server
-    }
-
     fn shown(&self, url: &str) -> String {
         match Place::read(url) {
             Ok(Place { endpoint: Some(endpoint), region, .. }) => {
@@ -115,13 +111,7 @@ impl AmazonSqs {
         let place = Place::of(url)?;
         let bodies = Bodies::of(&place)?;
         let client = Client::new(place, options.world.now.clone());
-        let ledger = Ledger::open_in(state_dir, options)?;
-        let store = ledger.store();
-        let sqs = Arc::new(Sqs::new(client, bodies, ledger));
-        Ok(Broker::new(&CARD, sqs.clone())
-            .with_recovery(sqs.clone())
-            .with_admin(sqs.clone())
-            .with_store(store)
-            .with_peers(sqs))
+        let sqs = Arc::new(Sqs::new(client, bodies, Ledger::open_in(state_dir, options)?));
+        Ok(with_ledger(&CARD, sqs.clone()).with_peers(sqs))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::broker::registry::yes_or_no;
 use crate::broker::{Address, Error};
 
 /// The form of its URLs.
@@ -60,11 +61,7 @@ impl Place {
 
     fn set(&mut self, pair: &str) -> Result<(), &'static str> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let yes = || match value {
-            "yes" => Ok(true),
-            "no" => Ok(false),
-            _ => Err("takes yes or no for create, exec and default_key"),
-        };
+        let yes = || yes_or_no(value).ok_or("takes yes or no for create, exec and default_key");
         match name {
             "endpoint" if value.starts_with("http://") || value.starts_with("https://") => {
                 self.endpoint = Some(value.trim_end_matches('/').to_owned());

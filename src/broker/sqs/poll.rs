@@ -82,7 +82,7 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
         match shared.bodies.read(&source.name, &message) {
             Ok(job) => lock(&source.buffer).add(Buffered { message, job, since, lease, is_unwanted: false }),
             Err(why) => {
-                tokio::spawn(discard(shared.clone(), source.clone(), message, why));
+                tokio::spawn(discard(shared.clone(), source.clone(), Arc::new(message), why));
             }
         }
     }
@@ -103,7 +103,12 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
 }
 
 /// Deletes a message that does not run only once it is in the dead-letter queue. Until then it comes again.
-pub(super) async fn discard(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, why: String) {
+pub(super) async fn discard(
+    shared: Arc<Shared>,
+    source: Arc<SourceQueue>,
+    message: Arc<Message>,
+    why: String,
+) {
     let dead = shared.dead_letter(&source.name, &message, &why, message.received);
     let sent = match &dead {
         Some(dead) => shared.send(&source, dead).await,

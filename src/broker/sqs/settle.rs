@@ -28,9 +28,6 @@ pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Sett
         held.clone()
     };
     let Some(held) = shared.held.with(&job, fence, ends) else { return Settling::NotOurs };
-    let Some(settlement) = shared.ledger.in_force(vec![settlement]).await.pop() else {
-        return Settling::NotOurs;
-    };
     let settlement = possible(settlement, &held);
     let end = end(shared, &settlement, &held);
     let (state, is_deleted, settlement) = match carry_out(shared, &settlement, &held, &end).await {
@@ -45,31 +42,25 @@ pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Sett
             return Settling::Failed(fault.error("settle a message of", &held.source.queue.name));
         }
     };
-    shared.ledger.settle(vec![settlement]).await;
+    let settled = Settling::Settled(state);
+    shared.ledger.settle(vec![settlement], std::slice::from_ref(&settled)).await;
     shared.let_go(&job, fence, is_deleted);
-    Settling::Settled(state)
+    settled
 }
 
-/// Changes a verdict that is not possible here.
+/// Changes a verdict that needs the message, if it is not here to be copied: it comes again, and ends then.
 fn possible(settlement: Settlement, held: &Held) -> Settlement {
-    let verdict = match settlement.verdict {
-        Verdict::Complete { next: Some(next), .. } if !next.depends.is_empty() => {
-            Verdict::Hold { failure: next.refused("SQS cannot have a job wait for others") }
-        }
-        // Its message is not here to be copied: it comes again, and ends then.
+    let is_copied = matches!(
+        settlement.verdict,
         Verdict::Complete { next: Some(_), .. } | Verdict::Fail { .. } | Verdict::Hold { .. }
-            if held.message.is_none() =>
-        {
-            Verdict::Release { after: Duration::ZERO, counts: None }
+    );
+    match is_copied && held.message.is_none() {
+        true => {
+            let verdict = Verdict::Release { after: Duration::ZERO, counts: None };
+            Settlement { verdict, ..settlement }
         }
-        possible @ (Verdict::Complete { .. }
-        | Verdict::Canceled
-        | Verdict::Fail { .. }
-        | Verdict::Hold { .. }
-        | Verdict::Retry { .. }
-        | Verdict::Release { .. }) => possible,
-    };
-    Settlement { verdict, ..settlement }
+        false => settlement,
+    }
 }
 
 /// The verdict on a job whose message was deleted with its queue.

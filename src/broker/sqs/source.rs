@@ -16,10 +16,13 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use super::{body::Bodies, poll, settle};
-use crate::broker::ledger::{Adopted, Delivery, Ledger};
+use crate::broker::ledger::{Adopted, BareSource, Delivery, Handle, Ledger};
 use crate::broker::lock::lock;
-use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
-use crate::model::{Fence, Fetched, JobId, Lease, NewJob, Progress, QueueName, Revocation, Settlement};
+use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling};
+use crate::model::verb::{Answer, Verb};
+use crate::model::{
+    Fence, Instance, JobId, JobState, Lease, NewJob, Next, QueueName, Revocation, Settlement,
+};
 use crate::select::Turns;
 
 /// A renewal waits for its answer for this part of the lease at most, so that a slow one does not delay the others.
@@ -60,15 +63,18 @@ impl Sqs {
 }
 
 #[async_trait]
-impl Source for Sqs {
-    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+impl BareSource for Sqs {
+    fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+
+    async fn take(&self, request: &Fetch) -> Result<Vec<Delivery>, Error> {
         let sources: Vec<Arc<SourceQueue>> = request.queues.iter().map(|name| self.source(name)).collect();
-        let mut workers = request.workers.iter().copied();
-        let (mut given, mut deliveries) = (Vec::new(), Vec::new());
+        let mut given = Vec::new();
         let now = self.shared.now();
         let mut counts = vec![0; sources.len()];
         let mut turns = Turns::new(request.take, 0..sources.len());
-        while workers.len() > 0
+        while given.len() < request.workers.len()
             && let Some(&at) = turns.queue()
         {
             let runs = |job: &JobId| self.shared.held.contains(job);
@@ -76,39 +82,48 @@ impl Source for Sqs {
             match taken {
                 Some(one) => {
                     counts[at] += 1;
-                    let delivery = self.hold(&sources[at], &one);
-                    deliveries.extend(workers.next().map(|worker| (delivery, worker)));
-                    given.push((sources[at].clone(), one));
+                    given.push(self.hold(&sources[at], one));
                     turns.gave();
                 }
                 None => turns.had_none(),
             }
         }
         for (source, count) in sources.iter().zip(counts) {
-            let ready = (&request.pool, workers.len());
+            let ready = (&request.pool, request.workers.len() - given.len());
             lock(&source.wanted).took(count, ready, request.lease.min(LONGEST), now);
             source.wants.notify_one();
         }
-        if given.is_empty() {
-            return Ok(Vec::new());
-        }
-        let fences: Vec<Fence> = deliveries.iter().map(|(delivery, _)| delivery.fence).collect();
-        let adopted = self.shared.ledger.adopt(&request, deliveries).await;
-        let all = adopted.into_iter().zip(fences).zip(given);
-        Ok(all
-            .filter_map(|((adopted, fence), (source, one))| self.run(adopted, fence, source, one))
-            .collect())
+        Ok(given)
     }
 
-    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
-        let asked = leases.iter().cloned().map(|lease| renew(self.shared.clone(), lease, by));
-        let (renewals, noted) = tokio::join!(all(asked), self.shared.ledger.renew(leases.clone(), by));
-        let in_force = |(renewal, noted)| match renewal {
-            Ok(Renewal::Renewed(lease)) => Ledger::renewal(lease, noted),
-            Ok(renewal) => renewal,
-            Err(error) => Renewal::Failed(error),
+    fn adopted(&self, lease: &Lease, answer: &Adopted) {
+        let failure = match answer {
+            Adopted::Runs(run) => {
+                self.shared.held.with(&lease.job, lease.fence, |held| held.attempt = run.job.attempt);
+                return;
+            }
+            Adopted::Complete => None,
+            Adopted::Held(failure) => Some(format!("{}: {}", failure.group, failure.message)),
         };
-        Ok(renewals.into_iter().zip(noted).map(in_force).collect())
+        let held = self.shared.held.with(&lease.job, lease.fence, |held| held.clone());
+        self.shared.let_go(&lease.job, lease.fence, true);
+        // The supervisor must fetch again: the poller counts this worker as busy, and would send no further poll.
+        self.shared.ledger.say(Notice::Wake);
+        let Some(Held { source, message: Some(message), .. }) = held else { return };
+        match failure {
+            Some(why) => tokio::spawn(poll::discard(self.shared.clone(), source, message, why)),
+            // SQS may deliver a message twice.
+            None => tokio::spawn(async move { source.queue.delete(&message.handle).await.map_or((), drop) }),
+        };
+    }
+
+    async fn renew(&self, leases: &[Lease], by: Duration) -> Result<Vec<Renewal>, Error> {
+        let asked = leases.iter().cloned().map(|lease| renew(self.shared.clone(), lease, by));
+        Ok(all(asked).await.into_iter().map(|renewal| renewal.unwrap_or_else(Renewal::Failed)).collect())
+    }
+
+    fn refuses(&self, next: &Next) -> Option<String> {
+        (!next.depends.is_empty()).then(|| "SQS cannot have a job wait for others".into())
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
@@ -129,72 +144,75 @@ impl Source for Sqs {
         Ok(all(asked).await.into_iter().map(Result::flatten).collect())
     }
 
-    async fn next_notice(&self) -> Notice {
-        self.shared.ledger.next_notice().await
-    }
-
-    fn health(&self) -> Health {
-        let troubles: Vec<String> =
-            self.shared.sources().iter().filter_map(|source| lock(&source.trouble).clone()).collect();
-        Health {
-            trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
-            concern: self.shared.ledger.concern().or_else(|| {
-                self.shared.sources().iter().find_map(|source| lock(&source.no_dead_letters).clone())
-            }),
-            ..self.shared.ledger.health()
+    fn take_over(&self, held: &[Handle]) {
+        for one in held.iter().filter(|one| !self.shared.held.contains(&one.job)) {
+            let held = Held::left_behind(one, self.shared.source(&one.queue), self.shared.now());
+            self.shared.held.insert(one.job.clone(), held);
         }
     }
 
-    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
-        self.shared.ledger.progress(notes).await;
-        Ok(())
+    async fn release(
+        &self,
+        _instance: &Instance,
+        lost: Vec<Handle>,
+        _keep: &[(JobId, Fence)],
+    ) -> Result<u64, Error> {
+        let count = lost.len() as u64;
+        for one in lost {
+            self.shared.let_go(&one.job, one.fence, false);
+            let queue = self.shared.queue_of(&one.queue);
+            tokio::spawn(async move {
+                match one.is_canceling {
+                    true => queue.delete(&one.handle).await.ok(),
+                    false => queue.hide(&one.handle, Duration::ZERO).await.ok(),
+                }
+            });
+        }
+        Ok(count)
+    }
+
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        if let Verb::SetData(asked) = verb {
+            return self.set_data(asked, by).await;
+        }
+        self.shared.ledger.ask(verb, by).await
+    }
+
+    async fn waiting(&self) -> Result<Vec<(QueueName, Option<u64>)>, Error> {
+        let mut counts = Vec::new();
+        for source in self.shared.sources() {
+            counts.push((source.name.clone(), self.shared.visible(&source).await));
+        }
+        Ok(counts)
+    }
+
+    fn health(&self) -> Health {
+        let sources = self.shared.sources();
+        let troubles: Vec<String> =
+            sources.iter().filter_map(|source| lock(&source.trouble).clone()).collect();
+        Health {
+            trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
+            concern: sources.iter().find_map(|source| lock(&source.no_dead_letters).clone()),
+            ..Health::default()
+        }
     }
 }
 
 impl Sqs {
     /// Holds a message for its job, and gives the delivery for the ledger.
-    fn hold(&self, source: &Arc<SourceQueue>, one: &Buffered) -> Delivery {
-        let (message, fence) = (&one.message, self.shared.next_fence());
-        let held = Held::received(message.clone(), source.clone(), fence, one.since);
-        self.shared.held.insert(message.job.as_str().into(), held);
-        Delivery {
-            job: one.job.clone(),
+    fn hold(&self, source: &Arc<SourceQueue>, one: Buffered) -> Delivery {
+        let (message, fence) = (one.message, self.shared.next_fence());
+        let job: JobId = message.job.as_str().into();
+        let delivery = Delivery {
+            job: one.job,
+            // SQS counts from the moment at which it delivered the message.
+            lease: Lease { job: job.clone(), fence, expires_at: one.since + one.lease },
             is_own_id: message.job == message.id,
-            fence,
             attempt: message.received,
             handle: message.handle.clone(),
-        }
-    }
-
-    /// The job to run, if the ledger knows nothing against it.
-    fn run(
-        &self,
-        adopted: Adopted,
-        fence: Fence,
-        source: Arc<SourceQueue>,
-        one: Buffered,
-    ) -> Option<Fetched> {
-        let failure = match adopted {
-            Adopted::Runs(mut job) => {
-                self.shared.held.with(&job.job.id, fence, |held| held.attempt = job.job.attempt);
-                // SQS counts from the moment at which it delivered the message.
-                job.lease.expires_at = one.since + one.lease;
-                return Some(job);
-            }
-            Adopted::Complete => None,
-            Adopted::Held(failure) => Some(format!("{}: {}", failure.group, failure.message)),
         };
-        self.shared.let_go(&one.message.job.as_str().into(), fence, true);
-        // The supervisor must fetch again: the poller counts this worker as busy, and would send no further poll.
-        self.shared.ledger.say(Notice::Wake);
-        match failure {
-            Some(why) => tokio::spawn(poll::discard(self.shared.clone(), source, one.message, why)),
-            // SQS may deliver a message twice.
-            None => {
-                tokio::spawn(async move { source.queue.delete(&one.message.handle).await.map_or((), drop) })
-            }
-        };
-        None
+        self.shared.held.insert(job, Held::received(message, source.clone(), fence, one.since));
+        delivery
     }
 }
 
@@ -232,7 +250,7 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
             if fault == Fault::NoQueue {
                 let (job, fence, verdict) = (lease.job, lease.fence, settle::gone(&held));
                 let gone = Settlement { job, fence, verdict, crashed: false, forensics: None };
-                shared.ledger.settle(vec![gone]).await;
+                shared.ledger.settle(vec![gone], &[Settling::Settled(JobState::Failed)]).await;
             }
             Renewal::Lost(Revocation::LockLost)
         }

@@ -1,15 +1,16 @@
 //! A ledger's records of jobs whose end it never learns.
 
 use taskvisor::broker::sqlite::Options;
-use taskvisor::broker::{Adopted, Browse, Delivery, Ledger};
+use taskvisor::broker::{Adopted, Browse, Delivery, Ledger, Settling};
 
 use super::*;
 
 /// A ledger, and a function that records delivery `number` of job "a" and gives the ledger's answer.
 async fn delivered(ledger: &Ledger, number: u32) -> Adopted {
     let asked = request(&["q"], 1);
-    let (fence, handle) = (Fence(u64::from(number)), "handle".into());
-    let delivery = Delivery { job: job("a"), is_own_id: true, fence, attempt: number, handle };
+    let lease = Lease { job: "a".into(), fence: Fence(u64::from(number)), expires_at: Instant(0) };
+    let handle = "handle".into();
+    let delivery = Delivery { job: job("a"), lease, is_own_id: true, attempt: number, handle };
     ledger.adopt(&asked, vec![(delivery, asked.workers[0])]).await.remove(0)
 }
 
@@ -28,7 +29,8 @@ async fn deliveries_that_were_no_attempts_do_not_count_even_after_a_restart() {
     let next = ledger();
     assert_eq!(attempt(delivered(&next, 3).await), 1, "its supervisor died");
     let lease = Lease { job: "a".into(), fence: Fence(3), expires_at: Instant(0) };
-    next.settle(vec![settlement(&lease, retry_after(Duration::ZERO))]).await;
+    let waits = [Settling::Settled(JobState::Waiting)];
+    next.settle(vec![settlement(&lease, retry_after(Duration::ZERO))], &waits).await;
     next.gave_back(vec!["a".into()]).await;
     assert_eq!(attempt(delivered(&ledger(), 5).await), 2, "one was an attempt");
     assert_eq!(attempt(delivered(&ledger(), 7).await), 3, "another host has run it meanwhile");
@@ -53,12 +55,11 @@ async fn ledger_expires_jobs_that_wait_elsewhere_like_ended_jobs() {
     let options = Options { world: clock.world(), ..Options::default() };
     let ledger = Ledger::open_in(directory.path(), options).unwrap();
     let asked = request(&["q"], 1);
-    let (fence, handle) = (Fence(1), String::new());
-    let delivery = Delivery { job: job("a"), is_own_id: false, fence, attempt: 1, handle };
+    let lease = Lease { job: "a".into(), fence: Fence(1), expires_at: Instant(0) };
+    let delivery = Delivery::of(job("a"), lease.clone(), 1);
     ledger.adopt(&asked, vec![(delivery, asked.workers[0])]).await;
     let back = Verdict::Release { after: Duration::ZERO, counts: None };
-    let lease = Lease { job: "a".into(), fence, expires_at: Instant(0) };
-    ledger.settle(vec![settlement(&lease, back)]).await;
+    ledger.settle(vec![settlement(&lease, back)], &[Settling::Settled(JobState::Waiting)]).await;
     for (days, left) in [(6, 1), (2, 0)] {
         clock.forward(DAY * days);
         for _ in 0..9 {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskvisor::broker::sqlite::Options;
 use taskvisor::broker::{
-    Admin, Adopted, Broker, Card, Delivery, Error, Fetch, Ledger, Notice, Recovery, Renewal, Settling, Source,
+    BareSource, Broker, Card, Delivery, Error, Fetch, Handle, Ledger, Notice, Renewal, Settling, with_ledger,
 };
-use taskvisor::model::verb::{Ability, Answer, Verb};
+use taskvisor::model::verb::Ability;
 use taskvisor::model::*;
 use taskvisor::select::Turns;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -57,10 +57,9 @@ impl Elsewhere for Place {
         let world = clock.world();
         let (now, options) = (world.now.clone(), Options { world, ..Options::default() });
         let ledger = Ledger::open_in(self.directory.path(), options).expect("a ledger");
-        let store = ledger.store();
         let (say, told) = unbounded_channel();
-        let bare = Arc::new(Bare { jobs: self.jobs.clone(), ledger, now, lost: (say, told.into()) });
-        Broker::new(&CARD, bare.clone()).with_recovery(bare.clone()).with_admin(bare).with_store(store)
+        let bare = Bare { jobs: self.jobs.clone(), ledger, now, lost: (say, told.into()) };
+        with_ledger(&CARD, Arc::new(bare))
     }
 
     fn afresh(&self) -> Box<dyn Elsewhere> {
@@ -113,8 +112,8 @@ impl Jobs {
         let lease = Lease { job: id.clone(), fence, expires_at: now + request.lease };
         let given = Delivery {
             job: one.job.clone(),
+            lease: lease.clone(),
             is_own_id: false,
-            fence,
             attempt: one.attempt,
             handle: format!("delivery {fence:?}"),
         };
@@ -160,21 +159,24 @@ impl Bare {
 }
 
 #[async_trait]
-impl Source for Bare {
-    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+impl BareSource for Bare {
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    async fn take(&self, request: &Fetch) -> Result<Vec<Delivery>, Error> {
         let now = (self.now)();
         let mut given = Vec::new();
         let over = {
             let mut jobs = self.jobs();
             let over = jobs.expire(now);
             let mut turns = Turns::new(request.take, &request.queues);
-            let mut workers = request.workers.iter();
-            while workers.len() > 0
+            while given.len() < request.workers.len()
                 && let Some(queue) = turns.queue()
             {
-                match jobs.take(queue, &request, now) {
+                match jobs.take(queue, request, now) {
                     Some(delivery) => {
-                        given.extend(workers.next().map(|worker| (delivery, *worker)));
+                        given.push(delivery);
                         turns.gave();
                     }
                     None => turns.had_none(),
@@ -186,45 +188,31 @@ impl Source for Bare {
             let lost = Notice::Revoked { job: lease.job, fence: lease.fence, why: Revocation::LockLost };
             self.lost.0.send(lost).expect("it is there as long as the broker");
         }
-        let runs = |adopted| match adopted {
-            Adopted::Runs(fetched) => Some(fetched),
-            Adopted::Complete | Adopted::Held(_) => None,
-        };
-        Ok(self.ledger.adopt(&request, given).await.into_iter().filter_map(runs).collect())
+        Ok(given)
     }
 
-    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+    async fn renew(&self, leases: &[Lease], by: Duration) -> Result<Vec<Renewal>, Error> {
         let expires_at = (self.now)() + by;
-        let held: Vec<bool> = {
-            let mut jobs = self.jobs();
-            let mut renew = |asked: &Lease| {
-                let found = jobs.running.get_mut(&asked.job).filter(|(_, lease)| lease.fence == asked.fence);
-                found.map(|(_, lease)| lease.expires_at = expires_at).is_some()
-            };
-            leases.iter().map(&mut renew).collect()
+        let mut jobs = self.jobs();
+        let mut renew = |asked: &Lease| {
+            let found = jobs.running.get_mut(&asked.job).filter(|(_, lease)| lease.fence == asked.fence);
+            match found.map(|(_, lease)| lease.expires_at = expires_at) {
+                Some(()) => Renewal::Renewed(Lease { expires_at, ..asked.clone() }),
+                None => Renewal::Lost(Revocation::LockLost),
+            }
         };
-        let noted = self.ledger.renew(leases.clone(), by).await;
-        let renewals =
-            leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| match is_held {
-                true => Ledger::renewal(Lease { expires_at, ..lease }, noted),
-                false => Renewal::Lost(Revocation::LockLost),
-            });
-        Ok(renewals.collect())
+        Ok(leases.iter().map(&mut renew).collect())
+    }
+
+    fn refuses(&self, _next: &Next) -> Option<String> {
+        None
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let now = (self.now)();
-        let mut answers = Vec::new();
-        for settlement in self.ledger.in_force(settlements).await {
-            let state = self.jobs().settle(&settlement, now);
-            answers.push(match state {
-                None => Settling::NotOurs,
-                Some(state) => {
-                    self.ledger.settle(vec![settlement]).await;
-                    Settling::Settled(state)
-                }
-            });
-        }
+        let settle = |one| self.jobs().settle(one, now).map_or(Settling::NotOurs, Settling::Settled);
+        let answers: Vec<Settling> = settlements.iter().map(settle).collect();
+        self.ledger.settle(settlements, &answers).await;
         Ok(answers)
     }
 
@@ -251,21 +239,15 @@ impl Source for Bare {
         }
     }
 
-    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
-        self.ledger.progress(notes).await;
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Recovery for Bare {
-    async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
-        let now = (self.now)();
-        let held = self.ledger.held(&instance).await;
-        let lost = held.iter().filter(|one| !keep.contains(&(one.job.clone(), one.fence)));
-        let mut count = 0;
+    async fn release(
+        &self,
+        _instance: &Instance,
+        lost: Vec<Handle>,
+        _keep: &[(JobId, Fence)],
+    ) -> Result<u64, Error> {
+        let (now, mut count) = ((self.now)(), 0);
         // In reverse order, so that the jobs keep their order at the front.
-        for one in lost.rev() {
+        for one in lost.iter().rev() {
             let mut jobs = self.jobs();
             if jobs.running.get(&one.job).is_some_and(|(_, lease)| lease.fence == one.fence)
                 && let Some((job, _)) = jobs.running.remove(&one.job)
@@ -276,18 +258,6 @@ impl Recovery for Bare {
                 count += 1;
             }
         }
-        self.ledger.recover(instance, keep).await;
         Ok(count)
-    }
-
-    async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
-        self.ledger.store().held_by(instance).await
-    }
-}
-
-#[async_trait]
-impl Admin for Bare {
-    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
-        self.ledger.ask(verb, by).await
     }
 }

@@ -130,14 +130,13 @@ end
 local function bury(one, why)
   forget({ one.id })
   call('HSET', DEAD, one.id, (one.fence or 0) .. ' ' .. why)
-  return 'dead'
 end
 
 -- The holder of the job died without an outcome.
 local function lost(one)
   one.attempts, one.losses = math.max(one.attempts - 1, 0), one.losses + 1
   if one.losses < LOSSES then return back(one, 0) end
-  return bury(one, cjson.encode({ error = 'interrupted: whoever ran it died, ' .. one.losses .. ' times' }))
+  bury(one, cjson.encode({ error = 'interrupted: whoever ran it died, ' .. one.losses .. ' times' }))
 end
 
 local function release(is_meant, give)

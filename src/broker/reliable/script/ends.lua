@@ -1,8 +1,12 @@
 -- Writes the ends of jobs, puts jobs, and takes back those of a dead supervisor.
 
+-- The states of jobs that are not tried again, by verdict.
+local DEAD_STATES = { fail = 'failed', hold = 'held' }
+
 local function settle(one, verdict, seconds, why)
-  if verdict == 'dead' then
-    return bury(one, why)
+  if DEAD_STATES[verdict] then
+    bury(one, why)
+    return DEAD_STATES[verdict]
   elseif verdict == 'canceled' then
     forget({ one.id })
     call('HDEL', VALUES, one.id)
@@ -10,8 +14,10 @@ local function settle(one, verdict, seconds, why)
   elseif verdict == 'release' then
     if why ~= '' then one.losses = one.losses + 1 end
     return unspent(one, seconds)
-  elseif verdict == 'next' then
+  elseif verdict == 'advance' then
     one.attempts, one.losses = 0, 0
+    back(one, seconds)
+    return 'complete'
   end
   return back(one, seconds)
 end
@@ -19,8 +25,8 @@ end
 -- The answer to a settlement that the supervisor repeats because the first answer was lost; else `not_ours`.
 local function told_before(id, fence, verdict)
   if verdict == 'complete' and call('ZSCORE', DONE, id .. ' ' .. fence) then return verdict end
-  local dead = verdict == 'dead' and call('HGET', DEAD, id)
-  return dead and string.match(dead, '^%S+') == fence and verdict or 'not_ours'
+  local dead = DEAD_STATES[verdict] and call('HGET', DEAD, id)
+  return dead and string.match(dead, '^%S+') == fence and DEAD_STATES[verdict] or 'not_ours'
 end
 
 function commands.settle()
@@ -51,15 +57,15 @@ function commands.settle()
   return answers
 end
 
--- Puts all jobs or none. A repeated put, whose first reply was lost, is recognized by its token until its job has
--- ended.
+-- Puts all jobs, or none and gives the id of one that exists. A repeated put, whose first reply was lost, is recognized
+-- by its token until its job has ended.
 function commands.put()
   local jobs, known = {}, {}
   for i = 1, tonumber(arg()) do
     local one = { id = arg(), value = arg(), seconds = tonumber(arg()), skips = arg() == '1', token = arg() }
     one.exists = known[one.id] or call('HEXISTS', VALUES, one.id) == 1
     local is_again = not known[one.id] and job(one.id).token == one.token
-    if one.exists and not one.skips and not is_again then return { 'exists', one.id } end
+    if one.exists and not one.skips and not is_again then return one.id end
     known[one.id], jobs[i] = true, one
   end
   for _, one in ipairs(jobs) do
@@ -69,12 +75,16 @@ function commands.put()
       if one.seconds > 0 then delay(one.id, one.seconds) else call('LPUSH', PENDING, one.id) end
     end
   end
-  return { 'put' }
 end
 
--- Takes back what an instance held when it died.
+-- Takes back what an instance held when it died. The first list is of fences to keep, the second of jobs that a person
+-- has canceled.
 function commands.recover()
-  local holder, kept = arg(), {}
+  local holder, kept, canceled = arg(), {}, {}
   for _, fence in ipairs(args()) do kept[fence] = true end
-  return { release(function(one) return one.holder == holder and not kept[one.fence] end, lost) }
+  for _, fence in ipairs(args()) do canceled[fence] = true end
+  local function give(one)
+    if canceled[one.fence] then settle(one, 'canceled', 0, '') else lost(one) end
+  end
+  return release(function(one) return one.holder == holder and not kept[one.fence] end, give)
 end

@@ -30,6 +30,7 @@ local function tidy_others(stale, from)
   return #window == 2 * STRETCH and from + STRETCH - gone or -1
 end
 
+-- Gives where the next part begins, and in how many seconds something is due, if anything is.
 function commands.tidy()
   local stale, kept, from = tonumber(arg()), tonumber(arg()), tonumber(arg())
   for _, id in ipairs(call('ZRANGEBYSCORE', UNTIL, '-inf', now, 'LIMIT', 0, STRETCH)) do
@@ -52,13 +53,17 @@ function commands.tidy()
     if call('HDEL', RESULTS, id) == 1 then call('HDEL', VALUES, id) end
   end
   if call('HLEN', CLASSES) > call('LLEN', PENDING) + STRETCH then call('DEL', CLASSES) end
-  local due = call('ZRANGE', UNTIL, 0, 0, 'WITHSCORES')[2]
-  return { from, due and string.format('%.6f', math.max(due - now, 0)) or '' }
+  local due = from >= 0 and now or call('ZRANGE', UNTIL, 0, 0, 'WITHSCORES')[2]
+  return { from, due and string.format('%.6f', math.max(due - now, 0)) or false }
 end
 
 for key, kind in pairs(KINDS) do
   local found = call('TYPE', key).ok
-  if found ~= 'none' and found ~= kind then return { 'odd', key, found, kind } end
+  if found ~= 'none' and found ~= kind then
+    return redis.error_reply("TASKVISOR the key '" .. key .. "' there is a " .. found .. ' of another program and '
+      .. 'not the ' .. kind .. ' of a reliable queue: give the queue a database of its own, or remove the key '
+      .. '(redis-cli DEL ' .. key .. ')')
+  end
 end
 -- A full Redis refuses a script's first write if that needs memory. Only a put may be refused, so other commands begin
 -- with a DEL.

@@ -1,0 +1,170 @@
+//! A source of jobs that keeps no history, and the broker that it makes with a ledger.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Adopted, Delivery, Handle, Ledger};
+use crate::broker::{Admin, Broker, Card, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source};
+use crate::model::verb::{Answer, Verb};
+use crate::model::{
+    Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Next, Progress, QueueName, Settlement, Verdict,
+    WorkerId,
+};
+
+/// A source of jobs that keeps no history: it alone decides who may run a job, and its ledger records that. What is not
+/// explained here is as in [`Source`].
+#[async_trait]
+pub trait BareSource: Send + Sync + 'static {
+    /// The ledger with the history of its jobs.
+    fn ledger(&self) -> &Ledger;
+
+    /// Takes at most one job for each worker of the request, in the order of the workers.
+    async fn take(&self, request: &Fetch) -> Result<Vec<Delivery>, Error>;
+
+    /// What the ledger has answered for a delivery. The job runs only for [`Adopted::Runs`].
+    fn adopted(&self, _lease: &Lease, _answer: &Adopted) {}
+
+    /// Extends leases, each to `by` from now.
+    async fn renew(&self, leases: &[Lease], by: Duration) -> Result<Vec<Renewal>, Error>;
+
+    /// Why no complete job can go on there; None = it can.
+    fn refuses(&self, next: &Next) -> Option<String>;
+
+    /// Applies verdicts, and records in the ledger which ones were applied.
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error>;
+
+    /// Puts jobs and gives their ids.
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error>;
+
+    /// Holds the jobs that an earlier supervisor held, as far as their leases last.
+    fn take_over(&self, _held: &[Handle]) {}
+
+    /// Releases what `instance` held when it died, apart from `keep`. `lost` is what the ledger knows of that. Gives
+    /// the number released.
+    async fn release(
+        &self,
+        instance: &Instance,
+        lost: Vec<Handle>,
+        keep: &[(JobId, Fence)],
+    ) -> Result<u64, Error>;
+
+    /// Carries out a verb, as far as the ledger can.
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        self.ledger().ask(verb, by).await
+    }
+
+    /// Its queues, each with the number of waiting jobs if that is known.
+    async fn waiting(&self) -> Result<Vec<(QueueName, Option<u64>)>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Waits for the next notice.
+    async fn next_notice(&self) -> Notice {
+        self.ledger().next_notice().await
+    }
+
+    /// Whether it works; the ledger adds what it knows of itself.
+    fn health(&self) -> Health {
+        Health::default()
+    }
+}
+
+/// The broker that a source makes with its ledger.
+pub fn with_ledger(card: &'static Card, source: Arc<impl BareSource>) -> Broker {
+    let (store, whole) = (source.ledger().store(), Arc::new(WithLedger(source)));
+    Broker::new(card, whole.clone()).with_recovery(whole.clone()).with_admin(whole).with_store(store)
+}
+
+struct WithLedger<S>(Arc<S>);
+
+#[async_trait]
+impl<S: BareSource> Source for WithLedger<S> {
+    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+        let given = self.0.take(&request).await?;
+        let leases: Vec<Lease> = given.iter().map(|delivery| delivery.lease.clone()).collect();
+        let given = given.into_iter().zip(request.workers.iter().copied()).collect();
+        let adopted = self.0.ledger().adopt(&request, given).await;
+        let runs = adopted.into_iter().zip(leases).filter_map(|(answer, lease)| {
+            self.0.adopted(&lease, &answer);
+            match answer {
+                Adopted::Runs(fetched) => Some(Fetched { lease, ..fetched }),
+                Adopted::Complete | Adopted::Held(_) => None,
+            }
+        });
+        Ok(runs.collect())
+    }
+
+    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+        let noted = self.0.ledger().renew(leases.clone(), by);
+        let (renewals, noted) = tokio::join!(self.0.renew(&leases, by), noted);
+        let in_force = |(renewal, noted)| match (renewal, noted) {
+            // A person has canceled it here.
+            (Renewal::Renewed(lease), Some(Renewal::Canceling(_))) => Renewal::Canceling(lease),
+            (renewal, _) => renewal,
+        };
+        Ok(renewals?.into_iter().zip(noted).map(in_force).collect())
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        let possible = |settlement: Settlement| {
+            let Verdict::Complete { next: Some(next), .. } = &settlement.verdict else { return settlement };
+            let Some(why) = self.0.refuses(next) else { return settlement };
+            let failure = next.refused(&why);
+            Settlement { verdict: Verdict::Hold { failure }, ..settlement }
+        };
+        let in_force = self.0.ledger().in_force(settlements).await;
+        self.0.settle(in_force.into_iter().map(possible).collect()).await
+    }
+
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        self.0.put(jobs).await
+    }
+
+    async fn next_notice(&self) -> Notice {
+        self.0.next_notice().await
+    }
+
+    fn health(&self) -> Health {
+        let (own, ledger) = (self.0.health(), self.0.ledger());
+        Health { trouble: own.trouble, concern: ledger.concern().or(own.concern), ..ledger.health() }
+    }
+
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        self.0.ledger().progress(notes).await;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<S: BareSource> Recovery for WithLedger<S> {
+    async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
+        let mut lost = self.0.ledger().held(&instance).await;
+        self.0.take_over(&lost);
+        lost.retain(|one| !keep.contains(&(one.job.clone(), one.fence)));
+        let released = self.0.release(&instance, lost, &keep).await?;
+        self.0.ledger().recover(instance, keep).await;
+        Ok(released)
+    }
+
+    async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
+        self.0.take_over(&self.0.ledger().held(&instance).await);
+        self.0.ledger().store().held_by(instance).await
+    }
+}
+
+#[async_trait]
+impl<S: BareSource> Admin for WithLedger<S> {
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        let mut answer = self.0.ask(verb, by).await?;
+        if let Answer::Queues(queues) = &mut answer {
+            for (queue, waiting) in self.0.waiting().await? {
+                let jobs = &mut queues.entry(queue).or_default().jobs;
+                jobs.extend(waiting.map(|count| (JobState::Waiting, count)));
+                jobs.retain(|_, count| *count > 0);
+            }
+        }
+        Ok(answer)
+    }
+}
