@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use python::{ended, pid_of, put_lines, result, touch, word};
 use sandbox::{Running, Sandbox, alive, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A pool whose workers have their version in the environment.
 fn version(number: u32, more: &str) -> String {
@@ -292,7 +292,8 @@ fn a_pool_is_scaled_by_verb_and_by_signal_and_its_jobs_end_first() {
     let sandbox = python::new();
     let running = start(&sandbox, &version(1, "workers: 2"));
     all_ready(&sandbox, 2);
-    sandbox.ok(&["scale", "app", "+2"]);
+    let said = sandbox.ok(&["scale", "app", "+2"]);
+    assert_eq!(said, "pool app: 2 -> 4 workers, takes jobs\n");
     all_ready(&sandbox, 4);
     running.signal("TTIN");
     all_ready(&sandbox, 5);
@@ -308,6 +309,10 @@ fn a_pool_is_scaled_by_verb_and_by_signal_and_its_jobs_end_first() {
     all_ready(&sandbox, 1);
     running.signal("TTOU");
     wait_until("none is left", || slots(&sandbox).is_empty());
+    let now: Value = serde_json::from_str(&sandbox.ok(&["pause", "app", "--json"])).unwrap();
+    let pool = json!({"pool": "app", "workers_before": 0, "workers": 0, "paused": true});
+    assert_eq!(now, json!({ "pools": [pool] }));
+    assert_eq!(sandbox.ok(&["resume"]), "pool app: 0 workers, takes jobs\n");
     let output = sandbox.run(&["scale", "nobody", "3"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no pool is called 'nobody'; there are: app"));
     assert_eq!(output.status.code(), Some(7));

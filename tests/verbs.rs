@@ -151,8 +151,8 @@ impl Service for Played {
         _pool: Option<String>,
         _change: taskvisor::model::Change,
         _by: String,
-    ) -> Result<(), Problem> {
-        Ok(())
+    ) -> Result<taskvisor::model::PoolsNow, Problem> {
+        Ok(taskvisor::model::PoolsNow::default())
     }
     async fn at_rest(&self) -> Result<(), Problem> {
         Ok(())

@@ -23,7 +23,8 @@ use super::lists::LINES;
 use super::{Here, Lines, Place, Problem, Queued, Reloaded};
 use crate::model::verb::{Done, State, VerbRequest};
 use crate::model::{
-    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, PublishedEvent, Status, Stop, Subject, Why,
+    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, PoolsNow, PublishedEvent, Status, Stop,
+    Subject, Why,
 };
 
 /// A client of a supervisor. Each call opens a connection, except waits: a program often waits for thousands of jobs.
@@ -156,16 +157,15 @@ impl Client {
         self.post("/v1/reload", &Reload { dry_run }).await
     }
 
-    /// Changes a pool, or all pools.
-    pub async fn change(&self, pool: Option<&str>, change: Change) -> Result<(), Error> {
+    /// Changes a pool, or all pools; gives what holds then.
+    pub async fn change(&self, pool: Option<&str>, change: Change) -> Result<PoolsNow, Error> {
         let of = pool.map(|pool| format!("/pools/{}", encode(pool))).unwrap_or_default();
-        let Done {} = match change {
-            Change::Recycle => self.post(&format!("/v1{of}/recycle"), &Done {}).await?,
-            Change::Pause => self.post(&format!("/v1{of}/pause"), &Done {}).await?,
-            Change::Resume => self.post(&format!("/v1{of}/resume"), &Done {}).await?,
-            Change::Scale(scale) => self.post(&format!("/v1{of}/scale"), &scale).await?,
-        };
-        Ok(())
+        match change {
+            Change::Recycle => self.post(&format!("/v1{of}/recycle"), &Done {}).await,
+            Change::Pause => self.post(&format!("/v1{of}/pause"), &Done {}).await,
+            Change::Resume => self.post(&format!("/v1{of}/resume"), &Done {}).await,
+            Change::Scale(scale) => self.post(&format!("/v1{of}/scale"), &scale).await,
+        }
     }
 
     /// Waits until the supervisor has no job.

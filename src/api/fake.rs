@@ -12,8 +12,8 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 use super::{Problem, Queued, Reloaded, Service};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use crate::model::{
-    Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, Page, PublishedEvent, QueueCounts,
-    Status, Stop, Subject, Why,
+    Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent,
+    QueueCounts, Status, Stop, Subject, Why,
 };
 
 /// Writes down what it was asked.
@@ -116,9 +116,9 @@ impl Service for Fake {
         let pools = BTreeMap::from([("default".into(), "unchanged".into())]);
         Ok(Reloaded { file: None, pools, changed: Vec::new() })
     }
-    async fn change(&self, pool: Option<String>, change: Change, _by: String) -> Result<(), Problem> {
+    async fn change(&self, pool: Option<String>, change: Change, _by: String) -> Result<PoolsNow, Problem> {
         self.note(format!("{change:?} of {pool:?}"));
-        Ok(())
+        Ok(PoolsNow::default())
     }
     async fn at_rest(&self) -> Result<(), Problem> {
         Ok(())

@@ -12,7 +12,7 @@ use super::extract::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
 use super::{Peer, Problem, Reloaded};
 use crate::model::verb::Done;
-use crate::model::{Change, Scale};
+use crate::model::{Change, PoolsNow, Scale};
 
 /// The routes over a service.
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -20,26 +20,30 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let one = |what: Change| move |api: Api, by: By, pool: PoolOf| of(api, by, pool, what);
     routes
         .act::<Reload, Reloaded>("/v1/reload", "Reads the settings again: all or nothing.", post(reload))
-        .act::<Done, Done>("/v1/recycle", "Exchanges all workers for new ones.", post(all(Change::Recycle)))
-        .act::<Done, Done>("/v1/pause", "Takes no more jobs in any pool.", post(all(Change::Pause)))
-        .act::<Done, Done>("/v1/resume", "Takes jobs again in all pools.", post(all(Change::Resume)))
+        .act::<Done, PoolsNow>(
+            "/v1/recycle",
+            "Exchanges all workers for new ones.",
+            post(all(Change::Recycle)),
+        )
+        .act::<Done, PoolsNow>("/v1/pause", "Takes no more jobs in any pool.", post(all(Change::Pause)))
+        .act::<Done, PoolsNow>("/v1/resume", "Takes jobs again in all pools.", post(all(Change::Resume)))
         .look::<Done>("/v1/at-rest", "Waits until no job runs.", get(at_rest))
-        .act::<Done, Done>(
+        .act::<Done, PoolsNow>(
             "/v1/pools/{pool}/recycle",
             "Exchanges the workers of a pool for new ones.",
             post(one(Change::Recycle)),
         )
-        .act::<Done, Done>(
+        .act::<Done, PoolsNow>(
             "/v1/pools/{pool}/pause",
             "Takes no more jobs in a pool.",
             post(one(Change::Pause)),
         )
-        .act::<Done, Done>(
+        .act::<Done, PoolsNow>(
             "/v1/pools/{pool}/resume",
             "Takes jobs again in a pool.",
             post(one(Change::Resume)),
         )
-        .act::<Scale, Done>("/v1/pools/{pool}/scale", "Gives a pool more or fewer workers.", post(scale))
+        .act::<Scale, PoolsNow>("/v1/pools/{pool}/scale", "Gives a pool more or fewer workers.", post(scale))
 }
 
 type PoolOf = Result<Path<String>, PathRejection>;
@@ -52,16 +56,20 @@ async fn reload(State(api): Api, Extension(by): By, body: Body) -> Answer<Reload
     Ok(Json(api.reload(dry_run, by.to_string()).await?))
 }
 
-async fn change(State(api): Api, Extension(by): By, pool: Option<String>, change: Change) -> Answer<Done> {
-    api.change(pool, change, by.to_string()).await?;
-    Ok(Json(Done {}))
+async fn change(
+    State(api): Api,
+    Extension(by): By,
+    pool: Option<String>,
+    change: Change,
+) -> Answer<PoolsNow> {
+    Ok(Json(api.change(pool, change, by.to_string()).await?))
 }
 
-async fn of(api: Api, by: By, pool: PoolOf, what: Change) -> Answer<Done> {
+async fn of(api: Api, by: By, pool: PoolOf, what: Change) -> Answer<PoolsNow> {
     change(api, by, Some(name(pool)?), what).await
 }
 
-async fn scale(api: Api, by: By, pool: PoolOf, body: Body) -> Answer<Done> {
+async fn scale(api: Api, by: By, pool: PoolOf, body: Body) -> Answer<PoolsNow> {
     let scale: Scale = read(body, SMALL_LIMIT).await?;
     of(api, by, pool, Change::Scale(scale)).await
 }

@@ -10,8 +10,8 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PublishedEvent, QueueName, Status, Stop,
-    Subject, Why,
+    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent, QueueName,
+    Status, Stop, Subject, Why,
 };
 use crate::wq::{self, Taken};
 
@@ -67,8 +67,8 @@ pub trait Service: Send + Sync + 'static {
     /// `by` says who asks, here and below.
     async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem>;
 
-    /// Changes a pool, or all pools.
-    async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<(), Problem>;
+    /// Changes a pool, or all pools; gives what holds then.
+    async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<PoolsNow, Problem>;
 
     /// Waits until no job is here. Dropped when the client goes away.
     async fn at_rest(&self) -> Result<(), Problem>;

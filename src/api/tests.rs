@@ -11,8 +11,10 @@ use tokio::time::Instant;
 
 use super::fake::Fake;
 use super::{Client, Error, Limits, Problem, router, serve};
-use crate::model::verb::{Cancel, Each, Fate, Get, Pause, Queues, Resume, Retry, Tag};
-use crate::model::{Class, Exec, Filter, JobId, JobState, Millis, NewJob, Payload, QueueName, Stop, Subject};
+use crate::model::verb::{Cancel, ClassStats, Each, Fate, Get, Pause, Queues, Resume, Retry, Tag};
+use crate::model::{
+    Class, Exec, Filter, JobId, JobState, Millis, NewJob, Payload, QueueName, Scale, Stop, Subject,
+};
 
 pub(super) struct Served {
     pub(super) fake: Arc<Fake>,
@@ -98,6 +100,20 @@ async fn every_route_reaches_its_verb() {
         "stop Terminate",
     ];
     assert_eq!(served.asked(), expected);
+}
+
+#[test]
+fn scale_has_one_number_and_days_are_those_that_are_kept() {
+    let scale = |body: &str| serde_json::from_str::<Scale>(body).map_err(|error| error.to_string());
+    assert_eq!(scale(r#"{"by": -2}"#), Ok(Scale::By(-2)));
+    for body in [r#"{"to": 1, "by": 2}"#, "{}"] {
+        assert!(scale(body).unwrap_err().starts_with("either 'to', a number of workers, or 'by'"), "{body}");
+    }
+    let days = |days: u32| serde_json::from_value::<ClassStats>(serde_json::json!({ "days": days }));
+    assert_eq!(days(90).unwrap().days, Some(90));
+    for wrong in [0, 91] {
+        assert_eq!(days(wrong).unwrap_err().to_string(), "days is a number from 1 to 90");
+    }
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use super::publish;
 use super::request::{Request, View};
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Counters, LogStatus, Millis, Process};
+use crate::model::{Change, Counters, LogStatus, Millis, PoolsNow, Process};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 use crate::wire::keeper::Order;
@@ -96,11 +96,10 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::AtRest(answer) => effects.waiting_for_rest.push(answer),
         Request::Stop(stop, by) => ordered(supervisor, effects, Event::Stop(stop), &by),
         Request::Change { pool, change, by, answer } => {
-            let answered = refusal(pool.as_deref(), supervisor).map_or(Ok(()), Err);
-            if answered.is_ok() {
-                ordered(supervisor, effects, Event::Change(pool, change), &by);
-            }
-            drop(answer.send(answered));
+            drop(answer.send(match refusal(pool.as_deref(), supervisor) {
+                Some(problem) => Err(problem),
+                None => Ok(changed(supervisor, effects, pool, change, &by)),
+            }));
         }
         Request::Reload { fresh, dry_run, by, answer } => {
             drop(answer.send(reload(fresh, (dry_run, &by), supervisor, effects)));
@@ -114,6 +113,24 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
             supervisor.handle(clock::now(), Event::Counted(waiting));
         }
     }
+}
+
+/// Changes a pool, or all pools; gives what holds then.
+fn changed(
+    supervisor: &mut Supervisor,
+    effects: &mut Effects,
+    pool: Option<String>,
+    change: Change,
+    by: &str,
+) -> PoolsNow {
+    let before = supervisor.pools_now(pool.as_deref());
+    ordered(supervisor, effects, Event::Change(pool.clone(), change), by);
+    let mut pools = supervisor.pools_now(pool.as_deref());
+    for now in &mut pools {
+        let was = before.iter().find(|was| was.pool == now.pool);
+        now.workers_before = was.map_or(now.workers, |was| was.workers);
+    }
+    PoolsNow { pools }
 }
 
 /// Carries out a person's order.

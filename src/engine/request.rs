@@ -10,7 +10,8 @@ use super::fresh::Fresh;
 use super::line::Line;
 use crate::api::Problem;
 use crate::model::{
-    Change, Class, Counters, JobId, LogStatus, PoolStatus, Process, QueueCounts, QueueName, Stop, Why,
+    Change, Class, Counters, JobId, LogStatus, PoolStatus, PoolsNow, Process, QueueCounts, QueueName, Stop,
+    Why,
 };
 use crate::supervisor::Step;
 
@@ -34,7 +35,7 @@ pub(super) enum Request {
         /// Who asks, e.g. `uid 1000`.
         by: String,
         /// Gets the answer when the change is made and kept.
-        answer: oneshot::Sender<Result<(), Problem>>,
+        answer: oneshot::Sender<Result<PoolsNow, Problem>>,
     },
     /// Settings were read, or could not be.
     Reload {

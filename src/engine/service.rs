@@ -20,8 +20,8 @@ use crate::broker::{Broker, Error, EventBus, Outbox};
 use crate::clock;
 use crate::model::verb::{Ability, Answer, Before, Get, Verb};
 use crate::model::{
-    Change, Cursor, Filter, Host, Instant, JobId, JobState, Meters, Millis, NewJob, Page, PublishedEvent,
-    QueueName, SlotStatus, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Host, Instant, JobId, JobState, Meters, Millis, NewJob, Page, PoolsNow,
+    PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 use crate::wq::{self, Taken};
@@ -143,7 +143,7 @@ impl Service for ApiService {
         self.reloader.reload(dry_run, by).await
     }
 
-    async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<(), Problem> {
+    async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<PoolsNow, Problem> {
         self.put_to_loop(|answer| Request::Change { pool, change, by, answer }).await?
     }
 

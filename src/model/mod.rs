@@ -76,7 +76,10 @@ pub use settings::{Change, Follow, PoolSettings, Recycle, Scale, Settings, Stop,
 pub use size_rule::{SizeRule, TimedSize};
 pub use slot_name::{SlotName, WorkerName};
 pub use snapshot::{Caught, Snapshot};
-pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
+pub use status::{
+    Health, Host, LogStatus, PoolNow, PoolStatus, PoolsNow, Process, RunningJob, SlotState, SlotStatus,
+    Status,
+};
 pub use time::{Instant, Millis, millis_up};
 pub use today::{Sum, Today};
 pub use verdict::{Count, Settlement, Verdict};

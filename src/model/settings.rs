@@ -241,13 +241,31 @@ pub enum Change {
 }
 
 /// Another number of places in a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// This number of places.
     To(u16),
     /// So many more, or fewer.
     By(i32),
+}
+
+impl<'de> serde::Deserialize<'de> for Scale {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            to: Option<u16>,
+            by: Option<i32>,
+        }
+        match Fields::deserialize(from)? {
+            Fields { to: Some(number), by: None } => Ok(Scale::To(number)),
+            Fields { to: None, by: Some(more) } => Ok(Scale::By(more)),
+            Fields { to: Some(_), by: Some(_) } | Fields { to: None, by: None } => {
+                Err(serde::de::Error::custom("either 'to', a number of workers, or 'by', how many more"))
+            }
+        }
+    }
 }
 
 impl Scale {

@@ -196,6 +196,27 @@ fn one() -> u32 {
     1
 }
 
+/// What holds for a pool after an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolNow {
+    /// The pool's name.
+    pub pool: String,
+    /// How many workers it was to have before the order.
+    pub workers_before: u16,
+    /// How many workers it is to have from now on.
+    pub workers: u16,
+    /// Whether it takes no jobs for now.
+    pub paused: bool,
+}
+
+/// What holds after an order, for each pool that it concerns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolsNow {
+    /// The pools, in the order of the settings.
+    #[serde(default)]
+    pub pools: Vec<PoolNow>,
+}
+
 impl SlotStatus {
     /// Whether this job was ended there, and a process of it does not die.
     pub fn has_unkillable(&self, job: &JobId) -> bool {

@@ -5,7 +5,7 @@
 use super::pool::Pool;
 use super::why::Why;
 use super::{Command, Supervisor};
-use crate::model::{Change, Instant, PoolSettings, Scale, Settings};
+use crate::model::{Change, Instant, PoolNow, PoolSettings, Scale, Settings};
 
 /// What becomes of a pool when the settings change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,17 @@ impl Supervisor {
         let current = self.pools.iter().filter(|pool| !pool.outdated);
         let named = |pool: &Pool| pool.changes().map(|change| (pool.settings.name.clone(), change)).collect();
         current.flat_map(|pool| -> Vec<_> { named(pool) }).collect()
+    }
+
+    /// What holds for the pool of this name, or for all pools that stay.
+    pub fn pools_now(&self, name: Option<&str>) -> Vec<PoolNow> {
+        let now = |pool: &Pool| PoolNow {
+            pool: pool.settings.name.clone(),
+            workers_before: pool.settings.workers,
+            workers: pool.settings.workers,
+            paused: pool.intake.paused,
+        };
+        self.named(name).into_iter().map(|number| now(&self.pools[number])).collect()
     }
 
     /// The numbers of the pools of this name, or of all, that are to stay.

@@ -41,12 +41,18 @@ pub struct Scale {
     /// So many workers, or +N more, or -N fewer
     #[arg(value_name = "N|+N|-N", value_parser = parse_scale, allow_hyphen_values = true)]
     pub workers: Workers,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct Intake {
     /// The pool's name [default: all]
     pub pool: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -8,10 +8,11 @@ use super::exchange::settled;
 use crate::api::{Changed, Error, Reloaded};
 use crate::cli::access::elsewhere::supervisor;
 use crate::cli::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
+use crate::cli::term::format::counted;
 use crate::cli::term::screen::{age, escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
-use crate::model::Change;
+use crate::model::{Change, PoolNow};
 
 const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: \
                        flags and variables stay as they were.";
@@ -71,17 +72,17 @@ pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
 
 /// Gives a pool another number of workers.
 pub async fn scale(config: &Config, args: &ScaleArgs) -> Result<u8, Failure> {
-    change(config, Some(&args.pool), Change::Scale(args.workers)).await
+    change(config, Some(&args.pool), Change::Scale(args.workers), args.json).await
 }
 
 /// Pauses a pool, or all: no more jobs are fetched.
 pub async fn pause(config: &Config, args: &Intake) -> Result<u8, Failure> {
-    change(config, args.pool.as_deref(), Change::Pause).await
+    change(config, args.pool.as_deref(), Change::Pause, args.json).await
 }
 
 /// Resumes a pool, or all.
 pub async fn resume(config: &Config, args: &Intake) -> Result<u8, Failure> {
-    change(config, args.pool.as_deref(), Change::Resume).await
+    change(config, args.pool.as_deref(), Change::Resume, args.json).await
 }
 
 /// Stops fetching, and waits for the end of the running jobs.
@@ -99,14 +100,44 @@ pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
     }
 }
 
-async fn change(config: &Config, pool: Option<&str>, change: Change) -> Result<u8, Failure> {
-    supervisor(config).await?.change(pool, change).await?;
+async fn change(config: &Config, pool: Option<&str>, change: Change, is_json: bool) -> Result<u8, Failure> {
+    let now = supervisor(config).await?.change(pool, change).await?;
+    match is_json {
+        true => print_json(&now)?,
+        false => print(&now.pools.iter().map(|pool| holds(pool) + "\n").collect::<String>())?,
+    }
     Ok(exit::OK)
+}
+
+/// What holds for a pool now, in a line.
+fn holds(now: &PoolNow) -> String {
+    let pool = escaped(&now.pool);
+    let workers = match now.workers_before == now.workers {
+        true => counted(now.workers.into(), "worker", "workers"),
+        false => format!("{} -> {}", now.workers_before, counted(now.workers.into(), "worker", "workers")),
+    };
+    let taking = match now.paused {
+        true => format!("paused: takes no more jobs until taskvisor resume {pool}"),
+        false => "takes jobs".into(),
+    };
+    format!("pool {pool}: {workers}, {taking}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changed_pool_is_told_with_its_size_and_whether_it_takes_jobs() {
+        let now = |workers_before, workers, paused| {
+            holds(&PoolNow { pool: "mail".into(), workers_before, workers, paused })
+        };
+        assert_eq!(now(2, 5, false), "pool mail: 2 -> 5 workers, takes jobs");
+        assert_eq!(
+            now(1, 1, true),
+            "pool mail: 1 worker, paused: takes no more jobs until taskvisor resume mail"
+        );
+    }
 
     #[test]
     fn reload_output_shows_old_and_new_values() {

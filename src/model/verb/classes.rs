@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::{Class, Day, JobState, Settlement, Verdict};
 
@@ -18,8 +19,16 @@ pub struct ClassStats {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<Day>,
     /// How many days, 90 at most; one if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "days", skip_serializing_if = "Option::is_none")]
     pub days: Option<u32>,
+}
+
+fn days<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let days = Option::deserialize(from)?;
+    match days.is_none_or(|days: u32| (1..=ClassStats::DAYS_KEPT).contains(&days.into())) {
+        true => Ok(days),
+        false => Err(D::Error::custom(format!("days is a number from 1 to {}", ClassStats::DAYS_KEPT))),
+    }
 }
 
 impl ClassStats {
