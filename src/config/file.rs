@@ -110,11 +110,43 @@ fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
     {
         at = locate_value(text, value, at).or(at);
     }
+    if let Some((what, instead)) = of_another_kind(&message) {
+        (message, hint) = (what, instead);
+    }
     let place = match at {
         Some((line, column)) => format!("{name}:{line}:{column}"),
         None => name.to_string(),
     };
     Error { fault: Fault::Config, place: Some(place), message, hint }
+}
+
+/// The message for a text or a map where something else belongs, and what to write instead. The parser would show all of
+/// the text: that of another file, if the wrong one was named.
+fn of_another_kind(message: &str) -> Option<(String, Option<String>)> {
+    let (path, said) = message.split_once("invalid type: ")?;
+    let (found, expected) = said.rsplit_once(", expected ")?;
+    let text = found.strip_prefix("string \"").map(|text| text.trim_end_matches('"'));
+    let found = if text.is_some() {
+        "a text"
+    } else if found == "map" {
+        "a map"
+    } else {
+        return None;
+    };
+    if path.is_empty() {
+        let what = format!("this is no file of settings: it is {found}, and settings are expected");
+        return Some((what, Some("write each one as NAME: VALUE, such as 'lease: 1m'".into())));
+    }
+    let key = path.trim_end_matches(": ").rsplit('.').next().unwrap_or_default();
+    let is_name = |text: &&str| text.len() <= 60 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let (expected, hint) = match expected {
+        "a sequence" => {
+            let entry = text.filter(is_name).unwrap_or("…");
+            ("a list", Some(format!("write a list, also of one entry: {key}: [{entry}]")))
+        }
+        other => (other, None),
+    };
+    Some((format!("{path}it is {found}, and {expected} is expected"), hint))
 }
 
 /// The known name that was probably meant, or all of them.
@@ -179,6 +211,26 @@ mod tests {
         check(
             "log:\n  format: jsn\n",
             "t.yaml:2:11: log.format: unknown variant `jsn`, expected one of `auto`, `text`, `json`, `journald` | did you mean 'json'?",
+        );
+    }
+
+    #[test]
+    fn value_of_another_kind_is_refused_with_what_to_write() {
+        check(
+            "pools:\n  - name: a\n    queues: default\n",
+            "t.yaml:3:13: pools[0].queues: it is a text, and a list is expected | write a list, also of one entry: queues: [default]",
+        );
+        check(
+            "pools:\n  default:\n    workers: 2\n",
+            "t.yaml:2:3: pools: it is a map, and a list is expected | write a list, also of one entry: pools: […]",
+        );
+    }
+
+    #[test]
+    fn file_that_is_none_of_settings_is_not_shown() {
+        check(
+            "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1::/:/bin/sh\n",
+            "t.yaml:1:1: this is no file of settings: it is a text, and settings are expected | write each one as NAME: VALUE, such as 'lease: 1m'",
         );
     }
 
