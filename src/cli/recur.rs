@@ -47,7 +47,7 @@ async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
         true => print_json(&record)?,
         false => print(&page(&record, &Look::of_stdout(false)))?,
     }
-    note_recurring(config, &access, &record.recurring.job.queue).await;
+    note_recurring(config, &access, &record.recurring.job).await;
     Ok(exit::OK)
 }
 
@@ -57,6 +57,13 @@ fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
     if put.lines || put.wait || is_delayed || put.jid.is_some() || !put.depends.is_empty() {
         let message = "--lines, --delay, --at, --depends, --wait and --jid belong to a single put, not to a recurring job";
         return Err(Failure::new(exit::USAGE, message).hint("leave them out; --offset is the first delay"));
+    }
+    if args.backlog > 1 && args.overlap == Overlap::Skip {
+        let message = format!(
+            "--backlog {} has no meaning with --overlap skip, which puts one job at a time",
+            args.backlog
+        );
+        return Err(Failure::new(exit::USAGE, message).hint("leave it out, or add --overlap allow"));
     }
     let schedule = match (args.every, args.cron.clone()) {
         (Some(interval), _) => Schedule::Every { interval, offset: args.offset.unwrap_or_default() },

@@ -8,6 +8,9 @@ use crate::clock;
 use crate::model::{Fit, PoolStatus, SlotId, SlotName, Why};
 use crate::supervisor::Supervisor;
 
+/// Most classes that are named.
+const KNOWN: usize = Why::KNOWN_MAX;
+
 /// The facts known to the loop, without those of the broker.
 pub(super) fn explain(
     supervisor: &Supervisor,
@@ -31,7 +34,6 @@ pub(super) fn explain(
     let decisions = |about| effects.decisions.about(&about, now);
     match asked {
         WhySubject::Job { id, queue, .. } => {
-            const KNOWN: usize = 100;
             why.decisions = decisions(About::Job(id));
             pools.retain(|(pool, _)| pool.queues.contains(queue));
             if pools.iter().all(|(_, fit)| *fit == Fit::Unknown) {
@@ -54,6 +56,7 @@ pub(super) fn explain(
                 return Err(Problem::not_found(format!("no pool is called '{name}'")).hint(hint));
             }
             why.decisions = decisions(About::Pool(name));
+            why.known = supervisor.known_in(name).take(KNOWN).cloned().collect();
         }
     }
     why.pools = pools;

@@ -35,7 +35,8 @@ pub struct Why {
     /// The pools concerned, and, for a job, what each of them makes of its class.
     #[serde(with = "Fits")]
     pub pools: Vec<(PoolStatus, Fit)>,
-    /// The classes that the workers of these pools know, if none of them knows the job's; 100 at most.
+    /// The classes that the workers of these pools know, if none of them knows the job's, or if a pool was asked about;
+    /// 100 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<Class>,
     /// The queues concerned.
@@ -52,6 +53,11 @@ pub struct Why {
     pub snapshot: Option<Snapshot>,
     /// The latest decisions about it, oldest first.
     pub decisions: Vec<Decision>,
+}
+
+impl Why {
+    /// Most classes in `known`.
+    pub const KNOWN_MAX: usize = 100;
 }
 
 /// One decision, or the fact that led to one.

@@ -250,6 +250,12 @@ impl Supervisor {
         pools.filter_map(|pool| pool.settings.knows.as_ref()).flat_map(|knows| knows.keys()).collect()
     }
 
+    /// The classes that workers of a pool have said they know; empty = they have said none.
+    pub fn known_in(&self, pool: &str) -> impl Iterator<Item = &Class> {
+        let pools = self.pools.iter().filter(move |one| !one.outdated && one.settings.name == pool);
+        pools.filter_map(|pool| pool.settings.knows.as_ref()).flat_map(|knows| knows.keys())
+    }
+
     /// The outfit of each pool, in the order of [`Supervisor::status`].
     pub fn outfits(&self) -> impl Iterator<Item = u32> {
         self.in_order().map(|pool| pool.settings.outfit)

@@ -84,6 +84,7 @@ fn badly(sandbox: &Sandbox) {
     put(&["n"], &["--every <DURATION>|--cron <LINE>"]);
     put(&["n", "--every", "1m", "--lines"], &["--jid belong to a single put"]);
     put(&["n", "--every", "1m", "--overlap", "replace"], &["it is skip or allow"]);
+    put(&["n", "--every", "1m", "--backlog", "3"], &["--backlog 3 has no meaning with --overlap skip"]);
     put(&["n", "--every", "1m", "--catch-up", "32d"], &["31d is the longest"]);
     assert_eq!(sandbox.ok(&["recur", "list"]), "");
 }

@@ -126,6 +126,17 @@ fn job_of_an_unknown_class_is_delayed_longer_each_time_until_a_worker_knows_it()
     let first = due(1);
     assert_eq!(pool(&sandbox, "default")["unknown_classes"], json!({"later.Class": 1}));
     assert!(sandbox.ok(&["status"]).contains("known to no worker: later.Class (1)"));
+    let recur = |class: &str| {
+        let output = sandbox.run(&["recur", "put", "n", "--cron", "0 0 29 feb *", "default", class]);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = recur("later.Class");
+    assert!(
+        said.contains("no worker here knows the class 'later.Class': its jobs come back later"),
+        "{said}"
+    );
+    assert_eq!(recur("look"), "");
     assert_eq!(run(&sandbox, "look", "null")["state"], "complete");
     let second = due(2);
     assert!(second - first >= 2000, "1 s at first, then 2 s: {}", second - first);

@@ -12,7 +12,7 @@ use crate::cli::access::hosts::Hosts;
 use crate::cli::args::Put;
 use crate::cli::term::screen::escaped;
 use crate::config::{Config, suggestion};
-use crate::model::{Class, Fit, JobId, Payload, PoolStatus, QueueName, Subject};
+use crate::model::{Class, Fit, JobId, NewJob, Payload, PoolStatus, QueueName, Subject, Why};
 
 /// Why no pool runs the jobs of a queue.
 #[derive(Debug, PartialEq, Eq)]
@@ -125,11 +125,7 @@ pub async fn note_put(
         && !why.pools.is_empty()
         && why.pools.iter().all(|(_, fit)| *fit == Fit::Unknown)
     {
-        let known: Vec<&str> = why.known.iter().map(Class::as_str).collect();
-        let what = format!(
-            "no worker here knows the class '{class}': its jobs come back later, and are held in the end"
-        );
-        say(&what, &suggestion(class, &known).unwrap_or_default());
+        note_unknown(class, &why.known);
     } else if let (Access::Api(api, _), Payload::Exec(exec), None) = (access, payload, &config.remote)
         && let dir = Path::new(OsStr::from_bytes(&exec.cwd.0))
         && let Some(closed) = closed(dir)
@@ -148,8 +144,32 @@ pub async fn note_put(
     }
 }
 
-/// Prints a note if no pool takes the jobs of a recurring job.
-pub async fn note_recurring(config: &Config, access: &Access, queue: &QueueName) {
+/// Prints a note that no worker knows a class; `known` are the classes that they know.
+fn note_unknown(class: &str, known: &[Class]) {
+    let known: Vec<&str> = known.iter().map(Class::as_str).collect();
+    let what = format!(
+        "no worker here knows the class '{class}': its jobs come back later, and are held in the end"
+    );
+    say(&what, &suggestion(class, &known).unwrap_or_default());
+}
+
+/// The classes that the workers on a queue know, if that is known and `class` is none of them.
+async fn known_instead(access: &Access, queue: &QueueName, class: &Class) -> Option<Vec<Class>> {
+    let Access::Api(api, _) = access else { return None };
+    let mut all = Vec::new();
+    for pool in api.status().await.ok()?.pools.iter().filter(|pool| pool.queues.contains(queue)) {
+        let known = api.why(&Subject::Pool(pool.name.clone())).await.ok()?.known;
+        if known.is_empty() || known.len() >= Why::KNOWN_MAX || known.contains(class) {
+            return None;
+        }
+        all.extend(known);
+    }
+    Some(all).filter(|all| !all.is_empty())
+}
+
+/// Prints a note if no pool takes the jobs of a recurring job, or no worker knows their class.
+pub async fn note_recurring(config: &Config, access: &Access, job: &NewJob) {
+    let queue = &job.queue;
     let unserved = match access {
         Access::Store(_) => false,
         Access::Api(api, _) => {
@@ -164,6 +184,10 @@ pub async fn note_recurring(config: &Config, access: &Access, queue: &QueueName)
     if let Some(nobody) = Nobody::of(config, access, queue, unserved).await {
         let (what, hint) = nobody.words(queue);
         say(&what, &hint);
+    } else if let Payload::Data(_) = job.payload
+        && let Some(known) = known_instead(access, queue, &job.class).await
+    {
+        note_unknown(job.class.as_str(), &known);
     }
 }
 
