@@ -105,6 +105,34 @@ def whole(name: str, value: int, least: int = 0) -> int:
     return value
 
 
+def priority(name: str, value: int) -> int:
+    """Returns the value, if it is a valid priority: a whole number of 32 bits, also below 0.
+
+    >>> priority("priority", -3)
+    -3
+    >>> priority("priority", "high")
+    Traceback (most recent call last):
+    ...
+    TypeError: priority must be a whole number, not 'high'
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if not -2**31 <= value < 2**31:
+        raise ValueError(f"{name} must be a whole number from {-2**31} to {2**31 - 1}, not {value!r}")
+    return value
+
+
+def job_id(name: str, value: str) -> str:
+    """Returns the value, if it can be the id of a job.
+
+    >>> job_id("id", "order-7")
+    'order-7'
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, not {value!r}")
+    return value
+
+
 def ids(name: str, value: Optional[Sequence[str]]) -> Optional[list[str]]:
     """Returns the value as a list of ids.
 

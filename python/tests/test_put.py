@@ -8,6 +8,7 @@ import stat
 import tempfile
 import threading
 import unittest
+import warnings
 from unittest import mock
 
 import support
@@ -96,6 +97,25 @@ class Calls(unittest.TestCase):
                         {"depends": "a"}, {"exists": "replace"}):
             with self.assertRaises((TypeError, ValueError)):
                 both.options(**options).put(1)
+
+    def test_option_of_a_wrong_type_is_refused_by_its_name(self):
+        for options, error, words in [
+            ({"priority": "high"}, TypeError, "priority must be a whole number, not 'high'"),
+            ({"priority": True}, TypeError, "priority must be a whole number, not True"),
+            ({"priority": 2**31}, ValueError, "priority must be a whole number from .*, not 2147483648"),
+            ({"id": 7}, TypeError, "id must be a text, not 7"),
+            ({"queue": 7}, TypeError, "queue must be a name, not 7"),
+        ]:
+            with self.subTest(options=options), self.assertRaisesRegex(error, words):
+                both.options(**options).prepare(1).fields()
+
+    def test_fraction_beyond_1_is_reported_as_1_with_a_warning(self):
+        with self.assertWarnsRegex(UserWarning, r"progress\(5\): a fraction is a number from 0 to 1; 1 is reported"):
+            progress(5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            progress(0.1 * 3 + 0.7000000000000001)
+            progress(1)
 
     def test_invalid_advance_is_refused(self):
         for queue, options in [("", {}), (None, {}), ("q", {"delay": -1}), ("q", {"depends": "a"})]:

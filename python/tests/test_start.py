@@ -60,6 +60,12 @@ class Start(support.WorkerTest):
             self.assertEqual(status, 1)
             self.assertIn("No module named 'no_such_module'", said)
             self.assertIn("failed to import broken_app", said)
+            self.assertNotIn("--cwd", said)
+
+    def test_application_that_is_not_there_is_told_with_the_directory_to_name(self):
+        worker = self.worker(module="no_such_app.tasks", greet=False)
+        self.assertEqual((worker.receive(), worker.wait()), ((None, None), 1))
+        self.assertIn("; if it is in another directory, start with --cwd DIR, or give the pool a cwd: ", worker.stderr())
 
     def test_an_application_without_jobs_is_refused(self):
         said = "taskvisor.worker: no jobs in broken_app: decorate a function with @taskvisor.job\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..checks import exists_rule, ids, limit, seconds, whole
+from ..checks import exists_rule, ids, job_id, limit, name_of, priority, seconds, whole
 from ..protocol import frames
 from . import registry
 
@@ -66,16 +66,16 @@ class NewJob:
             raise TypeError(f"the arguments of {self.class_name} are {error}") from None
         if isinstance(self.tags, str):
             raise TypeError(f"tags must be a list of text, not {self.tags!r}")
-        return {"queue": self.queue, "class": self.class_name, "data": self.data, **self._options()}
+        return {"queue": name_of("queue", self.queue), "class": self.class_name, "data": self.data, **self._options()}
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {
-            "priority": self.priority,
+            "priority": None if self.priority is None else priority("priority", self.priority),
             "delay": None if self.delay is None else seconds("delay", self.delay),
             "tags": None if self.tags is None else [str(tag) for tag in self.tags],
             "retries": None if self.retries is None else whole("retries", self.retries),
             "time_limit": None if self.time_limit is None else limit("time_limit", self.time_limit),
-            "id": self.id,
+            "id": None if self.id is None else job_id("id", self.id),
             "exists": None if self.exists is None else exists_rule(self.exists),
             "depends": ids("depends", self.depends),
         }

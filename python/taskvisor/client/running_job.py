@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from contextvars import ContextVar
 from threading import Thread, current_thread
 
@@ -163,6 +164,8 @@ def current_job() -> Job:
 def progress(fraction: Optional[float] = None, message: Optional[str] = None) -> None:
     """Reports the progress of the job: a fraction from 0 to 1, a message, or both. The latest is kept.
 
+    A fraction beyond these is reported as 0 or 1, with a warning: no job fails for a report. Percents are divided by 100.
+
     Outside of a job it does nothing, so that the function can still be called plainly.
 
     >>> progress(0.5, "rendered")
@@ -172,6 +175,10 @@ def progress(fraction: Optional[float] = None, message: Optional[str] = None) ->
         if math.isnan(fraction):
             raise ValueError("a fraction is a number from 0 to 1, not nan")
         fields["fraction"] = min(max(float(fraction), 0.0), 1.0)
+        # Sums of fractions may be off by the last digit.
+        if not -1e-9 <= fraction <= 1 + 1e-9:
+            warnings.warn(f"progress({fraction!r}): a fraction is a number from 0 to 1; {fields['fraction']:g} is reported",
+                          stacklevel=2)
     if message is not None:
         fields["message"] = str(message)[:4096]
     job = running()

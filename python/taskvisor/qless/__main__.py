@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import logging
 import os
 import sys
-import traceback
 
 from ..worker import start
 from . import shim
@@ -80,14 +78,7 @@ def _load(options: argparse.Namespace) -> bool:
     shim.install()
     if options.verbose:
         logging.basicConfig(stream=sys.stderr, level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
-    for module in options.modules:
-        try:
-            importlib.import_module(module)
-        except Exception:
-            traceback.print_exc()
-            print(f"taskvisor.qless: failed to import {module} from {os.getcwd()}", file=sys.stderr)
-            return False
-    return True
+    return all(start.import_for("taskvisor.qless", module) for module in options.modules)
 
 
 if __name__ == "__main__":

@@ -156,14 +156,23 @@ def _prepare_streams() -> None:
             reconfigure(line_buffering=True, errors="backslashreplace")
 
 
+def import_for(program: str, module: str) -> bool:
+    """Imports a module of the application; if that fails, prints why and what to do, in the name of the program."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        traceback.print_exc()
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        advice = ("; if it is in another directory, start with --cwd DIR, or give the pool a cwd: in the settings"
+                  if is_missing else "")
+        print(f"{program}: failed to import {module} from {os.getcwd()}{advice}", file=sys.stderr)
+        return False
+    return True
+
+
 def _load(modules: Sequence[str]) -> bool:
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except Exception:
-            traceback.print_exc()
-            print(f"taskvisor.worker: failed to import {module} from {os.getcwd()}", file=sys.stderr)
-            return False
+    if not all(import_for("taskvisor.worker", module) for module in modules):
+        return False
     if not registry.functions:
         print(f"taskvisor.worker: no jobs in {', '.join(modules)}: decorate a function with @taskvisor.job",
               file=sys.stderr)
