@@ -40,11 +40,29 @@ pub(super) fn refuse_among(batch: &BTreeMap<&JobId, Vec<&JobId>>) -> Result<(), 
     }
 }
 
-/// The error for a circle; `names` are the jobs on the way from one back to itself.
+/// The error for a circle; `names` are the jobs on the way from one back to itself. Of a long way it names the first few.
 pub(super) fn refusal(names: &[JobId]) -> Error {
-    let way = names.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>();
+    const SHOWN: usize = 8;
+    let way = names.iter().take(SHOWN).map(|id| format!("'{id}'")).collect::<Vec<_>>();
+    let more = match names.len() {
+        0..=SHOWN => String::new(),
+        many => format!(" and so on, {} jobs in all", many - 1),
+    };
     Error::Refused(match &way[..] {
         [only] | [only, _] => format!("job {only} cannot depend on itself"),
-        _ => format!("jobs cannot wait for each other in a circle: {}", way.join(" needs ")),
+        _ => format!("jobs cannot wait for each other in a circle: {}{more}", way.join(" needs ")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_circle_is_told_by_its_first_jobs_and_their_number() {
+        let way: Vec<JobId> = (0..5000).chain([0]).map(|job: u32| job.to_string().into()).collect();
+        let said = refusal(&way).to_string();
+        assert!(said.ends_with(": '0' needs '1' needs '2' needs '3' needs '4' needs '5' needs '6' needs '7' and so on, 5000 jobs in all"), "{said}");
+        assert!(refusal(&way[..3]).to_string().ends_with(": '0' needs '1' needs '2'"));
+    }
 }

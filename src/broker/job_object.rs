@@ -156,5 +156,5 @@ impl Settings {
 }
 
 fn length(seconds: f64) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{seconds} s is no length of time"))
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{seconds:e} s is no length of time"))
 }

@@ -1,5 +1,6 @@
 //! Stages: jobs that advance to another queue.
 
+use std::iter;
 use std::time::Duration;
 
 use crate::support::*;
@@ -115,10 +116,20 @@ async fn job_that_cannot_advance_is_held_with_the_reason(scene: Scene) {
     for (depends, queue, why) in [
         ("x", "r", "a job cannot depend on 'x': no job has that id"),
         ("b", "r", "jobs cannot wait for each other in a circle: 'a' needs 'b' needs 'a'"),
+        (
+            "j",
+            "r",
+            "'a' needs 'j' needs 'i' needs 'h' needs 'g' needs 'f' needs 'e' needs 'd' and so on, 10 jobs in all",
+        ),
         ("b", "", "a queue's name cannot be empty"),
     ] {
         let scene = scene.afresh();
-        scene.put_all(vec![job("a"), NewJob { depends: vec!["a".into()], ..job("b") }]).await.unwrap();
+        let needs = |(id, need): (char, char)| NewJob {
+            depends: vec![need.to_string().into()],
+            ..job(&id.to_string())
+        };
+        let chain = ('b'..='j').zip('a'..='i').map(needs);
+        scene.put_all(iter::once(job("a")).chain(chain).collect()).await.unwrap();
         let a = scene.take().await.unwrap();
         scene.say(&a, advance(Next { depends: vec![depends.into()], ..next(queue) })).await;
         let a = scene.record(&"a".into()).await;

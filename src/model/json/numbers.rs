@@ -21,8 +21,11 @@ impl Seconds {
 }
 
 fn of_seconds<E: Error>(seconds: f64) -> Result<Duration, E> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| E::custom(format!("{seconds} is no duration: it is a number of seconds, 0 or more")))
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        // A large one in its short form: 1e300 has 301 digits.
+        let typed = if seconds.abs() < 1e15 { seconds.to_string() } else { format!("{seconds:e}") };
+        E::custom(format!("{typed} is no duration: it is a number of seconds, 0 or more"))
+    })
 }
 
 impl JsonSchema for Seconds {

@@ -207,6 +207,7 @@ fn invalid_put_is_refused_with_the_reason() {
         (",\"data\":1,\"raw\":\"1\"", "a job carries one of data, raw and exec"),
         (",\"payload\":{\"data\":\"1\"}", "unknown field `payload`"),
         (",\"delay\":-1", "-1 is no duration: it is a number of seconds, 0 or more"),
+        (",\"delay\":1e300", "1e300 is no duration: it is a number of seconds, 0 or more"),
         (",\"delay\":{\"secs\":1,\"nanos\":0}", "invalid type: map, expected f64"),
         (",\"time_limit\":1e300", "is no duration"),
         (

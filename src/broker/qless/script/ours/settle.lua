@@ -76,7 +76,9 @@ local function advance(jid, job, left)
     elseif way and #way <= 2 then
       wrong = "job '" .. jid .. "' cannot depend on itself"
     elseif way then
-      wrong = "jobs cannot wait for each other in a circle: '" .. table.concat(way, "' needs '") .. "'"
+      local shown = math.min(#way, 8)
+      wrong = "jobs cannot wait for each other in a circle: '" .. table.concat(way, "' needs '", 1, shown) .. "'"
+        .. (#way > shown and ' and so on, ' .. #way - 1 .. ' jobs in all' or '')
     end
   end
   if wrong then
