@@ -356,6 +356,7 @@ fn put_refuses_impossible_program_arguments_and_non_objects() {
         ("/v1/jobs", exec(r#"{"argv": ["a", "b\u0000c"], "cwd": "/", "umask": "022"}"#), "zero byte"),
         ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "/\u0000", "umask": "022"}"#), "zero byte"),
         ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "/", "umask": "37777777777"}"#), "is no umask"),
+        ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "a/b", "umask": "022"}"#), "cwd 'a/b' is relative"),
         ("/v1/stop", r#"["graceful"]"#.into(), "expected an object"),
     ] {
         let answer = post(path, &body);

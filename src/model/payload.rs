@@ -22,7 +22,7 @@ pub enum Payload {
 pub struct Exec {
     /// Program and arguments. A program without a slash is looked up in the supervisor's PATH.
     pub argv: Vec<Bytes>,
-    /// Working directory of the program.
+    /// Working directory of the program: an absolute path.
     pub cwd: Bytes,
     /// File mode creation mask.
     #[serde(with = "Octal")]
@@ -59,6 +59,12 @@ impl Payload {
         }
         if argv.iter().chain([cwd]).any(|text| text.0.contains(&0)) {
             return Some("argv or cwd holds a zero byte, which no program can be given".into());
+        }
+        if !cwd.0.is_empty() && !cwd.0.starts_with(b"/") {
+            let cwd = cwd.to_text();
+            return Some(format!(
+                "cwd '{cwd}' is relative: give the whole path, as the program does not start where it was put"
+            ));
         }
         (*umask > UMASK_MAX).then(|| {
             format!("{umask} is no umask: it is a number from 0 to {UMASK_MAX}, octal {UMASK_MAX:o}")
