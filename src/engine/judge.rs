@@ -1,5 +1,7 @@
 //! Judges the health of the whole service, with reasons. Pure.
 
+use std::collections::BTreeMap;
+
 use super::request::{Queues, View};
 use crate::broker::{Broker, Outbox};
 use crate::model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
@@ -46,10 +48,27 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
     if held > 0 && view.held_degrades {
         reasons.push(format!("{held} held: taskvisor job list --state held"));
     }
-    match (alive || view.stopping.is_some(), reasons.is_empty()) {
+    let alive = alive || view.stopping.is_some();
+    if !alive && reasons.is_empty() {
+        reasons.push(none_alive(&view.pools));
+    }
+    match (alive, reasons.is_empty()) {
         (false, _) => (Health::Unhealthy, reasons),
         (true, true) => (Health::Healthy, reasons),
         (true, false) => (Health::Degraded, reasons),
+    }
+}
+
+/// Why no job can run although nothing is wrong with any slot: workers end or start all at once, or there are none.
+fn none_alive(pools: &[PoolStatus]) -> String {
+    let mut slots: BTreeMap<&str, usize> = BTreeMap::new();
+    for slot in pools.iter().flat_map(|pool| &pool.slots) {
+        *slots.entry(slot.state.as_str()).or_default() += 1;
+    }
+    let slots: Vec<String> = slots.into_iter().map(|(state, count)| format!("{count} {state}")).collect();
+    match slots.is_empty() {
+        true => "no pool has a worker: taskvisor scale POOL 1".into(),
+        false => format!("no worker can take a job: {}", slots.join(", ")),
     }
 }
 
@@ -123,8 +142,6 @@ pub(super) fn rfc3339(at: Millis) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::model::{Instant, PoolSettings, QueueCounts, Settings};
     use crate::supervisor::Supervisor;
@@ -146,5 +163,22 @@ mod tests {
         view.pools[0].scaled = None;
         view.held_degrades = false;
         assert_eq!(verdict(&view), (Health::Healthy, vec![]));
+    }
+
+    #[test]
+    fn unhealthy_service_always_has_a_reason() {
+        let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
+        let mut view = View::of(Supervisor::new(settings, Instant(0)).status(Instant(0)));
+        let verdict =
+            |view: &View| judge(&Facts { view, queues: &Queues::new(), trouble: None, concerns: Vec::new() });
+        for slot in &mut view.pools[0].slots {
+            slot.state = SlotState::Stopping;
+        }
+        let count = view.pools[0].slots.len();
+        let reason = format!("no worker can take a job: {count} stopping");
+        assert_eq!(verdict(&view), (Health::Unhealthy, vec![reason]));
+        view.pools[0].slots.clear();
+        let reason = "no pool has a worker: taskvisor scale POOL 1".to_owned();
+        assert_eq!(verdict(&view), (Health::Unhealthy, vec![reason]));
     }
 }
