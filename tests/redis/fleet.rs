@@ -19,10 +19,10 @@ fn told(script: &mut Scripted, line: &str) -> Vec<Told> {
 fn presence_is_echoed_to_its_sender_and_kept_until_it_leaves_or_a_silent_day() {
     let mut scene = Scene::new();
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 5 0"), []);
-    scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive a {1}");
+    scene.script.line::<redis::Value>("taskvisor.sign 10 ql:w:a-alive a {1}");
     assert_eq!(scene.ears.heard(), ["ql:w:a-alive "]);
-    scene.script.line::<i64>("taskvisor.sign 25 ql:w:a-alive a {2}");
-    scene.script.line::<i64>("taskvisor.sign 30 ql:w:b-alive b {}");
+    scene.script.line::<redis::Value>("taskvisor.sign 25 ql:w:a-alive a {2}");
+    scene.script.line::<redis::Value>("taskvisor.sign 30 ql:w:b-alive b {}");
     let seen = |name: &str, at: &str, text: &str| (name.into(), at.into(), text.into(), 0, Vec::new());
     let both = [seen("a", "25", "{2}"), seen("b", "30", "{}")];
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 31 0"), both);
@@ -30,7 +30,7 @@ fn presence_is_echoed_to_its_sender_and_kept_until_it_leaves_or_a_silent_day() {
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 33 0"), both[..1]);
     // A reader sees no expired row, even before the cleanup.
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 86425 0"), []);
-    scene.script.line::<i64>("taskvisor.sign 86425 ql:w:b-alive b {}");
+    scene.script.line::<redis::Value>("taskvisor.sign 86425 ql:w:b-alive b {}");
     let everything = scene.script.everything();
     assert_eq!(everything.keys().collect::<Vec<_>>(), ["ql:taskvisor:fleet", "ql:taskvisor:seen"]);
     assert!(!everything["ql:taskvisor:fleet"].contains("{2}"), "{everything:?}");
@@ -40,7 +40,7 @@ fn presence_is_echoed_to_its_sender_and_kept_until_it_leaves_or_a_silent_day() {
 #[test]
 fn presence_without_an_instance_name_is_not_kept() {
     let mut scene = Scene::new();
-    scene.script.call::<i64>(&["taskvisor.sign", "10", "ql:w:a-alive", "", ""]);
+    scene.script.call::<redis::Value>(&["taskvisor.sign", "10", "ql:w:a-alive", "", ""]);
     assert_eq!(scene.ears.heard(), ["ql:w:a-alive "]);
     assert!(scene.script.everything().is_empty());
 }
@@ -53,10 +53,10 @@ fn workers_idle_for_a_day_are_forgotten_a_hundred_at_a_time() {
     }
     let _: i64 = scene.script.raw("ZADD ql:w:w0:jobs 1 j");
     let _: i64 = scene.script.raw("ZADD ql:workers 86400 young");
-    scene.script.line::<i64>("taskvisor.sign 90000 ql:w:a-alive a {}");
+    scene.script.line::<redis::Value>("taskvisor.sign 90000 ql:w:a-alive a {}");
     assert_eq!(scene.script.raw::<u64>("ZCARD ql:workers"), 51);
     assert_eq!(scene.script.raw::<u64>("EXISTS ql:w:w0:jobs"), 0);
-    scene.script.line::<i64>("taskvisor.sign 90001 ql:w:a-alive a {}");
+    scene.script.line::<redis::Value>("taskvisor.sign 90001 ql:w:a-alive a {}");
     assert_eq!(scene.script.raw::<Vec<String>>("ZRANGE ql:workers 0 -1"), ["young"]);
 }
 
@@ -65,7 +65,7 @@ fn workers_idle_for_a_day_are_forgotten_a_hundred_at_a_time() {
 fn full_redis_accepts_presence() {
     let mut scene = Scene::new();
     let _: String = scene.script.raw("CONFIG SET maxmemory 1");
-    scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive a {}");
+    scene.script.line::<redis::Value>("taskvisor.sign 10 ql:w:a-alive a {}");
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 11 0").len(), 1);
 }
 
@@ -178,12 +178,12 @@ fn jobs_taken_away_by_other_clients_are_not_counted() {
         scene.put(jid, "q", &[]);
     }
     let _: redis::Value = scene.script.line("taskvisor.fetch 5 me f 0 60 order 0 0 1 q 3 w1 {} w2 {} w3 {}");
-    scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive me {}");
+    scene.script.line::<redis::Value>("taskvisor.sign 10 ql:w:a-alive me {}");
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 11 0")[0].3, 3);
     let _: redis::Value = scene.script.line("cancel 12 a");
     scene.script.line::<String>("put 12 somebody q b klass {} 0");
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 13 0")[0].3, 1);
     let _: redis::Value = scene.script.line("cancel 14 c");
-    scene.script.line::<i64>("taskvisor.sign 15 ql:w:a-alive me {}");
+    scene.script.line::<redis::Value>("taskvisor.sign 15 ql:w:a-alive me {}");
     assert_eq!(scene.script.raw::<u64>("EXISTS ql:taskvisor:held:me"), 0);
 }

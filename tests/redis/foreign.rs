@@ -160,7 +160,7 @@ fn foreign_job_gets_a_list_position_when_fetched_and_loses_it_when_gone() {
     let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", "j", "k", "{}", "0"]);
     wait_until("it was fetched", || other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs j").is_some());
     let _: i64 = other.raw("ZADD ql:taskvisor:jobs 1000 gone");
-    let _: i64 = other.line("taskvisor.sign 5 c i {}");
+    let _: redis::Value = other.line("taskvisor.sign 5 c i {}");
     assert_eq!(other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs gone"), None);
     assert!(other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs j").is_some());
 }

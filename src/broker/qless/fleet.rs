@@ -10,6 +10,7 @@ use super::ask::asked;
 use super::reply::{self, array, number, parts, some_number, text};
 use super::shared::Shared;
 use crate::broker::Error;
+use crate::broker::lock::lock;
 use crate::broker::redis::Offset;
 use crate::model::verb::ShowFleet;
 use crate::model::{Fleet, Instance, Member, MemberJob, Millis, PoolSign, Presence, Stop};
@@ -54,8 +55,8 @@ const HAS_STRANGERS: u8 = 2;
 const IS_NEW: u8 = 4;
 
 /// Publishes the presence, and has the server send a message on `channel`. Nothing is published before the supervisor
-/// has called `sign`. The answer shows changes that no message announces: that there is work, and that the server has
-/// lost this supervisor and its leases.
+/// has called `sign`. The answer shows changes that no message announces: that there is work, that the server has lost
+/// this supervisor and its leases, and that another program has spoiled a key of all jobs.
 pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     let sign = shared.sign();
     let (host, place) = (shared.host.as_str(), shared.place.as_str());
@@ -67,7 +68,12 @@ pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
                 cmd.arg(queue.as_str());
             }
         });
-    let seen = number::<u8>(&told.await?);
+    let told = array(told.await?)?;
+    let [seen, key, kind] = [0, 1, 2].map(|at| told.get(at));
+    let seen = seen.map_or(0, number::<u8>);
+    let spoiled = key.and_then(text).zip(kind.and_then(text));
+    *lock(&shared.spoiled_index) =
+        spoiled.map(|(key, kind)| format!("no job can be put: {}", Error::NotAJob(key, kind)));
     shared.has_strangers.store(seen & HAS_STRANGERS != 0, Ordering::Relaxed);
     if seen & HAS_WORK != 0 {
         shared.wake_any();

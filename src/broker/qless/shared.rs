@@ -14,6 +14,7 @@ use super::recurs::Recurs;
 use super::reply;
 use super::reporter::Reporter;
 use super::wake_debounce::Wakes;
+use crate::broker::lock::lock;
 use crate::broker::lost_replies::Unheard;
 use crate::broker::notices::Notices;
 use crate::broker::owed::Owed;
@@ -60,6 +61,8 @@ pub(super) struct Shared {
     pub(super) odd: Mutex<HashSet<String>>,
     /// The queues from which nothing can be fetched, and why.
     pub(super) spoiled: Mutex<BTreeMap<QueueName, String>>,
+    /// Why no job can be put: another program has spoiled a key of all jobs.
+    pub(super) spoiled_index: Mutex<Option<String>>,
     /// When to look for due recurring jobs.
     pub(super) recurs: Recurs,
     /// Limits how often messages wake the supervisor.
@@ -94,6 +97,7 @@ impl Shared {
             is_known: AtomicBool::new(false),
             odd: Mutex::default(),
             spoiled: Mutex::default(),
+            spoiled_index: Mutex::default(),
             recurs: Recurs::default(),
             wakes: Wakes::default(),
             complaints: Complaints::default(),
@@ -140,9 +144,9 @@ impl Shared {
         self.signed().take().filter(|_| self.owed.get().is_none())
     }
 
-    /// Why nothing can be fetched from a queue, if there is such a queue.
+    /// Why no job can be put, or none be fetched from some queue, if that is so.
     pub(super) fn spoiled(&self) -> Option<String> {
-        self.spoiled.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
+        lock(&self.spoiled_index).clone().or_else(|| lock(&self.spoiled).values().next().cloned())
     }
 
     /// The queues from which jobs were fetched.

@@ -1,5 +1,6 @@
 //! Keys of ours that another program has overwritten with another type.
 
+use crate::sandbox::wait_until;
 use crate::supervisors::Scene;
 
 /// The lines of a table by their first column.
@@ -77,4 +78,30 @@ fn shared_key_of_a_wrong_type_refuses_a_put_as_a_whole() {
         let _: redis::Value = other.raw_call(&["DEL", key]);
     }
     scene.ok(&["put", "--jid", "refused", "--", "true"]);
+}
+
+#[test]
+fn spoiled_index_of_all_jobs_is_named_by_lists_and_status() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _running = scene.start(&["-w", "1"]);
+    scene.ok(&["queue", "pause", "default"]);
+    let job = scene.ok(&["put", "--", "true"]).trim().to_owned();
+    let key = "ql:taskvisor:jobs";
+    let _: redis::Value = other.raw_call(&["DEL", key]);
+    let _: redis::Value = other.raw_call(&["SET", key, "x"]);
+    for line in ["job list", "job list --state waiting", "job discard --complete"] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let (code, said) = scene.sandbox.refused(&Scene::with(&scene.url, &args));
+        let is_told = said.contains("the key ql:taskvisor:jobs is a string of another program");
+        assert!(code == 1 && is_told && said.contains("redis-cli DEL ql:taskvisor:jobs"), "{line}: {said}");
+    }
+    // A change of the pool has the supervisor look at once.
+    scene.ok(&["scale", "default", "2"]);
+    let told = "no job can be put: the key ql:taskvisor:jobs is a string of another program";
+    wait_until("status names the key", || scene.sandbox.reasons().contains(told));
+    let _: redis::Value = other.raw_call(&["DEL", key]);
+    scene.ok(&["scale", "default", "1"]);
+    scene.sandbox.wait_healthy();
+    assert_eq!(names(&scene.ok(&["job", "list"])), [&job], "the index is made again");
 }

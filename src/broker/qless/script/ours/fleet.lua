@@ -47,16 +47,17 @@ local function has_strangers()
 end
 
 -- Stores a supervisor's presence, and sends a message to its own listener. Supervisors that were silent for too long
--- are removed, some at a time.
+-- are removed, some at a time. Gives what it has seen, as bits, and a shared key of a wrong type with that type.
 if command == 'taskvisor.sign' then
   local channel, instance, text = take(), take(), take()
   call('PUBLISH', channel, '')
-  if instance == '' then return 0 end
+  if instance == '' then return {0} end
   write_though_full()
   call('HSET', 'ql:taskvisor:fleet', instance, text)
   local is_new, is_busy = call('ZADD', 'ql:taskvisor:seen', now, instance) == 1, false
   tidy_held(instance, 100)
-  tidy_places(100)
+  local spoiled = odd_shared_key() or {}
+  if not spoiled[1] then tidy_places(100) end
   for _, queue in ipairs(args_from(6)) do
     local is_fine, has = pcall(has_work, queue)
     is_busy = is_busy or is_fine and has
@@ -70,7 +71,8 @@ if command == 'taskvisor.sign' then
     call('DEL', 'ql:w:' .. worker .. ':jobs')
     call('ZREM', 'ql:workers', worker)
   end
-  return (is_busy and 1 or 0) + (has_strangers() and 2 or 0) + (is_new and 4 or 0)
+  local seen = (is_busy and 1 or 0) + (has_strangers() and 2 or 0) + (is_new and 4 or 0)
+  return {seen, spoiled[3], spoiled[4]}
 end
 
 -- Removes a supervisor that stops cleanly.

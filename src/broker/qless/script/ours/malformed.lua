@@ -1,10 +1,24 @@
 -- Keys of a wrong type, left by another program. Lists skip them; a request about a job whose key has a wrong type is
 -- answered with that type.
 
--- The refusal if something other than a job is stored under its key; nil if there is a job, or nothing.
-local function odd_job(jid)
-  local kind = call('TYPE', 'ql:j:' .. jid).ok
-  if kind ~= 'hash' and kind ~= 'none' then return {'no', 'kind', 'ql:j:' .. jid, kind} end
+-- The refusal if a key has another type than this one; nil if it has this one, or does not exist.
+local function odd_key(key, kind)
+  local has = call('TYPE', key).ok
+  if has ~= kind and has ~= 'none' then return {'no', 'kind', key, has} end
+end
+
+local function odd_job(jid) return odd_key('ql:j:' .. jid, 'hash') end
+
+-- Keys that all jobs share. With one of a wrong type no job can be put, and a put must see that before it writes.
+local SHARED = {
+  ['ql:completed'] = 'zset', ['ql:queues'] = 'zset', ['ql:taskvisor:jobs'] = 'zset', ['ql:taskvisor:order'] = 'hash',
+}
+
+local function odd_shared_key()
+  for key, kind in pairs(SHARED) do
+    local refusal = odd_key(key, kind)
+    if refusal then return refusal end
+  end
 end
 
 do
@@ -21,6 +35,11 @@ do
     local refusal = odd_job(args[i])
     if refusal then return refusal end
   end
+
+  -- Lists go by the index of all jobs: without it they would hide all.
+  local LISTS = { adopt = true, count_tasks = true, find = true, list = true, place = true, sweep = true }
+  local refusal = LISTS[name] and odd_key('ql:taskvisor:jobs', 'zset')
+  if refusal then return refusal end
 
   local LOOKS = {
     adopt = true, classes = true, failed = true, fleet = true, get = true, list = true, options = true, queues = true,

@@ -129,17 +129,7 @@ local function is_own(job)
   return token and call('HGET', 'ql:j:' .. job.jid, 'token') == token
 end
 
--- Keys that all jobs share. One of a wrong type, left by another program, must refuse a put before it has written
--- anything.
-local SHARED = {
-  ['ql:completed'] = 'zset', ['ql:queues'] = 'zset', ['ql:taskvisor:jobs'] = 'zset', ['ql:taskvisor:order'] = 'hash',
-}
-
-local function wrong_shared_key(jobs)
-  for key, kind in pairs(SHARED) do
-    local has = call('TYPE', key).ok
-    if has ~= kind and has ~= 'none' then return no('kind', key, has) end
-  end
+local function odd_queue(jobs)
   local seen = {}
   for _, job in ipairs(jobs) do
     local spoiled, has = nil, nil
@@ -175,7 +165,7 @@ if command == 'taskvisor.put' then
       if state ~= 'complete' then job.waits = true end
     end
   end
-  local refusal = wrong_shared_key(jobs)
+  local refusal = odd_shared_key() or odd_queue(jobs)
   if refusal then return refusal end
   local new, states, places = 0, {}, {}
   for _, job in ipairs(jobs) do new = new + (job.is_there and 0 or 1) end
