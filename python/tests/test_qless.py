@@ -366,7 +366,7 @@ class Options(QlessTest):
         worker = self.worker("-m", "no_such_module", program="taskvisor.qless", module=None, greet=False)
         self.assertEqual(worker.receive(), (None, None))
         self.assertEqual(worker.wait(), 1)
-        self.assertIn("taskvisor.qless: failed to import no_such_module", worker.stderr())
+        self.assertIn("taskvisor.qless: failed to load no_such_module", worker.stderr())
 
     def test_modules_are_loaded_before_the_fork(self):
         keeper = Keeper()

@@ -144,6 +144,9 @@ class Fast(RqTest):
         self.returned(worker, "sample.logs")
         self.assertIn("own a word\n", worker.stdout())
 
+    def test_a_config_module_without_logging_is_taken(self):
+        self.assertEqual(self.returned(self.jobs("-c", "json"), "sample.add, 1"), 2)
+
     def test_exception_handlers_are_called_until_one_returns_false(self):
         handlers = [word for name in ("handler", "last_handler", "raises") for word in
                     ("--exception-handler", f"rq_sample.{name}")]
@@ -256,6 +259,13 @@ class Refused(RqTest):
         self.assertNotEqual(worker.wait(), 0)
         self.assertIn("NoSuchWorker", worker.stderr())
         self.assertIn("taskvisor.rq: failed to load what the options name from", worker.stderr())
+
+    def test_a_module_that_does_not_exist_takes_one_line(self):
+        for flag in ("-c", "-m"):
+            worker = self.jobs(flag, "no_such_module", greet=False)
+            self.assertEqual(worker.wait(), 1)
+            self.assertRegex(worker.stderr(), "^taskvisor.rq: failed to load no_such_module from .*: No module named "
+                                              "'no_such_module': is it spelled right\\? -P DIR .*\n$")
 
     def test_the_mode_coroutine_is_refused(self):
         command = [sys.executable, "-m", "taskvisor.rq"]

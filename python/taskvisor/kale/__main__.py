@@ -6,9 +6,9 @@ import argparse
 import importlib
 import os
 import sys
-import traceback
 
 from ..worker import start
+from ..worker.loading import print_failure
 from .installed import Installed
 from .tasks import Tasks
 
@@ -48,8 +48,7 @@ def _load(options: argparse.Namespace, tasks: Tasks) -> bool:
         name = "ON_WORKER_STARTUP"
         tasks.start_up(installed)
     except Exception:
-        traceback.print_exc()
-        print(f"taskvisor.kale: failed to load {name} from {os.getcwd()}", file=sys.stderr)
+        print_failure("taskvisor.kale", name, "-p DIR names the directory that has it.")
         return False
     return True
 

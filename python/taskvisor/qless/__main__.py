@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import os
 import sys
 
 from ..worker import start
+from ..worker.loading import print_failure
 from . import shim
 from .classes import Classes
 
@@ -78,7 +80,13 @@ def _load(options: argparse.Namespace) -> bool:
     shim.install()
     if options.verbose:
         logging.basicConfig(stream=sys.stderr, level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
-    return all(start.import_for("taskvisor.qless", module) for module in options.modules)
+    for module in options.modules:
+        try:
+            importlib.import_module(module)
+        except Exception:
+            print_failure("taskvisor.qless", module, "-p DIR names the directory that has it.")
+            return False
+    return True
 
 
 if __name__ == "__main__":

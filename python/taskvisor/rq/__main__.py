@@ -7,11 +7,12 @@ import importlib
 import logging.config
 import os
 import sys
-import traceback
 
 from ..worker import start
+from ..worker.loading import print_failure
 from .installed import Installed
 from .jobs import Jobs
+from .settings import HINT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,14 +65,15 @@ def _load(options: argparse.Namespace, jobs: Jobs) -> bool:
         installed = Installed()
         if options.config:
             name = options.config
-            logging.config.dictConfig(importlib.import_module(name).DICT_CONFIG)
+            logs = getattr(importlib.import_module(name), "DICT_CONFIG", None)
+            if logs:
+                logging.config.dictConfig(logs)
         for name in options.modules or ():
             importlib.import_module(name)
         name = "what the options name"
         jobs.start_up(installed, options)
     except Exception:
-        traceback.print_exc()
-        print(f"taskvisor.rq: failed to load {name} from {os.getcwd()}", file=sys.stderr)
+        print_failure("taskvisor.rq", name, HINT)
         return False
     return True
 

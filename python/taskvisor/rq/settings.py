@@ -8,10 +8,15 @@ import os
 import sys
 from urllib.parse import quote, urlencode
 
+from ..worker.loading import print_failure
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+#: Where modules are looked for.
+HINT = "-P DIR names the directory that has it."
 
 _FALSE = {"n", "no", "f", "false", ""}
 
@@ -53,7 +58,11 @@ def main() -> int:
     """Prints the settings of the module as JSON. Without a module the environment counts, as in RQ."""
     sys.path[:0] = map(os.path.abspath, sys.argv[2:] or ["."])
     name = sys.argv[1] if len(sys.argv) > 1 else ""
-    settings: Mapping[str, Any] = vars(importlib.import_module(name)) if name else os.environ
+    try:
+        settings: Mapping[str, Any] = vars(importlib.import_module(name)) if name else os.environ
+    except Exception:
+        print_failure("taskvisor.rq", name, HINT)
+        return 1
     found: dict[str, Any] = {"url": url(settings)}
     if name:
         found.update({key.lower(): settings[key] for key in ("QUEUES", "NAME") if settings.get(key)})

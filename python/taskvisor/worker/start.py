@@ -8,12 +8,12 @@ import logging
 import os
 import signal
 import sys
-import traceback
 
 from ..client import registry
 from ..protocol.frames import frame
 from ..version import VERSION
 from .channel import Channel, Closed
+from .loading import print_failure
 from .process import give_up, identity
 from .termination import Termination
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .inherited import Inherited
 
 _PROTOCOL = 1
+#: What to do about a module that is not found.
+_ELSEWHERE = ("If it is in another directory, start with --cwd DIR, or give the pool a cwd: in the settings; or set "
+              "PYTHONPATH.")
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -156,23 +159,13 @@ def _prepare_streams() -> None:
             reconfigure(line_buffering=True, errors="backslashreplace")
 
 
-def import_for(program: str, module: str) -> bool:
-    """Imports a module of the application; if that fails, prints why and what to do, in the name of the program."""
-    try:
-        importlib.import_module(module)
-    except Exception as error:
-        traceback.print_exc()
-        is_missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
-        advice = ("; if it is in another directory, start with --cwd DIR, or give the pool a cwd: in the settings"
-                  if is_missing else "")
-        print(f"{program}: failed to import {module} from {os.getcwd()}{advice}", file=sys.stderr)
-        return False
-    return True
-
-
 def _load(modules: Sequence[str]) -> bool:
-    if not all(import_for("taskvisor.worker", module) for module in modules):
-        return False
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception:
+            print_failure("taskvisor.worker", module, _ELSEWHERE)
+            return False
     if not registry.functions:
         print(f"taskvisor.worker: no jobs in {', '.join(modules)}: decorate a function with @taskvisor.job",
               file=sys.stderr)
