@@ -124,6 +124,8 @@ fn suspended_queues_give_no_jobs_and_shutdown_of_all_workers_ends_the_supervisor
     let scene = Scene::new();
     let mut running = scene.start(&["-w", "2"]);
     wait_until("RQ sees both workers", || scene.rq("len(Worker.all(c))") == 2);
+    let at = "sum(w.ip_address in [o['addr'] for o in c.client_list()] for w in Worker.all(c))";
+    assert_eq!(scene.rq(at), 2, "{}", scene.rq("[w.ip_address for w in Worker.all(c)]"));
     scene.rq("suspend(c)");
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");
     let other = scene.put("q('other').enqueue(tasks.add, 1, 2)");

@@ -169,6 +169,12 @@ impl Link {
         Ok(server::keeps_nothing(&mut live.conn).await)
     }
 
+    /// Our end of the connection as the server sees it, if it allows the question.
+    pub(in crate::broker) async fn client_address(&self) -> Result<Option<String>, Error> {
+        let mut live = self.live("ask").await?;
+        Ok(server::client_address(&mut live.conn).await)
+    }
+
     /// Measures the server's clock again.
     pub(in crate::broker) async fn measure(&self) -> Result<(), Error> {
         let mut live = self.live("ask the time of").await?;

@@ -15,6 +15,12 @@ pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'
     )
 }
 
+/// Our end of the connection, `HOST:PORT`, as the server sees it and as far as it allows the question.
+pub(super) async fn client_address(conn: &mut MultiplexedConnection) -> Option<String> {
+    let info: String = redis::cmd("CLIENT").arg("INFO").query_async(conn).await.ok()?;
+    info.split(' ').find_map(|field| field.strip_prefix("addr=")).map(str::to_owned)
+}
+
 /// Why a server cannot hold jobs, by its `INFO server`; `None` if it can, or does not say.
 pub(super) fn unfit(info: &str) -> Option<String> {
     let value = |name: &str| {

@@ -21,7 +21,8 @@ impl Workers {
         }
         let common = [
             ("hostname", self.host().to_owned()),
-            ("ip_address", String::new()),
+            // RQ's own workers use the same word where the server does not tell.
+            ("ip_address", shared.link.client_address().await?.unwrap_or_else(|| "unknown".into())),
             ("pid", std::process::id().to_string()),
             ("version", VERSION.into()),
             ("python_version", String::new()),
