@@ -53,15 +53,19 @@ impl Origins {
         if let Some(how) = self.typed.get(name).or_else(|| self.typed.get(section)) {
             return Origin::Typed(how.clone());
         }
-        let within = match pool {
-            Some(index) => self.written.get("pools").and_then(|pools| pools.get(index)),
-            None => Some(&self.written),
-        };
-        let found = within.and_then(|at| name.split('.').try_fold(at, |at, key| at.get(key)));
-        match (found, &self.source) {
+        match (self.in_file(pool, name), &self.source) {
             (Some(value), Some(source)) if !value.is_null() => Origin::File(source.of(pool, name)),
             _ => Origin::Default,
         }
+    }
+
+    /// The value of a setting in the file, whatever was typed.
+    pub(super) fn in_file(&self, pool: Option<usize>, name: &str) -> Option<&Value> {
+        let within = match pool {
+            Some(index) => self.written.get("pools")?.get(index)?,
+            None => &self.written,
+        };
+        name.split('.').try_fold(within, |at, key| at.get(key))
     }
 
     /// Whether the setting was set.

@@ -213,3 +213,25 @@ fn job_that_cannot_go_back_to_its_queue_goes_there_as_soon_as_it_can() {
     assert!(stop(&mut running).success());
     assert_eq!(scene.rq("left()"), json!([]));
 }
+
+#[test]
+fn rq_worker_passes_its_environment_without_a_warning() {
+    let scene = Scene::new();
+    let job = scene.put("q().enqueue('os.getenv', 'OF_THE_CALLER')");
+    let mut command = scene.sandbox.command(&["rq", "worker", "-b", "-u", &scene.server.url()]);
+    command.env("PYTHONPATH", scene.path()).env("OF_THE_CALLER", "seen");
+    let output = command.output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !log.contains("passes-all"), "{log}");
+    assert_eq!(scene.result(&job), "seen");
+}
+
+#[test]
+fn rq_worker_says_in_one_line_that_its_config_module_does_not_exist() {
+    let scene = Scene::new();
+    let mut command = scene.sandbox.command(&["rq", "worker", "-c", "no_such_module"]);
+    let output = command.env("PYTHONPATH", scene.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("failed to load no_such_module") && said.contains("-P DIR"), "{said}");
+    assert!(!output.status.success() && !said.contains("Traceback"), "{said}");
+}

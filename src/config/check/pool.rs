@@ -245,9 +245,11 @@ fn cwd_closed(pool: &Pool) -> Option<Advice> {
     Some(advice("cwd", message, "chmod it, or set another user or group"))
 }
 
+/// A flag gives away the variables of whoever types it; a file those of everybody who starts with it.
 fn passes_all(pool: &Pool) -> Option<Advice> {
     let message = "the workers see every variable of the supervisor, its tokens and passwords too";
-    let all = pool.outfit.env_pass.iter().any(|name| name == "*");
+    let passed = pool.whole.origins.in_file(Some(pool.index), "env.pass")?.as_sequence()?;
+    let all = passed.iter().any(|name| name == "*");
     all.then(|| advice("env", message, "name in env.pass those that they need"))
 }
 

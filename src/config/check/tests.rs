@@ -204,6 +204,7 @@ fn rights_that_are_too_wide_or_too_narrow() {
     finds("umask", "umask: '777'", "t.yaml:3:3", "takes rights from the workers' own user");
     finds_nothing("umask: '027'");
     finds("passes-all", "env: {pass: ['*']}", "t.yaml:3:3", "every variable of the supervisor");
+    finds_nothing("env: {pass: ['AWS_*']}");
     let text = "pools:\n- command: sh\n  cwd: /\n  user: daemon\n";
     let rights = |owner, writable| Rights { path: "/bin/w".into(), owner, writable, readable: true };
     let program = |rights| move |facts: &mut Facts| facts.pools[0].program = Some(rights);
