@@ -11,14 +11,14 @@ import traceback
 from ..client import calling
 from ..client.running_job import Job
 from ..worker import outcome
+from ..worker.application import Prepared
 from ..worker.outcome import Ending
 from .alarm import Alarm
 from .publishing import Publisher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Callable, Optional
+    from typing import Any, Optional
 
     from .installed import Installed
 
@@ -52,32 +52,22 @@ class Tasks:
         """False: tasks of kale are not coroutines."""
         return False
 
-    def find(self, job: Job) -> Call:
+    def find(self, job: Job) -> Prepared:
         """The task; if there is none, running it says why."""
         assert self._installed is not None and self._publisher is not None
-        return Call(job, self._installed, self._publisher)
+        return Prepared(Call(job, self._installed, self._publisher).run)
 
 
 class Call:
     """A task with its job."""
-
-    is_async = False
 
     def __init__(self, job: Job, installed: Installed, publisher: Publisher) -> None:
         self._job = job
         self._installed = installed
         self._publisher = publisher
 
-    @property
-    def function(self) -> Callable[[], Any]:
+    def run(self) -> Any:
         """Runs the task and returns how the job ends."""
-        return self._run
-
-    def call_for(self, _data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
-        """No arguments: the message has them."""
-        return (), {}
-
-    def _run(self) -> Any:
         try:
             klass = self._class()
             message = self._message(klass)

@@ -12,6 +12,7 @@ from ..worker import start
 from ..worker.loading import print_failure
 from .installed import Installed
 from .jobs import Jobs
+from .run import Setup
 from .settings import HINT
 
 TYPE_CHECKING = False
@@ -36,23 +37,23 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m taskvisor.rq", allow_abbrev=False,
                                      description="Runs the jobs of RQ. Started by taskvisor.")
 
-    def option(*names: str, variable: Optional[str] = None, **more: Any) -> None:
-        parser.add_argument(*names, default=os.environ.get(variable) if variable else None, **more)
+    def option(*names: str, variable: str = "", default: Any = None, **more: Any) -> None:
+        parser.add_argument(*names, default=os.environ.get(variable) or default, **more)
 
     option("-u", "--url", variable="RQ_REDIS_URL", metavar="URL",
            help="the Redis for jobs that ask for it; better in RQ_REDIS_URL, which nobody else sees")
     option("-c", "--config", metavar="MODULE", help="a config module of RQ: its DICT_CONFIG sets up the logging")
-    option("-m", "--import", dest="modules", metavar="MODULE", action="append",
+    option("-m", "--import", dest="modules", metavar="MODULE", action="append", default=[],
            help="import this before the first job; in the mode fork all jobs share it")
     option("-P", "--path", metavar="DIR", action="append", help="look for modules here first")
     option("-S", "--serializer", metavar="NAME", help="json, pickle or the path of a class")
-    option("-w", "--worker-class", variable="RQ_WORKER_CLASS", metavar="CLASS", help="the class of workers")
-    option("-j", "--job-class", variable="RQ_JOB_CLASS", metavar="CLASS", help="the class of jobs")
-    option("--queue-class", variable="RQ_QUEUE_CLASS", metavar="CLASS", help="the class of queues")
-    option("--connection-class", variable="RQ_CONNECTION_CLASS", metavar="CLASS", help="the class of connections")
-    option("--exception-handler", dest="handlers", metavar="FUNCTION", action="append",
+    for flags, of, default in ((["-w"], "worker", "rq.Worker"), (["-j"], "job", "rq.job.Job"), ([], "queue", "rq.Queue"),
+                               ([], "connection", None)):
+        option(*flags, f"--{of}-class", variable=f"RQ_{of.upper()}_CLASS", metavar="CLASS", default=default,
+               help=f"the class of {of}s")
+    option("--exception-handler", dest="handlers", metavar="FUNCTION", action="append", default=[],
            help="is called with a job that has failed; may be given several times")
-    option("--results-ttl", metavar="SECONDS", type=int, help="how long results are kept by default")
+    option("--results-ttl", metavar="SECONDS", type=int, default=500, help="how long results are kept by default")
     parser.add_argument("-d", "--disable-default-exception-handler", action="store_true",
                         help="keep nothing of failures: the handlers do")
     parser.add_argument("--native", action="store_true", help="let RQ's own code end every job")
@@ -68,10 +69,10 @@ def _load(options: argparse.Namespace, jobs: Jobs) -> bool:
             logs = getattr(importlib.import_module(name), "DICT_CONFIG", None)
             if logs:
                 logging.config.dictConfig(logs)
-        for name in options.modules or ():
+        for name in options.modules:
             importlib.import_module(name)
         name = "what the options name"
-        jobs.start_up(installed, options)
+        jobs.start_up(Setup(installed, options))
     except Exception:
         print_failure("taskvisor.rq", name, HINT)
         return False

@@ -8,13 +8,13 @@ import sys
 from ..errors import Fail, Interrupted
 from ..worker import outcome
 from ..worker.outcome import Ending
-from .run import encoded
+from .run import Run, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .run import Run, Setup
+    from .run import Setup
 
 #: Attributes of a job object that the end of a job writes anyway, and those made of its data at the first look.
 _NOT_ITS_OWN = {"_status", "_result", "_data", "_func_name", "_instance", "_args", "_kwargs", "_success_callback",
@@ -22,23 +22,41 @@ _NOT_ITS_OWN = {"_status", "_result", "_data", "_func_name", "_instance", "_args
                 "started_at", "ended_at", "last_heartbeat", "worker_name", "redis_server_version", "connection",
                 "serializer", "log"}
 #: Fields of its hash that the supervisor writes.
-_WRITTEN_ELSEWHERE = {b"status", b"started_at", b"ended_at", b"last_heartbeat", b"worker_name", b"enqueued_at", b"data"}
+_WRITTEN_ELSEWHERE = {"status", "started_at", "ended_at", "last_heartbeat", "worker_name", "enqueued_at", "data"}
+
+
+def rehearse(setup: Setup) -> None:
+    """Runs one job that returns, and one that raises, so that all forks share what that imports, compiles and caches.
+    Opens no connection, writes nothing and calls no handler."""
+    def run_of(*arguments: Any) -> Run:
+        job = setup.job_class.create("os.getpid", arguments, connection=setup.connection, serializer=setup.serializer)
+        fields = encoded(job.to_dict())
+        return Run(setup, {"id": job.id, "queue": "", "execution": "", "worker": "", "prefix": setup.installed.prefix,
+                           "fields": fields})
+
+    ending = run(setup, run_of())
+    if ending.outcome != "complete":
+        raise RuntimeError(ending.fields["error"])
+    try:
+        setup.installed.perform(run_of("no argument is taken").job())
+    except TypeError as error:
+        outcome.describe(error)
 
 
 def run(setup: Setup, run: Run) -> Ending:
     """Runs the job with its callbacks and handlers, in RQ's order."""
     installed = setup.installed
-    penalty = setup.worker_class.death_penalty_class
     try:
         job = run.job()
     except Exception as error:
         return Ending("failed", error=outcome.describe(error))
     started = installed.now()
     job.worker_name, job.started_at, job.last_heartbeat = run.worker, started, started
-    job._status = installed.status("STARTED")
+    job._status = installed.status.STARTED
     before = _own(job)
     try:
-        with penalty(job.timeout or setup.queue_class.DEFAULT_TIMEOUT, installed.timeout, job_id=job.id):
+        timeout = job.timeout or setup.queue_class.DEFAULT_TIMEOUT
+        with setup.worker_class.death_penalty_class(timeout, installed.timeout, job_id=job.id):
             returned = installed.perform(job)
         job.ended_at, job._result = installed.now(), returned
         answer: dict[str, Any] = {"mode": "fast", "rq": installed.version}
@@ -46,39 +64,37 @@ def run(setup: Setup, run: Run) -> Ending:
             answer["retry"] = {"max": returned.max, "intervals": list(returned.intervals),
                                "at_front": bool(getattr(returned, "enqueue_at_front", False))}
         else:
-            job._status = installed.status("FINISHED")
-            installed.call_back(job, "success", penalty, returned)
+            job._status = installed.status.FINISHED
+            setup.call_back(job, "success", returned)
     except Interrupted:
         raise
     except BaseException as error:
         return _failed(setup, run, job, before, error)
     answer["result_ttl"] = job.get_result_ttl(setup.results_ttl)
-    answer["return_value"] = None if returned is None else _text(_dumped(setup, returned))
+    answer["return_value"] = None if returned is None else _dumped(setup, returned)
     changed = _changed(run, job, before)
     if changed:
-        answer["fields"] = {name: _text(value) for name, value in changed.items()}
+        answer["fields"] = changed
     return Ending("complete", result=answer)
 
 
 def _failed(setup: Setup, run: Run, job: Any, before: dict[str, Any], error: BaseException) -> Ending:
-    installed = setup.installed
-    job._status, job.ended_at = installed.status("FAILED"), installed.now()
+    job._status, job.ended_at = setup.installed.status.FAILED, setup.installed.now()
     try:
-        installed.call_back(job, "failure", setup.worker_class.death_penalty_class, type(error), error,
-                            error.__traceback__)
+        setup.call_back(job, "failure", type(error), error, error.__traceback__)
     except Interrupted:
         raise
     except BaseException as second:
         # An exception of a callback replaces that of the job.
         error = second
     handle(setup, job, error)
+    # The answer for a failure has no fields, but RQ also keeps what the job has changed of itself then.
+    changed = {name: base64.b64decode(value) for name, value in _changed(run, job, before).items()}
     is_for_good = isinstance(error, Fail)
     if is_for_good and job.retries_left:
         # RQ knows no failure for good: a job without retries left is not tried again.
-        job.connection.hset(job.key, "retries_left", 0)
-    changed = _changed(run, job, before)
+        changed["retries_left"] = b"0"
     if changed:
-        # The answer for a failure has no fields, but RQ also keeps what the job has changed of itself then.
         job.connection.hset(job.key, mapping=changed)
     return Ending("failed_for_good" if is_for_good else "failed", error=outcome.describe(error))
 
@@ -91,15 +107,16 @@ def handle(setup: Setup, job: Any, error: BaseException) -> None:
             break
 
 
-def _dumped(setup: Setup, value: Any) -> bytes:
-    """The bytes of a result, or RQ's text for one that cannot be kept."""
+def _dumped(setup: Setup, value: Any) -> str:
+    """A result in base64, or RQ's text for one that cannot be kept."""
     try:
-        return bytes(setup.serializer.dumps(value))
+        kept = setup.serializer.dumps(value)
     except Interrupted:
         raise
-    except BaseException:
-        print(f"taskvisor.rq: the result cannot be kept: {sys.exc_info()[1]}", file=sys.stderr)
-        return bytes(setup.serializer.dumps(setup.installed.unserializable))
+    except BaseException as error:
+        print(f"taskvisor.rq: the result cannot be kept: {error}", file=sys.stderr)
+        kept = setup.serializer.dumps(setup.installed.unserializable)
+    return base64.b64encode(kept).decode()
 
 
 def _own(job: Any) -> dict[str, Any]:
@@ -107,14 +124,10 @@ def _own(job: Any) -> dict[str, Any]:
             for name, value in vars(job).items() if name not in _NOT_ITS_OWN}
 
 
-def _changed(run: Run, job: Any, before: dict[str, Any]) -> dict[str, bytes]:
-    """The fields of its hash that the job has changed of itself."""
+def _changed(run: Run, job: Any, before: dict[str, Any]) -> dict[str, str]:
+    """The fields of its hash that the job has changed of itself, in base64."""
     if _own(job) == before:
         return {}
     found = encoded(job.to_dict(include_meta=False, include_result=False))
-    return {name.decode(): value for name, value in found.items()
+    return {name: value for name, value in found.items()
             if name not in _WRITTEN_ELSEWHERE and run.fields.get(name) != value}
-
-
-def _text(value: bytes) -> str:
-    return base64.b64encode(value).decode()

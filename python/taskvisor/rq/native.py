@@ -20,17 +20,19 @@ def run(setup: Setup, run: Run) -> Ending:
     installed = setup.installed
     try:
         job = run.job()
-        place = queue(setup, run)
-        performer = worker(setup, run, place)
-        execution = installed.execution(run.id, run.execution, setup.connection, run.worker)
-        if execution is not None:
+        performer = worker(setup, run)
+        arguments = [job, performer.queues[0]]
+        if installed.major >= 2:
+            execution = installed.named("rq.executions.Execution")(run.execution, run.id, setup.connection)
+            execution.worker_name = run.worker
             performer.execution = execution
+            arguments += [execution] if installed.major >= 3 else []
     except Exception as error:
         return Ending("failed", error=outcome.describe(error))
     # As in a work horse, SIGTERM ends it at once, and only what RQ has written by then counts.
     performer.setup_work_horse_signals()
     try:
-        performer.perform_job(*([job, place, execution] if installed.major >= 3 else [job, place]))
+        performer.perform_job(*arguments)
     except Exception as error:
         # RQ's own code or its connection has failed: it may have written nothing.
         return Ending("failed", error=outcome.describe(error))
@@ -39,19 +41,13 @@ def run(setup: Setup, run: Run) -> Ending:
                                       "status": str(getattr(status, "value", status))})
 
 
-def queue(setup: Setup, run: Run) -> Any:
-    """The queue of the job."""
-    return setup.queue_class(run.queue, connection=setup.connection, job_class=setup.job_class,
-                             serializer=setup.serializer)
-
-
-def worker(setup: Setup, run: Run, place: Any) -> Any:
-    """A worker in place of the one that took the job, as in its work horse."""
+def worker(setup: Setup, run: Run) -> Any:
+    """A worker in place of the one that took the job, as in its work horse, with the queue of the job."""
+    common = {"connection": setup.connection, "job_class": setup.job_class, "serializer": setup.serializer}
     worker = setup.worker_class(
-        [place], name=run.worker, connection=setup.connection, default_result_ttl=setup.results_ttl,
-        job_class=setup.job_class, queue_class=setup.queue_class, exception_handlers=setup.handlers or None,
-        disable_default_exception_handler=not setup.keeps_failures, prepare_for_work=False,
-        serializer=setup.serializer)
+        [setup.queue_class(run.queue, **common)], name=run.worker, default_result_ttl=setup.results_ttl,
+        queue_class=setup.queue_class, exception_handlers=setup.handlers or None,
+        disable_default_exception_handler=not setup.keeps_failures, prepare_for_work=False, **common)
     worker.hostname, worker.pid = socket.gethostname(), os.getpid()
     worker._is_horse = True
     return worker

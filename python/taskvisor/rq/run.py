@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+
+from .connection import connection
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
     from typing import Any, Optional
 
@@ -11,71 +17,79 @@ if TYPE_CHECKING:
 
 #: Versions of RQ for which the supervisor can write the end of a job as RQ does.
 _KNOWN = range(2, 4)
-#: Seconds, as in RQ.
-_RESULTS_TTL = 500
 
 
-def encoded(fields: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """Fields of a hash as Redis keeps them."""
+def encoded(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Fields of a hash as Redis keeps them, in base64."""
     def of(value: Any) -> bytes:
         return value if isinstance(value, bytes) else (value if isinstance(value, str) else str(value)).encode()
-    return {name.encode(): of(value) for name, value in fields.items()}
+    return {name: base64.b64encode(of(value)).decode() for name, value in fields.items()}
 
 
 class Setup:
     """The objects that the options of the worker name."""
 
-    def __init__(self, installed: Installed, connection: Any) -> None:
+    def __init__(self, installed: Installed, options: argparse.Namespace) -> None:
         self.installed = installed
         #: Not opened until it is used.
-        self.connection = connection
-        self.serializer: Any = None
+        self.connection: Any = connection(options.url, options.connection_class)
+        self.serializer: Any = installed.serializer(options.serializer)
         #: None for RQ's default, which jobs then use without a check of its type.
-        self.serializer_of_jobs: Any = None
-        self.job_class: Any = None
-        self.queue_class: Any = None
-        self.worker_class: Any = None
-        self.handlers: list[Any] = []
+        self.serializer_of_jobs = self.serializer if options.serializer else None
+        self.job_class: Any = installed.named(options.job_class)
+        self.queue_class: Any = installed.named(options.queue_class)
+        self.worker_class: Any = installed.named(options.worker_class)
+        self.handlers: list[Any] = [installed.named(handler) for handler in options.handlers]
         #: Whether failures are kept in RQ's registry.
-        self.keeps_failures = True
-        self.results_ttl = _RESULTS_TTL
-        #: Whether RQ's own code ends every job.
-        self.is_native = False
-        self._perform: Any = None
-
-    def choose(self) -> None:
-        """Decides the mode. The supervisor can end jobs in RQ's place if all code involved is RQ's own, in a known
-        version."""
+        self.keeps_failures = not options.disable_default_exception_handler
+        self.results_ttl: int = options.results_ttl
         # A patched queue does not count: the patch is for code that puts jobs.
-        own = self.queue_class is self.installed.queue_class(None) and all(
-            map(self.installed.is_plain, (self.worker_class, self.job_class)))
-        self.is_native |= not (own and self.keeps_failures and self.installed.major in _KNOWN)
+        is_own = self.queue_class is installed.named("rq.Queue") and all(
+            map(installed.is_plain, (self.worker_class, self.job_class)))
+        #: Whether RQ's own code ends every job. The supervisor can do so in its place if all code involved is RQ's own, in
+        #: a known version.
+        self.is_native: bool = (options.native or bool(options.connection_class) or not self.keeps_failures
+                                or not is_own or installed.major not in _KNOWN)
         self._perform = self.worker_class.perform_job
 
     def is_fast(self, run: Run) -> bool:
         """Whether the supervisor ends the job. Not if the job's module has patched the worker, for example to measure
         it, or if the job has webhooks, which RQ sends."""
-        return not (self.is_native or run.fields.get(b"webhooks")) and self.worker_class.perform_job is self._perform
+        return not (self.is_native or run.fields.get("webhooks")) and self.worker_class.perform_job is self._perform
+
+    def call_back(self, job: Any, which: str, *arguments: Any) -> None:
+        """Calls the `success`, `failure` or `stopped` callback of a job, if it has one, within its time."""
+        name, penalty = f"execute_{which}_callback", self.worker_class.death_penalty_class
+        if self.installed.major >= 3:
+            self.installed.named(f"rq.callbacks.{name}")(job, penalty, *arguments)
+        else:
+            getattr(job, name)(penalty, *arguments)
 
 
 class Run:
-    """A job that a worker was given."""
+    """A job that a worker was given. Its data is an object of the supervisor's."""
 
-    def __init__(self, setup: Setup, id: str, queue: str, execution: str, worker: str, fields: dict[bytes, bytes],
-                 callback: Optional[dict[str, Any]]) -> None:
-        self.id = id
-        self.queue = queue
-        self.execution = execution
-        self.worker = worker
-        #: The hash of the job at the time when it was taken.
-        self.fields = fields
-        #: The callback to run in place of the job's function.
-        self.callback = callback
+    def __init__(self, setup: Setup, data: Any) -> None:
         self._setup = setup
+        try:
+            self.id, self.queue, self.execution, self.worker = (
+                data[name] for name in ("id", "queue", "execution", "worker"))
+            #: The hash of the job at the time when it was taken, in base64.
+            self.fields: dict[str, str] = data["fields"]
+            self._hash = {name.encode(): base64.b64decode(value, validate=True) for name, value in self.fields.items()}
+            #: The callback to run in place of the job's function.
+            self.callback: Optional[dict[str, Any]] = data.get("callback")
+        except (KeyError, TypeError, AttributeError, binascii.Error) as error:
+            raise TypeError(f"this is no job of RQ: {type(error).__name__}: {error}. Workers of taskvisor.rq take jobs of "
+                            "the broker rq+redis://… only") from None
+        prefix, installed = data.get("prefix", "rq"), setup.installed
+        if prefix != installed.prefix:
+            raise ValueError(f"the keys of this job begin with {prefix!r}, and RQ {installed.version} in this worker uses "
+                             f"{installed.prefix!r}: give both the same RQ_KEY_PREFIX")
 
     def job(self) -> Any:
         """The job, as RQ makes it from its hash. Raises RQ's exceptions."""
         setup = self._setup
         job = setup.job_class(self.id, connection=setup.connection, serializer=setup.serializer_of_jobs)
-        job.restore(self.fields)
+        job.restore(self._hash)
         return job

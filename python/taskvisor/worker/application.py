@@ -27,6 +27,19 @@ class Function(Protocol):
         """The positional and the keyword arguments in the data of a job."""
 
 
+class Prepared:
+    """A function that has its job already: it takes no arguments, and is no coroutine."""
+
+    is_async = False
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+
+    def call_for(self, _data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """None."""
+        return (), {}
+
+
 class Application(Protocol):
     """The application that a worker loads before it says hello."""
 
