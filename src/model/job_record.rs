@@ -87,6 +87,47 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
+    /// A job of which no more is known than this.
+    pub fn new(id: JobId, queue: QueueName, class: Class, state: JobState) -> JobRecord {
+        JobRecord {
+            id,
+            queue,
+            class,
+            payload: None,
+            title: None,
+            state,
+            priority: 0,
+            tags: Vec::new(),
+            tracked: false,
+            needs: Vec::new(),
+            needed_by: Vec::new(),
+            attempt: 0,
+            retry: None,
+            time_limit: None,
+            crashes: 0,
+            interrupted: 0,
+            unknown: 0,
+            put_at: Millis(0),
+            put_by: None,
+            recurring: None,
+            due_at: None,
+            started_at: None,
+            ended_at: None,
+            instance: None,
+            holder: None,
+            worker: None,
+            fence: Fence(0),
+            renewals: 0,
+            renewed_at: None,
+            expires_at: None,
+            progress: None,
+            result: None,
+            failure: None,
+            forensics: None,
+            history: Vec::new(),
+        }
+    }
+
     /// The failure that explains its state: it failed, is held, or waits for a retry. A job that runs or was canceled
     /// has the failure of the attempt before.
     pub fn cause(&self) -> Option<&Failure> {

@@ -66,41 +66,16 @@ pub(super) fn remains(row: &Row<'_>, why: String) -> Result<JobRecord, Trouble> 
         let bytes = row.get_ref(column)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
         Ok(String::from_utf8_lossy(bytes).into_owned())
     };
+    let state = state(row.get(4).unwrap_or_default());
     Ok(JobRecord {
-        id: text(1)?.into(),
-        queue: text(2)?.into(),
-        class: text(3)?.into(),
-        payload: None,
-        title: None,
-        state: state(row.get(4).unwrap_or_default()),
         priority: row.get(5).unwrap_or_default(),
-        tags: Vec::new(),
         attempt: row.get(7).unwrap_or_default(),
-        retry: None,
-        time_limit: None,
         crashes: row.get(12).unwrap_or_default(),
         interrupted: row.get(13).unwrap_or_default(),
-        unknown: 0,
-        progress: None,
         put_at: Millis(row.get(14).unwrap_or_default()),
-        put_by: None,
-        recurring: None,
-        due_at: None,
-        started_at: None,
         ended_at: row.get::<_, Option<i64>>(17).unwrap_or_default().map(Millis),
-        instance: None,
-        holder: None,
-        worker: None,
         fence: Fence(row.get(20).unwrap_or_default()),
-        renewals: 0,
-        renewed_at: None,
-        expires_at: None,
-        result: None,
         failure: Some(failure(why)),
-        forensics: None,
-        tracked: false,
-        needs: Vec::new(),
-        needed_by: Vec::new(),
-        history: Vec::new(),
+        ..JobRecord::new(text(1)?.into(), text(2)?.into(), text(3)?.into(), state)
     })
 }

@@ -221,10 +221,8 @@ pub mod tests {
     /// A gzip that did not like its file.
     pub fn failed_job() -> JobRecord {
         let worker = Some(WorkerName { slot: SlotName::new("default", 1), generation: 7 });
+        let id = "0199aa00000070008000000000000001".into();
         JobRecord {
-            id: "0199aa00000070008000000000000001".into(),
-            queue: "default".into(),
-            class: "exec".into(),
             payload: Some(Payload::Exec(Exec {
                 argv: vec!["gzip".into(), "-t".into(), "it's a.gz".into()],
                 cwd: "/tmp".into(),
@@ -232,40 +230,25 @@ pub mod tests {
                 stdin: "abc".into(),
             })),
             title: Some("gzip -t it's a.gz".into()),
-            state: JobState::Failed,
-            priority: 0,
             tags: vec!["nightly".into()],
-            tracked: false,
-            needs: vec![],
-            needed_by: vec![],
             attempt: 1,
             retry: Some(Retry::NONE),
             time_limit: Some(Duration::from_secs(90)),
-            crashes: 0,
             interrupted: 1,
-            unknown: 0,
-            progress: None,
             put_at: Millis(1_790_000_000_000),
             put_by: Some("uid 1000".into()),
-            recurring: None,
-            due_at: None,
             started_at: Some(Millis(1_790_000_001_500)),
             ended_at: Some(Millis(1_790_000_003_000)),
             instance: Some("q1-1".into()),
-            holder: None,
             worker: worker.clone(),
             fence: Fence(1),
-            renewals: 0,
-            renewed_at: None,
-            expires_at: None,
-            result: None,
             failure: Some(Failure {
                 group: "exit 1".into(),
                 message: "gzip: a.gz: crc error".into(),
                 trace: None,
             }),
             forensics: Some(gzip_left(worker)),
-            history: vec![],
+            ..JobRecord::new(id, "default".into(), "exec".into(), JobState::Failed)
         }
     }
 
