@@ -1,6 +1,8 @@
 //! Writes arguments of scripts, and reads the values in replies of Redis.
 
-use redis::{Cmd, ToRedisArgs, Value};
+use std::borrow::Borrow;
+
+use redis::{Cmd, FromRedisValue, ParsingError, ToRedisArgs, Value};
 use serde::de::DeserializeOwned;
 
 use crate::broker::Error;
@@ -11,8 +13,35 @@ pub(in crate::broker) fn write_list<T: ToRedisArgs>(cmd: &mut Cmd, words: impl E
     words.for_each(|word| _ = cmd.arg(word));
 }
 
+/// A text in a reply, whatever its bytes are: those of another program hide no other text of the reply. Nil is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::broker) struct Text(pub String);
+
+impl FromRedisValue for Text {
+    fn from_redis_value_ref(value: &Value) -> Result<Text, ParsingError> {
+        Ok(Text(text(value).unwrap_or_default()))
+    }
+
+    fn from_redis_value(value: Value) -> Result<Text, ParsingError> {
+        Text::from_redis_value_ref(&value)
+    }
+}
+
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Escapes the letters that have a meaning in a pattern of Redis.
+pub(in crate::broker) fn escaped(text: &str) -> String {
+    let is_special = |letter: char| "*?[]\\^".contains(letter);
+    let escape = |letter| is_special(letter).then_some('\\').into_iter().chain([letter]);
+    text.chars().flat_map(escape).collect()
+}
+
 /// Reads a reply as a value of this type.
-pub(in crate::broker) fn read<T: redis::FromRedisValue>(value: Value) -> Result<T, Error> {
+pub(in crate::broker) fn read<T: FromRedisValue>(value: Value) -> Result<T, Error> {
     redis::from_redis_value(value).map_err(|error| odd(&format!("what was asked for ({error})")))
 }
 
@@ -60,4 +89,14 @@ pub(in crate::broker) fn some_number<T: std::str::FromStr>(value: &Value) -> Opt
 /// JSON text in a field. Text that cannot be read counts as missing: a field of another program does not hide the job.
 pub(in crate::broker) fn json<T: DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_str(&text(value)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn pattern_of_a_text_matches_that_text_alone() {
+        assert_eq!(escaped("rq:pubsub:host[1]-*"), r"rq:pubsub:host\[1\]-\*");
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::settings::{self, Settings};
+use super::settings;
 use super::source::Rq;
 use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place, redis};
 use crate::model::NewJob;
@@ -67,7 +67,7 @@ impl Adapter for RqOnRedis {
     }
 
     fn open(&self, at: &Address, _how: &Opening) -> Result<Broker, Error> {
-        let rq = Arc::new(Rq::open(Settings::read(at.reveal())?, &at.to_string())?);
+        let rq = Arc::new(Rq::open(at)?);
         Ok(Broker::new(&CARD, rq.clone())
             .with_recovery(rq.clone())
             .with_admin(rq.clone())
@@ -76,11 +76,10 @@ impl Adapter for RqOnRedis {
     }
 
     fn look(&self, at: &Address) -> Result<(), Error> {
-        Rq::open(Settings::read(at.reveal())?, &at.to_string()).map(drop)
+        Rq::open(at).map(drop)
     }
 
     async fn concern(&self, at: &Address) -> Result<Option<String>, Error> {
-        let rq = Rq::open(Settings::read(at.reveal())?, &at.to_string())?;
-        Ok(rq.shared.link.keeps_nothing().await?.map(str::to_owned))
+        Ok(Rq::open(at)?.shared.link.keeps_nothing().await?.map(str::to_owned))
     }
 }

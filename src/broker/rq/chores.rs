@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Cmd;
 use tokio::time::{Instant as Moment, interval};
 
 use super::job::packed;
 use super::shared::Shared;
-use crate::broker::redis::values::{array, text, write_list};
+use crate::broker::redis::values::write_list;
 use crate::broker::{Error, Notice};
 use crate::model::QueueName;
 
@@ -43,7 +44,7 @@ pub(super) async fn attend(shared: Arc<Shared>) {
         let now = Moment::now();
         let done = async {
             if now >= sign_at {
-                shared.workers.sign(&shared).await?;
+                shared.sign().await?;
                 sign_at = now + SIGN;
             }
             let queues = shared.queues();
@@ -75,15 +76,16 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
         write_list(cmd, queues.iter().map(QueueName::as_str));
         cmd.arg(shared.workers.host()).arg(std::process::id());
     });
-    let words: Vec<String> = array(asked.await?)?.iter().filter_map(text).collect();
-    for pair in words.chunks_exact(2) {
+    let abandoned: Vec<(Vec<u8>, Vec<u8>)> = asked.await?;
+    for pair in &abandoned {
         let said = format!(
             "Moved to FailedJobRegistry, due to AbandonedJobError, at {}: its worker did not say that it lives",
             crate::clock::wall()
         );
-        shared.call("look after jobs in", "abandon", |cmd| _ = cmd.arg(pair).arg(packed(&said))).await?;
+        let write = |cmd: &mut Cmd| _ = cmd.arg(pair).arg(packed(&said));
+        shared.call::<()>("look after jobs in", "abandon", write).await?;
     }
-    if !words.is_empty() {
+    if !abandoned.is_empty() {
         // Workers must call the callbacks of these jobs.
         shared.notices.push(Notice::Wake);
     }
@@ -91,9 +93,9 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
 }
 
 async fn tidy(shared: &Arc<Shared>, queues: &[QueueName], is_full: bool) -> Result<(), Error> {
-    let asked = shared.call("clean registries in", "tidy", |cmd| {
+    let write = |cmd: &mut Cmd| {
         cmd.arg(if is_full { "full" } else { "" });
         write_list(cmd, queues.iter().map(QueueName::as_str));
-    });
-    asked.await.map(drop)
+    };
+    shared.call("clean registries in", "tidy", write).await
 }

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::shared::{Asked, Held, Shared};
 use crate::broker::redis::backoff;
+use crate::broker::redis::values::escaped;
 use crate::broker::{Error, Notice};
 use crate::model::JobId;
 
@@ -89,26 +90,4 @@ fn obey(shared: &Shared, channels: &str, message: &Msg) {
         _ => 0,
     };
     tracing::info!(worker, "RQ tells a worker to {}: it ends {ended} jobs", said.command);
-}
-
-/// Escapes special characters for a pattern.
-fn escaped(text: &str) -> String {
-    let mut pattern = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if matches!(letter, '*' | '?' | '[' | ']' | '\\' | '^') {
-            pattern.push('\\');
-        }
-        pattern.push(letter);
-    }
-    pattern
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escaped;
-
-    #[test]
-    fn subscription_pattern_escapes_the_worker_names() {
-        assert_eq!(escaped("rq:pubsub:host[1]-*"), r"rq:pubsub:host\[1\]-\*");
-    }
 }

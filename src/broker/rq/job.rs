@@ -1,5 +1,6 @@
 //! A job of RQ in the form that a worker here gets. Nothing in it is executed or unpickled.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
@@ -8,11 +9,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::{ZlibDecoder, ZlibEncoder};
-use redis::Value;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::broker::redis::values::{array, number, parts, text};
+use crate::broker::redis::values::Text;
 use crate::model::{Class, Fence, Job, JobId, NewJob, Payload, QueueName, Retry};
 
 /// The timeout of a job without one of its own, in seconds, as in RQ.
@@ -31,8 +31,11 @@ const CALLBACK: &str = "taskvisor_callback";
 pub(super) struct Taken {
     pub queue: QueueName,
     pub id: JobId,
-    pub fields: BTreeMap<String, Vec<u8>>,
+    pub fields: Fields,
 }
+
+/// The fields of a job's hash, or of an entry of its results.
+pub(super) type Fields = BTreeMap<Text, Vec<u8>>;
 
 /// A job's data as a worker gets it.
 #[derive(Serialize)]
@@ -43,29 +46,12 @@ struct Data<'a> {
     worker: &'a str,
     prefix: &'a str,
     fields: BTreeMap<&'a str, String>,
-    /// The callback to run in place of the job's function.
+    /// The callback to run in place of the job's function, as callbacks.lua writes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    callback: Option<&'a Callback>,
-}
-
-/// The order to run the callbacks of a job that has ended without its worker, as callbacks.lua writes it.
-#[derive(Serialize, Deserialize)]
-struct Callback {
-    /// The id of the job.
-    id: String,
-    kind: String,
-    #[serde(flatten)]
-    more: BTreeMap<String, Json>,
+    callback: Option<&'a Json>,
 }
 
 impl Taken {
-    /// Reads one entry of an answer to `take`: queue, id, the index of its worker counted from 0, fields.
-    pub(super) fn read(value: Value) -> Option<(usize, Taken)> {
-        let [queue, id, worker, fields] = parts(value).ok()?;
-        let (queue, id) = (text(&queue)?.into(), text(&id)?.into());
-        Some((number(&worker), Taken { queue, id, fields: pairs(fields) }))
-    }
-
     fn text(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.fields.get(name)?).ok().filter(|text| !text.is_empty())
     }
@@ -116,15 +102,16 @@ impl Taken {
 
     /// The job in the form of the engine.
     pub(super) fn job(self, execution: &str, worker: &str, prefix: &str) -> Arc<Job> {
-        let callback: Option<Callback> = self.text(CALLBACK).and_then(|text| serde_json::from_str(text).ok());
+        let callback: Option<Json> = self.text(CALLBACK).and_then(|text| serde_json::from_str(text).ok());
         let limit = self.timeout().map(|seconds| Duration::from_secs(seconds) + BEYOND + self.callbacks());
         let (spent, class) = (self.spent(), self.class());
         let [crashes, interrupted] =
             ["taskvisor_crashes", "taskvisor_interrupted"].map(|name| self.count(name));
-        let fields = self.fields.iter().filter(|(name, _)| !name.starts_with(OURS));
-        let fields = fields.map(|(name, bytes)| (name.as_str(), STANDARD.encode(bytes)));
+        let fields = self.fields.iter().filter(|(name, _)| !name.0.starts_with(OURS));
+        let fields = fields.map(|(name, bytes)| (name.0.as_str(), STANDARD.encode(bytes)));
         let data = Data {
-            id: callback.as_ref().map_or(self.id.as_str(), |callback| &callback.id),
+            // An order to run a callback has an id of its own.
+            id: callback.as_ref().and_then(|order| order["id"].as_str()).unwrap_or(self.id.as_str()),
             queue: self.queue.as_str(),
             execution,
             worker,
@@ -150,16 +137,6 @@ impl Taken {
     }
 }
 
-/// Reads a list of names and values in turn.
-pub(super) fn pairs(value: Value) -> BTreeMap<String, Vec<u8>> {
-    let mut parts = array(value).unwrap_or_default().into_iter();
-    let mut all = BTreeMap::new();
-    while let (Some(name), Some(Value::BulkString(bytes))) = (parts.next(), parts.next()) {
-        all.extend(text(&name).map(|name| (name, bytes)));
-    }
-    all
-}
-
 /// The class of the job with this data, or with data that begin this way.
 pub(super) fn class_of(data: &[u8]) -> Class {
     Class::from(function(data).filter(|name| is_name(name)).unwrap_or_else(|| UNKNOWN.into()))
@@ -172,11 +149,8 @@ fn is_name(text: &str) -> bool {
 /// The name of the function in a job's `data`: the first of four parts, pickled or JSON, compressed or not.
 fn function(data: &[u8]) -> Option<String> {
     const ENOUGH: u64 = 4096;
-    let mut start = Vec::new();
-    // Cut-off data still contain the name.
-    let _ = ZlibDecoder::new(data).take(ENOUGH).read_to_end(&mut start);
-    let start = if start.is_empty() { &data[..data.len().min(ENOUGH as usize)] } else { &start };
-    of_pickle(start).or_else(|| of_json(start))
+    let start = inflated(data, ENOUGH);
+    of_pickle(&start).or_else(|| of_json(&start))
 }
 
 /// Reads the first text of a pickled tuple, in the form that every pickle protocol since 2 writes for four parts.
@@ -202,10 +176,23 @@ fn of_json(bytes: &[u8]) -> Option<String> {
 
 /// A text in the form of RQ's results.
 pub(super) fn packed(text: &str) -> String {
-    let mut bytes = Vec::new();
+    STANDARD.encode(deflated(text.as_bytes()))
+}
+
+/// Compresses bytes as RQ does.
+pub(super) fn deflated(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
     // Reading from memory does not fail.
-    let _ = ZlibEncoder::new(text.as_bytes(), flate2::Compression::default()).read_to_end(&mut bytes);
-    STANDARD.encode(bytes)
+    let _ = ZlibEncoder::new(bytes, flate2::Compression::default()).read_to_end(&mut packed);
+    packed
+}
+
+/// The beginning of what was compressed, at most this many bytes; the bytes themselves if they are not compressed. Data
+/// that are cut off give what they have.
+pub(super) fn inflated(bytes: &[u8], most: u64) -> Cow<'_, [u8]> {
+    let mut whole = Vec::new();
+    let _ = ZlibDecoder::new(bytes).take(most).read_to_end(&mut whole);
+    if whole.is_empty() { Cow::Borrowed(bytes) } else { Cow::Owned(whole) }
 }
 
 /// The execution id for a fence: RQ's ids have 32 hexadecimal digits. The same instance and fence give the same id.
@@ -225,12 +212,6 @@ pub(super) fn fence(execution: &str) -> Option<Fence> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn deflated(bytes: &[u8]) -> Vec<u8> {
-        let mut all = Vec::new();
-        ZlibEncoder::new(bytes, flate2::Compression::default()).read_to_end(&mut all).unwrap();
-        all
-    }
 
     #[test]
     fn function_name_is_read_without_executing_the_pickle() {
@@ -252,7 +233,7 @@ mod tests {
     }
 
     fn taken(fields: &[(&str, &str)]) -> Taken {
-        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
+        let fields = fields.iter().map(|(name, value)| (Text((*name).to_owned()), value.as_bytes().to_vec()));
         Taken { queue: "q".into(), id: "j".into(), fields: fields.collect() }
     }
 

@@ -10,7 +10,6 @@ mod adapter;
 mod chores;
 mod commands;
 mod faces;
-mod feed;
 mod job;
 mod put;
 mod record;
@@ -18,7 +17,6 @@ mod script;
 mod settings;
 mod settle;
 mod shared;
-mod sign;
 mod source;
 mod workers;
 

@@ -1,12 +1,10 @@
 //! Puts jobs as RQ's own client would: with RQ's default serializer, so that any worker of RQ can run them.
 
-use std::io::Read;
-
-use flate2::read::ZlibEncoder;
 use redis::Cmd;
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
+use super::job::deflated;
 use crate::broker::Error;
 use crate::kale::pickle::{self, Value};
 use crate::model::{Exists, JobId, NewJob, Payload};
@@ -60,12 +58,10 @@ pub(super) fn write(job: &NewJob) -> Result<Written, Error> {
     let name = Value::Str(job.class.as_str().into());
     let args = Value::Tuple(args.iter().map(Value::from).collect());
     let call = pickle::write(&Value::Tuple(vec![name, Value::None, args, Value::from(&kwargs)]));
-    let mut packed = Vec::new();
-    // Reading from memory does not fail.
-    let _ =
-        ZlibEncoder::new(&*call.unwrap_or_default(), flate2::Compression::default()).read_to_end(&mut packed);
-    let mut fields =
-        vec![("data", packed), ("description", crate::model::cut(description, 200).into_bytes())];
+    let mut fields = vec![
+        ("data", deflated(&call.unwrap_or_default())),
+        ("description", crate::model::cut(description, 200).into_bytes()),
+    ];
     if let Some(limit) = job.time_limit {
         fields.push(("timeout", limit.as_secs().max(1).to_string().into_bytes()));
     }

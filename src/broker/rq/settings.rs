@@ -55,9 +55,7 @@ impl Settings {
         }
         Ok(settings)
     }
-}
 
-impl Settings {
     /// Sets a value by its name. The error says what the value must be.
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         let number = || value.parse::<u64>().map_err(|_| "a number");
@@ -70,13 +68,8 @@ impl Settings {
                 let seconds = value.parse().ok().filter(|seconds| *seconds >= -1);
                 self.result_ttl = seconds.ok_or("a number of seconds, or -1")?;
             }
-            "scheduler" => {
-                self.schedules = match value {
-                    "1" => true,
-                    "0" => false,
-                    _ => return Err("0 or 1"),
-                }
-            }
+            "scheduler" if matches!(value, "0" | "1") => self.schedules = value == "1",
+            "scheduler" => return Err("0 or 1"),
             "maintenance_interval" => self.maintenance = Duration::from_secs(number()?.max(1)),
             "worker_ttl" => self.worker_ttl = number()?.saturating_add(BEYOND),
             _ => self.max_jobs = Some(number()?),

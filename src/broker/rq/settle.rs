@@ -1,7 +1,7 @@
 //! Ends of jobs in the form that the script takes.
 
 use redis::Cmd;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::job::packed;
 use super::shared::{Asked, Held};
-use crate::broker::{Error, Settling, stored};
-use crate::model::{ExitStatus, Failure, Forensics, JobState, Settlement, Verdict};
+use crate::broker::stored;
+use crate::model::{Exit, ExitStatus, Failure, Forensics, Settlement, Verdict};
 
 /// RQ's text for a job that was stopped.
 pub(super) const STOPPED: &str = "Job stopped by user, work-horse terminated.";
@@ -46,7 +46,7 @@ enum Said {
 }
 
 /// A `Retry` that the function returned.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Wish {
     max: u64,
     #[serde(default)]
@@ -64,72 +64,62 @@ impl End {
         end
     }
 
+    fn new(how: &'static str, said: Json) -> End {
+        End { how, said, noted: String::new(), fields: Vec::new() }
+    }
+
     fn unnoted(settlement: &Settlement, held: Option<&Held>, ttl: i64) -> End {
-        let timeout = held.and_then(|held| held.timeout);
-        let plain = |how, said| End { how, said, noted: String::new(), fields: Vec::new() };
+        let asked = held.and_then(|held| held.asked);
+        let is_done = matches!(settlement.verdict, Verdict::Complete { next: None, .. });
         let failed = |failure: &Failure| {
+            let timeout = held.and_then(|held| held.timeout);
             let mut said = json!({"exception": packed(&exception(settlement, failure, timeout))});
             if let Some(killed) = killed(settlement, failure) {
                 said["callback"] = killed;
             }
-            plain("fail", said)
+            End::new("fail", said)
         };
-        let asked = held.and_then(|held| held.asked);
-        let is_done = matches!(settlement.verdict, Verdict::Complete { next: None, .. });
-        let is_ended = asked.is_some() && !is_done;
-        match if is_ended { &Verdict::Canceled } else { &settlement.verdict } {
+        match if asked.is_some() && !is_done { &Verdict::Canceled } else { &settlement.verdict } {
             Verdict::Complete { next: Some(next), .. } => failed(&next.refused(ONE_QUEUE)),
-            Verdict::Complete { result, next: None } => End::of_result(result.as_deref(), settlement, ttl),
+            Verdict::Complete { result, next: None } => End::of_result(result.as_deref(), ttl),
             Verdict::Fail { failure } | Verdict::Hold { failure } => failed(failure),
             Verdict::Retry { after, failure } => {
-                let End { mut said, .. } = failed(failure);
-                said["retry"] = json!({"intervals": [after.as_secs_f64()]});
-                plain("retry", said)
+                let mut end = End { how: "retry", ..failed(failure) };
+                end.said["retry"] = json!({"intervals": [after.as_secs_f64()]});
+                end
             }
             Verdict::Release { after, counts } => {
-                plain("release", json!({"after": after.as_secs_f64(), "counts": counts}))
+                End::new("release", json!({"after": after.as_secs_f64(), "counts": counts}))
             }
-            Verdict::Canceled => match asked {
-                Some(Asked::Kill) => {
-                    let said = packed(&died(9, Some(9)));
-                    plain("fail", json!({"exception": said, "callback": {"kind": "killed", "status": 9}}))
-                }
-                Some(Asked::Stop) | None => {
-                    let said = packed(STOPPED);
-                    plain(
-                        "fail",
-                        json!({"exception": said, "stopped": true, "callback": {"kind": "stopped"}}),
-                    )
-                }
-            },
+            Verdict::Canceled if asked == Some(Asked::Kill) => {
+                let callback = json!({"kind": "killed", "status": 9});
+                End::new("fail", json!({"exception": packed(&died(9)), "callback": callback}))
+            }
+            Verdict::Canceled => {
+                let callback = json!({"kind": "stopped"});
+                End::new("fail", json!({"exception": packed(STOPPED), "stopped": true, "callback": callback}))
+            }
         }
     }
 
-    fn of_result(result: Option<&str>, settlement: &Settlement, ttl: i64) -> End {
-        let said = result.and_then(|text| serde_json::from_str(text).ok());
-        match said {
+    fn of_result(result: Option<&str>, ttl: i64) -> End {
+        match result.and_then(|text| serde_json::from_str(text).ok()) {
             Some(Said::Native {}) => {
-                let said = died(0, None) + "RQ's code did not write how the job ended";
-                let said = json!({"exception": packed(&said)});
-                End { how: "native", said, noted: String::new(), fields: Vec::new() }
+                let said = died(0) + "RQ's code did not write how the job ended";
+                End::new("native", json!({"exception": packed(&said)}))
             }
             Some(Said::Fast { rq, return_value, result_ttl, fields, retry }) => {
                 let is_old = rq.starts_with("1.") || rq.starts_with("2.");
-                let mut said =
-                    json!({"ttl": result_ttl.unwrap_or(ttl), "value": return_value, "old": is_old});
-                let is_retry = retry.is_some();
-                if let Some(Wish { max, intervals, at_front }) = retry {
-                    said["retry"] = json!({"max": max, "intervals": intervals, "at_front": at_front});
-                }
+                let said = json!({
+                    "ttl": result_ttl.unwrap_or(ttl), "value": return_value, "old": is_old, "retry": retry,
+                });
                 let bytes = |(name, text): (String, String)| Some((name, STANDARD.decode(text).ok()?));
-                let fields = fields.into_iter().filter_map(bytes).collect();
-                End { how: if is_retry { "retry" } else { "finish" }, said, noted: String::new(), fields }
+                let how = if retry.is_some() { "retry" } else { "finish" };
+                End { fields: fields.into_iter().filter_map(bytes).collect(), ..End::new(how, said) }
             }
             None => {
                 let value = result.filter(|text| *text != "null").map(|text| STANDARD.encode(text));
-                debug_assert!(matches!(settlement.verdict, Verdict::Complete { .. }));
-                let said = json!({"ttl": ttl, "value": value});
-                End { how: "finish", said, noted: String::new(), fields: Vec::new() }
+                End::new("finish", json!({"ttl": ttl, "value": value}))
             }
         }
     }
@@ -170,31 +160,37 @@ fn noted(settlement: &Settlement) -> String {
     )
 }
 
-/// The text of RQ's parent process about a work horse that died.
-fn died(waitpid: i32, signal: Option<i32>) -> String {
-    let signal = signal.map(|signal| format!(" (signal {signal})")).unwrap_or_default();
-    format!("Work-horse terminated unexpectedly; waitpid returned {waitpid}{signal}; ")
+/// The text of RQ's parent process about a work horse that died, by the status of waitpid.
+fn died(status: i32) -> String {
+    let signal = if (1..256).contains(&status) { format!(" (signal {status})") } else { String::new() };
+    format!("Work-horse terminated unexpectedly; waitpid returned {status}{signal}; ")
+}
+
+/// The status of waitpid and the end, if the process died under the job.
+fn death<'a>(settlement: &'a Settlement, failure: &Failure) -> Option<(i32, &'a Exit)> {
+    let exit = settlement.forensics.as_ref()?.exit.as_ref()?;
+    match exit.status {
+        ExitStatus::Code(code) if settlement.crashed => Some((code << 8, exit)),
+        ExitStatus::Signal { signal, .. } if settlement.crashed || failure.trace.is_none() => {
+            Some((signal, exit))
+        }
+        ExitStatus::Code(_) | ExitStatus::Signal { .. } => None,
+    }
 }
 
 /// The arguments of `handle_work_horse_killed`, if the process died under the job: waitpid's status, and the resources
 /// it used.
 fn killed(settlement: &Settlement, failure: &Failure) -> Option<Json> {
-    let exit = settlement.forensics.as_ref()?.exit.as_ref()?;
-    let status = match exit.status {
-        ExitStatus::Code(code) if settlement.crashed => code << 8,
-        ExitStatus::Signal { signal, .. } if settlement.crashed || failure.trace.is_none() => signal,
-        ExitStatus::Code(_) | ExitStatus::Signal { .. } => 0,
-    };
+    let (status, exit) = death(settlement, failure).filter(|(status, _)| *status != 0)?;
     let used = &exit.usage;
     let [user, system] = [used.user, used.system].map(|time| time.as_secs_f64());
-    (status != 0).then(|| {
-        json!({"kind": "killed", "status": status, "user": user, "system": system, "max_rss": used.max_rss / 1024})
-    })
+    Some(
+        json!({"kind": "killed", "status": status, "user": user, "system": system, "max_rss": used.max_rss / 1024}),
+    )
 }
 
 /// The text that RQ would have written, followed by the true cause.
 fn exception(settlement: &Settlement, failure: &Failure, timeout: Option<u64>) -> String {
-    let exit = settlement.forensics.as_ref().and_then(|forensics| forensics.exit.as_ref());
     if failure.group == "time limit" {
         let limit = timeout.map_or_else(|| "None".into(), |seconds| seconds.to_string());
         return format!(
@@ -202,29 +198,8 @@ fn exception(settlement: &Settlement, failure: &Failure, timeout: Option<u64>) -
             failure.message
         );
     }
-    match exit.map(|exit| exit.status) {
-        Some(ExitStatus::Code(code)) if settlement.crashed => died(code << 8, None) + &failure.message,
-        Some(ExitStatus::Signal { signal, .. }) if settlement.crashed || failure.trace.is_none() => {
-            died(signal, Some(signal)) + &failure.message
-        }
-        _ => failure.trace.clone().unwrap_or_else(|| format!("{}: {}", failure.group, failure.message)),
+    match death(settlement, failure) {
+        Some((status, _)) => died(status) + &failure.message,
+        None => failure.trace.clone().unwrap_or_else(|| format!("{}: {}", failure.group, failure.message)),
     }
-}
-
-/// What became of a job, by the script's answer.
-pub(super) fn settled(job: &str, answer: Option<&str>) -> Settling {
-    Settling::Settled(match answer {
-        Some("complete") => JobState::Complete,
-        Some("failed") => JobState::Failed,
-        Some("waiting") => JobState::Waiting,
-        Some("delayed") => JobState::Delayed,
-        Some("depends") => JobState::Depends,
-        Some("canceled") => JobState::Canceled,
-        Some("lost") => return Settling::NotOurs,
-        other => {
-            return Settling::Failed(Error::Failed(format!(
-                "Redis answered {other:?} to the end of job {job}"
-            )));
-        }
-    })
 }

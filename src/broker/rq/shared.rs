@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use redis::{Cmd, Value};
+use redis::{Cmd, FromRedisValue};
 use tokio::sync::Notify;
 
 use super::job::execution;
@@ -12,13 +12,19 @@ use super::script::NEEDS;
 use super::settings::Settings;
 use super::workers::Workers;
 pub(super) use crate::broker::lock::lock;
+use crate::broker::lost_replies::Unheard;
 use crate::broker::notices::Notices;
 use crate::broker::owed::Owed;
-use crate::broker::redis::values::text;
+use crate::broker::redis::values::{Text, read, write_list};
 use crate::broker::redis::{Arrivals, Link};
 use crate::broker::{Complaints, Error, Notice};
 use crate::clock;
-use crate::model::{Class, Fence, Instance, JobId, QueueName, Revocation};
+use crate::model::{
+    Class, Fence, Instance, JobId, JobState, Millis, PublishedEvent, QueueName, Revocation, What,
+};
+
+/// The version of RQ whose keys are written.
+const VERSION: &str = "3.0.0";
 
 pub(super) struct Shared {
     pub link: Link,
@@ -28,8 +34,8 @@ pub(super) struct Shared {
     fence: AtomicU64,
     pub notices: Notices,
     held: Mutex<HashMap<(JobId, Fence), Held>>,
-    /// Executions whose fetch had no reply, each with its worker: the next fetch puts their jobs back.
-    pub unheard: Mutex<Vec<(String, String)>>,
+    /// Fetches without a reply: the next fetch puts their jobs back.
+    pub unheard: Unheard,
     /// The jobs to keep when those of an earlier process are released.
     pub owed: Owed<Vec<(JobId, Fence)>>,
     pub workers: Workers,
@@ -75,7 +81,7 @@ impl Shared {
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             notices: Notices::default(),
             held: Mutex::default(),
-            unheard: Mutex::default(),
+            unheard: Unheard::new(),
             owed: Owed::default(),
             arrivals: Mutex::default(),
             hurry: Notify::new(),
@@ -86,18 +92,18 @@ impl Shared {
     }
 
     /// Sends `command` to the script, which gets the prefix of all keys before the command's own arguments.
-    pub(super) async fn call(
+    pub(super) async fn call<T: FromRedisValue>(
         &self,
         verb: &str,
         command: &str,
         args: impl FnOnce(&mut Cmd),
-    ) -> Result<Value, Error> {
+    ) -> Result<T, Error> {
         let prefix = &self.settings.prefix;
         let write = |cmd: &mut Cmd, _| {
             cmd.arg(prefix);
             args(cmd);
         };
-        self.link.call(verb, command, self.link.now(), write).await
+        read(self.link.call(verb, command, self.link.now(), write).await?)
     }
 
     pub(super) fn key(&self, rest: &str) -> String {
@@ -130,20 +136,62 @@ impl Shared {
 
     /// Has the matching jobs that run here ended. Gives their number.
     pub(super) fn end(&self, what: Asked, matches: impl Fn(&JobId, Fence, &Held) -> bool) -> usize {
-        let (mut found, mut count) = (Vec::new(), 0);
+        let mut count = 0;
         for ((job, fence), held) in &mut *lock(&self.held) {
             if matches(job, *fence, held) {
                 count += 1;
                 if held.asked.is_none() {
                     held.asked = Some(what);
-                    found.push((job.clone(), *fence));
+                    let (job, fence) = (job.clone(), *fence);
+                    self.notices.push(Notice::Revoked { job, fence, why: Revocation::Canceled });
                 }
             }
         }
-        for (job, fence) in found {
-            self.notices.push(Notice::Revoked { job, fence, why: Revocation::Canceled });
-        }
         count
+    }
+
+    /// The owner of RQ's lock of the scheduler.
+    pub(super) fn scheduler(&self) -> String {
+        let base = self.instance.get().map_or("", |instance| self.workers.base(instance));
+        format!("{base}-scheduler-{}", std::process::id())
+    }
+
+    /// Registers the workers, which keeps them alive for RQ.
+    pub(super) async fn sign(&self) -> Result<(), Error> {
+        let all = self.workers.known();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let common = [
+            ("hostname", self.workers.host().to_owned()),
+            // RQ's own workers use the same word where the server does not tell.
+            ("ip_address", self.link.client_address().await?.unwrap_or_else(|| "unknown".into())),
+            ("pid", std::process::id().to_string()),
+            ("version", VERSION.into()),
+            ("python_version", String::new()),
+        ];
+        let write = |cmd: &mut Cmd| {
+            cmd.arg(self.settings.worker_ttl).arg(2 * common.len());
+            common.iter().for_each(|(name, value)| _ = cmd.arg(*name).arg(value));
+            cmd.arg(all.len());
+            for (name, known) in &all {
+                cmd.arg(name).arg(if known.is_signed { "again" } else { "first" });
+                write_list(cmd, known.queues.iter().map(QueueName::as_str));
+            }
+        };
+        self.call::<()>("tell workers to", "sign", write).await?;
+        self.workers.signed(&all);
+        Ok(())
+    }
+
+    /// Removes workers that are gone, and the scheduler of these queues.
+    pub(super) async fn leave(&self, names: &[String], queues: &[QueueName]) -> Result<(), Error> {
+        let write = |cmd: &mut Cmd| {
+            write_list(cmd, names.iter().map(String::as_str));
+            cmd.arg(self.scheduler());
+            write_list(cmd, queues.iter().map(QueueName::as_str));
+        };
+        self.call("take workers out of", "leave", write).await
     }
 
     /// All queues from which jobs were fetched.
@@ -162,11 +210,28 @@ impl Shared {
         self.taken.fetch_add(count as u64, Ordering::Relaxed);
     }
 
+    /// Publishes, if there are subscribers, what has happened to a job, its state since then, and `more`.
+    pub(super) fn tell(
+        &self,
+        (what, state): (What, JobState),
+        (job, queue, class): (&JobId, &QueueName, &Class),
+        more: impl FnOnce(PublishedEvent) -> PublishedEvent,
+    ) {
+        if let Some(room) = self.notices.heard() {
+            room.tell(more(PublishedEvent {
+                job: Some(job.clone()),
+                queue: Some(queue.clone()),
+                class: Some(class.clone()),
+                state: Some(state),
+                ..PublishedEvent::new(what, Millis(clock::wall_millis()))
+            }));
+        }
+    }
+
     /// Logs keys of another type than those of jobs and queues, each once.
-    pub(super) fn tell_spoiled(&self, keys: &Value) {
+    pub(super) fn tell_spoiled(&self, keys: Vec<Text>) {
         const MANY: usize = 1000;
-        let Value::Array(keys) = keys else { return };
-        for key in keys.iter().filter_map(text) {
+        for Text(key) in keys {
             let mut told = lock(&self.spoiled);
             if told.len() < MANY && told.insert(key.clone()) {
                 tracing::warn!(

@@ -4,21 +4,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{Cmd, Direction, Value};
+use redis::{Cmd, Direction};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::job::{Taken, class_of, fence};
+use super::job::{Fields, Taken, class_of, fence};
+use super::put::{self, Written};
 use super::settings::Settings;
-use super::settle::{End, settled};
+use super::settle::End;
 use super::shared::{Held, Shared, lock};
-use super::{chores, commands, put};
+use super::{chores, commands};
 use crate::broker::redis::Arrivals;
-use crate::broker::redis::values::{array, number, parts, text, write_list};
-use crate::broker::{Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source, stored};
+use crate::broker::redis::values::{Text, write_list};
+use crate::broker::{
+    Address, Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source, stored,
+};
 use crate::model::{
-    Fence, Fetched, Instance, JobId, Lease, NewJob, Presence, Progress, QueueName, Revocation, Settlement,
-    Take, WorkerId, WorkerName,
+    Fence, Fetched, Instance, Instant, JobId, JobState, Lease, NewJob, Presence, Progress, PublishedEvent,
+    QueueName, Revocation, Settlement, Take, What, WorkerId, WorkerName,
 };
 
 /// RQ's jobs in one Redis.
@@ -37,9 +40,10 @@ struct Asking {
 }
 
 impl Rq {
-    /// RQ's jobs at the Redis of `settings`, shown as `name`. Sends no request yet.
-    pub(super) fn open(settings: Settings, name: &str) -> Result<Rq, Error> {
-        Ok(Rq { shared: Shared::new(settings, name)?, tasks: Mutex::default() })
+    /// RQ's jobs at this address. Sends no request yet.
+    pub(super) fn open(at: &Address) -> Result<Rq, Error> {
+        let settings = Settings::read(at.reveal())?;
+        Ok(Rq { shared: Shared::new(settings, &at.to_string())?, tasks: Mutex::default() })
     }
 
     /// Sets the supervisor that holds the leases, and starts the periodic work.
@@ -59,7 +63,7 @@ impl Rq {
         }
         let names: Vec<String> = asking.iter().map(|one| one.name.clone()).collect();
         if self.shared.workers.take(&names, &request.queues) {
-            self.shared.workers.sign(&self.shared).await?;
+            self.shared.sign().await?;
         }
         Ok(())
     }
@@ -84,58 +88,51 @@ impl Rq {
         let asked = self.shared.call("look at jobs in", "heads", |cmd| {
             write_list(cmd, request.queues.iter().map(QueueName::as_str));
         });
-        let wanted = array(asked.await?)?.into_iter().filter_map(|one| {
-            let [id, Value::BulkString(data)] = parts(one).ok()? else { return None };
-            filter.matches(&class_of(&data)).then(|| text(&id).map(JobId::from))?
-        });
-        Ok(Some(wanted.collect()))
+        let heads: Vec<(Text, Vec<u8>)> = asked.await?;
+        let wanted = heads.into_iter().filter(|(_, data)| filter.matches(&class_of(data)));
+        Ok(Some(wanted.map(|(id, _)| id.0.into()).collect()))
     }
 
     /// Releases what an earlier process of this instance held, apart from `keep`.
     async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
         let kept: Vec<String> =
             keep.iter().map(|(job, fence)| format!("{job}:{}", self.shared.execution(*fence))).collect();
-        let answer = self.shared.call("release jobs in", "recover", |cmd| {
+        let write = |cmd: &mut Cmd| {
             cmd.arg(instance.as_str()).arg(chores::INTERRUPTED.1).arg(chores::INTERRUPTED.0);
             cmd.arg(chores::interrupted()).arg(kept.len()).arg(kept);
-        });
-        Ok(number(&answer.await?))
+        };
+        self.shared.call("release jobs in", "recover", write).await
     }
 
-    /// The jobs that were taken, each with its worker.
+    /// Holds a job that was taken for a worker of the request that was sent at this moment.
     fn given(
         &self,
-        jobs: Vec<Value>,
-        asking: &[Asking],
+        (queue, id, fields): (Text, Text, Fields),
+        asked: &Asking,
         request: &Fetch,
-        at: crate::model::Instant,
-    ) -> Vec<Fetched> {
-        let shared = &self.shared;
-        let read = jobs.into_iter().filter_map(Taken::read);
-        let given = read.filter_map(|(place, taken)| {
-            let asked = asking.get(place)?;
-            let timeout = taken.timeout();
-            let job = taken.job(&asked.execution, &asked.name, &shared.settings.prefix);
-            let lease = Lease { job: job.id.clone(), fence: asked.fence, expires_at: at + request.lease };
-            let (queue, class) = (job.queue.clone(), job.class.clone());
-            let held = Held { queue, class, worker: asked.name.clone(), timeout, asked: None };
-            shared.tell_taken(&job.id, &held, WorkerName::new(request.pool.clone(), asked.worker));
-            shared.hold(job.id.clone(), asked.fence, held);
-            Some(Fetched { job, lease })
+        at: Instant,
+    ) -> Fetched {
+        let taken = Taken { queue: queue.0.into(), id: id.0.into(), fields };
+        let (shared, timeout) = (&self.shared, taken.timeout());
+        let job = taken.job(&asked.execution, &asked.name, &shared.settings.prefix);
+        let lease = Lease { job: job.id.clone(), fence: asked.fence, expires_at: at + request.lease };
+        let worker = WorkerName::new(request.pool.clone(), asked.worker);
+        shared.tell((What::Fetched, JobState::Running), (&job.id, &job.queue, &job.class), |event| {
+            PublishedEvent { worker: Some(worker), ..event }
         });
-        given.collect()
+        let (queue, class) = (job.queue.clone(), job.class.clone());
+        let held = Held { queue, class, worker: asked.name.clone(), timeout, asked: None };
+        shared.hold(job.id.clone(), asked.fence, held);
+        Fetched { job, lease }
     }
 
-    /// Notes how many jobs a fetch has `left` in each queue; that is no list if RQ is suspended.
-    fn listen(&self, queues: &[QueueName], left: &Value, is_full: bool) {
+    /// Notes how many jobs a fetch has `left` in each queue; `None` if RQ is suspended.
+    fn listen(&self, queues: &[QueueName], left: Option<Vec<u64>>, is_full: bool) {
         let mut known = lock(&self.shared.arrivals);
-        for (at, queue) in queues.iter().enumerate() {
+        let is_full = is_full && left.is_some();
+        for (queue, left) in queues.iter().zip(left.unwrap_or_else(|| vec![1; queues.len()])) {
             let arrivals = known.entry(queue.clone()).or_insert_with(|| self.begin_to_listen(queue));
-            if let Value::Array(left) = left {
-                arrivals.fetched(u64::from(left.get(at) != Some(&Value::Int(0))), is_full);
-            } else {
-                arrivals.fetched(1, false);
-            }
+            arrivals.fetched(left, is_full);
         }
     }
 
@@ -157,25 +154,21 @@ impl Source for Rq {
         self.prepare(&request, &asking).await?;
         let at = self.shared.link.now();
         let wanted = self.wanted(&request).await?;
-        let unheard = lock(&self.shared.unheard).clone();
+        let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
         let answer = self.shared.call("fetch jobs from", "take", |cmd| {
-            write_take(cmd, &request, wanted.as_deref(), &asking, &unheard);
+            write_list(cmd.arg(&name), unheard.iter());
+            write_take(cmd, &request, wanted.as_deref(), &asking);
         });
-        let answer = match answer.await {
-            Ok(answer) => answer,
-            Err(error) => {
-                let executions = asking.iter().map(|one| (one.execution.clone(), one.name.clone()));
-                lock(&self.shared.unheard).extend(executions);
-                return Err(error);
-            }
-        };
-        lock(&self.shared.unheard).retain(|one| !unheard.contains(one));
-        let [jobs, spoiled, left] = parts(answer)?;
-        let jobs = array(jobs)?;
-        self.shared.tell_spoiled(&spoiled);
-        self.listen(&request.queues, &left, jobs.len() >= asking.len());
+        let answer = answer.await.inspect_err(|_| self.shared.unheard.add(name, at + request.lease));
+        let (jobs, spoiled, left): (Vec<(Text, Text, usize, Fields)>, Vec<Text>, _) = answer?;
+        self.shared.unheard.remove(&unheard);
+        self.shared.tell_spoiled(spoiled);
+        self.listen(&request.queues, left, jobs.len() >= asking.len());
         self.shared.took(jobs.len());
-        Ok(self.given(jobs, &asking, &request, at))
+        let given = jobs.into_iter().filter_map(|(queue, id, place, fields)| {
+            Some(self.given((queue, id, fields), asking.get(place)?, &request, at))
+        });
+        Ok(given.collect())
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
@@ -186,9 +179,9 @@ impl Source for Rq {
                 cmd.arg(lease.job.as_str()).arg(self.shared.execution(lease.fence));
             }
         });
-        let answers = array(asked.await?)?;
-        let renewals = leases.into_iter().zip(answers).map(|(lease, answer)| {
-            if text(&answer).as_deref() != Some("renewed") {
+        let answers: Vec<bool> = asked.await?;
+        let renewals = leases.into_iter().zip(answers).map(|(lease, is_renewed)| {
+            if !is_renewed {
                 self.shared.let_go(&lease.job, lease.fence);
                 return Renewal::Lost(Revocation::LockLost);
             }
@@ -214,18 +207,19 @@ impl Source for Rq {
                 end.write(cmd, settlement.job.as_str(), &self.shared.execution(settlement.fence));
             }
         });
-        let answers = array(asked.await?)?;
+        let answers: Vec<String> = asked.await?;
         if ends.iter().any(End::has_callback) {
             self.shared.notices.push(Notice::Wake);
         }
         let settlings = settlements.iter().zip(answers).map(|(settlement, answer)| {
-            let settling = settled(settlement.job.as_str(), text(&answer).as_deref());
-            if !matches!(settling, Settling::Failed(_))
-                && let Some(held) = self.shared.let_go(&settlement.job, settlement.fence)
-            {
-                self.shared.tell_settled(settlement, &held, &settling);
+            let happened = match answer.parse() {
+                Ok(state) => (What::of_end(state), state),
+                Err(_) => (What::LockLost, JobState::Waiting),
+            };
+            if let Some(held) = self.shared.let_go(&settlement.job, settlement.fence) {
+                self.shared.tell(happened, (&settlement.job, &held.queue, &held.class), |event| event);
             }
-            settling
+            if happened.0 == What::LockLost { Settling::NotOurs } else { Settling::Settled(happened.1) }
         });
         Ok(settlings.collect())
     }
@@ -236,22 +230,26 @@ impl Source for Rq {
             cmd.arg(jobs.len());
             jobs.iter().zip(&written).for_each(|(job, written)| written.write(cmd, job));
         });
-        if let Some(id) = array(answer.await?)?.first().and_then(text) {
-            return Err(Error::Exists(id.into()));
+        let there: Option<Text> = answer.await?;
+        if let Some(id) = there {
+            return Err(Error::Exists(id.0.into()));
         }
-        written.iter().zip(&jobs).for_each(|(one, job)| self.shared.tell_put(&one.id, job));
+        for (Written { id, .. }, job) in written.iter().zip(&jobs) {
+            let state = if job.delay.is_zero() { JobState::Waiting } else { JobState::Delayed };
+            self.shared.tell((What::Put, state), (id, &job.queue, &job.class), |event| event);
+        }
         Ok(written.into_iter().map(|one| Ok(one.id)).collect())
     }
 
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
-        let noted = self.shared.call("note progress in", "progress", |cmd| {
+        let write = |cmd: &mut Cmd| {
             cmd.arg(notes.len());
             for (job, fence, progress) in &notes {
                 cmd.arg(job.as_str()).arg(self.shared.execution(*fence));
                 cmd.arg(stored::to_json(progress).unwrap_or_default());
             }
-        });
-        noted.await.map(drop)
+        };
+        self.shared.call("note progress in", "progress", write).await
     }
 
     async fn next_notice(&self) -> Notice {
@@ -273,10 +271,9 @@ impl Recovery for Rq {
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
         self.serve(&instance);
         let asked = self.shared.call("ask about jobs in", "held", |cmd| _ = cmd.arg(instance.as_str()));
-        let held = array(asked.await?)?.into_iter().filter_map(|one| {
-            let [job, execution, life] = parts(one).ok()?.map(|part| text(&part));
-            let life = WorkerId::from_u64(life?.parse().ok()?);
-            Some((job?.into(), fence(&execution?)?, life))
+        let held: Vec<(Text, Text, u64)> = asked.await?;
+        let held = held.into_iter().filter_map(|(job, execution, life)| {
+            Some((job.0.into(), fence(&execution.0)?, WorkerId::from_u64(life)))
         });
         Ok(held.collect())
     }
@@ -290,14 +287,14 @@ impl Peers for Rq {
         self.shared.hurry.notify_one();
         if !gone.is_empty() {
             let shared = self.shared.clone();
-            tokio::spawn(async move { shared.workers.leave(&shared, &gone, &[]).await });
+            tokio::spawn(async move { shared.leave(&gone, &[]).await });
         }
     }
 
     async fn leave(&self) -> Result<(), Error> {
         lock(&self.tasks).abort_all();
         let (names, queues) = (self.shared.workers.names(), self.shared.queues());
-        self.shared.workers.leave(&self.shared, &names, &queues).await
+        self.shared.leave(&names, &queues).await
     }
 }
 
@@ -306,19 +303,11 @@ fn seconds(time: Duration) -> u64 {
     time.as_secs().max(1)
 }
 
-fn write_take(
-    cmd: &mut Cmd,
-    request: &Fetch,
-    wanted: Option<&[JobId]>,
-    asking: &[Asking],
-    unheard: &[(String, String)],
-) {
+fn write_take(cmd: &mut Cmd, request: &Fetch, wanted: Option<&[JobId]>, asking: &[Asking]) {
     cmd.arg(seconds(request.lease)).arg(request.instance.as_str()).arg(match request.take {
         Take::InOrder => "order",
         Take::InTurn => "turn",
     });
-    cmd.arg(unheard.len());
-    unheard.iter().for_each(|(execution, worker)| _ = cmd.arg(execution).arg(worker));
     write_list(cmd, request.queues.iter().map(QueueName::as_str));
     match wanted {
         None => _ = cmd.arg("all"),

@@ -13,15 +13,15 @@ pub(super) struct Workers {
     /// The name of the first worker, if one was configured.
     name: Option<String>,
     host: String,
-    pub(super) all: Mutex<BTreeMap<String, Known>>,
+    all: Mutex<BTreeMap<String, Known>>,
     base: OnceLock<String>,
     told: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    pub(super) queues: Vec<QueueName>,
-    pub(super) is_signed: bool,
+    pub queues: Vec<QueueName>,
+    pub is_signed: bool,
 }
 
 impl Workers {
@@ -115,6 +115,21 @@ impl Workers {
 
     pub(super) fn host(&self) -> &str {
         &self.host
+    }
+
+    /// All workers as they are known now.
+    pub(super) fn known(&self) -> Vec<(String, Known)> {
+        lock(&self.all).iter().map(|(name, known)| (name.clone(), known.clone())).collect()
+    }
+
+    /// Notes that these are registered, unless their queues have changed meanwhile.
+    pub(super) fn signed(&self, signed: &[(String, Known)]) {
+        let mut all = lock(&self.all);
+        for (name, known) in signed {
+            if let Some(worker) = all.get_mut(name).filter(|worker| worker.queues == known.queues) {
+                worker.is_signed = true;
+            }
+        }
     }
 }
 

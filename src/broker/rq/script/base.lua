@@ -98,6 +98,16 @@ local function owns(id, execution, held)
   return is_running
 end
 
+-- The executions that an instance holds, as {job, execution, life, entry}.
+local function held_of(instance)
+  local all, entries = {}, call('HGETALL', HELD)
+  for i = 1, #entries, 2 do
+    local entry, id, execution = decoded(entries[i + 1]), split(entries[i])
+    if entry and entry.instance == instance then all[#all + 1] = { id, execution, entry.life or 0, entry } end
+  end
+  return all
+end
+
 -- Marks a worker that runs nothing as idle. A worker whose hash is gone is not made again by this.
 local function rest(worker)
   local name = key('worker', worker)

@@ -94,8 +94,7 @@ local function rescue(queue, most, exception, abandoned)
       if held then
         interrupt(id, execution, held, most, exception)
       else
-        abandoned[#abandoned + 1] = member
-        abandoned[#abandoned + 1] = queue
+        abandoned[#abandoned + 1] = { member, queue }
       end
     else
       forget(queue, id, execution)
@@ -199,25 +198,15 @@ local function tidy()
 end
 
 -- The jobs that an instance holds, as {job, execution, life}.
-local function held()
-  local instance, all = arg(), {}
-  local entries = call('HGETALL', HELD)
-  for i = 1, #entries, 2 do
-    local entry, id, execution = decoded(entries[i + 1]), split(entries[i])
-    if entry and entry.instance == instance then all[#all + 1] = { id, execution, entry.life, entry } end
-  end
-  return all
-end
-
 local function held_by()
-  local all = held()
+  local all = held_of(arg())
   for _, one in ipairs(all) do one[4] = nil end
   return all
 end
 
 -- Releases the jobs that an instance held when it died, except those that it still runs.
 local function recover()
-  local all, released, few, most, exception = held(), 0, number(), number(), arg()
+  local all, released, few, most, exception = held_of(arg()), 0, number(), number(), arg()
   local kept = {}
   for _, member in ipairs(list()) do kept[member] = true end
   local given = {}

@@ -230,9 +230,13 @@ local function release(id, execution, held, said)
   return 'waiting'
 end
 
+-- The states for the statuses of RQ; any other is waiting.
+local STATES = { started = 'running', finished = 'complete', failed = 'failed', stopped = 'failed',
+  canceled = 'canceled', scheduled = 'delayed', rate_limited = 'delayed', deferred = 'depends',
+  ready_to_enqueue = 'depends' }
+local function state_of(status) return STATES[status] or 'waiting' end
+
 -- RQ's own code has run the job. If it has not written an end, the job ended like one whose work horse died.
-local STATES = { finished = 'complete', failed = 'failed', stopped = 'failed', canceled = 'canceled',
-  scheduled = 'delayed', rate_limited = 'delayed', deferred = 'depends' }
 local function native(id, execution, held, said)
   local status = call('HGET', job_key(id), 'status')
   local is_open = call('EXISTS', key('execution', id .. ':' .. execution)) == 1
@@ -240,7 +244,7 @@ local function native(id, execution, held, said)
   forget(held.queue, id, execution, held.worker)
   if not status then return 'complete' end
   free_slot(id, field(id, 'rate_limit_key'))
-  return STATES[status] or 'waiting'
+  return status == 'started' and 'waiting' or state_of(status)
 end
 
 local function ordered(order, execution, held, how)

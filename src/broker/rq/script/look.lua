@@ -21,12 +21,12 @@ end
 
 -- For each queue: its name, when its oldest job was put, and how many jobs it has in each of the given states.
 local function queues()
-  local states, all = list(), {}
+  local states, all, counts = list(), {}, {}
   for i, queue in ipairs(all_queues()) do
     local oldest = size(queue, 'waiting') > 0 and call('LINDEX', key('queue', queue), 0)
-    local since = oldest and kind(job_key(oldest)) == 'hash' and seconds_of(field(oldest, 'enqueued_at'))
-    all[i] = { queue, since and string.format('%d', since * 1000) or '' }
-    for _, state in ipairs(states) do all[i][#all[i] + 1] = size(queue, state) end
+    local since = oldest and kind(job_key(oldest)) == 'hash' and seconds_of(field(oldest, 'enqueued_at')) or false
+    for at, state in ipairs(states) do counts[at] = size(queue, state) end
+    all[i] = { queue, since and string.format('%d', since * 1000), { unpack(counts) } }
   end
   return all
 end
@@ -42,11 +42,12 @@ local function fields_of(id, is_whole)
   return fields
 end
 
--- The latest result; for a running job also its holder and the end of its lease.
-local function more_of(id, fields)
+-- A job for the broker: its state, its fields, the latest result; for a running job also its holder and the end of its
+-- lease.
+local function row(id, fields)
   local results = key('results', id)
   local latest = kind(results) == 'stream' and call('XREVRANGE', results, '+', '-', 'COUNT', 1)[1]
-  local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
+  local status, origin, canceled = unpack(call('HMGET', job_key(id), 'status', 'origin', 'taskvisor_canceled'))
   local entry, execution, ends = '', '', false
   if status == 'started' then
     for _, one in ipairs(call('ZRANGE', key('executions', id), 0, -1)) do
@@ -55,7 +56,8 @@ local function more_of(id, fields)
     end
   end
   local due = status == 'scheduled' and origin and call('ZSCORE', key('scheduled', origin), id)
-  return { id, fields, latest and latest[2] or {}, entry, execution, ends or '', due or '' }
+  local state = status == 'started' and canceled and 'canceling' or state_of(status)
+  return { id, state, fields, latest and latest[2] or {}, entry, execution, ends or '', due or '' }
 end
 
 local ENDED = { finished = true, failed = true, stopped = true, canceled = true }
@@ -73,14 +75,13 @@ end
 local function get()
   local id = arg()
   local fields = fields_of(id, true)
-  if not fields then return {} end
+  if not fields then return false end
   local needs = {}
   for _, needed in ipairs(call('SMEMBERS', key('job', '', id, 'dependencies'))) do
-    needs[#needs + 1] = needed
     -- One that was deleted will not complete either.
-    needs[#needs + 1] = call('HGET', job_key(needed), 'status') or 'canceled'
+    needs[#needs + 1] = { needed, state_of(call('HGET', job_key(needed), 'status') or 'canceled') }
   end
-  return { more_of(id, fields), needs, waiting_for(id) }
+  return { row(id, fields), needs, waiting_for(id) }
 end
 
 -- The ids in a state of a queue from a place on, newest or oldest first.
@@ -106,9 +107,9 @@ local function page()
   for i, id in ipairs(ids) do
     local fields = string.sub(id, 1, #prefix) == prefix and fields_of(id, false)
     if fields then
-      local job = more_of(id, fields)
-      for at, value in ipairs(job[3]) do
-        if #value > LARGEST then job[3][at] = '' end
+      local job = row(id, fields)
+      for at, value in ipairs(job[4]) do
+        if #value > LARGEST then job[4][at] = '' end
       end
       jobs[#jobs + 1] = job
       if #jobs == rows then return { i, jobs } end
@@ -129,21 +130,25 @@ local function count_tasks()
   return { #ids, found }
 end
 
--- Where a job stands in the list of its queue and state; nothing if it is in none.
+-- Where a job stands in the list of its queue and state, and how many come before it; nothing if it is in none.
 local function place()
   local id, queue, state = arg(), arg(), arg()
   if state == 'waiting' then
     local at = call('LPOS', key('queue', queue), id)
-    return at and { call('LLEN', key('queue', queue)) - at - 1, at } or {}
+    return at and { call('LLEN', key('queue', queue)) - at - 1, at }
   end
   local at = REGISTRIES[state] and call('ZREVRANK', key(REGISTRIES[state], queue), id)
-  return at and { at, at } or {}
+  return at and { at, at }
 end
+
+-- The answer to a change: whether it was made, and the state of the job; no state if there is no such job.
+local function changed(state) return { 1, state } end
+local function unchanged(status) return { 0, status and state_of(status) or '' } end
 
 -- Cancels a job as RQ's cancel does. The worker stops a running one.
 local function cancel()
   local id, canceled, exception = arg(), arg(), arg()
-  if kind(job_key(id)) ~= 'hash' then return { 'none' } end
+  if kind(job_key(id)) ~= 'hash' then return unchanged() end
   local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
   if status == 'started' then
     note(id, canceled)
@@ -155,9 +160,10 @@ local function cancel()
       local said = cjson.encode({ command = 'stop-job', job_id = id })
       call('PUBLISH', key('pubsub', worker), said)
     end
-    return { 'canceling' }
+    return changed('canceling')
   end
-  if ENDED[status] then return { 'ended', status } end
+  if status == 'canceled' then return changed('canceled') end
+  if ENDED[status] then return unchanged(status) end
   for _, registry in ipairs({ 'deferred', 'ready', 'scheduled' }) do call('ZREM', key(registry, origin), id) end
   call('LREM', key('queue', origin), 0, id)
   call('HSET', job_key(id), 'status', 'canceled')
@@ -168,15 +174,15 @@ local function cancel()
     call('ZREM', key('rl', limit, 'rate_limited'), id)
     free_slot(id, limit)
   end
-  return { 'canceled' }
+  return changed('canceled')
 end
 
--- Takes an ended job from the arguments: gives its id, its status and its queue; else nil and its actual state.
+-- Takes an ended job from the arguments: gives its id, its status and its queue; else nil and the answer.
 local function ended()
   local id = arg()
-  if kind(job_key(id)) ~= 'hash' then return nil, { 'none' } end
+  if kind(job_key(id)) ~= 'hash' then return nil, unchanged() end
   local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
-  if not ENDED[status] or runs(origin, id) then return nil, { 'state', status } end
+  if not ENDED[status] or runs(origin, id) then return nil, unchanged(status) end
   return id, status, origin
 end
 
@@ -203,14 +209,14 @@ local function requeue()
   forget_counts(id)
   note(id, '"retried":{"by":' .. arg() .. ',"from":"' .. STATES[status] .. '"}')
   if status ~= 'canceled' or not defers(id, origin) then enqueue(origin, id, false) end
-  return { 'done' }
+  return changed('waiting')
 end
 
 local function discard()
   local id, wrong = ended()
   if not id then return wrong end
   delete(id)
-  return { 'done' }
+  return changed('')
 end
 
 -- Ids that begin with a prefix, in order.
@@ -232,7 +238,7 @@ local function find()
   return found
 end
 
--- Puts all jobs, or none if one of their ids exists and that is refused.
+-- Puts all jobs, or none if one of their ids exists and that is refused: gives that id.
 local function put()
   local jobs, new = {}, {}
   for i = 1, number() do
@@ -247,7 +253,7 @@ local function put()
     -- It was made by this same put, whose reply was lost; or by one that could not write the queue, which is put again.
     local is_same = not new[job.id] and job.token ~= '' and field(job.id, 'taskvisor_token') == job.token
     if is_same and field(job.id, 'status') == 'queued' and not is_queued(job.queue, job.id) then job.is_there = false end
-    if job.is_there and not job.skips and not is_same then return { job.id } end
+    if job.is_there and not job.skips and not is_same then return job.id end
     new[job.id] = true
   end
   for _, job in ipairs(jobs) do
@@ -261,5 +267,5 @@ local function put()
       end
     end
   end
-  return {}
+  return false
 end

@@ -43,10 +43,11 @@ local function check(worker)
 end
 
 -- Takes a job. It leaves its list last, so an error before that loses nothing.
-local function claim(queue, list, id, lease, instance, worker)
+local function claim(queue, list, id, lease, owner, worker)
   local member, now = id .. ':' .. worker.execution, stamp(NOW)
   local seconds = string.format('%.6f', NOW)
-  local held = { instance = instance, worker = worker.name, life = worker.life, slot = worker.slot, queue = queue }
+  local held = { instance = owner.instance, fetch = owner.fetch, worker = worker.name, life = worker.life,
+    slot = worker.slot, queue = queue }
   call('HSET', HELD, member, cjson.encode(held))
   local execution = key('execution', member)
   call('HSET', execution, 'id', worker.execution, 'job_id', id, 'created_at', seconds, 'last_heartbeat', seconds,
@@ -83,14 +84,13 @@ end
 -- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields}, the keys that
 -- hold something other than a job, and how many jobs are left in each queue; nil instead of that if all are suspended.
 local function take()
-  local lease, instance, in_turn = number(), arg(), arg() == 'turn'
-  for _ = 1, number() do
-    local execution, worker = arg(), arg()
-    for _, member in ipairs(call('SMEMBERS', key('worker', worker, 'executions'))) do
-      local id, of = split(member)
-      local held = of == execution and holder(id, execution)
-      if held then give_back(held.queue, id, execution, worker) end
-    end
+  local owner, unheard = { fetch = arg() }, {}
+  for _, fetch in ipairs(list()) do unheard[fetch] = true end
+  local lease, in_turn
+  lease, owner.instance, in_turn = number(), arg(), arg() == 'turn'
+  for _, one in ipairs(next(unheard) and held_of(owner.instance) or {}) do
+    local id, execution, _, held = unpack(one)
+    if unheard[held.fetch] then give_back(held.queue, id, execution, held.worker) end
   end
   local queues, workers, wanted = list(), {}, nil
   if arg() == 'some' then
@@ -117,7 +117,7 @@ local function take()
       local worker = workers[#jobs + 1]
       local fields = call('HGETALL', hash or job_key(id))
       check(worker)
-      claim(queue, list, id, lease, instance, worker)
+      claim(queue, list, id, lease, owner, worker)
       jobs[#jobs + 1] = { queue, id, #jobs, fields }
       empty = 0
       if in_turn then at = at % #queues + 1 end
@@ -157,10 +157,10 @@ local function renew()
       call('EXPIRE', key('executions', id), lease + 60)
       call('EXPIRE', key('worker', held.worker, 'executions'), lease + 60)
       call('HSET', job_key(id), 'last_heartbeat', stamp(NOW))
-      answers[i] = 'renewed'
+      answers[i] = 1
     else
       if held then forget(held.queue, id, execution, held.worker) end
-      answers[i] = 'lost'
+      answers[i] = 0
     end
   end
   return answers
