@@ -252,7 +252,8 @@ local function put()
     job.is_there = new[job.id] or call('EXISTS', job_key(job.id)) == 1
     -- It was made by this same put, whose reply was lost; or by one that could not write the queue, which is put again.
     local is_same = not new[job.id] and job.token ~= '' and field(job.id, 'taskvisor_token') == job.token
-    if is_same and field(job.id, 'status') == 'queued' and not is_queued(job.queue, job.id) then job.is_there = false end
+    local is_lost = field(job.id, 'status') == 'queued' and not is_queued(job.queue, job.id)
+    if is_same and is_lost then job.is_there = false end
     if job.is_there and not job.skips and not is_same then return job.id end
     new[job.id] = true
   end
