@@ -182,3 +182,21 @@ fn job_canceled_by_rq_while_it_runs_is_finished_when_it_returns() {
     assert_eq!(scene.rq(&registries), json!([false, true]));
     assert!(stop(&mut running).success());
 }
+
+#[test]
+fn long_result_is_kept_and_a_used_up_retry_is_a_reason() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let long = scene.put("q().enqueue('rq_tasks.long_result', 20 << 20)");
+    scene.wait(&long, "finished");
+    let kept = format!("(lambda kept: [len(kept), kept[-1:] == b'x'])(job({long:?}).return_value())");
+    assert_eq!(scene.rq(&kept), json!([20 << 20, true]));
+    let job = scene.put(&format!("q().enqueue(tasks.tries_again, {:?})", scene.file("tried")));
+    scene.wait(&job, "failed");
+    assert_eq!(scene.lines("tried"), 3);
+    assert_eq!(scene.sandbox.job(&job)["failure"]["group"], "Retry");
+    let why = scene.sandbox.ok(&["why", "job", &job]);
+    assert!(why.contains("once more than that allows"), "{why}");
+    assert!(stop(&mut running).success());
+    assert_eq!(scene.rq("left()"), json!([]));
+}

@@ -65,6 +65,10 @@ def sleeps(seconds):
     time.sleep(seconds)
 
 
+def long_result(count):
+    return b"x" * count
+
+
 def cleans_up(path, seconds):
     """Takes its time after its timeout."""
     try:

@@ -21,6 +21,10 @@ _NOT_ITS_OWN = {"_status", "_result", "_data", "_func_name", "_instance", "_args
                 "_failure_callback", "_stopped_callback", "_exc_info", "_cached_result", "_dependency", "meta",
                 "started_at", "ended_at", "last_heartbeat", "worker_name", "redis_server_version", "connection",
                 "serializer", "log"}
+#: In characters. A longer result is not sent, but written by the worker.
+_LONGEST = 8 << 20
+#: Until the supervisor has written the end of the job.
+_KEPT_SECONDS = 86400
 #: Fields of its hash that the supervisor writes.
 _WRITTEN_ELSEWHERE = {"status", "started_at", "ended_at", "last_heartbeat", "worker_name", "enqueued_at", "data"}
 
@@ -71,7 +75,17 @@ def run(setup: Setup, run: Run) -> Ending:
     except BaseException as error:
         return _failed(setup, run, job, before, error)
     answer["result_ttl"] = job.get_result_ttl(setup.results_ttl)
-    answer["return_value"] = None if returned is None else _dumped(setup, returned)
+    value = None if returned is None else _dumped(setup, returned)
+    if value is not None and len(value) > _LONGEST:
+        # A frame has no room for it: the supervisor takes it from there into the job's results.
+        name = f"{installed.prefix}:taskvisor:result:{run.id}:{run.execution}"
+        try:
+            setup.connection.set(name, value, ex=_KEPT_SECONDS)
+        except Exception as error:
+            return _failed(setup, run, job, before, error)
+        answer["laid_down"] = True
+    else:
+        answer["return_value"] = value
     changed = _changed(run, job, before)
     if changed:
         answer["fields"] = changed

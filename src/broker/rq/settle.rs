@@ -38,6 +38,9 @@ enum Said {
         #[serde(default)]
         rq: String,
         return_value: Option<String>,
+        /// Whether the worker has written the result, which is too long for a frame.
+        #[serde(default)]
+        laid_down: bool,
         result_ttl: Option<i64>,
         #[serde(default)]
         fields: BTreeMap<String, String>,
@@ -108,10 +111,10 @@ impl End {
                 let said = died(0) + "RQ's code did not write how the job ended";
                 End::new("native", json!({"exception": packed(&said)}))
             }
-            Some(Said::Fast { rq, return_value, result_ttl, fields, retry }) => {
+            Some(Said::Fast { rq, return_value, laid_down, result_ttl, fields, retry }) => {
                 let is_old = rq.starts_with("1.") || rq.starts_with("2.");
                 let said = json!({
-                    "ttl": result_ttl.unwrap_or(ttl), "value": return_value, "old": is_old, "retry": retry,
+                    "ttl": result_ttl.unwrap_or(ttl), "value": return_value, "laid": laid_down, "old": is_old, "retry": retry,
                 });
                 let bytes = |(name, text): (String, String)| Some((name, STANDARD.decode(text).ok()?));
                 let how = if retry.is_some() { "retry" } else { "finish" };

@@ -190,7 +190,7 @@ fn came_back(job: &JobRecord) -> Option<String> {
             format!("interrupted by {}", interrupted_by(last))
         }
         (None, Some(Count::UnknownClass)) => format!("no worker knew its class, {}", job.class),
-        (None, None) => "no reason is known".into(),
+        (None, None) => job.cause().map_or_else(|| "no reason is known".into(), worded),
     };
     let took = last.started_at.map(|from| format!(" after {}", age(between(from, at)))).unwrap_or_default();
     Some(format!("Attempt {} ended{took}: {why}.", last.attempt))

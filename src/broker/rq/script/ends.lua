@@ -107,9 +107,18 @@ local function again(queue, id, after, at_front)
   return after > 0 and 'delayed' or 'waiting'
 end
 
+-- The result of a job: one that is too long for a message was laid down by its worker.
+local function value_of(id, execution, said)
+  if not said.laid then return said.value end
+  local name = key('taskvisor', 'result', id, execution)
+  local value = call('GET', name)
+  call('DEL', name)
+  return value or nil
+end
+
 local function finish(id, execution, held, said)
   local queue, limit = held.queue, field(id, 'rate_limit_key')
-  local ttl = tonumber(field(id, 'result_ttl')) or said.ttl
+  local ttl, value = tonumber(field(id, 'result_ttl')) or said.ttl, value_of(id, execution, said)
   count(held.worker, 'successful_job_count', id)
   -- RQ's cancel does not stop a job that runs: it is finished, but those that wait for it go on waiting.
   local was_canceled = call('HGET', job_key(id), 'status') == 'canceled'
@@ -118,7 +127,7 @@ local function finish(id, execution, held, said)
   if not was_canceled then free_dependents(id, 'finished') end
   forget_counts(id)
   if ttl ~= 0 then
-    note_result(id, 1, held, execution, ttl, 'return_value', said.value)
+    note_result(id, 1, held, execution, ttl, 'return_value', value)
     call('ZADD', key('finished', queue), ttl < 0 and '+inf' or SECOND + ttl, id)
   end
   forget(queue, id, execution, held.worker)
