@@ -26,6 +26,17 @@ local function unjudged(most)
   return found
 end
 
+-- Keeps the classes of jobs that still wait, from a list of ids and classes: another pool may have taken the others.
+local function keep_classes(judged)
+  local ids, kept = {}, {}
+  for i = 1, #judged, 2 do add(ids, judged[i]) end
+  local results, scores = many('HMGET', RESULTS, ids), many('ZMSCORE', WORKING, ids)
+  for i, id in ipairs(ids) do
+    if not results[i] and not scores[i] then add(kept, id, judged[2 * i]) end
+  end
+  many('HSET', CLASSES, kept)
+end
+
 -- Gives the jobs their fences and leases.
 local function grant(jobs, seconds)
   local ids, kept = {}, {}
@@ -53,7 +64,7 @@ function commands.fetch()
   if #unheard > 0 then
     release(function(one) return is_one_of(unheard, one.fetch) end, function(one) unspent(one, 0) end)
   end
-  many('HSET', CLASSES, judged)
+  keep_classes(judged)
   local is_picky = #only + #except > 0
   local unknown = is_picky and unjudged(count + LOOK) or {}
   if #unknown > 0 then return { {}, 0, unknown, 0 } end
