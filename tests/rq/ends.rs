@@ -196,7 +196,7 @@ fn long_result_is_kept_and_a_used_up_retry_is_a_reason() {
     assert_eq!(scene.lines("tried"), 3);
     assert_eq!(scene.sandbox.job(&job)["failure"]["group"], "Retry");
     let why = scene.sandbox.ok(&["why", "job", &job]);
-    assert!(why.contains("once more than that allows"), "{why}");
+    assert!(why.contains("once more than it allows"), "{why}");
     assert!(stop(&mut running).success());
     assert_eq!(scene.rq("left()"), json!([]));
 }

@@ -113,15 +113,10 @@ fn why(latest: &Fields, state: JobState, last: Option<&Attempt>) -> Option<Failu
         return None;
     }
     let told = || latest.get("exc_string").filter(|_| state.has_ended()).and_then(|packed| unpacked(packed));
-    let is_used_up = || state == JobState::Failed && latest.get("type").is_some_and(|kind| kind == b"5");
-    let used_up = || Failure {
-        group: "Retry".into(),
-        message: "it returned a Retry once more than that allows".into(),
-        trace: None,
-    };
+    let is_used_up = state == JobState::Failed && latest.get("type").is_some_and(|kind| kind == b"5");
     last.and_then(|last| last.failure.clone())
         .or_else(|| told().map(|said| failure(&said)))
-        .or_else(|| is_used_up().then(used_up))
+        .or_else(|| is_used_up.then(|| failure("Retry: it was returned once more than it allows")))
 }
 
 /// A job's history, if wanted, and its last ended attempt. A worker of RQ keeps no history: the attempt that completed
