@@ -60,6 +60,12 @@ before()
         self.assertEqual(done.stderr.count("Exception ignored in: <function bad at"), 2)
         self.assertIn("ValueError: bad hook", done.stderr)
 
+    def test_a_template_forks_with_these_hooks(self):
+        self.run_script("""
+from taskvisor.worker import forking
+assert type(forking._hooks[0].__self__) is fork_hooks._ForkHooks, forking._hooks
+""")
+
     def test_python_does_all_of_it_where_the_hooks_are_not_known(self):
         self.run_script("""
 import unittest.mock

@@ -154,6 +154,7 @@ fn end_that_cannot_be_written_is_written_once_as_soon_as_it_can() {
     scene.rq("[c.set(f'rq:{name}:default', 'x') for name in ('failed', 'finished')]");
     let failing = scene.put("q().enqueue(tasks.fails)");
     wait_until("it is said", || scene.sandbox.stderr().contains("failed to settle"));
+    assert_eq!(scene.status(&failing), "started", "nothing is written of it");
     scene.rq("c.delete('rq:failed:default', 'rq:finished:default')");
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");
     scene.wait(&failing, "failed");

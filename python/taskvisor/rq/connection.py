@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 _OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "scheduler", "max_jobs"}
 
 
-#: Names of the options for TLS files: the supervisor's, and those of redis-py.
-_FILES = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile"}
+#: Names of options: the supervisor's, and those of redis-py.
+_NAMES = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile", "user": "username", "pass": "password"}
 
 
 def plain(url: str) -> str:
@@ -26,10 +26,12 @@ def plain(url: str) -> str:
     'unix:///run/redis.sock?db=1'
     >>> plain("rq+rediss://host/0?ca=/etc/ca.pem")
     'rediss://host/0?ssl_ca_certs=%2Fetc%2Fca.pem'
+    >>> plain("rq+unix:///run/redis.sock?pass=pw")
+    'unix:///run/redis.sock?password=pw'
     """
     url = url[3:] if url.startswith("rq+") else url
     head, _, query = url.partition("?")
-    kept = urlencode([(_FILES.get(name, name), value) for name, value in parse_qsl(query, keep_blank_values=True)
+    kept = urlencode([(_NAMES.get(name, name), value) for name, value in parse_qsl(query, keep_blank_values=True)
                       if name not in _OURS])
     return f"{head}?{kept}" if kept else head
 
@@ -58,7 +60,7 @@ def _by_sentinel(url: str) -> Any:
     options: dict[str, Any] = {"db": int(db or 0), "username": unquote(user) or None,
                                "password": unquote(password) or None}
     if parts.scheme.startswith("rediss"):
-        options.update({"ssl": True, **{name: value for name, value in query.items() if name in _FILES.values()}})
+        options.update({"ssl": True, **{name: value for name, value in query.items() if name.startswith("ssl_")}})
     if query.get("sentinel_tls") == "yes":
         own["ssl"] = "yes"
     sentinel = importlib.import_module("redis.sentinel").Sentinel(

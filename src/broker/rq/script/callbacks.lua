@@ -9,7 +9,7 @@ local function subject(order) return key('taskvisor', 'callback', order) end
 -- callback and its arguments.
 local function order_callback(queue, id, said)
   if said.kind == 'stopped' and not field(id, 'stopped_callback_name') then return end
-  -- RQ takes no such id, so no job of a user has it.
+  -- RQ 3 takes no id with this letter; that a user of RQ 1 or 2 chose just this one is not likely.
   local order = id .. '@taskvisor-callback'
   said.id = id
   call('COPY', job_key(id), subject(order), 'REPLACE')

@@ -279,13 +279,17 @@ local function check_end(queue, id)
   end
 end
 
+-- All ends are checked before the first one is written: after an error none has been, and all come again.
 local function settle()
-  local answers = {}
+  local ends, answers = {}, {}
   for i = 1, number() do
-    local id, execution, how = arg(), arg(), arg()
-    local said, ended, fields = cjson.decode(arg()), arg(), list()
+    ends[i] = { arg(), arg(), arg(), cjson.decode(arg()), arg(), list() }
+    local held = holder(ends[i][1], ends[i][2])
+    if held then check_end(held.queue, ends[i][1]) end
+  end
+  for i, one in ipairs(ends) do
+    local id, execution, how, said, ended, fields = unpack(one)
     local held = holder(id, execution)
-    if held then check_end(held.queue, id) end
     local status = held and call('HGET', job_key(id), 'status')
     -- RQ's own code has written an end, and then raised.
     if status and how == 'fail' and status ~= 'started' and status ~= 'canceled' then how = 'native' end
