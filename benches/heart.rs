@@ -114,8 +114,8 @@ fn put_to_main() {
         }
         figures
     };
-    row("put -> program's main(), idle slot", "<= 3", &measure(60, Duration::from_millis(30)), "ms");
-    row("the same after a minute of idling", "<= 3", &measure(3, Duration::from_secs(60)), "ms");
+    row("put -> program's main(), idle slot", "<= 2", &measure(60, Duration::from_millis(30)), "ms");
+    row("the same after a minute of idling", "<= 2", &measure(3, Duration::from_secs(60)), "ms");
 }
 
 fn cancel(setting: Setting) {
@@ -133,7 +133,7 @@ fn cancel(setting: Setting) {
         figures
     };
     let small = measure(&["sh", "-c", "touch begun; exec sleep 1000"]);
-    row(&format!("cancel -> dead and said so, one process ({setting:?})"), "<= 2", &small, "ms");
+    row(&format!("cancel -> dead and said so, one process ({setting:?})"), "<= 1.5", &small, "ms");
     let stubborn = measure(&["sh", "-c", "trap '' TERM; touch begun; while :; do sleep 1000; done"]);
     row(&format!("the same, ignores TERM, grace 100 ms ({setting:?})"), "<= 102", &stubborn, "ms");
 }
@@ -253,7 +253,7 @@ fn idle() {
     let after: u64 = pids.iter().map(|pid| switches(*pid)).sum();
     let total: u64 = pids.iter().map(|pid| pss(*pid)).sum();
     let keeper = support::private(sandbox.one("taskvisor"));
-    row("idle, -w 8: PSS of the tree", "<= 10", &Figures::of(total as f64 / 1e3), "MB");
+    row("idle, -w 8: PSS of the tree", "<= 9", &Figures::of(total as f64 / 1e3), "MB");
     row("idle: private memory of the keeper", "<= 999", &Figures::of(keeper as f64), "KB");
     row("idle: wake-ups in 30 s, all processes", "0", &Figures::of((after - before) as f64), "");
 }

@@ -223,7 +223,7 @@ fn prefork() {
         against_huey,
         "x",
     );
-    row("the same against a bare BLMOVE + LREM loop in 2 processes", ">= 1", against_bare, "x");
+    row("the same against a bare BLMOVE + LREM loop in 2 processes", ">= 1.5", against_bare, "x");
     row("&nbsp; taskvisor", "", own, "/s");
     row("&nbsp; Huey", "", huey, "/s");
     row("&nbsp; bare loop", "", bare, "/s");

@@ -1,8 +1,10 @@
 //! Benchmarks of RQ's jobs: `cargo bench --bench rq` prints the table. Compared sides take turns with RQ 3.0.0, each on
 //! its own Redis. `TASKVISOR_TEST_BINARY` names another taskvisor to measure.
 //!
-//! `-- --only NAME…` selects some of: fork prefork stop idle wake.
+//! `-- --only NAME…` selects some of: fork own prefork stop idle wake.
 
+#[path = "support/python.rs"]
+mod python;
 #[path = "../tests/support/redis.rs"]
 mod redis_server;
 #[path = "../tests/support/sandbox.rs"]
@@ -30,7 +32,7 @@ const WARM: usize = 50;
 
 fn main() {
     let rows: &[(&str, fn())] =
-        &[("fork", fork), ("prefork", prefork), ("stop", stop), ("idle", idle), ("wake", wake)];
+        &[("fork", fork), ("own", own), ("prefork", prefork), ("stop", stop), ("idle", idle), ("wake", wake)];
     support::table(rows, "");
 }
 
@@ -226,6 +228,24 @@ fn fork() {
     compare("fork per job, 2 slots", "`rq worker-pool -n 2`", (4.0, 4.0), (3_000, 300), |scene, is_ours| {
         if is_ours { scene.ours("fork", 2) } else { scene.theirs(&["worker-pool", "-n", "2"]) }
     });
+}
+
+/// Jobs a second of an empty Python function of our own package on the embedded store, a fork for each job, against
+/// the forks of RQ's pool.
+fn own() {
+    let (mut ratio, mut ours, mut theirs) = (Figures::default(), Figures::default(), Figures::default());
+    for _ in 0..ROUNDS {
+        let own = python::round("nothing", 3_000, &["-m", "fork", "-w", "2"]).rate();
+        let scene = Scene::new();
+        let pool = scene.measure(&scene.theirs(&["worker-pool", "-n", "2"]), 300).rate;
+        ratio.add(own / pool);
+        ours.add(own);
+        theirs.add(pool);
+    }
+    let what = "jobs/s of a Python no-op, template fork, durable, against RQ's with `rq worker-pool -n 2`";
+    row(what, ">= 8", &ratio, "x");
+    row("&nbsp; taskvisor on its store", "", &ours, "/s");
+    row("&nbsp; `rq worker-pool -n 2`", "", &theirs, "/s");
 }
 
 /// The same in one process for all jobs.

@@ -84,7 +84,7 @@ fn prefork() {
     }
     row(
         "jobs/s of a Python no-op, prefork -w 2, durable, against Huey on SQLite, 2 processes",
-        ">= 1.5",
+        ">= 5",
         &ratio,
         "x",
     );
@@ -115,7 +115,7 @@ fn fork() {
         cpu.add(own.cpu());
         split.add(&own);
     }
-    row("jobs/s of a Python no-op, fork -w 2, durable, against bare forks", ">= 0.85", &ratio, "x");
+    row("jobs/s of a Python no-op, fork -w 2, durable, against bare forks", ">= 0.8", &ratio, "x");
     row("&nbsp; the same with `memory:`", "", &volatile, "x");
     row("&nbsp; taskvisor", "", &ours, "/s");
     row("&nbsp; bare forks", "", &theirs, "/s");

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use super::args::mistyped::explained;
-use super::args::{Args, Command, ConfigCommand};
+use super::args::{Args, Command, ConfigCommand, StartArgs};
 use super::control::{reload, stop};
 use super::queue::statsd;
 use super::settings::{settings, settings_for};
@@ -26,11 +26,22 @@ pub fn main() -> ExitCode {
 
 /// Runs the supervisor, which the keeper starts with the arguments of `start`.
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
-    with_args(std::iter::once("taskvisor".into()).chain(args), |args| {
-        let config = settings_for(&args, Purpose::Serve)?;
-        // The programs and users of a reload must exist, as for a start.
-        boot::serve(config, move || settings_for(&args, Purpose::Start))
-    })
+    let typed: Vec<OsString> = std::iter::once("taskvisor".into()).chain(args).collect();
+    match StartArgs::try_parse_from(&typed) {
+        Ok(args) => ended(supervise(args.into())),
+        // `start` has read the same words before, so only somebody who typed `supervisor` sees this.
+        Err(_) => with_args(typed.into_iter(), supervise),
+    }
+}
+
+fn supervise(args: Args) -> Result<ExitCode, Failure> {
+    let config = settings_for(&args, Purpose::Serve)?;
+    // The programs and users of a reload must exist, as for a start.
+    boot::serve(config, move || settings_for(&args, Purpose::Start))
+}
+
+fn ended(end: Result<ExitCode, Failure>) -> ExitCode {
+    end.unwrap_or_else(|failure| failure.print())
 }
 
 fn with_args(
@@ -59,10 +70,7 @@ fn with_args(
             };
         }
     };
-    match run(args) {
-        Ok(code) => code,
-        Err(failure) => failure.print(),
-    }
+    ended(run(args))
 }
 
 /// Runs commands that need no settings, or that report errors in them themselves.

@@ -171,10 +171,11 @@ fn workers(pool: &Pool, default: u16) -> Result<(Option<u16>, u16), Wrong> {
 
 /// The sizes by the time of day.
 fn sizes(said: Workers) -> Result<Vec<SizeRule>, Wrong> {
-    let name = said.zone.unwrap_or_else(|| "UTC".into());
-    let zone = TimeZone::get(&name).map_err(|_| {
-        Wrong::new("workers", format!("workers.zone: no time zone is called '{name}' on this machine"))
-            .hint("names are like Europe/Vienna or UTC, and come with the package tzdata")
+    let zone = said.zone.map_or(Ok(TimeZone::UTC), |name| {
+        TimeZone::get(&name).map_err(|_| {
+            Wrong::new("workers", format!("workers.zone: no time zone is called '{name}' on this machine"))
+                .hint("names are like Europe/Vienna or UTC, and come with the package tzdata")
+        })
     })?;
     let rule = |(at, workers): (Cron, u16)| match said.min.unwrap_or(1) {
         least if workers < least => {

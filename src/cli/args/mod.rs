@@ -59,6 +59,27 @@ pub struct Args {
     pub command: Command,
 }
 
+/// The command line of a supervisor: that of `start`. To build the other commands would make it a fifth larger.
+#[derive(Debug, Parser)]
+#[command(name = "taskvisor")]
+pub struct StartArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: StartCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum StartCommand {
+    Start(Box<Start>),
+}
+
+impl From<StartArgs> for Args {
+    fn from(StartArgs { common, command: StartCommand::Start(start) }: StartArgs) -> Args {
+        Args { common, command: Command::Start(*start) }
+    }
+}
+
 /// The program with its commands alone.
 fn commands() -> clap::Command {
     Command::augment_subcommands(clap::Command::new("taskvisor"))
@@ -276,6 +297,20 @@ mod tests {
     fn clap_accepts_the_grammar() {
         use clap::CommandFactory;
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn supervisor_reads_the_arguments_of_start_as_start_does() {
+        for line in [
+            "start",
+            "-c a.yaml --run-dir r start -w 8 -q a -q b --time-limit 10m --burst",
+            "start --state-dir s -m fork --wq enabled=true --log-level debug -- start -w 3 --help",
+        ] {
+            let words = || std::iter::once("taskvisor").chain(line.split_whitespace());
+            let whole = Args::try_parse_from(words()).expect("start takes them");
+            let alone = Args::from(StartArgs::try_parse_from(words()).expect("so does the supervisor"));
+            assert_eq!(format!("{alone:?}"), format!("{whole:?}"));
+        }
     }
 
     #[test]
