@@ -66,7 +66,7 @@ fn copy(to: &Path) {
     fs::create_dir(&bin).expect("mkdir");
     std::os::unix::fs::symlink(release.join("taskvisor"), bin.join("taskvisor")).expect("a link");
     // `cargo` that builds nothing: the program is built for this test.
-    let cargo = "#!/bin/sh\ncase \"$1 $2\" in 'run --release') shift 3; exec taskvisor \"$@\";; esac\n\
+    let cargo = "#!/bin/sh\ncase \"$1 $2\" in 'run --') shift 2; exec taskvisor \"$@\";; esac\n\
                  echo \"README.md has cargo do something else: $*\" >&2; exit 2\n";
     fs::write(bin.join("cargo"), cargo).expect("written");
     fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).expect("chmod");
