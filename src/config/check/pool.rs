@@ -10,7 +10,7 @@ use crate::model::{Class, Leftovers, Order, QueueName, Retry, Work};
 type Rule = fn(&Pool) -> Option<Advice>;
 
 /// One row for each rule.
-pub(super) const RULES: [(&str, Rule); 22] = [
+pub(super) const RULES: [(&str, Rule); 23] = [
     ("grace-beyond-stop", grace_beyond_stop),
     ("no-grace", no_grace),
     ("short-boot", short_boot),
@@ -20,6 +20,7 @@ pub(super) const RULES: [(&str, Rule); 22] = [
     ("classes-undone", classes_undone),
     ("exception-of-nothing", exception_of_nothing),
     ("queue-twice", queue_twice),
+    ("queue-list", queue_list),
     ("priorities-unused", priorities_unused),
     ("priority-of-none", priority_of_none),
     ("priorities-equal", priorities_equal),
@@ -130,6 +131,16 @@ fn queue_twice(pool: &Pool) -> Option<Advice> {
         format!("the queue '{twice}' is named twice, which gives it no more"),
         "name it once",
     ))
+}
+
+/// `-q a,b` is one queue, where other programs would take it for two.
+fn queue_list(pool: &Pool) -> Option<Advice> {
+    let queue = pool.settings.queues.iter().find(|queue| queue.as_str().contains(','))?;
+    let names: Vec<&str> = queue.as_str().split(',').map(str::trim).collect();
+    let message = format!("'{queue}' is the name of one queue, which has a comma in it");
+    let hint =
+        format!("for several queues name each: queues: [{}], or -q {}", names.join(", "), names.join(" -q "));
+    Some(advice("queues", message, hint))
 }
 
 fn priorities_unused(pool: &Pool) -> Option<Advice> {

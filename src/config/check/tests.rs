@@ -120,6 +120,7 @@ fn classes_that_take_each_other_away() {
 
 #[test]
 fn settings_without_effect() {
+    finds("queue-list", "queues: [a, 'b,c']", "t.yaml:3:3", "'b,c' is the name of one queue");
     finds("queue-twice", "queues: [a, b, a]", "t.yaml:3:3", "the queue 'a' is named twice");
     let lottery = "order: lottery\n  queues: [a, b]\n  queue_priorities: {a: 9, b: 1}";
     let unused = lottery.replace("lottery", "round_robin");
