@@ -84,29 +84,36 @@ fn descriptors(pid: i32) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-    use std::process::Command;
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::{Command, Stdio};
 
     use super::*;
 
     #[test]
     fn snapshot_has_open_files_but_no_arguments() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let _held: Vec<File> = (0..FILES + 5).map(|_| File::open(file.path()).unwrap()).collect();
-        let me = look(std::process::id() as i32).unwrap().processes.remove(0);
-        assert!(me.rss > 0 && me.threads > 0 && me.files.unwrap() > FILES as u64, "{me:?}");
-        assert_eq!(me.open.len(), FILES);
-        assert!(me.open.iter().any(|name| name == &file.path().display().to_string()), "{me:?}");
+        let script = format!("for fd in {{10..{}}}; do eval \"exec $fd<$0\"; done; echo; read", FILES + 15);
+        let mut bash = Command::new("bash");
+        bash.arg("-c").arg(script).arg(file.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = bash.spawn().unwrap();
+        BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        let seen = look(holder.id() as i32).unwrap().processes.remove(0);
+        // The end of its stdin ends it.
+        drop(holder.stdin.take());
+        holder.wait().unwrap();
+        assert!(seen.rss > 0 && seen.threads > 0 && seen.files.unwrap() > FILES as u64, "{seen:?}");
+        assert_eq!(seen.open.len(), FILES);
+        assert!(!format!("{seen:?}").contains("eval"), "{seen:?}");
+        assert!(seen.open.iter().any(|name| name == &file.path().display().to_string()), "{seen:?}");
     }
 
     #[test]
     fn snapshot_lists_a_tree_from_its_leader_down() {
         let script = "sleep 1000 & echo ready; exec sleep 1000";
         let mut shell = Command::new("sh");
-        let mut leader = shell.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut leader = shell.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(leader.stdout.as_mut().unwrap()), &mut line)
-            .unwrap();
+        BufReader::new(leader.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let seen = look(leader.id() as i32).unwrap();
         let depths: Vec<u32> = seen.processes.iter().map(|one| one.depth).collect();
         seen.processes.iter().rev().for_each(|one| {
@@ -127,8 +134,8 @@ for left in range(400):
 os.close(1)
 time.sleep(1000)";
         let mut python = Command::new("python3");
-        let mut leader = python.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
-        std::io::Read::read(leader.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let mut leader = python.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        _ = leader.stdout.as_mut().unwrap().read(&mut [0]).unwrap();
         let pid = leader.id() as i32;
         let thread = std::thread::Builder::new().stack_size(128 << 10);
         let seen = thread.spawn(move || (look(pid), tree(pid))).unwrap().join().unwrap();
