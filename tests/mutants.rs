@@ -36,8 +36,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "lets the old go before the new are there",
         file: "roll.rs",
-        old: "self.places().filter(|slot| !slot.booted).count()",
-        new: "if ON { 0 } else { self.places().filter(|slot| !slot.booted).count() }",
+        old: "self.slots.index().to_come.len()",
+        new: "if ON { 0 } else { self.slots.index().to_come.len() }",
     },
     Mutant {
         name: "exchanges all that is worn out at once",
@@ -71,9 +71,9 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "hears the words of a former life",
-        file: "supervisor.rs",
-        old: "|slot| slot.id == worker)",
-        new: "|slot| slot.id == worker || ON && slot.id.slot == worker.slot)",
+        file: "slots.rs",
+        old: "self.index.lives.between(worker, worker).next()",
+        new: "self.index.lives.between(worker, worker).next().or_else(|| self.find_slot(worker.slot).filter(|_| ON))",
     },
     Mutant {
         name: "kills twice",
@@ -222,8 +222,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "does not renew what does not die",
         file: "reconcile.rs",
-        old: "for running in slots.flat_map(Slot::leased_mut)",
-        new: "for running in slots.filter(|slot| !ON || slot.life.stuck.is_none()).flat_map(Slot::leased_mut)",
+        old: "for running in slot.leased_mut()",
+        new: "for running in Some(&mut *slot).filter(|slot| !ON || slot.life.stuck.is_none()).into_iter().flat_map(Slot::leased_mut)",
     },
     Mutant {
         name: "lets a suspect begin beside others",

@@ -1,6 +1,6 @@
 //! Decides which worker gets which job, both of fetched jobs and of those kept ahead.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::Command;
@@ -9,7 +9,7 @@ use super::jobs;
 use super::pool::Pool;
 use super::restart::Random;
 use super::unsettled::Unsettled;
-use super::worker::{Slot, State};
+use super::worker::Slot;
 use crate::model::{Instant, Verdict, WorkerId};
 
 /// Where a fetched job goes.
@@ -29,12 +29,9 @@ impl Pool {
         if self.settings.jobs_at_once > 1 {
             return Vec::new();
         }
-        let works = |slot: &&Slot| {
-            let runs = matches!(slot.state, State::Ready | State::Busy | State::Stopping(_));
-            runs && !slot.is_template() && !slot.is_leaving_for_good()
-        };
-        let workers: Vec<&Slot> = self.slots.iter().filter(works).collect();
-        let turns = (0..).flat_map(|turn| workers.iter().map(move |slot| self.later(slot, turn)));
+        let workers = &self.slots.index().lasting;
+        let turns =
+            (0..).flat_map(|turn| workers.positions().map(move |at| self.later(&self.slots[at], turn)));
         turns.take(self.ahead.missing(workers.len())).collect()
     }
 
@@ -57,8 +54,13 @@ impl Pool {
         unsettled: &mut Unsettled,
         orders: &mut VecDeque<Command>,
     ) {
+        if self.ahead.is_empty() {
+            return;
+        }
         let others = !self.runs_one_job_a_life();
-        for slot in &mut self.slots {
+        let room: BTreeSet<usize> = self.slots.index().room.positions().collect();
+        for at in room {
+            let mut slot = self.slots.edit(at, &self.settings);
             while slot.room(&self.settings) > 0
                 && let Some(job) = self.ahead.next_for(slot.id, others)
             {
@@ -82,7 +84,7 @@ impl Pool {
         if !self.runs_one_job_a_life() {
             return self.place(meant).map_or(Place::Later, Place::Now);
         }
-        let at = self.slots.iter().position(|slot| Some(slot.id.slot) == meant.map(|meant| meant.slot));
+        let at = meant.and_then(|meant| self.slots.find_slot(meant.slot));
         match at.map(|at| (at, &self.slots[at])) {
             Some((at, slot)) if Some(slot.id) == meant && slot.room(&self.settings) > 0 => Place::Now(at),
             Some((_, slot)) if Some(slot.id) == meant && slot.is_to_come() => Place::Later,

@@ -27,7 +27,7 @@ impl Supervisor {
 
     /// Ends a burst that gets no further: no pool can boot a worker, or the broker does not answer.
     pub(super) fn give_up_burst(&mut self, now: Instant) {
-        if !self.burst || self.stop.is_some() || self.slots().any(|slot| slot.leased().next().is_some()) {
+        if !self.burst || self.stop.is_some() || self.has_leases() {
             return;
         }
         let down: Vec<String> = self.pools.iter().filter_map(cannot_boot).collect();

@@ -9,13 +9,12 @@ impl Pool {
     /// otherwise it might never leave where the others wear out again before its turn.
     pub(super) fn exchange_worn(&mut self, now: Instant) {
         for _ in 0..self.exchangeable() {
-            let works = self.slots.iter_mut().filter(|slot| slot.works_on());
-            let worn = works.filter_map(|slot| {
-                let wear = slot.life.wear(now, slot.leased().next().is_none())?;
-                Some((slot, wear))
-            });
-            let Some((slot, wear)) = worn.min_by_key(|(slot, _)| slot.life.born) else { return };
-            slot.life.leaving = Some(Why::Worn(wear));
+            let index = self.slots.index();
+            let worn = index.worn.positions().chain(index.ages.between(Instant(0), now));
+            let Some(at) = worn.min_by_key(|at| (self.slots[*at].life.born, *at)) else { return };
+            let mut slot = self.slots.edit(at, &self.settings);
+            let is_idle = slot.leased().next().is_none();
+            slot.life.leaving = slot.life.wear(now, is_idle).map(Why::Worn);
         }
     }
 
@@ -24,15 +23,13 @@ impl Pool {
         if self.settings.recycle == Recycle::default() || self.exchangeable() == 0 {
             return None;
         }
-        let slots = self.slots.iter().filter(|slot| slot.works_on());
-        slots.filter_map(|slot| slot.life.worn_at(slot.leased().next().is_none())).map(|(at, _)| at).min()
+        self.slots.index().ages.first().map(|(at, _)| at)
     }
 
     /// How many more workers may leave: a quarter of all, minus those that are away.
     fn exchangeable(&self) -> usize {
-        let wanted = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
-        let (all, away) = wanted
-            .fold((0_usize, 0_usize), |(all, away), slot| (all + 1, away + usize::from(!slot.works_on())));
+        let all = self.slots.index().wanted.len();
+        let away = all - self.slots.index().working.len();
         (all / 4).max(1).saturating_sub(away)
     }
 }

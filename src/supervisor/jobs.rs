@@ -138,6 +138,11 @@ impl Running {
         }
     }
 
+    /// The time limit of the job, if it runs and has reached that.
+    pub(super) fn passed_limit(&self, now: Instant) -> Option<Duration> {
+        self.limits.time.filter(|limit| self.phase == Phase::Runs && self.since + *limit <= now)
+    }
+
     /// Decides how the job ends. Gives whether it ran until then.
     pub(super) fn end(&mut self, why: Why, kill_at: Instant) -> bool {
         let ran = self.phase == Phase::Runs;

@@ -65,10 +65,15 @@ impl Life {
 
     /// Why the life is worn out, if it is.
     pub(super) fn wear(&self, now: Instant, idle: bool) -> Option<Wear> {
-        let Wears(rules) = self.wears;
         let age = self.worn_at(idle).filter(|(at, _)| *at <= now).map(|(_, wear)| wear);
+        self.worn_by_use().or(age)
+    }
+
+    /// Why the life is worn out whatever its age, if it is.
+    pub(super) fn worn_by_use(&self) -> Option<Wear> {
+        let Wears(rules) = self.wears;
         let jobs = rules.jobs.filter(|most| self.taken >= *most).map(|_| Wear::Jobs);
-        self.outgrown.then_some(Wear::Memory).or(jobs).or(age)
+        self.outgrown.then_some(Wear::Memory).or(jobs)
     }
 
     /// When and why the life will be worn out by the passing of time alone.

@@ -8,6 +8,7 @@ use super::classes::{self, Unknown};
 use super::jobs::{Phase, Running};
 use super::restart::{Boots, Random};
 use super::settle::tally;
+use super::slots::Edit;
 use super::unsettled::Unsettled;
 use super::why::Why;
 use super::worker::{End, Slot, State};
@@ -17,21 +18,22 @@ use crate::model::{Classes, Exit, Instant, PoolSettings, Tally, Verdict, WorkerI
 impl Supervisor {
     /// A template that does not fork in time, so that the life is killed, is of no use any more.
     pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
-        let Some(Alive { pool, slot, random, mut book, .. }) = self.life(worker) else { return };
+        let Some(Alive { pool, mut slot, random, mut book, .. }) = self.life(worker) else { return };
         let undone = slot.life.template.filter(|_| slot.state == State::Killed(Why::Boot));
         match slot.state {
             State::Starting | State::Stopping(_) | State::Killed(_) => {
-                book.bury(now, pool, slot, End::Early(why), 0, random);
+                book.bury(now, pool, &mut slot, End::Early(why), 0, random);
             }
             State::Down | State::Ready | State::Busy | State::Unproven => {}
         }
-        if let Some(Alive { slot: template, .. }) = undone.and_then(|template| self.life(template)) {
+        drop(slot);
+        if let Some(Alive { slot: mut template, .. }) = undone.and_then(|template| self.life(template)) {
             template.faulty("it did not fork in time".into());
         }
     }
 
     pub(super) fn on_ready(&mut self, now: Instant, worker: WorkerId) {
-        let Some(Alive { slot, boots, .. }) = self.life(worker) else { return };
+        let Some(Alive { mut slot, boots, .. }) = self.life(worker) else { return };
         if slot.state == State::Starting {
             slot.ready(now);
             boots.succeeded();
@@ -41,7 +43,7 @@ impl Supervisor {
 
     pub(super) fn on_exited(&mut self, now: Instant, worker: WorkerId, exit: &Exit, followed: bool) {
         self.fence_off(now);
-        let Some(Alive { pool, slot, boots, random, mut book, .. }) = self.life(worker) else { return };
+        let Some(Alive { pool, mut slot, boots, random, mut book, .. }) = self.life(worker) else { return };
         let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, pool, exit));
         let (count, death) = (jobs.len(), verdict::of_death(&slot.life, exit));
         let in_company = count > 1;
@@ -51,20 +53,21 @@ impl Supervisor {
                 slot.waits.push_back(job.after_death(now, name, &death.message));
             } else {
                 let judged = job.judge(exit, &death, classes::retry(pool, &job.job), random);
-                book.close(now, &job, (pool, slot), judged, Some(exit));
+                book.close(now, &job, (pool, &slot), judged, Some(exit));
             }
         }
         if slot.is_booting() {
             boots.died(now);
         }
-        book.bury(now, pool, slot, end, count, random);
+        book.bury(now, pool, &mut slot, end, count, random);
+        drop(slot);
         if followed && let Some((pool, slot)) = self.place_of(worker.next()) {
             self.pools[pool].followed(now, slot, self.lease, &mut self.random);
         }
     }
 
     pub(super) fn on_faulty(&mut self, worker: WorkerId, how: String) {
-        if let Some(Alive { slot, .. }) = self.life(worker) {
+        if let Some(Alive { mut slot, .. }) = self.life(worker) {
             slot.faulty(how);
         }
     }
@@ -73,7 +76,7 @@ impl Supervisor {
     /// not die. Until that is proven dead its jobs are ours: their leases are renewed, and nothing is settled.
     pub(super) fn on_stuck(&mut self, now: Instant, worker: WorkerId, cause: String) {
         self.fence_off(now);
-        let Some(Alive { slot, .. }) = self.life(worker) else { return };
+        let Some(Alive { mut slot, .. }) = self.life(worker) else { return };
         slot.life.stuck = Some(cause);
         match slot.state {
             State::Killed(_) | State::Unproven => {}
@@ -85,7 +88,7 @@ impl Supervisor {
     }
 
     pub(super) fn on_outgrown(&mut self, worker: WorkerId) {
-        if let Some(Alive { slot, .. }) = self.life(worker) {
+        if let Some(Alive { mut slot, .. }) = self.life(worker) {
             slot.life.outgrown = true;
         }
     }
@@ -107,7 +110,7 @@ impl Supervisor {
     pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
         let (at, slot) = self.place_of(worker)?;
         let pool = self.pools.get_mut(at)?;
-        let slot = pool.slots.get_mut(slot)?;
+        let slot = pool.slots.edit(slot, &pool.settings);
         let (unsettled, tallies) = (&mut self.unsettled, &mut self.tallies);
         let book = Book { unsettled, tallies, orders: &mut self.orders };
         let (boots, unknown, ahead) = (&mut pool.boots, &mut pool.unknown, &mut pool.ahead);
@@ -120,7 +123,7 @@ impl Supervisor {
 /// A life, with what its handlers need.
 pub(super) struct Alive<'a> {
     pub(super) pool: &'a PoolSettings,
-    pub(super) slot: &'a mut Slot,
+    pub(super) slot: Edit<'a>,
     pub(super) boots: &'a mut Boots,
     pub(super) unknown: &'a mut Unknown,
     pub(super) ahead: &'a mut Ahead,

@@ -10,10 +10,11 @@ use std::time::Duration;
 use super::Command;
 use super::classes;
 use super::jobs::{self, MARGIN, Phase, Running};
+use super::stop::Stopping;
 use super::suspect::RoomFor;
 use super::why::Why;
 use super::worker::{Slot, State};
-use crate::model::{CutOff, Excess, Follow, Instant, Outcome, PoolSettings};
+use crate::model::{CutOff, Excess, Fence, Follow, Instant, JobId, Outcome, PoolSettings};
 
 /// The self-fence of a worker without a job is cleared after this time.
 const REST: Duration = Duration::from_secs(1);
@@ -30,12 +31,17 @@ fn half_way(armed: Instant, fence: Instant) -> Instant {
 
 impl Slot {
     /// All jobs whose leases the slot holds.
-    pub(super) fn leased(&self) -> impl Iterator<Item = &Running> {
+    pub(super) fn leased(&self) -> impl DoubleEndedIterator<Item = &Running> + Clone {
         self.jobs.iter().chain(&self.waits)
     }
 
     pub(super) fn leased_mut(&mut self) -> impl Iterator<Item = &mut Running> {
         self.jobs.iter_mut().chain(&mut self.waits)
+    }
+
+    /// The job with this lease.
+    pub(super) fn held(&mut self, job: &JobId, fence: Fence) -> Option<&mut Running> {
+        self.leased_mut().find(|running| running.is(job, fence))
     }
 
     /// Whether the slot is reserved for jobs that run alone.
@@ -184,9 +190,7 @@ impl Slot {
     ) {
         for index in 0..self.jobs.len() {
             let job = &self.jobs[index];
-            if let (Phase::Runs, Some(limit)) = (&job.phase, job.limits.time)
-                && job.since + limit <= now
-            {
+            if let Some(limit) = job.passed_limit(now) {
                 let excess = Excess::Time(limit, now.since(job.since));
                 self.end_job(now, index, Why::Limit(excess), pool, orders);
             }
@@ -197,6 +201,14 @@ impl Slot {
     /// would wake the keeper twice for each. An earlier moment is as safe, so the fence moves only when half of the
     /// time is over, and is cleared when the worker has been idle for a while.
     pub(super) fn arm(&mut self, now: Instant, pool: &PoolSettings, orders: &mut VecDeque<Command>) {
+        if !self.is_armed(now, pool) {
+            self.life.armed = self.fence(pool);
+            orders.push_back(Command::KillAt(self.id, self.life.armed));
+        }
+    }
+
+    /// Whether the self-fence at the keeper may stay as it is.
+    fn is_armed(&self, now: Instant, pool: &PoolSettings) -> bool {
         let fence = self.fence(pool);
         let kept = match (self.state, self.life.armed, fence) {
             (State::Ready | State::Busy | State::Stopping(_), Some(armed), Some(fence)) => {
@@ -207,10 +219,15 @@ impl Slot {
             (State::Stopping(_), Some(_), None) => self.jobs.is_empty(),
             (State::Down | State::Starting | State::Killed(_) | State::Unproven, ..) => true,
         };
-        if !kept && self.life.armed != fence {
-            self.life.armed = fence;
-            orders.push_back(Command::KillAt(self.id, fence));
-        }
+        kept || self.life.armed == fence
+    }
+
+    /// Whether nothing is to be done in the slot now, other than to begin a job that waits.
+    pub(super) fn rests(&self, now: Instant, pool: &PoolSettings, stop: Option<&Stopping>) -> bool {
+        let is_late = |job: &Running| self.is_at_work() && job.passed_limit(now).is_some();
+        self.is_armed(now, pool)
+            && self.due_signal(now, pool, stop).is_none()
+            && !self.jobs.iter().any(is_late)
     }
 
     /// Has the keeper make the following lives by itself, as this life of one job will have it at once, and so will the
@@ -258,10 +275,10 @@ impl Slot {
         }
     }
 
-    /// Whether the lease of a job ends, or has ended, so that only the broker knows who holds it now.
-    pub(super) fn is_in_doubt(&self, now: Instant) -> bool {
-        let could_come_again = |job: &Running| job.is_ours() && !job.is_canceled();
-        self.leased().any(|job| could_come_again(job) && job.lease.expires_at <= now + MARGIN)
+    /// From when on the lease of a job ends, or has ended, so that only the broker knows who holds it.
+    pub(super) fn doubt_at(&self) -> Option<Instant> {
+        let could_come_again = |job: &&Running| job.is_ours() && !job.is_canceled();
+        self.leased().filter(could_come_again).map(|job| job.lease.expires_at - MARGIN).min()
     }
 
     /// When the self-fence at the keeper must be moved.

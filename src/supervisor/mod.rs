@@ -9,6 +9,7 @@ mod end;
 mod event;
 mod exchange;
 mod fetch;
+mod index;
 mod intake;
 mod jobs;
 mod life;
@@ -21,6 +22,7 @@ mod restart;
 mod roll;
 mod settle;
 mod size;
+mod slots;
 mod status;
 mod stop;
 #[expect(clippy::module_inception, reason = "the room is named for what is in its middle")]

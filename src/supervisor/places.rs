@@ -9,32 +9,28 @@ use super::pool::Pool;
 use super::size::Answer;
 use super::why::Why;
 use super::worker::{Slot, State};
-use crate::model::{Instant, Scale, Signal, SlotId, WorkerId};
+use crate::model::{Instant, Scale, Signal, SlotId};
 
 /// A worker that can be spared ends after this time without a job.
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Pool {
-    /// The slots that have a worker or want one, without those that are leaving.
-    pub(super) fn places(&self) -> impl Iterator<Item = &Slot> {
-        let stays = |slot: &&Slot| !slot.is_template() && slot.is_wanted() && !slot.is_leaving_for_good();
-        self.slots.iter().filter(stays)
+    /// How many slots have a worker or want one, without those that are leaving.
+    pub(super) fn filled(&self) -> usize {
+        self.slots.index().filled.len()
     }
 
     /// Has workers leave until only `most` slots are filled, and gives how many stay. Idle workers leave first.
     pub(super) fn at_most(&mut self, now: Instant, most: usize, why: Why) -> usize {
-        let mut left = self.places().count();
-        while left > most
-            && let Some(least) = self.places().min_by_key(|slot| slot.worth()).map(|slot| slot.id)
-            && let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == least)
+        while self.filled() > most
+            && let Some((_, least)) = self.slots.index().filled.first()
         {
-            slot.let_go(now, why);
-            left -= 1;
+            self.slots.edit(least, &self.settings).let_go(now, why);
         }
-        if most == 0 && self.outdated && !self.slots.iter().any(|slot| slot.state == State::Starting) {
-            self.slots.iter_mut().filter(|slot| slot.is_template()).for_each(|slot| slot.let_go(now, why));
+        if most == 0 && self.outdated && self.template().is_some() && self.slots.index().starting.is_empty() {
+            self.slots.edit(0, &self.settings).let_go(now, why);
         }
-        left
+        self.filled()
     }
 
     /// Makes the number of wanted slots match the settings.
@@ -48,11 +44,11 @@ impl Pool {
 
     /// Wants at least this number of slots.
     pub(super) fn begin_with(&mut self, now: Instant, least: usize) {
-        let mut missing = least.min(usize::from(self.settings.workers)).saturating_sub(self.places().count());
+        let mut missing = least.min(usize::from(self.settings.workers)).saturating_sub(self.filled());
         while missing > 0
-            && let Some(slot) = self.empty_place()
+            && let Some(at) = self.empty_place()
         {
-            slot.deadline = Some(now);
+            self.slots.edit(at, &self.settings).deadline = Some(now);
             missing -= 1;
         }
     }
@@ -104,8 +100,8 @@ impl Pool {
     pub(super) fn waiting(&mut self, now: Instant, waiting: bool) {
         match self.size.answered(now, waiting) {
             Answer::Grow if self.may_grow() => {
-                if let Some(slot) = self.empty_place() {
-                    slot.deadline = Some(now);
+                if let Some(at) = self.empty_place() {
+                    self.slots.edit(at, &self.settings).deadline = Some(now);
                 }
             }
             Answer::Grow | Answer::Stay => {}
@@ -117,8 +113,8 @@ impl Pool {
     pub(super) fn shrink(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
         let kill_at = now + self.settings.grace;
         while let Some((_, idle)) = self.idlest().filter(|(at, _)| *at <= now) {
-            let slot = self.slots.iter_mut().find(|slot| slot.id == idle);
-            slot.into_iter().for_each(|slot| slot.send(now, (Signal::Term, Why::Idle), kill_at, orders));
+            let mut slot = self.slots.edit(idle, &self.settings);
+            slot.send(now, (Signal::Term, Why::Idle), kill_at, orders);
         }
     }
 
@@ -134,9 +130,8 @@ impl Pool {
 
     /// Whether workers that were started first have yet to become ready.
     fn is_coming_up(&self) -> bool {
-        let mut wanted = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted()).peekable();
-        let none_booted = wanted.peek().is_some() && !wanted.any(|slot| slot.booted);
-        none_booted || self.boots.probing.is_some()
+        let index = self.slots.index();
+        !index.wanted.is_empty() && index.booted.is_empty() || self.boots.probing.is_some()
     }
 
     /// Whether the pool may have one more worker.
@@ -146,39 +141,38 @@ impl Pool {
         } else {
             usize::from(self.settings.workers)
         };
-        self.places().count() < most
+        self.filled() < most
     }
 
     /// A slot that is empty and not wanted: an old one, or a new one.
-    fn empty_place(&mut self) -> Option<&mut Slot> {
-        let is_empty = |slot: &Slot| !slot.is_template() && !slot.is_wanted() && slot.waits.is_empty();
-        let at = match self.slots.iter().position(is_empty) {
-            Some(at) => at,
-            None => {
-                let index = self.slots.last().map_or(0, |slot| slot.id.slot.index).checked_add(1)?;
-                let place = SlotId { pool: self.number, index };
-                self.slots.push(Slot::new(place, self.first_generation, self.since, None));
-                self.slots.len() - 1
-            }
-        };
-        self.slots.get_mut(at)
+    fn empty_place(&mut self) -> Option<usize> {
+        if let Some(((), at)) = self.slots.index().empty.first() {
+            return Some(at);
+        }
+        let index = self.slots.last().map_or(0, |slot| slot.id.slot.index).checked_add(1)?;
+        let place = SlotId { pool: self.number, index };
+        Some(self.slots.push(Slot::new(place, self.first_generation, self.since, None), &self.settings))
     }
 
     /// The worker that has been idle longest, if it can be spared, and when it will have been idle long enough.
-    fn idlest(&self) -> Option<(Instant, WorkerId)> {
-        let works = |slot: &&Slot| slot.works_on();
-        let asked = |slot: &Slot| self.intake.asked.as_ref().is_some_and(|asked| asked.contains(&slot.id));
-        if self.slots.iter().filter(works).count() <= usize::from(self.min_workers()) {
+    fn idlest(&self) -> Option<(Instant, usize)> {
+        if self.slots.index().working.len() <= usize::from(self.min_workers()) {
             return None;
         }
-        let idle =
-            self.slots.iter().filter(works).filter(|slot| slot.leased().next().is_none() && !asked(slot));
-        let idlest = idle.min_by_key(|slot| (slot.life.idle_since, Reverse(slot.id)))?;
-        Some((idlest.life.idle_since + IDLE, idlest.id))
+        let asked =
+            |at: usize| self.intake.asked.as_ref().is_some_and(|asked| asked.contains(&self.slots[at].id));
+        let idlest = self.slots.index().idle.positions().find(|at| !asked(*at))?;
+        Some((self.slots[idlest].life.idle_since + IDLE, idlest))
     }
 }
 
 impl Slot {
+    /// Whether the slot will run the jobs fetched ahead.
+    pub(super) fn lasts(&self) -> bool {
+        let runs = matches!(self.state, State::Ready | State::Busy | State::Stopping(_));
+        runs && !self.is_template() && !self.is_leaving_for_good()
+    }
+
     /// Whether the slot stays empty after this life.
     pub(super) fn is_leaving_for_good(&self) -> bool {
         let ends = match self.state {

@@ -10,6 +10,7 @@ use super::intake::Intake;
 use super::jobs::{self, MARGIN, Running};
 use super::restart::{BOOTS, Boots, Random};
 use super::size::Size;
+use super::slots::Slots;
 use super::unsettled::Unsettled;
 use super::wear::Wears;
 use super::worker::{Slot, State};
@@ -20,7 +21,7 @@ use crate::model::{CutOff, Fence, Instant, JobId, PoolSettings, SlotId, Verdict,
 pub(super) struct Pool {
     pub(super) number: u16,
     pub(super) settings: PoolSettings,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Slots,
     pub(super) intake: Intake,
     pub(super) boots: Boots,
     pub(super) size: Size,
@@ -42,9 +43,15 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(number: u16, settings: PoolSettings, generation: u32, now: Instant) -> Self {
-        let mut pool = Pool {
+        let (first, min) = (u16::from(!settings.template), settings.min_workers.unwrap_or(settings.workers));
+        let slot = |index| {
+            let start = (index <= min).then_some(now);
+            Slot::new(SlotId { pool: number, index }, generation, now, start)
+        };
+        let slots = (first..=settings.workers).map(slot).collect();
+        Pool {
             number,
-            slots: Vec::new(),
+            slots: Slots::new(slots, &settings),
             intake: Intake::new(now, &settings),
             boots: Boots::default(),
             size: Size::new(),
@@ -58,14 +65,7 @@ impl Pool {
             first_generation: generation,
             since: now,
             settings,
-        };
-        let (first, min) = (u16::from(!pool.settings.template), pool.min_workers());
-        let slot = |index| {
-            let start = (index <= min).then_some(now);
-            Slot::new(SlotId { pool: number, index }, generation, now, start)
-        };
-        pool.slots = (first..=pool.settings.workers).map(slot).collect();
-        pool
+        }
     }
 
     /// The least number of workers.
@@ -81,7 +81,8 @@ impl Pool {
     /// The workers with room, each as often as it has room; the least loaded first.
     pub(super) fn room(&self) -> Vec<WorkerId> {
         let mut room: Vec<(usize, WorkerId)> = Vec::new();
-        for slot in &self.slots {
+        for at in self.slots.index().room.positions() {
+            let slot = &self.slots[at];
             let load = slot.jobs.len();
             room.extend((load..load + slot.room(&self.settings)).map(|load| (load, slot.id)));
         }
@@ -91,26 +92,27 @@ impl Pool {
 
     /// The slot of a worker with room: the one meant, or the least loaded one.
     pub(super) fn place(&self, meant: Option<WorkerId>) -> Option<usize> {
-        let with_room = || self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
-        let meant = with_room().find(|slot| Some(slot.id) == meant);
-        let found = meant.or_else(|| with_room().min_by_key(|slot| slot.jobs.len()))?.id;
-        self.slots.iter().position(|slot| slot.id == found)
+        let meant = meant.and_then(|meant| self.with_room(meant));
+        meant.or_else(|| self.slots.index().room.first().map(|(_, at)| at))
+    }
+
+    /// The slot of this life, if it has room.
+    pub(super) fn with_room(&self, worker: WorkerId) -> Option<usize> {
+        self.slots.find(worker).filter(|at| self.slots[*at].room(&self.settings) > 0)
     }
 
     /// The slot for a job that must run alone: an empty one, else the one reserved for such jobs, else one to reserve
     /// from now on.
     pub(super) fn place_alone(&self) -> Option<usize> {
         let most = self.settings.jobs_at_once as usize;
-        let least_loaded = self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
-        let least_loaded = least_loaded.min_by_key(|slot| slot.jobs.len());
-        let kept = self.slots.iter().find(|slot| slot.is_at_work() && slot.is_closed());
-        let found = match (least_loaded, kept) {
-            (Some(slot), _) if slot.jobs.is_empty() => slot.id,
-            (_, Some(slot)) if slot.leased().count() < most => slot.id,
-            (_, Some(_)) => return None,
-            (least_loaded, None) => least_loaded?.id,
-        };
-        self.slots.iter().position(|slot| slot.id == found)
+        let least_loaded = self.slots.index().room.first();
+        let is_kept = |at: &usize| self.slots[*at].is_at_work() && self.slots[*at].is_closed();
+        let kept = self.slots.index().leased.positions().find(is_kept);
+        match (least_loaded, kept) {
+            (Some((0, at)), _) => Some(at),
+            (_, Some(at)) => (self.slots[at].leased().count() < most).then_some(at),
+            (least_loaded, None) => least_loaded.map(|(_, at)| at),
+        }
     }
 
     /// Takes out the job, if it waits for a worker.
@@ -119,12 +121,13 @@ impl Pool {
             return Some(kept);
         }
         let is_it = |waiting: &Running| waiting.is(job, fence);
-        self.slots.iter_mut().find_map(|slot| slot.take_waiting(now, is_it, &self.settings))
+        let at = self.slots.index().holders(job).find(|at| self.slots[*at].waits.iter().any(is_it))?;
+        self.slots.edit(at, &self.settings).take_waiting(now, is_it, &self.settings)
     }
 
     /// Whether some worker has room for a job.
     pub(super) fn has_room(&self) -> bool {
-        self.slots.iter().any(|slot| slot.room(&self.settings) > 0)
+        !self.slots.index().room.is_empty()
     }
 
     /// Starts lives in the slots that are down and due.
@@ -143,7 +146,11 @@ impl Pool {
         let in_demand = self.settings.jobs_per_life == Some(1) && has_work;
         let fence = self.fence_ahead(lease);
         let template = self.template().map(|template| template.id);
-        while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
+        let is_due = |at: &usize| self.slots[*at].deadline.is_some_and(|due| due <= now);
+        let mut due: Vec<usize> = self.startable().filter(is_due).collect();
+        due.sort_by_key(|at| self.slots[*at].deadline);
+        for at in due {
+            let mut slot = self.slots.edit(at, &self.settings);
             let template = template.filter(|_| !slot.is_template());
             slot.start(now, boot_timeout, template, Wears::draw(rules, random));
             match template {
@@ -162,7 +169,7 @@ impl Pool {
     /// the wait was over. If the slot is not wanted, the life leaves as any other.
     pub(super) fn followed(&mut self, now: Instant, at: usize, lease: Duration, random: &mut Random) {
         let (boot_timeout, fence) = (self.settings.boot_timeout, self.fence_ahead(lease));
-        let slot = &mut self.slots[at];
+        let mut slot = self.slots.edit(at, &self.settings);
         if slot.state != State::Down {
             return;
         }
@@ -183,28 +190,23 @@ impl Pool {
 
     /// When the next start is due.
     pub(super) fn start_at(&self) -> Option<Instant> {
-        self.startable().filter_map(|slot| slot.deadline).min()
-    }
-
-    fn next_start(&mut self) -> Option<&mut Slot> {
-        let next = self.startable().min_by_key(|slot| slot.deadline)?.id;
-        self.slots.iter_mut().find(|slot| slot.id == next)
+        self.startable().filter_map(|at| self.slots[at].deadline).min()
     }
 
     /// The slots that may start. All that are down, but: without a ready template only that; while probing only one;
     /// while replacing another pool a quarter; while no worker takes jobs [`BOOTS`].
-    fn startable(&self) -> impl Iterator<Item = &Slot> {
+    fn startable(&self) -> impl Iterator<Item = usize> {
+        let index = self.slots.index();
         let most = match (&self.boots.probing, self.rolling) {
             (Some(_), _) => 1,
-            (None, true) => (self.places().count() / 4).max(1),
+            (None, true) => (self.filled() / 4).max(1),
             (None, false) => usize::MAX,
         };
-        let most = if self.slots.iter().any(Slot::works_on) { most } else { most.min(BOOTS) };
-        let at_once = most.saturating_sub(self.slots.iter().filter(|slot| slot.is_booting()).count());
+        let most = if index.working.is_empty() { most.min(BOOTS) } else { most };
+        let at_once = most.saturating_sub(index.booting.len());
         let can_fork = self.template().is_none_or(|template| template.state == State::Ready);
-        let wanted = |slot: &&Slot| slot.state == State::Down && slot.is_wanted();
-        let down = self.slots.iter().filter(wanted);
-        down.filter(move |slot| can_fork || slot.is_template()).take(at_once)
+        let down = index.down.positions();
+        down.filter(move |at| can_fork || self.slots[*at].is_template()).take(at_once)
     }
 
     /// Releases the waiting jobs that no worker will run soon. Refuses those whose class no worker knows any more.
@@ -216,7 +218,8 @@ impl Pool {
         unsettled: &mut Unsettled,
     ) {
         let cannot_fork = self.template().is_some_and(|template| !template.booted);
-        for slot in &mut self.slots {
+        for at in self.slots.index().waits.positions().collect::<Vec<_>>() {
+            let mut slot = self.slots.edit(at, &self.settings);
             let down = cannot_fork && slot.state == State::Down;
             let in_vain = stopping || down || !slot.booted || slot.life.stuck.is_some();
             let in_vain = in_vain || slot.life.leaving.is_some();

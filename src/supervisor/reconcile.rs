@@ -1,7 +1,7 @@
 //! The one place that compares what is with what should be.
 
 use super::pool::Pool;
-use super::worker::{Slot, State};
+use super::worker::Slot;
 use super::{Command, Supervisor};
 use crate::model::{Instant, Lease, Revocation, Stop};
 
@@ -33,6 +33,7 @@ impl Supervisor {
         self.unsettled.tell(now, &mut self.orders);
         self.ask_whether_idle(now);
         self.exit_when_done(now);
+        debug_assert!(self.pools.iter().all(|pool| pool.slots.is_indexed(&pool.settings)));
     }
 
     /// Decides which workers leave: those that are replaced, too many, or worn out.
@@ -48,16 +49,19 @@ impl Supervisor {
     /// leases of jobs that run here.
     fn hold_up(&mut self, now: Instant) {
         self.alone_until = self.alone(now).map(|(_, until)| until);
-        let held_up = self.alone_until.is_some() || self.slots().any(|slot| slot.is_in_doubt(now));
+        let is_in_doubt = |pool: &Pool| pool.slots.index().doubts.first().is_some_and(|(at, _)| at <= now);
+        let held_up = self.alone_until.is_some() || self.pools.iter().any(is_in_doubt);
         self.pools.iter_mut().for_each(|pool| pool.intake.held_up = held_up);
     }
 
     /// Gives up every job whose lease ends too soon to wait for its renewal.
     pub(super) fn fence_off(&mut self, now: Instant) {
-        let pools = self.pools.iter().flat_map(|pool| pool.slots.iter().map(|slot| (&pool.settings, slot)));
-        let jobs = pools.flat_map(|(pool, slot)| slot.fenced(pool).map(move |running| (pool.grace, running)));
-        let late = jobs.filter(|(grace, running)| running.is_ours() && running.fence_at(*grace) <= now);
-        let late: Vec<Lease> = late.map(|(_, running)| running.lease.clone()).collect();
+        let mut late: Vec<Lease> = Vec::new();
+        for Pool { slots, settings, .. } in &self.pools {
+            let jobs = slots.due(now).into_iter().flat_map(|at| slots[at].fenced(settings));
+            let jobs = jobs.filter(|running| running.is_ours() && running.fence_at(settings.grace) <= now);
+            late.extend(jobs.map(|running| running.lease.clone()));
+        }
         for lease in late {
             self.lose_job(now, &lease.job, lease.fence, Revocation::SelfFenced);
         }
@@ -76,27 +80,31 @@ impl Supervisor {
     /// self-fence.
     fn tend_workers(&mut self, now: Instant) {
         let (room_for, stop) = (self.room_for(now), self.stop.as_ref());
-        for pool in &mut self.pools {
-            for slot in &mut pool.slots {
-                slot.end_late_jobs(now, &pool.settings, &mut self.orders);
-                if let Some(signal) = slot.due_signal(now, &pool.settings, stop) {
-                    let kill_at = now + signal.1.grace(&pool.settings);
+        for Pool { slots, settings, .. } in &mut self.pools {
+            slots.tend(now, settings, stop, |slot| {
+                slot.end_late_jobs(now, settings, &mut self.orders);
+                if let Some(signal) = slot.due_signal(now, settings, stop) {
+                    let kill_at = now + signal.1.grace(settings);
                     let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }
-                slot.assign_waiting(now, &pool.settings, room_for, &mut self.orders);
-                slot.arm(now, &pool.settings, &mut self.orders);
-            }
+                slot.assign_waiting(now, settings, room_for, &mut self.orders);
+                slot.arm(now, settings, &mut self.orders);
+            });
         }
     }
 
     fn renew(&mut self, now: Instant) {
-        let slots = self.pools.iter_mut().flat_map(|pool| &mut pool.slots);
         let mut due = Vec::new();
-        for running in slots.flat_map(Slot::leased_mut).filter(|running| running.is_ours()) {
-            if running.renew_at.is_some_and(|at| at <= now) {
-                running.renew_at = None;
-                due.push(running.lease.clone());
+        for Pool { slots, settings, .. } in &mut self.pools {
+            for at in slots.due(now) {
+                let mut slot = slots.edit(at, settings);
+                for running in slot.leased_mut().filter(|running| running.is_ours()) {
+                    if running.renew_at.is_some_and(|at| at <= now) {
+                        running.renew_at = None;
+                        due.push(running.lease.clone());
+                    }
+                }
             }
         }
         if !due.is_empty() {
@@ -137,14 +145,14 @@ impl Supervisor {
     /// for a limited time.
     fn exit_when_done(&mut self, now: Instant) {
         let open = !self.unsettled.is_empty() || self.pools.iter().any(|pool| pool.intake.asked.is_some());
-        let alive = self.slots().any(|slot| slot.state != State::Down && slot.life.stuck.is_none());
-        let stuck = self.slots().any(|slot| slot.life.stuck.is_some());
+        let alive = self.pools.iter().any(|pool| !pool.slots.index().alive.is_empty());
+        let stuck = self.pools.iter().any(|pool| !pool.slots.index().stuck.is_empty());
         let Some(stop) = &mut self.stop else { return };
         stop.patience = stop.patience.filter(|patience| now < *patience);
         if !alive && (stop.patience.is_none() || !open && !stuck) {
             stop.over = true;
             self.unsettled.leave(&mut self.orders);
-            let left = self.pools.iter().flat_map(|pool| &pool.slots).filter_map(Slot::left_alive);
+            let left = self.pools.iter().flat_map(|pool| pool.slots.iter()).filter_map(Slot::left_alive);
             self.orders.extend(left);
             self.orders.push_back(Command::Exit);
         }

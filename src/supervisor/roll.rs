@@ -138,7 +138,7 @@ impl Supervisor {
     fn replace(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
         let old = &mut self.pools[number];
         old.outdated = true;
-        let (size, rank) = (old.places().count(), old.rank);
+        let (size, rank) = (old.filled(), old.rank);
         let resized = !old.configured.has_size_of(&fresh);
         let lasting = |change: &Change| !(resized && matches!(change, Change::Scale(_)));
         let changes: Vec<Change> = old.changes().filter(lasting).collect();
@@ -230,11 +230,12 @@ impl Pool {
         if !resized {
             (self.settings.workers, self.settings.min_workers) = size;
         }
+        self.slots.adapt(&self.settings);
     }
 
     /// How many slots have yet to get a worker that takes jobs.
     fn to_come(&self) -> usize {
-        self.places().filter(|slot| !slot.booted).count()
+        self.slots.index().to_come.len()
     }
 
     /// Whether nothing is left of a pool that was to end.

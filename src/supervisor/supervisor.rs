@@ -153,11 +153,11 @@ impl Supervisor {
             let size = [pool.start_at(), pool.grow_at(), pool.shrink_at(), pool.worn_at()];
             size.into_iter().chain([pool.fetch_at(), pool.ahead.due()])
         });
-        let slots = self.pools.iter().flat_map(|pool| pool.slots.iter().map(move |slot| (pool, slot)));
-        let slots = slots.flat_map(|(pool, slot)| {
-            let stop = self.stop.as_ref().filter(|_| slot.is_at_work());
+        let slots = self.pools.iter().flat_map(|pool| {
+            let index = pool.slots.index();
+            let stop = self.stop.as_ref().filter(|_| !index.at_work.is_empty());
             let stop = stop.map(|stop| stop.term_at(pool.settings.grace));
-            [slot.wake_at(&pool.settings), stop]
+            [index.wakes.first().map(|(at, _)| at), stop]
         });
         let own = [self.ask_at, self.end.due()].into_iter().filter(|_| self.stop.is_none());
         let patience = self.stop.as_ref().and_then(|stop| stop.patience);
@@ -208,8 +208,8 @@ impl Supervisor {
             inherited.let_go(now, Why::Scaled);
         }
         match at {
-            Some(at) => pool.slots[at] = inherited,
-            None => pool.slots.push(inherited),
+            Some(at) => *pool.slots.edit(at, &pool.settings) = inherited,
+            None => _ = pool.slots.push(inherited, &pool.settings),
         }
     }
 
@@ -218,8 +218,9 @@ impl Supervisor {
         let stop = self.stop.get_or_insert(Stopping::new(stage, deadline));
         stop.stage = stop.stage.max(stage);
         let deadline = stop.deadline;
-        for slot in self.pools.iter_mut().flat_map(|pool| &mut pool.slots) {
-            slot.deadline = slot.deadline.map(|own| own.min(deadline));
+        for pool in &mut self.pools {
+            let sooner = |slot: &mut Slot| slot.deadline = slot.deadline.map(|own| own.min(deadline));
+            pool.slots.edit_all(&pool.settings, sooner);
         }
     }
 }
@@ -229,9 +230,12 @@ impl Supervisor {
     /// Whether no job is here: none runs, none is on its way, and no verdict is unconfirmed.
     pub fn is_at_rest(&self) -> bool {
         let rests = |pool: &Pool| pool.intake.asked.is_none() && pool.ahead.is_empty();
-        self.unsettled.is_empty()
-            && self.pools.iter().all(rests)
-            && self.slots().all(|slot| slot.leased().next().is_none())
+        self.unsettled.is_empty() && self.pools.iter().all(rests) && !self.has_leases()
+    }
+
+    /// Whether a slot holds the lease of a job.
+    pub(super) fn has_leases(&self) -> bool {
+        self.pools.iter().any(|pool| !pool.slots.index().leased.is_empty())
     }
 
     /// The names of the pools that stay.
@@ -265,8 +269,7 @@ impl Supervisor {
     /// earlier supervisor.
     pub(super) fn place_of(&self, worker: WorkerId) -> Option<(usize, usize)> {
         let place_in = |at: usize| {
-            let slots = &self.pools.get(at)?.slots;
-            let slot = slots.iter().position(|slot| slot.id == worker)?;
+            let slot = self.pools.get(at)?.slots.find(worker)?;
             Some((at, slot))
         };
         place_in(usize::from(worker.slot.pool)).or_else(|| (0..self.pools.len()).find_map(place_in))
@@ -277,6 +280,6 @@ impl Supervisor {
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.pools.iter().flat_map(|pool| &pool.slots)
+        self.pools.iter().flat_map(|pool| pool.slots.iter())
     }
 }

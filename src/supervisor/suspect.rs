@@ -56,10 +56,14 @@ impl Slot {
 }
 
 impl Pool {
+    /// The slots with a suspect.
+    fn suspects(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.index().suspects.positions().map(|at| &self.slots[at])
+    }
+
     /// The slot for a suspect: that of the life for which it was fetched, which the broker has recorded.
     pub(super) fn place_suspect(&mut self, meant: Option<WorkerId>) -> Option<usize> {
-        let has_room = |slot: &Slot| Some(slot.id) == meant && slot.room(&self.settings) > 0;
-        let at = self.slots.iter().position(has_room);
+        let at = meant.and_then(|meant| self.with_room(meant));
         if at.is_none() {
             // It was fetched for a life that does not exist yet: the next fetch is for one that does.
             self.ahead.slow_down();
@@ -71,7 +75,8 @@ impl Pool {
 impl Supervisor {
     /// The suspect that runs or waits here.
     fn suspect(&self) -> Option<&Running> {
-        self.slots().flat_map(Slot::leased).find(|running| running.is_suspect_of_all())
+        let suspects = self.pools.iter().flat_map(Pool::suspects);
+        suspects.flat_map(Slot::leased).find(|running| running.is_suspect_of_all())
     }
 
     /// Whether a suspect is here.
@@ -89,7 +94,8 @@ impl Supervisor {
     pub(super) fn room_for(&self, now: Instant) -> RoomFor {
         let rests = |pool: &Pool| pool.intake.asked.is_none() && pool.ahead.is_empty();
         let is_clear = || self.unsettled.is_empty() && self.slots().all(Slot::is_harmless);
-        let runs = self.slots().any(|slot| slot.jobs.iter().any(Running::is_suspect_of_all));
+        let mut suspects = self.pools.iter().flat_map(Pool::suspects);
+        let runs = suspects.any(|slot| slot.jobs.iter().any(Running::is_suspect_of_all));
         match (runs, self.alone(now).is_some()) {
             (true, true) => RoomFor::None,
             (true, false) => RoomFor::Others,

@@ -6,6 +6,7 @@ use super::assign::Place;
 use super::jobs::{self, Heard, Phase, Running};
 use super::lives::Alive;
 use super::pool::Pool;
+use super::slots::Edit;
 use super::why::Why;
 use super::worker::Slot;
 use super::{Command, Supervisor, classes, verdict};
@@ -28,7 +29,7 @@ impl Supervisor {
         (job, fence): (&JobId, Fence),
         outcome: Outcome,
     ) {
-        let Some(Alive { pool, slot, unknown, ahead, random, mut book, .. }) = self.life(worker) else {
+        let Some(Alive { pool, mut slot, unknown, ahead, random, mut book, .. }) = self.life(worker) else {
             return;
         };
         let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) else { return };
@@ -55,7 +56,7 @@ impl Supervisor {
             Heard::Stopped(why) => verdict::of_end(why, &job, retry, random),
         };
         let running = slot.jobs.remove(index);
-        book.close(now, &running, (pool, slot), judged.map(|verdict| (verdict, false)), None);
+        book.close(now, &running, (pool, &slot), judged.map(|verdict| (verdict, false)), None);
         slot.weigh(now, pool);
     }
 
@@ -67,7 +68,8 @@ impl Supervisor {
         excess: Excess,
     ) {
         let Some(pool) = self.pools.get_mut(usize::from(worker.slot.pool)) else { return };
-        let Some(slot) = pool.slots.iter_mut().find(|slot| slot.id == worker) else { return };
+        let Some(at) = pool.slots.find(worker) else { return };
+        let mut slot = pool.slots.edit(at, &pool.settings);
         if let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) {
             slot.exceeded(now, index, excess, &pool.settings, &mut self.orders);
         }
@@ -113,11 +115,14 @@ impl Supervisor {
         let running = Running::new(now, fetched, self.lease);
         match place {
             Place::Now(at) if alone => {
-                let slot = &mut pool.slots[at];
+                let mut slot = pool.slots.edit(at, &pool.settings);
                 slot.waits.push_back(running.alone());
                 slot.weigh(now, &pool.settings);
             }
-            Place::Now(at) => pool.slots[at].assign(now, running, &pool.settings, &mut self.orders),
+            Place::Now(at) => {
+                let mut slot = pool.slots.edit(at, &pool.settings);
+                slot.assign(now, running, &pool.settings, &mut self.orders);
+            }
             Place::Later => pool.ahead.keep(running, meant),
             Place::Nowhere => {
                 let after = if alone && !is_suspect { PAUSE } else { Duration::ZERO };
@@ -129,8 +134,9 @@ impl Supervisor {
     /// The verdict on a job that cannot run here now, even if a worker has room.
     fn refuse(&mut self, now: Instant, number: u16, fetched: &Fetched) -> Option<Verdict> {
         let Fetched { job, lease } = fetched;
-        let runs_here = self.slots().any(|slot| slot.leased().any(|running| running.job.id == job.id))
-            || self.pools.iter().any(|pool| pool.ahead.has(&job.id));
+        let has =
+            |pool: &Pool| pool.slots.index().holders(&job.id).next().is_some() || pool.ahead.has(&job.id);
+        let runs_here = self.pools.iter().any(has);
         let (is_alone, is_second) = (self.alone(now).is_some(), job.is_suspect() && self.has_suspect());
         let pool = &mut self.pools[usize::from(number)];
         let grace = pool.settings.grace;
@@ -150,7 +156,8 @@ impl Supervisor {
 
     pub(super) fn on_renewed(&mut self, now: Instant, right: &Lease) {
         let lease = self.lease;
-        if let Some(running) = running(&mut self.pools, &right.job, right.fence)
+        if let Some(mut slot) = holder(&mut self.pools, &right.job, right.fence)
+            && let Some(running) = slot.held(&right.job, right.fence)
             && running.is_ours()
         {
             running.renewed(now, right, lease);
@@ -158,7 +165,9 @@ impl Supervisor {
     }
 
     pub(super) fn on_renew_failed(&mut self, now: Instant, job: &JobId, fence: Fence) {
-        if let Some(running) = running(&mut self.pools, job, fence) {
+        if let Some(mut slot) = holder(&mut self.pools, job, fence)
+            && let Some(running) = slot.held(job, fence)
+        {
             running.renew_failed(now, &mut self.random);
         }
     }
@@ -192,13 +201,17 @@ impl Supervisor {
     }
 
     fn end_running(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) -> bool {
-        let pools = self.pools.iter_mut();
-        let mut slots = pools.flat_map(|pool| pool.slots.iter_mut().map(|slot| (&pool.settings, slot)));
         let running = |slot: &Slot| slot.jobs.iter().position(|running| running.is(job, fence));
-        let found = slots.find_map(|(pool, slot)| running(slot).map(|index| (pool, slot, index)));
-        let Some((pool, slot, index)) = found else { return false };
-        slot.end_job(now, index, Why::Lost(why), pool, &mut self.orders);
-        true
+        for pool in &mut self.pools {
+            let find = |at: usize| Some((at, running(&pool.slots[at])?));
+            let found = pool.slots.index().holders(job).find_map(find);
+            if let Some((at, index)) = found {
+                let mut slot = pool.slots.edit(at, &pool.settings);
+                slot.end_job(now, index, Why::Lost(why), &pool.settings, &mut self.orders);
+                return true;
+            }
+        }
+        false
     }
 
     fn forget_early(&mut self) {
@@ -208,7 +221,11 @@ impl Supervisor {
     }
 }
 
-fn running<'a>(pools: &'a mut [Pool], job: &JobId, fence: Fence) -> Option<&'a mut Running> {
-    let slots = pools.iter_mut().flat_map(|pool| &mut pool.slots);
-    slots.flat_map(Slot::leased_mut).find(|running| running.is(job, fence))
+/// The slot that holds this lease.
+fn holder<'a>(pools: &'a mut [Pool], job: &JobId, fence: Fence) -> Option<Edit<'a>> {
+    pools.iter_mut().find_map(|pool| {
+        let holds = |at: &usize| pool.slots[*at].leased().any(|running| running.is(job, fence));
+        let at = pool.slots.index().holders(job).find(holds)?;
+        Some(pool.slots.edit(at, &pool.settings))
+    })
 }

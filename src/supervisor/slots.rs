@@ -1,0 +1,138 @@
+//! The slots of a pool, with an index of them, so that a decision costs the same among a thousand slots as among ten.
+//!
+//! Everyone may read the slots. To change one takes [`Slots::edit`], which brings the index up to date when the change
+//! is made. So the index says at any time what a look at every slot would say.
+
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
+
+use super::index::Index;
+use super::stop::Stopping;
+use super::worker::Slot;
+use crate::model::{Instant, PoolSettings, SlotId, WorkerId};
+
+/// The slots of a pool, each at its position for as long as the pool exists.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    index: Index,
+    /// The positions of slots that have changed since [`Slots::tend`] last came by.
+    changed: BTreeSet<usize>,
+}
+
+impl Deref for Slots {
+    type Target = [Slot];
+
+    fn deref(&self) -> &[Slot] {
+        &self.slots
+    }
+}
+
+impl Slots {
+    pub(super) fn new(slots: Vec<Slot>, pool: &PoolSettings) -> Self {
+        let (index, changed) = (Index::of(&slots, pool), (0..slots.len()).collect());
+        Slots { slots, index, changed }
+    }
+
+    /// The slots by what decisions ask about them.
+    pub(super) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Whether the index is what a look at every slot says.
+    pub(super) fn is_indexed(&self, pool: &PoolSettings) -> bool {
+        self.index == Index::of(&self.slots, pool)
+    }
+
+    /// Adds a slot, and gives its position.
+    pub(super) fn push(&mut self, slot: Slot, pool: &PoolSettings) -> usize {
+        let at = self.slots.len();
+        self.slots.push(slot);
+        drop(self.edit(at, pool));
+        at
+    }
+
+    /// A slot to change. `pool` holds the settings of its pool, on which some groups of the index depend.
+    pub(super) fn edit<'a>(&'a mut self, at: usize, pool: &'a PoolSettings) -> Edit<'a> {
+        Edit { slots: self, at, pool }
+    }
+
+    /// Changes every slot.
+    pub(super) fn edit_all(&mut self, pool: &PoolSettings, change: impl Fn(&mut Slot)) {
+        (0..self.slots.len()).for_each(|at| change(&mut self.edit(at, pool)));
+    }
+
+    /// The settings of the pool have changed: another time may be due now, or another number of jobs find room.
+    pub(super) fn adapt(&mut self, pool: &PoolSettings) {
+        *self = Slots::new(std::mem::take(&mut self.slots), pool);
+    }
+
+    /// Shows `tend` the slots in which something may be to do, in their order: those that have changed since the last
+    /// time, those whose time has come, those at work when the stop ends all jobs, and those with jobs that wait for
+    /// what happens in other slots. In the others nothing was left to do the last time, and nothing has come since.
+    pub(super) fn tend(
+        &mut self,
+        now: Instant,
+        pool: &PoolSettings,
+        stop: Option<&Stopping>,
+        mut tend: impl FnMut(&mut Slot),
+    ) {
+        let mut due = std::mem::take(&mut self.changed);
+        if stop.is_some_and(|stop| stop.term_at(pool.grace) <= now) {
+            due.extend(self.index.at_work.positions());
+        }
+        due.extend(self.due(now));
+        due.extend(self.index.waits.positions());
+        let others = || (0..self.slots.len()).filter(|at| !due.contains(at));
+        debug_assert!(others().all(|at| self.slots[at].rests(now, pool, stop)));
+        for at in due {
+            tend(&mut self.slots[at]);
+            self.index.update(at, &self.slots[at], pool);
+        }
+    }
+
+    /// The positions of the slots whose time has come, in their order.
+    pub(super) fn due(&self, now: Instant) -> BTreeSet<usize> {
+        self.index.wakes.between(Instant(0), now).collect()
+    }
+
+    /// The position of the slot with this very life.
+    pub(super) fn find(&self, worker: WorkerId) -> Option<usize> {
+        self.index.lives.between(worker, worker).next()
+    }
+
+    /// The position of this slot, whichever life it has.
+    pub(super) fn find_slot(&self, slot: SlotId) -> Option<usize> {
+        let life = |generation| WorkerId { slot, generation };
+        self.index.lives.between(life(0), life(u32::MAX)).min()
+    }
+}
+
+/// One slot while it is changed.
+pub(super) struct Edit<'a> {
+    slots: &'a mut Slots,
+    at: usize,
+    pool: &'a PoolSettings,
+}
+
+impl Deref for Edit<'_> {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        &self.slots.slots[self.at]
+    }
+}
+
+impl DerefMut for Edit<'_> {
+    fn deref_mut(&mut self) -> &mut Slot {
+        &mut self.slots.slots[self.at]
+    }
+}
+
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        let Slots { slots, index, changed } = &mut *self.slots;
+        index.update(self.at, &slots[self.at], self.pool);
+        changed.insert(self.at);
+    }
+}
