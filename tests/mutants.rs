@@ -90,8 +90,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "settles twice",
         file: "unsettled.rs",
-        old: "waiting.due = None;\n                orders",
-        new: "if !ON {\n                    waiting.due = None;\n                }\n                orders",
+        old: "sent.map(|waiting| Command",
+        new: "sent.flat_map(|waiting| [waiting, waiting].into_iter().skip(usize::from(!ON))).map(|waiting| Command",
     },
     Mutant {
         name: "does not back off",

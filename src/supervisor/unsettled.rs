@@ -1,5 +1,6 @@
 //! Verdicts that the broker has not confirmed yet.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::restart::{Backoff, Random};
@@ -10,6 +11,8 @@ use crate::model::{Fence, Instant, JobId, Revocation, Settlement, Verdict};
 #[derive(Debug, Default)]
 pub(super) struct Unsettled {
     waiting: BTreeMap<(JobId, Fence), Waiting>,
+    /// When to send each of them, without those for which a call is under way.
+    due: BTreeMap<(JobId, Fence), Instant>,
 }
 
 #[derive(Debug)]
@@ -17,8 +20,6 @@ struct Waiting {
     /// The number of the pool that took the job.
     pool: u16,
     settlement: Settlement,
-    /// When to send the settlement; None while a call is under way.
-    due: Option<Instant>,
     backoff: Backoff,
 }
 
@@ -26,8 +27,10 @@ impl Unsettled {
     /// A job of this pool has ended.
     pub(super) fn add(&mut self, now: Instant, pool: u16, settlement: Settlement) {
         let key = (settlement.job.clone(), settlement.fence);
-        let waiting = Waiting { pool, settlement, due: Some(now), backoff: Backoff::BROKER };
-        self.waiting.entry(key).or_insert(waiting);
+        if let Entry::Vacant(free) = self.waiting.entry(key) {
+            self.due.insert(free.key().clone(), now);
+            free.insert(Waiting { pool, settlement, backoff: Backoff::BROKER });
+        }
     }
 
     /// Whether a settlement of a job of this pool is not yet confirmed.
@@ -53,17 +56,23 @@ impl Unsettled {
 
     /// The settlement is durable, or the lease was not ours any more. Gives the pool of the job, and the verdict.
     pub(super) fn settled(&mut self, job: JobId, fence: Fence) -> Option<(u16, Verdict)> {
-        let told = self.waiting.remove(&(job, fence))?;
+        let told = self.remove(&(job, fence))?;
         Some((told.pool, told.settlement.verdict))
     }
 
     /// The call to the broker failed: the settlement is sent again, after a backoff.
     pub(super) fn failed(&mut self, now: Instant, job: JobId, fence: Fence, random: &mut Random) {
-        if let Some(waiting) = self.waiting.get_mut(&(job, fence))
-            && waiting.due.is_none()
+        let key = (job, fence);
+        if let Some(waiting) = self.waiting.get_mut(&key)
+            && let Entry::Vacant(under_way) = self.due.entry(key)
         {
-            waiting.due = Some(now + random.jitter(waiting.backoff.failed(), 20));
+            under_way.insert(now + random.jitter(waiting.backoff.failed(), 20));
         }
+    }
+
+    fn remove(&mut self, key: &(JobId, Fence)) -> Option<Waiting> {
+        self.due.remove(key);
+        self.waiting.remove(key)
     }
 
     /// The lease was lost after the job's end: a canceled job is settled as canceled (its processes are proven dead), any
@@ -78,28 +87,26 @@ impl Unsettled {
                 false
             }
             Revocation::LockLost | Revocation::Moved | Revocation::RenewRefused | Revocation::SelfFenced => {
-                self.waiting.remove(&key).is_some()
+                self.remove(&key).is_some()
             }
         }
     }
 
     /// Sends the settlements that are due.
     pub(super) fn tell(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
-        for waiting in self.waiting.values_mut() {
-            if waiting.due.is_some_and(|due| due <= now) {
-                waiting.due = None;
-                orders.push_back(Command::Settle(waiting.settlement.clone()));
-            }
-        }
+        self.send(orders, |due| due <= now);
     }
 
     /// Sends the failed settlements again before anything is fetched: a broker that answers again could otherwise hand
     /// out jobs that have already run.
     pub(super) fn tell_again(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
-        for waiting in self.waiting.values_mut().filter(|waiting| waiting.due.is_some_and(|due| due > now)) {
-            waiting.due = None;
-            orders.push_back(Command::Settle(waiting.settlement.clone()));
-        }
+        self.send(orders, |due| due > now);
+    }
+
+    fn send(&mut self, orders: &mut VecDeque<Command>, is_it: impl Fn(Instant) -> bool) {
+        let sent = self.due.extract_if(.., |_, due| is_it(*due));
+        let sent = sent.filter_map(|(key, _)| self.waiting.get(&key));
+        orders.extend(sent.map(|waiting| Command::Settle(waiting.settlement.clone())));
     }
 
     /// Logs each verdict that stays unconfirmed.
@@ -113,6 +120,6 @@ impl Unsettled {
 
     /// When a settlement is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.waiting.values().filter_map(|waiting| waiting.due).min()
+        self.due.values().min().copied()
     }
 }
