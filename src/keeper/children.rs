@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A shorter answer than this is complete: the kernel fills a page before it stops.
+/// A shorter answer than this ends the list: the kernel fills a page before it stops.
 const SURELY_WHOLE: usize = 2048;
 
 /// `/proc/self/task/TID/children`, kept open.
@@ -37,7 +37,7 @@ impl Children {
                 }
             }
             offset += len as u64;
-            if len == 0 || (offset as usize) < SURELY_WHOLE {
+            if len < SURELY_WHOLE {
                 self.pids.extend(number);
                 return Some(&self.pids);
             }

@@ -126,7 +126,7 @@ impl Keeper {
                 self.hear(now);
             }
             if ready.deaths || ready.timer {
-                self.reap(now);
+                self.reap(now, ready.died);
             }
             if ready.timer {
                 self.keep_deadlines(now);

@@ -32,15 +32,15 @@ const STOPPING_PER_TURN: Duration = Duration::from_millis(200);
 const REAPED_PER_TURN: usize = 1024;
 
 impl Keeper {
-    /// Reaps processes that have ended, up to the limit of a turn.
-    pub(super) fn reap(&mut self, now: Instant) {
+    /// Reaps processes that have ended, up to the limit of a turn; `died` may be one of them.
+    pub(super) fn reap(&mut self, now: Instant, mut died: Option<i32>) {
         let mut supervisors_end = None;
         for count in 0.. {
             if count == REAPED_PER_TURN {
                 self.sources.wake_by(now);
                 break;
             }
-            let Some(reaped) = self.reap_one(now) else {
+            let Some(reaped) = self.reap_one(now, died.take()) else {
                 if self.strays.have_unnumbered() && !self.a_leader_waits_for_its_tracer() {
                     self.strays.all_reaped(self.endings);
                 }
@@ -60,7 +60,13 @@ impl Keeper {
         }
     }
 
-    fn reap_one(&mut self, now: Instant) -> Option<Reaped> {
+    fn reap_one(&mut self, now: Instant, died: Option<i32>) -> Option<Reaped> {
+        // To find one that has ended, the kernel looks at each child; a pid it finds at once. A stray keeps its place
+        // behind the leaders that have ended: one of them may have left it.
+        let is_leader = |pid: &i32| self.leaders.contains_key(pid) && sys::has_ended(*pid);
+        if let Some(pid) = died.filter(is_leader) {
+            return sys::wait_for(pid);
+        }
         if !self.templates.are_awaited() {
             return sys::reap_one();
         }

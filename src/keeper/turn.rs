@@ -24,6 +24,8 @@ pub(super) struct Sources {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ready {
     pub deaths: bool,
+    /// The child whose death the signal names, if it names one. Others may have died since.
+    pub died: Option<i32>,
     pub asks: Vec<Ask>,
     pub timer: bool,
     pub readable: bool,
@@ -125,6 +127,7 @@ impl Sources {
             // Usually one child has died; another read would only say that there is no more.
             if signal == Signal::SIGCHLD {
                 ready.deaths = true;
+                ready.died = i32::try_from(info.ssi_pid).ok();
                 break;
             }
         }
