@@ -131,9 +131,9 @@ impl<'a> Replay<'a> {
             && Instant(0) + job.arrival <= self.now
         {
             let name = self.workload.queues()[job.queue as usize].name.clone();
-            self.waiting.entry(name).or_default().push_back(self.next);
+            self.waiting.entry(name.clone()).or_default().push_back(self.next);
             self.next += 1;
-            self.supervisor.handle(self.now, Event::Woken);
+            self.supervisor.handle(self.now, Event::Woken(name.into()));
         }
         while self.soon.first_key_value().is_some_and(|((at, _), _)| *at <= self.now) {
             let (_, soon) = self.soon.pop_first().unwrap();

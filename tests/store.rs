@@ -8,6 +8,8 @@ mod support;
 mod disk;
 #[path = "store/place.rs"]
 mod moved;
+#[path = "store/wakes.rs"]
+mod wakes;
 #[path = "store/wal.rs"]
 mod wal;
 
@@ -252,12 +254,12 @@ async fn put_by_one_process_wakes_the_other() {
     let (_directory, path) = place();
     let (supervisor, cli) = (open(&path).unwrap(), open(&path).unwrap());
     cli.put(vec![job("a")]).await.unwrap();
-    assert_eq!(supervisor.next_notice().await, Notice::Wake);
+    assert!(matches!(supervisor.next_notice().await, Notice::Wake(_)));
     let a = supervisor.fetch(request(&["q"], 1)).await.unwrap().pop().unwrap();
     assert_eq!(cli.cancel("a".into(), "uid 7".into()).await, Ok(JobState::Canceling));
     let revoked = loop {
         let notice = supervisor.next_notice().await;
-        if notice != Notice::Wake {
+        if !matches!(notice, Notice::Wake(_)) {
             break notice;
         }
     };
@@ -272,7 +274,7 @@ async fn a_delayed_job_wakes_at_its_time() {
     let (_directory, path) = place();
     let store = open(&path).unwrap();
     store.put(vec![NewJob { delay: Duration::from_millis(20), ..job("a") }]).await.unwrap();
-    assert_eq!(store.next_notice().await, Notice::Wake);
+    assert_eq!(store.next_notice().await, Notice::Wake(QueueName::from("q").into()));
     assert!(!store.fetch(request(&["q"], 1)).await.unwrap().is_empty());
 }
 
@@ -322,7 +324,7 @@ async fn a_fetch_does_not_wait_for_the_disk_and_a_put_does() {
         biased;
         _ = &mut put => panic!("answered before it was on disk"),
         notice = store.next_notice() => {
-            assert_eq!(notice, Notice::Wake);
+            assert!(matches!(notice, Notice::Wake(_)));
             store.fetch(request(&["q"], 1)).await.unwrap().pop().unwrap()
         }
     };

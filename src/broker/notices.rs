@@ -19,7 +19,11 @@ pub(in crate::broker) struct Notices {
 impl Notices {
     pub(in crate::broker) fn push(&self, notice: Notice) {
         let mut queue = lock(&self.queue);
-        if !queue.contains(&notice) {
+        if let Notice::Wake(queues) = &notice
+            && let Some(Notice::Wake(waiting)) = queue.iter_mut().find(|one| matches!(one, Notice::Wake(_)))
+        {
+            waiting.add(queues.clone());
+        } else if !queue.contains(&notice) {
             queue.push_back(notice);
             self.more.notify_one();
         }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling};
 use crate::clock;
-use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Revocation, Settlement};
+use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, QueueSet, Revocation, Settlement};
 use crate::supervisor::Event;
 
 /// The failures of this process's calls, each kept until a call succeeds.
@@ -24,6 +24,7 @@ pub(super) async fn fetch(
     let queues: Vec<&str> = request.queues.iter().map(QueueName::as_str).collect();
     let what = format!("failed to fetch from {}", queues.join(","));
     let (mut fetched, mut has_failed) = (Vec::new(), false);
+    let queues = QueueSet::Only(request.queues.iter().cloned().collect());
     for workers in batches(&broker, std::mem::take(&mut request.workers)) {
         let asked = workers.len();
         match broker.fetch(Fetch { workers, ..request.clone() }).await {
@@ -45,7 +46,7 @@ pub(super) async fn fetch(
     // Jobs that came before a failure run; `Woken` makes the pool fetch the rest again.
     let answers = match (has_failed, fetched.is_empty()) {
         (true, true) => vec![Event::FetchFailed(pool)],
-        (true, false) => vec![Event::Fetched(pool, fetched), Event::Woken],
+        (true, false) => vec![Event::Fetched(pool, fetched), Event::Woken(queues)],
         (false, _) => vec![Event::Fetched(pool, fetched)],
     };
     for event in answers {

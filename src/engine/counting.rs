@@ -113,7 +113,7 @@ impl Counting {
             | Event::Faulty(..)
             | Event::Knows(..)
             | Event::Waiting(..)
-            | Event::Woken
+            | Event::Woken(_)
             | Event::Counted(_)
             | Event::Resized(..)
             | Event::Idle(_)
@@ -207,7 +207,12 @@ mod tests {
         counting.order(&spawn(2));
         counting.order(&Command::Equip(1, Box::new(named("c"))));
         [1, 1, 9].iter().for_each(|pool| counting.order(&spawn(*pool)));
-        for event in [Event::Fetched(0, vec![]), Event::FetchFailed(1), Event::FetchFailed(9), Event::Woken] {
+        for event in [
+            Event::Fetched(0, vec![]),
+            Event::FetchFailed(1),
+            Event::FetchFailed(9),
+            Event::Woken(crate::model::QueueSet::All),
+        ] {
             counting.hear(&event);
         }
         let Counters { fetches, fetches_failed, pools, .. } = counting.counters;

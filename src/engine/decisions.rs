@@ -142,7 +142,7 @@ impl Decisions {
             Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled { .. } | Event::SettleFailed(..) => {
                 return;
             }
-            Event::Woken | Event::Counted(_) | Event::Idle(_) => return,
+            Event::Woken(_) | Event::Counted(_) | Event::Idle(_) => return,
         };
         self.keep(Entry { at: now, worker, job: job.cloned(), what });
     }

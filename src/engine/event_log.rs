@@ -161,7 +161,7 @@ impl EventLog {
                 let message = if *waiting { "jobs wait for a worker" } else { "no job waits for a worker" };
                 Some(Line::new(Level::TRACE, message).pool(&children.pool(*pool)))
             }
-            Event::Woken => Some(Line::new(Level::TRACE, "jobs may wait")),
+            Event::Woken(_) => Some(Line::new(Level::TRACE, "jobs may wait")),
             Event::Renewed(lease) => Some(Line::new(Level::TRACE, "a lease is renewed").job(&lease.job)),
             Event::Spawned(_) | Event::SpawnFailed(..) | Event::Finished { .. } | Event::Faulty(..) => None,
             Event::Knows(..) | Event::FetchFailed(_) | Event::RenewFailed(..) | Event::Settled { .. } => None,

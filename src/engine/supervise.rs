@@ -284,7 +284,7 @@ async fn greet(keeper: OwnedFd) -> io::Result<Option<(Link, Hello, Vec<KeeperMes
 async fn listen(broker: Arc<Broker>, events: Sender<Event>) {
     loop {
         let event = match broker.next_notice().await {
-            Notice::Wake => Event::Woken,
+            Notice::Wake(queues) => Event::Woken(queues),
             Notice::Revoked { job, fence, why } => Event::Revoked { job, fence, why },
         };
         if events.send(event).await.is_err() {

@@ -24,6 +24,7 @@ mod pool;
 mod progress;
 mod published_event;
 mod queue_counts;
+mod queue_set;
 mod random;
 mod recurring;
 mod schedule;
@@ -69,6 +70,7 @@ pub use pool::{
 pub use progress::Progress;
 pub use published_event::{Interest, PublishedEvent, What};
 pub use queue_counts::{Pause, QueueCounts};
+pub use queue_set::QueueSet;
 pub use random::Random;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable};

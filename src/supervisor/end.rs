@@ -58,7 +58,7 @@ mod tests {
         supervisor.handle_all(now + Duration::from_secs(2), []);
         assert_eq!(supervisor.stopping(), None);
         // Jobs may be waiting: the supervisor is not idle before it knows.
-        supervisor.handle(now + Duration::from_secs(2), Event::Woken);
+        supervisor.handle(now + Duration::from_secs(2), Event::Woken(crate::model::QueueSet::All));
         supervisor.handle_all(now + Duration::from_secs(4), []);
         assert_eq!(supervisor.stopping(), None);
         supervisor.handle(now + Duration::from_secs(4), Event::Fetched(0, Vec::new()));

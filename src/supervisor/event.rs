@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Change, Classes, Excess, Exit, Fence, Fetched, JobId, JobState, Lease, Outcome, QueueName, Revocation,
-    Settings, Stop, Waiting, WorkerId,
+    Change, Classes, Excess, Exit, Fence, Fetched, JobId, JobState, Lease, Outcome, QueueName, QueueSet,
+    Revocation, Settings, Stop, Waiting, WorkerId,
 };
 
 /// Something that happened outside.
@@ -86,8 +86,8 @@ pub enum Event {
     },
     /// The answer to `Settle` when it failed: the supervisor sends the settlement again.
     SettleFailed(JobId, Fence),
-    /// Jobs may be waiting: the supervisor fetches.
-    Woken,
+    /// Jobs may be waiting in these queues: the pools that take from them fetch.
+    Woken(QueueSet),
     /// The broker was asked for counts for another reason: the jobs that wait in each queue. A queue that is left out
     /// is empty.
     Counted(BTreeMap<QueueName, Waiting>),

@@ -127,7 +127,10 @@ impl Supervisor {
             Event::Revoked { job, fence, why } => self.lose_job(now, &job, fence, why),
             Event::Settled { job, fence, became } => self.on_settled(job, fence, became),
             Event::SettleFailed(job, fence) => self.unsettled.failed(now, job, fence, &mut self.random),
-            Event::Woken => self.pools.iter_mut().for_each(Pool::woken),
+            Event::Woken(queues) => {
+                let takes = |pool: &&mut Pool| queues.have_any_of(&pool.settings.queues);
+                self.pools.iter_mut().filter(takes).for_each(Pool::woken);
+            }
             Event::Counted(counts) => {
                 self.pools.iter_mut().for_each(|pool| pool.intake.counted(now, &counts));
             }

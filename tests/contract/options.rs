@@ -105,23 +105,23 @@ async fn end_of_a_job_makes_room_and_wakes(scene: Scene) {
     scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     assert!(scene.take().await.is_none());
-    assert_eq!(scene.next_notice().await, Notice::Wake);
+    assert!(scene.is_woken_for("q").await);
     scene.say(&a, complete()).await;
-    assert_eq!(scene.next_notice().await, Notice::Wake);
+    assert!(scene.is_woken_for("q").await);
     assert_eq!(scene.take().await.unwrap().job.id.as_str(), "b");
 }
 
 async fn expired_lease_blocks_others_during_its_grace(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
-    assert_eq!(scene.next_notice().await, Notice::Wake);
+    assert!(scene.is_woken_for("q").await);
     scene.clock.forward(LEASE);
     assert!(scene.take().await.is_none());
     let lost = Notice::Revoked { job: "a".into(), fence: a.lease.fence, why: Revocation::LockLost };
     // One put may wake several times; no other notice may come first.
     let notice = loop {
         match scene.next_notice().await {
-            Notice::Wake => (),
+            Notice::Wake(_) => (),
             other => break other,
         }
     };

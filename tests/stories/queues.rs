@@ -10,6 +10,36 @@ use super::{fork, prefork};
 // ---- fetching
 
 #[test]
+fn job_wakes_the_pools_that_take_from_its_queue_alone() {
+    let mut settings = prefork(1);
+    settings.pools[0].queues = vec!["mail".into(), "both".into()];
+    settings.pools.push(settings.pools[0].clone());
+    settings.pools[1].queues = vec!["both".into(), "web".into()];
+    check(
+        settings,
+        "0.1 ready 1.1 / ready 1:1.1
+         0.2 fetched / fetched:1
+         1 woken mail
+         1.1 fetched
+         2 woken other web
+         2.1 fetched:1
+         3 woken both
+         3.1 woken web
+         3.2 fetched / fetched:1
+         4 woken other",
+        "0 > spawn 1.1
+         0 > spawn 1:1.1
+         0.1 > fetch 1.1 from mail both
+         0.1 > fetch 1:1.1 from both web
+         1 > fetch 1.1 from mail both
+         2 > fetch 1:1.1 from both web
+         3 > fetch 1.1 from mail both
+         3 > fetch 1:1.1 from both web
+         3.2 > fetch 1:1.1 from both web",
+    );
+}
+
+#[test]
 fn job_fetched_for_a_dead_worker_is_released() {
     check(
         fork(2),

@@ -119,7 +119,7 @@ impl World {
             | Event::Spawned(_)
             | Event::Faulty(..)
             | Event::Finished { .. }
-            | Event::Woken
+            | Event::Woken(_)
             | Event::Counted(_)
             | Event::Idle(_) => {}
             Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),

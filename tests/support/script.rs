@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use taskvisor::model::{
     Bytes, Change, Class, ClassSettings, Count, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Instant,
-    Job, JobId, JobState, Lease, Limits, Outcome, Payload, QueueName, Retry, Revocation, Scale, Settings,
-    Signal, Stop, Usage, Verdict, Waiting, WorkerId,
+    Job, JobId, JobState, Lease, Limits, Outcome, Payload, QueueName, QueueSet, Retry, Revocation, Scale,
+    Settings, Signal, Stop, Usage, Verdict, Waiting, WorkerId,
 };
 use taskvisor::supervisor::{Command, Event, Supervisor};
 
@@ -165,7 +165,8 @@ pub fn event(now: Instant, words: &str) -> Event {
         "outgrown" => Event::Outgrown(worker()),
         "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
         "waiting" => Event::Waiting(0, words[1] == "yes"),
-        "woken" => Event::Woken,
+        "woken" if words.len() == 1 => Event::Woken(QueueSet::All),
+        "woken" => Event::Woken(QueueSet::Only(words[1..].iter().map(|word| (*word).into()).collect())),
         "resized" => Event::Resized(words[1].into(), words[2].parse().unwrap()),
         "counted" => Event::Counted(words[1..].iter().map(|word| counted(word)).collect()),
         "idle" => Event::Idle(None),

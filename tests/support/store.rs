@@ -158,6 +158,12 @@ impl Scene {
         Broker::put(self, jobs).await
     }
 
+    /// Whether the next notice says that jobs may have come into a queue.
+    pub async fn is_woken_for(&self, queue: &str) -> bool {
+        let notice = self.next_notice().await;
+        matches!(notice, Notice::Wake(queues) if queues.have_any_of(&[queue.into()]))
+    }
+
     pub async fn take(&self) -> Option<Fetched> {
         self.take_from("q").await
     }
@@ -198,7 +204,7 @@ impl Scene {
     pub async fn revoked(&self) -> Notice {
         loop {
             match self.next_notice().await {
-                Notice::Wake => {}
+                Notice::Wake(_) => {}
                 revoked => return revoked,
             }
         }

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::Error;
 use crate::model::{
-    ClassFilter, Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, QueueName, Revocation,
-    Settlement, Take, WorkerId,
+    ClassFilter, Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, QueueName, QueueSet,
+    Revocation, Settlement, Take, WorkerId,
 };
 
 /// A store in which jobs wait. Calls may overlap; each is one batch, and one round trip if the broker allows. A call
@@ -102,8 +102,8 @@ impl Settling {
 /// A notice that the broker sends on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Jobs may be waiting.
-    Wake,
+    /// Jobs may be waiting in these queues.
+    Wake(QueueSet),
     /// A lease of ours is lost.
     Revoked {
         /// The job that is lost.

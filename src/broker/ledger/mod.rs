@@ -224,7 +224,7 @@ impl Ledger {
         loop {
             match self.store.next_notice().await {
                 Notice::Revoked { why: Revocation::LockLost, .. } => {}
-                notice @ (Notice::Wake | Notice::Revoked { .. }) => return notice,
+                notice @ (Notice::Wake(_) | Notice::Revoked { .. }) => return notice,
             }
         }
     }

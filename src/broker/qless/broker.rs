@@ -1,6 +1,5 @@
 //! The broker's contract on Redis: each call is one request to the script.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Presence,
-    Progress, Revocation, Settlement, WorkerId,
+    Progress, QueueSet, Revocation, Settlement, WorkerId,
 };
 
 /// How to open the broker, with its clocks as parameters for tests.
@@ -139,7 +138,7 @@ impl Drop for Qless {
         if let Some((task, _)) = self.ears.get() {
             task.abort();
         }
-        self.shared.wake_at(None);
+        self.shared.end_timers();
         self.shared.reporter.end();
     }
 }
@@ -152,7 +151,7 @@ impl Source for Qless {
         let workers = self.workers(&request.instance);
         let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
         let mut sent = None;
-        let was_heard = self.shared.wakes.fetching();
+        let was_heard = self.shared.wakes.fetching(&request.queues);
         let answer = self.shared.link.call("fetch jobs from", "taskvisor.fetch", at, |cmd, offset| {
             sent = Some(offset);
             fetch::write(cmd, &request, &workers, &name, &unheard);
@@ -164,11 +163,10 @@ impl Source for Qless {
         let [due, jobs, odd, full] = reply::parts(answer?)?;
         self.shared.unheard.remove(&unheard);
         fetch::tell_odd(&self.shared, &request.queues, reply::array(odd)?)?;
-        let full = reply::number::<u8>(&full);
-        self.shared.is_full.store(full & 1 != 0, Ordering::Relaxed);
-        self.shared.has_dependents.store(full & 2 != 0, Ordering::Relaxed);
+        self.shared.saw(&request.queues, reply::number(&full));
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
-        self.shared.wake_at(due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now())));
+        let wait = due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now()));
+        self.shared.wake_at(&request.queues, wait);
         let jobs = reply::array(jobs)?;
         self.shared.wakes.fetched(was_heard, jobs.is_empty(), self.shared.link.now());
         Ok(fetch::granted(&self.shared, jobs, at + request.lease))
@@ -238,7 +236,7 @@ impl Source for Qless {
         reply::unless_refused(self.shared.link.surely(put).await?, |_| None)?;
         // Otherwise the listener hears of this put as of any other.
         if self.ears.get().is_none() {
-            self.shared.notices.push(Notice::Wake);
+            self.shared.notices.push(Notice::Wake(QueueSet::All));
         }
         Ok(ids.into_iter().map(Ok).collect())
     }

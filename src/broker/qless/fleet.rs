@@ -13,7 +13,7 @@ use crate::broker::Error;
 use crate::broker::lock::lock;
 use crate::broker::redis::Offset;
 use crate::model::verb::ShowFleet;
-use crate::model::{Fleet, Instance, Member, MemberJob, Millis, PoolSign, Presence, Stop};
+use crate::model::{Fleet, Instance, Member, MemberJob, Millis, PoolSign, Presence, QueueSet, Stop};
 
 /// How often a supervisor publishes its presence; the same request checks that its listener works.
 pub(super) const EVERY: Duration = Duration::from_secs(15);
@@ -76,7 +76,7 @@ pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
         spoiled.map(|(key, kind)| format!("no job can be put: {}", Error::NotAJob(key, kind)));
     shared.has_strangers.store(seen & HAS_STRANGERS != 0, Ordering::Relaxed);
     if seen & HAS_WORK != 0 {
-        shared.wake_any();
+        shared.wake(QueueSet::All);
     }
     if seen & IS_NEW == 0 {
         shared.is_known.store(true, Ordering::Relaxed);

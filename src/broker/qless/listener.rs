@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 
 use super::fleet;
-use super::shared::Shared;
+use super::shared::{HAS_DEPENDENTS, IS_FULL, Shared};
 use crate::broker::redis::backoff;
 use crate::broker::{Error, Notice};
-use crate::model::{JobId, QueueName};
+use crate::model::{JobId, QueueName, QueueSet};
 
 /// The name of this activity in errors.
 pub(super) const VERB: &str = "listen to";
@@ -76,7 +76,7 @@ async fn hear(
     ready.send_replace(true);
     // Messages between two connections are lost: ask for each lease, and fetch.
     if again {
-        shared.notices.push(Notice::Wake);
+        shared.notices.push(Notice::Wake(QueueSet::All));
         shared.recurs.look_now();
         shared.verify_all();
     }
@@ -120,7 +120,7 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
         match &*String::from_utf8_lossy(message.get_payload_bytes()) {
             // An empty queue name means that recurring jobs have changed.
             "" => shared.recurs.look_now(),
-            queue => shared.wake(&QueueName::from(queue)),
+            queue => shared.wake(QueueName::from(queue).into()),
         }
         return;
     }
@@ -130,18 +130,22 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
     };
     if channel == "ql:log" {
         match (said.event.as_str(), &said.queue) {
-            ("put", Some(serde_json::Value::String(queue))) => shared.wake(&QueueName::from(queue.as_str())),
+            ("put", Some(serde_json::Value::String(queue))) => {
+                shared.wake(QueueName::from(queue.as_str()).into())
+            }
             // Scripts of other clients do not announce this as a put.
-            ("advanced", _) if let Some(queue) = &said.to => shared.wake(&QueueName::from(queue.as_str())),
+            ("advanced", _) if let Some(queue) = &said.to => {
+                shared.wake(QueueName::from(queue.as_str()).into())
+            }
             // A job of another worker may be free now, and options limit how many jobs may run.
-            ("lock_lost" | "config_set" | "config_unset", _) => shared.wake_any(),
+            ("lock_lost" | "config_set" | "config_unset", _) => shared.wake(QueueSet::All),
             _ => {}
         }
         let is_over = matches!(&*said.event, "completed" | "failed" | "canceled" | "advanced");
         // The end of a job leaves room under such a limit, and other jobs may have waited for it, whoever ran it.
-        let may_free = is_over && shared.is_full.load(Ordering::Relaxed);
-        if may_free || said.event == "completed" && shared.has_dependents.load(Ordering::Relaxed) {
-            shared.wake_any();
+        let may_free = [(is_over, IS_FULL), (said.event == "completed", HAS_DEPENDENTS)];
+        for (_, what) in may_free.into_iter().filter(|(may, _)| *may) {
+            shared.wake(shared.seen(what));
         }
         if let Some(job) = said.jid {
             shared.happened(&job.into());

@@ -1,6 +1,6 @@
 //! State that the calls and the listener share.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -20,7 +20,12 @@ use crate::broker::notices::Notices;
 use crate::broker::owed::Owed;
 use crate::broker::redis::{Link, Offset};
 use crate::broker::{Complaints, Error, Notice};
-use crate::model::{Fence, JobId, Presence, QueueName, Revocation};
+use crate::model::{Fence, JobId, Presence, QueueName, QueueSet, Revocation};
+
+/// What a fetch has seen in its queues: one had jobs, but its limit of running jobs was reached.
+pub(super) const IS_FULL: u8 = 1;
+/// The same: jobs waited for others. Completing a job may release one.
+pub(super) const HAS_DEPENDENTS: u8 = 2;
 
 /// Shortest time from one look at due jobs to the next.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -43,16 +48,12 @@ pub(super) struct Shared {
     pub(super) unheard: Unheard,
     /// Publishes events of jobs.
     pub(super) reporter: Reporter,
-    /// The queues from which jobs were fetched.
-    watched: Mutex<HashSet<QueueName>>,
+    /// The queues from which jobs were fetched, each with what the latest fetch has seen in it and those beside it.
+    watched: Mutex<BTreeMap<QueueName, u8>>,
     /// Wakes when any job has changed.
     pub(super) changed: Notify,
     /// The jobs to keep when those of an earlier process are released.
     pub(super) owed: Owed<Vec<(JobId, Fence)>>,
-    /// Whether at the latest fetch a queue had jobs, but its limit of running jobs was reached.
-    pub(super) is_full: AtomicBool,
-    /// Whether jobs of a queue waited for others at the latest fetch: completing a job may then release one.
-    pub(super) has_dependents: AtomicBool,
     /// Whether workers of other programs take jobs, too. Their scripts do not announce all changes.
     pub(super) has_strangers: AtomicBool,
     /// Whether the server has this supervisor's presence.
@@ -69,8 +70,8 @@ pub(super) struct Shared {
     pub(super) wakes: Wakes,
     /// The failures that last at the moment.
     pub(super) complaints: Complaints,
-    /// Wakes the supervisor when jobs become due.
-    timer: Mutex<Option<JoinHandle<()>>>,
+    /// Wake the supervisor when jobs become due in the queues of a fetch.
+    timers: Mutex<BTreeMap<BTreeSet<QueueName>, JoinHandle<()>>>,
     /// For tasks that are spawned with only a part of this.
     own: Weak<Shared>,
 }
@@ -91,8 +92,6 @@ impl Shared {
             watched: Mutex::default(),
             changed: Notify::new(),
             owed: Owed::default(),
-            is_full: AtomicBool::new(false),
-            has_dependents: AtomicBool::new(false),
             has_strangers: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
             odd: Mutex::default(),
@@ -101,7 +100,7 @@ impl Shared {
             recurs: Recurs::default(),
             wakes: Wakes::default(),
             complaints: Complaints::default(),
-            timer: Mutex::default(),
+            timers: Mutex::default(),
             own: own.clone(),
         })
     }
@@ -151,37 +150,49 @@ impl Shared {
 
     /// The queues from which jobs were fetched.
     pub(super) fn watched_queues(&self) -> Vec<QueueName> {
-        self.watched().iter().cloned().collect()
+        self.watched().keys().cloned().collect()
     }
 
-    fn watched(&self) -> MutexGuard<'_, HashSet<QueueName>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn watched(&self) -> MutexGuard<'_, BTreeMap<QueueName, u8>> {
+        lock(&self.watched)
     }
 
     /// From now on messages about these queues wake the supervisor.
     pub(super) fn watch(&self, queues: &[QueueName]) {
-        self.watched().extend(queues.iter().cloned());
+        let mut watched = self.watched();
+        queues.iter().for_each(|queue| _ = watched.entry(queue.clone()).or_default());
     }
 
-    /// There may be jobs in a queue: wakes the supervisor if it fetches from it.
-    pub(super) fn wake(&self, queue: &QueueName) {
-        if self.watched().contains(queue) {
-            self.wake_any();
+    /// Notes what a fetch has seen in its queues.
+    pub(super) fn saw(&self, queues: &[QueueName], seen: u8) {
+        self.watched().extend(queues.iter().map(|queue| (queue.clone(), seen)));
+    }
+
+    /// The queues in which the latest fetch has seen any of this.
+    pub(super) fn seen(&self, what: u8) -> QueueSet {
+        let watched = self.watched();
+        let seen = watched.iter().filter(|(_, seen)| *seen & what != 0);
+        QueueSet::Only(seen.map(|(queue, _)| queue.clone()).collect())
+    }
+
+    /// There may be jobs in these queues: wakes the supervisor if it fetches from one, but not for each of many
+    /// messages.
+    pub(super) fn wake(&self, mut queues: QueueSet) {
+        if let QueueSet::Only(names) = &mut queues {
+            let watched = self.watched();
+            names.retain(|queue| watched.contains_key(queue));
         }
-    }
-
-    /// There may be jobs: wakes the supervisor, but not for each of many messages.
-    pub(super) fn wake_any(&self) {
-        let (Some(shared), Some(wait)) = (self.own.upgrade(), self.wakes.heard(self.link.now())) else {
+        let (Some(shared), Some(wait)) = (self.own.upgrade(), self.wakes.heard(self.link.now(), &queues))
+        else {
             return;
         };
         if wait.is_zero() {
-            self.notices.push(Notice::Wake);
+            self.notices.push(Notice::Wake(queues));
             return;
         }
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
-            shared.notices.push(Notice::Wake);
+            shared.notices.push(Notice::Wake(queues));
         });
     }
 
@@ -232,19 +243,24 @@ impl Shared {
         });
     }
 
-    /// Wakes the supervisor after this time; replaces the earlier wake-up.
-    pub(super) fn wake_at(&self, wait: Option<Duration>) {
+    /// Wakes the supervisor for these queues after this time; replaces the earlier wake-up for them.
+    pub(super) fn wake_at(&self, queues: &[QueueName], wait: Option<Duration>) {
         let Some(shared) = self.own.upgrade() else { return };
-        let task = wait.map(|wait| {
-            tokio::spawn(async move {
-                // Jobs that are due but not handed out now must not cause fetches without a pause.
-                tokio::time::sleep(wait.max(PAUSE)).await;
-                shared.notices.push(Notice::Wake);
-            })
+        let queues: BTreeSet<QueueName> = queues.iter().cloned().collect();
+        let mut timers = lock(&self.timers);
+        timers.remove(&queues).inspect(JoinHandle::abort);
+        let Some(wait) = wait else { return };
+        let notice = Notice::Wake(QueueSet::Only(queues.clone()));
+        let task = tokio::spawn(async move {
+            // Jobs that are due but not handed out now must not cause fetches without a pause.
+            tokio::time::sleep(wait.max(PAUSE)).await;
+            shared.notices.push(notice);
         });
-        let before = std::mem::replace(&mut *self.timer.lock().unwrap_or_else(PoisonError::into_inner), task);
-        if let Some(before) = before {
-            before.abort();
-        }
+        timers.insert(queues, task);
+    }
+
+    /// Ends the wake-ups to come.
+    pub(super) fn end_timers(&self) {
+        lock(&self.timers).values().for_each(JoinHandle::abort);
     }
 }

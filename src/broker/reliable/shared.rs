@@ -15,7 +15,7 @@ use crate::broker::owed::Owed;
 use crate::broker::redis::values::{read, write_list};
 use crate::broker::redis::{Arrivals, Link, Needs, script};
 use crate::broker::{Complaints, Error, Notice};
-use crate::model::{Fence, Instance};
+use crate::model::{Fence, Instance, QueueSet};
 
 /// The queue uses all keys of its database.
 pub(super) static NEEDS: Needs =
@@ -78,7 +78,9 @@ impl Shared {
 
     /// Wakes the supervisor when jobs come.
     pub(super) async fn listen(self: Arc<Self>) {
-        self.arrivals.listen(&self.link, &self.complaints, || self.ledger.say(Notice::Wake)).await;
+        self.arrivals
+            .listen(&self.link, &self.complaints, || self.ledger.say(Notice::Wake(QueueSet::All)))
+            .await;
     }
 
     /// Puts back what is due: jobs of dead holders, delayed jobs, and sometimes jobs that other clients have left.

@@ -21,7 +21,8 @@ use crate::broker::redis::values::{read, write_list};
 use crate::broker::redis::{Arrivals, Link};
 use crate::broker::{Complaints, Error, Fetch, Health, Notice, Renewal, Settling};
 use crate::model::{
-    Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueName, Revocation, Settlement, Verdict,
+    Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueName, QueueSet, Revocation, Settlement,
+    Verdict,
 };
 
 /// A Redis with the keys of the tutorial.
@@ -157,7 +158,7 @@ impl BareSource for Reliable {
                 poison.iter().map(|(id, fence, why)| (&id[..], *fence, "fail", Duration::ZERO, dead(why)));
             self.end(&ends.collect::<Vec<_>>()).await?;
             // The workers for them are free.
-            shared.ledger.say(Notice::Wake);
+            shared.ledger.say(Notice::Wake(QueueSet::All));
         }
         Ok(good)
     }
@@ -212,7 +213,7 @@ impl BareSource for Reliable {
         if let Some(id) = exists {
             return Err(Error::Exists(id.into()));
         }
-        self.shared.ledger.say(Notice::Wake);
+        self.shared.ledger.say(Notice::Wake(QueueSet::All));
         if jobs.iter().any(|job| !job.delay.is_zero()) {
             self.shared.delayed.notify_one();
         }

@@ -11,7 +11,7 @@ use super::job::packed;
 use super::shared::Shared;
 use crate::broker::redis::values::write_list;
 use crate::broker::{Error, Notice};
-use crate::model::QueueName;
+use crate::model::{QueueName, QueueSet};
 
 /// RQ's scheduler looks at the same interval.
 const TICK: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
     }
     if !abandoned.is_empty() {
         // Workers must call the callbacks of these jobs.
-        shared.notices.push(Notice::Wake);
+        shared.notices.push(Notice::Wake(QueueSet::All));
     }
     Ok(())
 }

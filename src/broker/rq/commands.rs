@@ -15,7 +15,7 @@ use super::shared::{Asked, Held, Shared};
 use crate::broker::redis::backoff;
 use crate::broker::redis::values::escaped;
 use crate::broker::{Error, Notice};
-use crate::model::JobId;
+use crate::model::{JobId, QueueSet};
 
 const VERB: &str = "listen to";
 const DEAF: &str = "commands to the workers of RQ are not heard";
@@ -53,7 +53,7 @@ async fn hear(shared: &Shared) -> Result<(), Error> {
     // It may be another server, or the same one after it has lost its data.
     shared.workers.forget_signs();
     shared.hurry.notify_one();
-    shared.notices.push(Notice::Wake);
+    shared.notices.push(Notice::Wake(QueueSet::All));
     loop {
         match poll_fn(|context| Pin::new(&mut messages).poll_next(context)).await {
             Some(message) => obey(shared, &channels, &message),

@@ -21,7 +21,7 @@ use crate::broker::{
 };
 use crate::model::{
     Fence, Fetched, Instance, Instant, JobId, JobState, Lease, NewJob, Presence, Progress, PublishedEvent,
-    QueueName, Revocation, Settlement, Take, What, WorkerId, WorkerName,
+    QueueName, QueueSet, Revocation, Settlement, Take, What, WorkerId, WorkerName,
 };
 
 /// RQ's jobs in one Redis.
@@ -138,9 +138,10 @@ impl Rq {
 
     fn begin_to_listen(&self, queue: &QueueName) -> Arc<Arrivals> {
         let arrivals = Arc::new(Arrivals::new(self.shared.key(&format!("queue:{queue}")), Direction::Left));
-        let (shared, own) = (self.shared.clone(), arrivals.clone());
+        let (shared, own, queue) = (self.shared.clone(), arrivals.clone(), queue.clone());
         lock(&self.tasks).spawn(async move {
-            own.listen(&shared.link, &shared.complaints, || shared.notices.push(Notice::Wake)).await;
+            let wake = || shared.notices.push(Notice::Wake(queue.clone().into()));
+            own.listen(&shared.link, &shared.complaints, wake).await;
         });
         arrivals
     }
@@ -209,7 +210,7 @@ impl Source for Rq {
         });
         let answers: Vec<String> = asked.await?;
         if ends.iter().any(End::has_callback) {
-            self.shared.notices.push(Notice::Wake);
+            self.shared.notices.push(Notice::Wake(QueueSet::All));
         }
         let settlings = settlements.iter().zip(answers).map(|(settlement, answer)| {
             let happened = match answer.parse() {

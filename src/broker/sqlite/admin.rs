@@ -78,7 +78,7 @@ pub(super) fn resume(store: &mut Store, queue: &QueueName) -> Result<(), Trouble
         [found.id],
     )?;
     store.queues.remove(queue);
-    store.effects.wake = true;
+    store.effects.wake.add(queue.clone().into());
     store.effects.ring = true;
     Ok(())
 }

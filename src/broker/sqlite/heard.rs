@@ -5,11 +5,11 @@ use rusqlite::{OptionalExtension, params};
 use super::columns::state;
 use super::store::Store;
 use crate::broker::Error;
-use crate::model::{Fence, JobId, Revocation};
+use crate::model::{Fence, JobId, QueueSet, Revocation};
 
 /// Makes the changes of other processes take effect here.
 pub(super) fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
-    store.effects.wake = true;
+    store.effects.wake = QueueSet::All;
     let mut statement = store.conn.prepare_cached(
         "SELECT jid, fence FROM job INDEXED BY job_expiry WHERE expires_at IS NOT NULL AND state = 3",
     )?;

@@ -6,7 +6,7 @@ use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::{Error, options};
 use crate::model::verb::{LoadOptions, OptionShown, SetOption, UnsetOption};
-use crate::model::{JobState, OptionName, OptionsInForce, QueueName, name_fault};
+use crate::model::{JobState, OptionName, OptionsInForce, QueueName, QueueSet, name_fault};
 
 impl Store {
     /// The options that are set, as far as this version knows them: a later one may have set others.
@@ -101,7 +101,7 @@ fn write(
     }
     store.options = None;
     // There may be room for more jobs, here and in other processes.
-    store.effects.wake = true;
+    store.effects.wake = QueueSet::All;
     store.effects.ring = true;
     Ok(())
 }

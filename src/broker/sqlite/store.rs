@@ -1,6 +1,6 @@
 //! The state of the store's thread: the connection, caches, and what to do after a transaction.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -16,7 +16,8 @@ use super::trouble::Trouble;
 use crate::broker::notices::Notices;
 use crate::broker::{Error, Notice};
 use crate::model::{
-    Fence, Instant, JobId, JobState, Millis, OptionsInForce, PublishedEvent, QueueName, Revocation, What,
+    Fence, Instant, JobId, JobState, Millis, OptionsInForce, PublishedEvent, QueueName, QueueSet, Revocation,
+    What,
 };
 
 /// Most jobs that one transaction handles because they are due, or because of another job.
@@ -78,8 +79,10 @@ pub(super) struct Effects {
     pub(super) revoked: Vec<(JobId, Fence, Revocation)>,
     /// Events to publish.
     pub(super) news: Vec<PublishedEvent>,
-    /// Jobs may be waiting.
-    pub(super) wake: bool,
+    /// Queues in which jobs may be waiting, until their names are read.
+    pub(super) awake: BTreeSet<i64>,
+    /// Queues in which jobs may be waiting.
+    pub(super) wake: QueueSet,
     /// Whether to ring the bell for other processes.
     pub(super) ring: bool,
     pub(super) due: Option<i64>,
@@ -120,15 +123,17 @@ impl Store {
         // An end in a queue with a limit leaves room for the next job.
         let makes_room =
             !to.is_leased() && from.is_some_and(JobState::is_leased) && self.limited.contains(&queue);
-        self.effects.wake |= to == JobState::Waiting || makes_room;
+        if to == JobState::Waiting || makes_room {
+            self.effects.awake.insert(queue);
+        }
         self.effects.ring |= makes_room;
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
     }
 
     /// Notes that a job that ran in one queue goes on in another.
     pub(super) fn advanced(&mut self, from: i64, queue: i64, to: JobState) {
-        self.moved(from, Some(JobState::Running), to);
-        self.gone(from, to);
+        self.moved(from, Some(JobState::Running), JobState::Complete);
+        self.gone(from, JobState::Complete);
         self.moved(queue, None, to);
         self.barren.forget(queue);
     }
@@ -220,16 +225,24 @@ impl Store {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Writes the counters to the file: at the commit, and before they are read.
+    /// Writes the counters to the file, and reads the names of queues in which jobs may be waiting: at the commit, and
+    /// before the counters are read.
     pub(super) fn write_counts(&mut self) -> Result<(), rusqlite::Error> {
         for (queue, c) in std::mem::take(&mut self.effects.counts) {
-            self.conn
+            let name = self
+                .conn
                 .prepare_cached(
                     "UPDATE queue SET waiting = waiting + ?2, delayed = delayed + ?3, running = running + ?4,
                      canceling = canceling + ?5, complete = complete + ?6, failed = failed + ?7, held = held + ?8,
-                     canceled = canceled + ?9, depends = depends + ?10 WHERE id = ?1",
+                     canceled = canceled + ?9, depends = depends + ?10 WHERE id = ?1 RETURNING name",
                 )?
-                .execute(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]])?;
+                .query_row(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]], |row| {
+                    row.get::<_, String>(0)
+                })
+                .optional()?;
+            if self.effects.awake.remove(&queue) {
+                self.effects.wake.add(name.map_or(QueueSet::All, |name| QueueName::from(name).into()));
+            }
         }
         Ok(())
     }
@@ -267,8 +280,8 @@ impl Store {
         self.figures_due = self.figures_due.or(due);
         self.expiry = effects.expiry.unwrap_or(self.expiry);
         self.expiry.count_ended(effects.ended.len(), self.time());
-        if effects.wake {
-            self.notices.push(Notice::Wake);
+        if !effects.wake.is_empty() {
+            self.notices.push(Notice::Wake(effects.wake));
         }
         let mut told = Vec::new();
         for (id, state) in effects.ended {

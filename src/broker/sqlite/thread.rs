@@ -23,7 +23,7 @@ use super::trouble::{Trouble, explain};
 use crate::broker::{Error, EventBus, Notice};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::Instant;
+use crate::model::{Instant, QueueSet};
 
 /// Most calls in one transaction.
 const BATCH_MAX: usize = 256;
@@ -334,7 +334,7 @@ impl Room {
         let _ = disk.orders.send(Order::Mended(wal));
         self.broken = None;
         self.store.notices.set_trouble(None);
-        self.store.notices.push(Notice::Wake);
+        self.store.notices.push(Notice::Wake(QueueSet::All));
     }
 
     /// Writes the collected statistics, and lets the syncer answer, before the file is closed.

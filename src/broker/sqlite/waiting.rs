@@ -7,7 +7,7 @@ use super::read;
 use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
 use super::unreadable::{self, Unreadable};
-use crate::model::{Class, ClassFilter, Instant, Job};
+use crate::model::{Class, ClassFilter, Instant, Job, QueueSet};
 
 /// A waiting job, with the columns that a lease on it needs.
 pub(super) struct Found {
@@ -38,7 +38,7 @@ pub(super) fn first(
             unreadable::hold(store, queue, one, store.millis(now))?;
         }
     }
-    store.effects.wake = true;
+    store.effects.wake = QueueSet::All;
     Ok(None)
 }
 

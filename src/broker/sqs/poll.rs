@@ -15,6 +15,7 @@ use super::source_queue::SourceQueue;
 use crate::broker::Notice;
 use crate::broker::lock::lock;
 use crate::clock;
+use crate::model::QueueSet;
 
 /// No poll begins while so many messages wait here: nearly all of them are for a busy pool then.
 const BUFFERED: usize = 100;
@@ -91,7 +92,7 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
         shared.give_back(source, all);
         return;
     }
-    shared.ledger.say(Notice::Wake);
+    shared.ledger.say(Notice::Wake(QueueSet::All));
     let (shared, source) = (shared.clone(), source.clone());
     tokio::spawn(async move {
         for wait in [HOLD, (lease / 2).saturating_sub(HOLD)] {

@@ -19,7 +19,7 @@ use crate::broker::host::host_name;
 use crate::broker::ledger::Ledger;
 use crate::broker::lock::lock;
 use crate::clock;
-use crate::model::{Fence, Instant, JobId, QueueName, Settlement};
+use crate::model::{Fence, Instant, JobId, QueueName, QueueSet, Settlement};
 
 /// How long a count from SQS is trusted.
 const COUNTED: Duration = Duration::from_secs(10);
@@ -129,7 +129,7 @@ impl Shared {
         };
         self.give_back(&source, behind);
         if waiting > 0 {
-            self.ledger.say(Notice::Wake);
+            self.ledger.say(Notice::Wake(QueueSet::All));
         }
     }
 
@@ -162,7 +162,7 @@ impl Shared {
         let late = lock(&source.buffer).expired(self.now());
         if late.iter().any(|one| !one.is_unwanted) {
             lock(&source.wanted).ready.clear();
-            self.ledger.say(Notice::Wake);
+            self.ledger.say(Notice::Wake(QueueSet::All));
         }
         self.give_back(source, late);
     }

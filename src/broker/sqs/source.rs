@@ -21,7 +21,7 @@ use crate::broker::lock::lock;
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Fence, Instance, JobId, JobState, Lease, NewJob, Next, QueueName, Revocation, Settlement,
+    Fence, Instance, JobId, JobState, Lease, NewJob, Next, QueueName, QueueSet, Revocation, Settlement,
 };
 use crate::select::Turns;
 
@@ -108,7 +108,7 @@ impl BareSource for Sqs {
         let held = self.shared.held.with(&lease.job, lease.fence, |held| held.clone());
         self.shared.let_go(&lease.job, lease.fence, true);
         // The supervisor must fetch again: the poller counts this worker as busy, and would send no further poll.
-        self.shared.ledger.say(Notice::Wake);
+        self.shared.ledger.say(Notice::Wake(QueueSet::All));
         let Some(Held { source, message: Some(message), .. }) = held else { return };
         match failure {
             Some(why) => tokio::spawn(poll::discard(self.shared.clone(), source, message, why)),

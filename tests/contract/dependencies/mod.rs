@@ -5,7 +5,7 @@ mod beside_a_model;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Notice};
+use taskvisor::broker::Error;
 use taskvisor::model::verb::{Cancel, DependOff, DependOn, Each, Fate, Refusal};
 use taskvisor::model::*;
 
@@ -319,10 +319,10 @@ async fn canceled_job_keeps_its_dependencies_for_a_retry(mut scene: Scene) {
 
 async fn release_of_a_dependent_wakes_the_supervisor(scene: Scene) {
     scene.put_all(vec![job("a"), needing("b", &["a"])]).await.unwrap();
-    assert_eq!(scene.next_notice().await, Notice::Wake);
+    assert!(scene.is_woken_for("q").await);
     let a = scene.take().await.unwrap();
     scene.say(&a, complete()).await;
-    assert_eq!(scene.next_notice().await, Notice::Wake);
+    assert!(scene.is_woken_for("q").await);
 }
 
 async fn completion_releases_all_of_2500_dependents(scene: Scene) {
@@ -335,7 +335,7 @@ async fn completion_releases_all_of_2500_dependents(scene: Scene) {
         let fetched = scene.fetch(request(&["q"], 500)).await.unwrap();
         free += fetched.len();
         if fetched.is_empty() {
-            while scene.next_notice().await != Notice::Wake {}
+            while !scene.is_woken_for("q").await {}
         }
     }
 }

@@ -46,7 +46,7 @@ async fn recurring_job_put_by_another_host_wakes_this_one() {
     assert_eq!(one.fetch(request(&["q"], 1)).await.unwrap(), []);
     other.tell(every(Duration::from_secs(1)), "uid 7").await.unwrap();
     let woken = tokio::time::timeout(Duration::from_secs(40), one.next_notice()).await;
-    assert_eq!(woken, Ok(Notice::Wake));
+    assert!(matches!(woken, Ok(Notice::Wake(queues)) if queues.have_any_of(&["q".into()])));
     assert_eq!(ids(&one.fetch(request(&["q"], 1)).await.unwrap()), ["n-1"]);
 }
 
@@ -207,4 +207,31 @@ async fn recurring_job_of_qless_is_shown_and_fired_by_qless_only() {
     scene.clock.forward(MINUTE);
     assert_eq!(scene.done().await, Vec::<String>::new());
     assert_eq!(scene.tell(ShowRecurring { name: name() }, "").await, Err(Error::NoRecurring(name())));
+}
+
+#[tokio::test]
+async fn put_wakes_the_workers_of_its_queue_alone() {
+    let server = RedisServer::start();
+    let (one, other) = (host(&server, Duration::ZERO), host(&server, Duration::ZERO));
+    for queue in ["a", "b"] {
+        assert_eq!(one.fetch(request(&[queue], 1)).await.unwrap(), []);
+    }
+    for queue in ["b", "a"] {
+        other.put(vec![NewJob { queue: queue.into(), ..job(queue) }]).await.unwrap();
+        let woken = tokio::time::timeout(Duration::from_secs(40), one.next_notice()).await;
+        assert_eq!(woken, Ok(Notice::Wake(QueueName::from(queue).into())), "no worker has fetched since");
+    }
+}
+
+#[tokio::test]
+async fn due_job_wakes_although_workers_of_another_queue_have_fetched_since() {
+    let server = RedisServer::start();
+    let host = host(&server, Duration::ZERO);
+    let delay = Duration::from_millis(500);
+    host.put(vec![NewJob { queue: "a".into(), delay, ..job("a") }]).await.unwrap();
+    for queue in ["a", "b"] {
+        assert_eq!(host.fetch(request(&[queue], 1)).await.unwrap(), []);
+    }
+    let due = async { while host.next_notice().await != Notice::Wake(QueueName::from("a").into()) {} };
+    tokio::time::timeout(Duration::from_secs(5), due).await.expect("a wake-up at its time");
 }

@@ -227,7 +227,7 @@ impl BareSource for Bare {
                 self.jobs().waiting.push_back(Waiting { due: now + job.delay, job, attempt: 0 });
             }
         }
-        self.ledger.say(Notice::Wake);
+        self.ledger.say(Notice::Wake(QueueSet::All));
         Ok(put)
     }
 

@@ -24,8 +24,9 @@ impl World {
                     work.canceling |= why == Revocation::Canceled;
                     work.leased = work.canceling;
                     work.waiting = !work.canceling;
+                    let queue = work.queue.clone();
                     self.tell(Event::Revoked { job, fence, why });
-                    self.tell(Event::Woken);
+                    self.tell(Event::Woken(queue.into()));
                 }
             }
             Happening::Fetch { pool, queues, take, most } => self.fetch(pool, queues, take, most),
@@ -38,7 +39,8 @@ impl World {
                 let work = self.jobs.get_mut(&job).unwrap();
                 if !work.over && !work.leased {
                     work.waiting = true;
-                    self.tell(Event::Woken);
+                    let queue = work.queue.clone();
+                    self.tell(Event::Woken(queue.into()));
                 }
             }
         }

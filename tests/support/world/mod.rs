@@ -16,8 +16,8 @@ use stuck::unproven;
 use taskvisor::model::{
     Bytes, Change, Class, ClassSettings, Classes, Count, CutOff, Excess, Exit, ExitStatus, Failure, Fence,
     Fetched, Follow, Instant, Job, JobId, JobState, Lease, Limits, Order, Outcome, Payload, PoolSettings,
-    QueueName, Retry, Revocation, Scale, Settings, Settlement, Signal, SlotId, Stop, Take, Unproven, Usage,
-    Verdict, Waiting, WorkerId,
+    QueueName, QueueSet, Retry, Revocation, Scale, Settings, Settlement, Signal, SlotId, Stop, Take,
+    Unproven, Usage, Verdict, Waiting, WorkerId,
 };
 use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
@@ -180,7 +180,7 @@ impl World {
         self.soon(900_000, Happening::Tell(Event::Stop(stage)));
         self.at(Duration::from_secs(901), Happening::Tell(Event::Stop(Stop::Drain)));
         for _ in 0..self.dice.below(30) {
-            self.soon(900_000, Happening::Tell(Event::Woken));
+            self.soon(900_000, Happening::Tell(Event::Woken(QueueSet::All)));
             let jobs = self.dice.below(3);
             let waiting = Waiting { jobs, age: Some(Duration::from_secs(jobs)) };
             let counts = [(QueueName::from("other"), waiting)].into();
@@ -296,7 +296,7 @@ impl World {
             self.perform();
         }
         assert_eq!(self.supervisor.poll_timeout(), None, "wants to be woken after its end");
-        self.supervisor.handle(self.now, Event::Woken);
+        self.supervisor.handle(self.now, Event::Woken(QueueSet::All));
         assert_eq!(self.supervisor.next_command(), None, "gives orders after its end");
     }
 
