@@ -95,6 +95,7 @@ impl Keeper {
             followers: Vec::new(),
             endings: 0,
             strays: Strays::default(),
+            unnumbered_since: None,
             undead: false,
             templates: Templates::default(),
             supervisor: None,

@@ -28,6 +28,10 @@ const SWARM: usize = 64;
 /// How long the keeper may go on stopping processes in one turn.
 const STOPPING_PER_TURN: Duration = Duration::from_millis(200);
 
+/// About the time to see whether a leader is dead; this many leaders take next to none.
+const LOOK_AT_ONE: Duration = Duration::from_micros(10);
+const FEW_LEADERS: usize = 64;
+
 /// Most processes reaped in one turn: a storm of deaths must not keep orders waiting.
 const REAPED_PER_TURN: usize = 1024;
 
@@ -41,9 +45,7 @@ impl Keeper {
                 break;
             }
             let Some(reaped) = self.reap_one(now, died.take()) else {
-                if self.strays.have_unnumbered() && !self.a_leader_waits_for_its_tracer() {
-                    self.strays.all_reaped(self.endings);
-                }
+                self.number_strays(now);
                 break;
             };
             if self.supervisor.as_ref().is_some_and(|supervisor| supervisor.pid == reaped.pid) {
@@ -57,6 +59,21 @@ impl Keeper {
         // The supervisor's end comes last, so that lives that ended before it count as ended by themselves.
         if let Some(status) = supervisors_end {
             self.supervisor_ended(now, status);
+        }
+    }
+
+    /// Numbers the strays, once all leaders that were dead have been reaped. With many leaders that takes long to see,
+    /// so a stray that was killed first has about as long to die. Until then more lives than need be wait for its death.
+    fn number_strays(&mut self, now: Instant) {
+        if !self.strays.have_unnumbered() {
+            self.unnumbered_since = None;
+            return;
+        }
+        let since = *self.unnumbered_since.get_or_insert(now);
+        let many = self.leaders.len().saturating_sub(FEW_LEADERS);
+        if now.since(since) >= LOOK_AT_ONE * many as u32 && !self.a_leader_waits_for_its_tracer() {
+            self.strays.all_reaped(self.endings);
+            self.unnumbered_since = None;
         }
     }
 

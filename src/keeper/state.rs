@@ -40,6 +40,8 @@ pub(super) struct Keeper {
     pub endings: u64,
     /// Children that belong to dead leaders.
     pub strays: Strays,
+    /// Since when the keeper has found strays without a number; None if the last look found none.
+    pub unnumbered_since: Option<Instant>,
     /// Whether a leader was killed and has not ended.
     pub undead: bool,
     pub templates: Templates,

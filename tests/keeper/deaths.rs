@@ -16,6 +16,7 @@ stories! {
     supervisor_death_kills_its_trees_and_the_next_one_gets_unread_exits
     keeper_death_kills_its_children
     unkillable_process_is_reported_stuck_and_blocks_no_other_life
+    unkillable_process_beside_many_lives_blocks_no_later_one
     keeper_reports_no_exit_while_a_daemon_of_the_life_is_alive
 }
 
@@ -311,6 +312,25 @@ fn unkillable_process_is_reported_stuck_and_blocks_no_other_life(mut keeper: Kee
     drop((frozen, stray));
     assert_eq!(keeper.exited(leader.worker).status, KILLED);
     keeper.exited(left.worker);
+    keeper.shutdown(0);
+}
+
+fn unkillable_process_beside_many_lives_blocks_no_later_one(mut keeper: Keeper) {
+    let many: Vec<_> = (10..110).map(|slot| keeper.park(worker(slot, 1))).collect();
+    let left = keeper.run(worker(1, 1), &format!("{DAEMON}; sleep 1000"));
+    let daemon: i32 = left.line().trim().parse().unwrap();
+    let Some(frozen) = Freezer::around(daemon) else {
+        missing("freezer");
+        return keeper.shutdown(0);
+    };
+    keeper.order(&[Order::KillTree(left.worker)]);
+    keeper.expect(|report| (*report == Report::Stuck(left.worker, daemon)).then_some(()));
+    let other = keeper.run(worker(2, 1), &format!("{DAEMON}; exit 3"));
+    let exit = keeper.exited(other.worker);
+    assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 1));
+    drop(frozen);
+    keeper.exited(left.worker);
+    assert!(many.iter().all(|parked| lives(parked.pid)));
     keeper.shutdown(0);
 }
 
