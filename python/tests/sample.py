@@ -475,3 +475,11 @@ def told_in_ours():
 @job("calls_a_job")
 def calls_a_job():
     told_in_ours()
+
+
+@job("does")
+def does(code, result="None"):
+    """Runs code, and returns the value of an expression after it."""
+    scope = dict(globals())
+    exec(code, scope)
+    return eval(result, scope)

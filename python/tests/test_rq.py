@@ -72,6 +72,18 @@ class Fast(RqTest):
         kept = self.producer.ask(f"Job.fetch({self.id!r}, connection=connection).meta")
         self.assertEqual(kept, {"b": 1, "a": self.id})
 
+    def test_each_job_finds_the_process_as_the_application_made_it(self):
+        worker = self.jobs()
+        for _ in range(2):
+            self.assertEqual(self.returned(worker, "'rq_later.changes'"), ["changed", "changed", 1])
+            self.assertEqual(self.returned(worker, "'rq_later.look'"), ["yes", None, 9])
+        said = "and the next one finds it as before: socket.setdefaulttimeout, os.environ (LOADED, MORE)\n"
+        self.assertEqual((worker.stderr().count(said), worker.stderr().count("\n")), (2, 2), worker.stderr())
+        native = self.jobs("--native")
+        for _ in range(2):
+            self.ended(native, "sample.add, 1, b=2")
+        self.assertNotIn("left this changed", native.stderr())
+
     def test_ttl_and_changes_of_the_job_are_sent(self):
         worker = self.jobs("--results-ttl", "7")
         self.assertEqual(self.ended(worker, "sample.add, 1")["result"]["result_ttl"], 7)

@@ -254,6 +254,22 @@ def changes():
     threading.Thread(target=beats.wait, name="beat", daemon=True).start()
 
 
+@job("changes_more")
+def changes_more():
+    """Leaves what a program or a profiler leaves that was killed in its work."""
+    os.set_blocking(1, False)
+    signal.setitimer(signal.ITIMER_PROF, 0.05)
+
+
+@job("prints")
+def prints(size):
+    """Prints more than a pipe holds, and computes."""
+    print("x" * size)
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+
+
 @job("process")
 def process():
     """Returns the state that `changes` changes."""

@@ -47,6 +47,21 @@ fn prefork_job_leaves_no_directory_umask_or_handler_and_its_threads_are_reported
     }
 }
 
+/// Its print would fail at a full pipe, and the timer would kill it.
+#[test]
+fn prefork_job_leaves_no_timer_and_no_output_that_does_not_block() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, "prefork", "app", &["-w", "1"]);
+    for _ in 0..2 {
+        let left = run(&sandbox, "changes_more", "null");
+        let named = "O_NONBLOCK of descriptor 1, a timer (ITIMER_PROF)\n";
+        assert!(log(&sandbox, &left).ends_with(named), "{left}");
+        let next = run(&sandbox, "prints", "[1000000]");
+        assert_eq!(next["state"], "complete", "{next}");
+        assert_eq!(log(&sandbox, &next).len(), 1_000_001, "{next}");
+    }
+}
+
 #[test]
 fn workers_have_only_the_umask_directory_and_variables_of_their_pool() {
     let sandbox = python::new();

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from ..client.running_job import Job
-from ..worker import outcome
+from ..worker import outcome, surroundings
 from ..worker.application import Prepared
 from ..worker.outcome import Ending
 from . import callbacks, fast, native
@@ -46,7 +47,29 @@ class Jobs:
             run = Run(setup, job.data)
         except Exception as error:
             return Ending("failed", error=outcome.describe(error))
-        os.environ.update(RQ_WORKER_ID=run.worker, RQ_JOB_ID=run.id, RQ_EXECUTION_ID=run.execution)
-        if run.callback is not None:
-            return callbacks.call(setup, run)
-        return fast.run(setup, run) if setup.is_fast(run) else native.run(setup, run)
+        _load_function(run)
+        variables = {"RQ_WORKER_ID": run.worker, "RQ_JOB_ID": run.id, "RQ_EXECUTION_ID": run.execution}
+        os.environ.update(variables)
+        try:
+            if run.callback is not None:
+                return callbacks.call(setup, run)
+            return fast.run(setup, run) if setup.is_fast(run) else native.run(setup, run)
+        finally:
+            for name in variables:
+                os.environ.pop(name, None)
+
+
+def _load_function(run: Run) -> None:
+    """Loads the module of the job's function, where later jobs run in this process too: what it changes of the process
+    when it is loaded belongs to the application, not to the job that needs it first."""
+    found = surroundings.of_process()
+    if found is None or run.callback is not None:
+        return
+    loaded = len(sys.modules)
+    try:
+        run.job().func
+    except (Exception, SystemExit):
+        # Running the job says so.
+        pass
+    if len(sys.modules) != loaded:
+        found.adopt()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 
 from ..worker import outcome
@@ -30,12 +31,15 @@ def run(setup: Setup, run: Run) -> Ending:
     except Exception as error:
         return Ending("failed", error=outcome.describe(error))
     # As in a work horse, SIGTERM ends it at once, and only what RQ has written by then counts.
+    interrupt = signal.getsignal(signal.SIGINT)
     performer.setup_work_horse_signals()
     try:
         performer.perform_job(*arguments)
     except Exception as error:
         # RQ's own code or its connection has failed: it may have written nothing.
         return Ending("failed", error=outcome.describe(error))
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
     status = job.get_status(refresh=False)
     return Ending("complete", result={"mode": "native", "rq": installed.version,
                                       "status": str(getattr(status, "value", status))})

@@ -71,6 +71,7 @@ class Run:
 
     def __init__(self, setup: Setup, data: Any) -> None:
         self._setup = setup
+        self._job: Any = None
         try:
             self.id, self.queue, self.execution, self.worker = (
                 data[name] for name in ("id", "queue", "execution", "worker"))
@@ -88,8 +89,10 @@ class Run:
                              f"{installed.prefix!r}: give both the same RQ_KEY_PREFIX")
 
     def job(self) -> Any:
-        """The job, as RQ makes it from its hash. Raises RQ's exceptions."""
-        setup = self._setup
-        job = setup.job_class(self.id, connection=setup.connection, serializer=setup.serializer_of_jobs)
-        job.restore(self._hash)
-        return job
+        """The job, as RQ makes it from its hash: the same one each time. Raises RQ's exceptions."""
+        if self._job is None:
+            setup = self._setup
+            job = setup.job_class(self.id, connection=setup.connection, serializer=setup.serializer_of_jobs)
+            job.restore(self._hash)
+            self._job = job
+        return self._job

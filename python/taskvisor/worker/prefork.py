@@ -14,14 +14,13 @@ from ..client import calling, running_job
 from ..client.running_job import Job
 from ..errors import SoftTimeLimitExceeded
 from ..protocol.frames import decode, frame, refusal
-from . import outcome
+from . import outcome, surroundings
 from .channel import Channel, Closed, EndOfFile
 from .fork_guard import ForkGuard, leave_child, leave_worker
 from .left_threads import LeftThreads
 from .outputs import Outputs
 from .place import report_cancellation
-from .process import give_up
-from .surroundings import Surroundings
+from .process import give_up, print_at_once
 from .termination import Termination
 
 TYPE_CHECKING = False
@@ -47,7 +46,7 @@ class Worker:
         self.termination = termination
         self.channel = Channel(descriptor, termination)
         # A process for one job has no next job for which to restore anything.
-        self._surroundings = Surroundings() if jobs is None else None
+        self._surroundings = surroundings.note() if jobs is None else None
         self._left_threads = LeftThreads()
         self._outputs = Outputs(for_many_jobs=jobs is None)
         # In a process for one job, no code of the application runs before the job has come.
@@ -81,12 +80,11 @@ class Worker:
             guard = self._guard = self._guarded()
             self.channel.renew()
         job = Job(fields, self.channel)
-        function = self._application.find(job)
+        function = self._find(job)
         if function is None:
             self.channel.write(outcome.unknown_class(job))
             return
-        surroundings = self._surroundings
-        if surroundings is not None:
+        if self._surroundings is not None:
             self._left_threads.begin_job()
             before = cpu_seconds()
         # Context variables that the job sets are dropped with its context.
@@ -94,16 +92,29 @@ class Worker:
         if not guard.is_worker:
             leave_child(done)
         # All of this comes before `done` is sent: after that the next job may be on its way.
-        if surroundings is not None:
-            surroundings.restore()
+        changes = None
+        if self._surroundings is not None:
+            changes = self._surroundings.restore(job.cwd is not None)
             done = outcome.with_traces(done, cpu_seconds() - before, self._left_threads.end_job(job))
-        self._outputs.settle()
+        changed = self._outputs.settle()
+        if changes is not None and (changed or changes.names):
+            changes.names[:0] = changed
+            print_at_once(changes.text(job.id))
         self.channel.check()
         self.channel.write(done)
-        if self._jobs is None:
-            if self.termination.raised is not None and self.termination.requested:
+        if changes is not None:
+            interrupted = self.termination.raised is not None and self.termination.requested
+            if interrupted or changes.kept:
                 leave_worker()
             self.termination.listen()
+
+    def _find(self, job: Job) -> Optional[Function]:
+        loaded = len(sys.modules)
+        function = self._application.find(job)
+        if self._surroundings is not None and len(sys.modules) != loaded:
+            # What a module changes when it is loaded belongs to the application, not to the job that needs it first.
+            self._surroundings.adopt()
+        return function
 
     def _guarded(self) -> ForkGuard:
         return ForkGuard([self.channel.descriptor, *self._outputs.spares()])

@@ -36,10 +36,15 @@ def flush_streams() -> None:
             pass
 
 
-def give_up(message: str) -> NoReturn:
-    """Prints the reason to stderr, if it still exists, and ends the worker."""
+def print_at_once(text: str) -> None:
+    """Writes to stderr, if it still exists, past `sys.stderr`."""
     try:
-        os.write(2, f"taskvisor.worker: {message}\n".encode("utf-8", "replace"))
+        os.write(2, text.encode("utf-8", "replace"))
     except OSError:
         pass
+
+
+def give_up(message: str) -> NoReturn:
+    """Prints the reason to stderr, if it still exists, and ends the worker."""
+    print_at_once(f"taskvisor.worker: {message}\n")
     sys.exit(1)

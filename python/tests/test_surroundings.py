@@ -1,0 +1,93 @@
+"""What a job changes of its process, and what the next job in the same worker finds."""
+
+import os
+import unittest
+
+from support import WorkerTest
+
+#: What is changed, as the job's output names it; the job that changes it; what the next job has to find as before.
+CHANGES = [
+    ("O_NONBLOCK of descriptor 0", "os.set_blocking(0, False)", "os.get_blocking(0)"),
+    ("O_NONBLOCK of descriptor 1", "os.set_blocking(1, False)", "os.get_blocking(1)"),
+    ("O_NONBLOCK of descriptor 2", "os.set_blocking(2, False)", "os.get_blocking(2)"),
+    ("descriptor 0", "os.dup2(os.open('/etc/passwd', os.O_RDONLY), 0)", "os.readlink('/proc/self/fd/0')"),
+    ("descriptor 0", "os.close(0)", "os.readlink('/proc/self/fd/0')"),
+    ("sys.stdin", "sys.stdin = None", "sys.stdin is None"),
+    ("sys.stdout", "import io; sys.stdout = io.StringIO()", "type(sys.stdout).__name__"),
+    ("sys.stdout", "import io; sys.stdout = io.TextIOWrapper(sys.stdout.buffer)",
+     "print('seen') or sys.stdout.line_buffering"),
+    ("sys.stderr", "sys.stderr = None", "type(sys.stderr).__name__"),
+    ("an alarm (ITIMER_REAL)", "signal.setitimer(signal.ITIMER_REAL, 1000)", "signal.getitimer(signal.ITIMER_REAL)"),
+    ("a timer (ITIMER_VIRTUAL)", "signal.setitimer(signal.ITIMER_VIRTUAL, 1000)",
+     "signal.getitimer(signal.ITIMER_VIRTUAL)"),
+    ("a timer (ITIMER_PROF)", "signal.setitimer(signal.ITIMER_PROF, 1000, 1)", "signal.getitimer(signal.ITIMER_PROF)"),
+    ("the mask of signals", "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])",
+     "sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))"),
+    ("the handler of SIGINT", "signal.signal(signal.SIGINT, signal.SIG_IGN)",
+     "signal.getsignal(signal.SIGINT) is signal.default_int_handler"),
+    ("the handler of SIGCHLD", "signal.signal(signal.SIGCHLD, print)", "signal.getsignal(signal.SIGCHLD)"),
+    ("the limit NOFILE", "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (64, r.getrlimit(r.RLIMIT_NOFILE)[1]))",
+     "__import__('resource').getrlimit(7)"),
+    ("the limit CPU, AS", "import resource as r\nfor n in (0, 9): r.setrlimit(n, (1 << 40, r.getrlimit(n)[1]))",
+     "[__import__('resource').getrlimit(n) for n in (0, 9)]"),
+    ("the processors", "os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])", "sorted(os.sched_getaffinity(0))"),
+    ("logging.disable", "logging.disable(logging.CRITICAL)", "logging.root.manager.disable"),
+    ("socket.setdefaulttimeout", "import socket; socket.setdefaulttimeout(3)",
+     "__import__('socket').getdefaulttimeout()"),
+    ("the recursion limit", "sys.setrecursionlimit(5000)", "sys.getrecursionlimit()"),
+    ("gc.disable", "import gc; gc.disable()", "__import__('gc').isenabled()"),
+    ("the locale", "import locale; locale.setlocale(locale.LC_ALL, 'C')", "__import__('locale').setlocale(0)"),
+    ("os.environ (HOME, NEW, TZ)",
+     "os.environ.update(NEW='x', TZ='XYZ-9'); del os.environ['HOME']; time.tzset()",
+     "[os.environ.get('NEW'), os.getenv('HOME'), os.system('test -z \"$NEW\"'),\n time.strftime('%Z', time.localtime(0))]"),
+    ("os.environ (HOME", "os.environ.clear()", "sorted(os.environ)"),
+    ("the umask", "os.umask(0o777)", "[os.umask(0o22), os.umask(0o22)][0]"),
+    ("the working directory", "os.chdir('/')", "os.getcwd()"),
+]
+
+
+class Surroundings(WorkerTest):
+    def test_each_change_of_a_job_is_put_back_and_named_once(self):
+        worker = self.worker(env={"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"})
+        for name, change, look in CHANGES:
+            with self.subTest(change):
+                before = worker.outcome("does", ["", look], id="clean")
+                self.assertEqual(before["outcome"], "complete", before)
+                already = len(worker.stderr())
+                done = worker.outcome("does", [change], id="spoils")
+                self.assertEqual(done["outcome"], "complete", done)
+                said = worker.stderr()[already:]
+                if name == "the processors" and len(os.sched_getaffinity(0)) == 1:
+                    continue
+                self.assertIn("taskvisor.worker: job spoils left this changed, and the next one finds it as before: "
+                              f"{name}", said)
+                self.assertEqual(said.count("\n"), 1, said)
+                after = worker.outcome("does", ["", look], id="clean")
+                self.assertEqual(after, before)
+                self.assertEqual(worker.stderr()[already:], said, "nothing is left by a job that only looks")
+        self.assertEqual(worker.stdout(), "seen\n" * 2)
+
+    def test_what_cannot_be_put_back_ends_the_worker_after_the_job(self):
+        change, name = (("os.setresuid(65534, 65534, 65534)", "the user") if os.getuid() == 0 else
+                        ("os.nice(1)", "the nice value"))
+        worker = self.worker()
+        done = worker.outcome("does", [f"os.umask(0); {change}", "7"])
+        self.assertEqual((done["outcome"], done["result"]), ("complete", 7))
+        self.assertEqual(worker.wait(), 0)
+        self.assertIn(f", the umask. A new worker follows, as {name} cannot be put back\n", worker.stderr())
+
+    def test_soft_limits_and_own_directories_are_no_changes_of_a_job(self):
+        worker = self.worker()
+        worker.outcome("noop", cwd="/", soft_time_limit=60)
+        worker.outcome("async_add", [1], soft_time_limit=60)
+        self.assertEqual(worker.stderr(), "")
+
+    def test_profiler_that_the_application_started_runs_on(self):
+        worker = self.worker(module="sample_with_profiler")
+        for _ in range(2):
+            self.assertEqual(worker.outcome("interval")["result"], 900)
+        self.assertEqual(worker.stderr(), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
