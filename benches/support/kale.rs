@@ -53,9 +53,10 @@ pub fn round(who: Who, tasks: usize) -> Round {
         let (path, secret) = (format!("PYTHONPATH={}", path()), format!("KALE_STANDIN_KEY={KEY}"));
         let pool = ["--broker", &url, "-m", "prefork", "-w", "2", "-q", "bench"];
         let python = program("python");
-        let worker =
-            ["--env", &path, "--env", &secret, "--", &python, "-m", "taskvisor.kale", "-m", "kale_tasks"];
-        running = Some(sandbox.start_with(&[&pool[..], &worker].concat(), |command| {
+        let settings = "KALE_SETTINGS_MODULE=kale_bench_settings";
+        let env = ["--env", &path, "--env", &secret, "--env", settings];
+        let worker = ["--", &python, "-m", "taskvisor.kale", "-m", "kale_tasks"];
+        running = Some(sandbox.start_with(&[&pool[..], &env, &worker].concat(), |command| {
             command.env("AWS_ACCESS_KEY_ID", "bench").env("AWS_SECRET_ACCESS_KEY", "bench");
         }));
     } else {

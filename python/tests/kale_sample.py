@@ -2,7 +2,7 @@
 
 import time
 
-from kale import exceptions, task
+from kale import exceptions, task, worker
 
 
 class Base(task.Task):
@@ -84,6 +84,27 @@ class Publishes(Base):
         print(Noop.publish({"app": 1}, 1, "two", k=None, **more))
 
 
+class Misdirected(Base):
+    """Never to be published: no file names its queue."""
+
+    queue = "nowhere"
+
+
+class TooSlow(Base):
+    """Never to be published: its time limit is the visibility timeout of its queue."""
+
+    queue = "short"
+
+
+class PublishesWrong(Base):
+    def run_task(self, name, *args):
+        try:
+            globals()[name].publish(None, *args)
+        except Exception as error:
+            print(type(error).__name__)
+            raise
+
+
 class Exits(Base):
     def run_task(self):
         raise SystemExit(3)
@@ -96,6 +117,44 @@ class OwnFailure(Base):
 
     def run_task(self):
         raise ValueError("first")
+
+
+class Worker(worker.Worker):
+    """A worker as an application has it: with hooks, and with what they need."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = 0
+
+    def _on_pre_run_worker(self):
+        print("worker starts", self.seen)
+
+    def _on_shutdown(self, num_completed, num_incomplete):
+        print("worker ends", num_completed, num_incomplete)
+
+    def _on_pre_batch_run(self, messages):
+        super()._on_pre_batch_run(messages)
+        print("batch", [message.id for message in messages], self._batch_queue.name)
+
+    def _on_post_batch_run(self, num_completed, num_incomplete, messages):
+        print("batch over", num_completed, num_incomplete, self._total_messages_processed)
+
+    def _on_permanent_failure_batch(self):
+        super()._on_permanent_failure_batch()
+        print("dead", [message.task_id for message in self._permanent_failures])
+
+    def _on_task_succeeded(self, message, time_remaining_sec):
+        self.seen += 1
+        print("succeeded", message.task_name, 0 < time_remaining_sec <= 600, self.seen)
+        if message.task_kwargs.get("breaks"):
+            raise ValueError("a hook fails")
+
+    def _on_task_failed(self, message, time_remaining_sec, err, permanent_failure):
+        print("failed", message.task_inst.task_name, err, permanent_failure)
+
+    def run_task(self, message):
+        print("by the worker")
+        super().run_task(message)
 
 
 NotATask = object

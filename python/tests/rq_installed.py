@@ -67,9 +67,7 @@ class Redis:
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(self.path)
             client.sendall(b"INFO stats\r\nQUIT\r\n")
-            text = b""
-            while chunk := client.recv(65536):
-                text += chunk
+            text = b"".join(iter(lambda: client.recv(65536), b""))
         line = next(line for line in text.splitlines() if line.startswith(b"total_connections_received:"))
         return int(line.partition(b":")[2])
 

@@ -1,6 +1,7 @@
 """An application with jobs of every kind, for the tests."""
 
 import asyncio
+import contextvars
 import atexit
 import concurrent.futures
 import contextvars
@@ -267,8 +268,9 @@ async def thread_job():
     def inside():
         print("in a thread")
         return current_job().id
-    mine = await asyncio.to_thread(inside)
-    task = asyncio.get_running_loop().create_task(_id_of_task())
+    loop = asyncio.get_running_loop()
+    mine = await loop.run_in_executor(None, contextvars.copy_context().run, inside)
+    task = loop.create_task(_id_of_task())
     return [mine, await task]
 
 

@@ -98,12 +98,10 @@ class Worker(Channel):
             moves.append((fork_socket, 4))
         environment.update(env or {})
         high = [(fcntl.fcntl(source.fileno(), fcntl.F_DUPFD_CLOEXEC, 50), target) for source, target in moves]
-        actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-        actions += [(os.POSIX_SPAWN_DUP2, source, target) for source, target in high]
         command = [sys.executable, "-m", program, *([module] if module else []), *arguments]
         if subreaper:
             command[1:1] = ["-c", _SUBREAPER]
-        self.pid = os.posix_spawn(sys.executable, command, environment, file_actions=actions)
+        self.pid = spawn(command, environment, high)
         for source, _ in high:
             os.close(source)
         self.theirs.close()
@@ -175,6 +173,21 @@ class Child(Channel):
 
     def wait(self):
         return wait_for(self.pid)
+
+
+def spawn(command, environment, descriptors):
+    """Starts a process whose stdin is empty, with copies of these descriptors."""
+    if not hasattr(os, "posix_spawn"):  # Python 3.7
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            for source, target in descriptors:
+                os.dup2(source, target)
+            os.execve(sys.executable, command, environment)
+        return pid
+    actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    actions += [(os.POSIX_SPAWN_DUP2, source, target) for source, target in descriptors]
+    return os.posix_spawn(sys.executable, command, environment, file_actions=actions)
 
 
 def text_of(file):

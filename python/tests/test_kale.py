@@ -36,7 +36,7 @@ class KaleTest(WorkerTest):
     def ended(self, worker, name, data="", *, class_name=None, **more):
         """Runs a task to its end; returns its `done`. Its calls are in `self.asked`."""
         self.asked = []
-        worker.run(class_name or f"kale_sample.{name}", body(name, **more) if data == "" else data)
+        worker.run(class_name or f"kale_sample.{name}", body(name, **more) if data == "" else data, queue="mail")
         while True:
             word, fields = worker.receive()
             if word == "done":
@@ -178,12 +178,80 @@ class Publishing(KaleTest):
         self.assertEqual(done["error"]["group"], "kale.exceptions.InvalidTaskDelayException")
 
 
+    def test_what_kale_refuses_to_publish_is_refused_by_kales_own_code(self):
+        worker = self.tasks()
+        for name, args, group in (("Misdirected", (), "KeyError"), ("TooSlow", (), "InvalidTimeLimitTaskException"),
+                                  ("Noop", (os.urandom(4000),), "ChubbyTaskException")):
+            done = self.ended(worker, "PublishesWrong", args=(name, *args), failure_num=4)
+            self.assertEqual((done["outcome"], self.asked), ("failed_for_good", []))
+            self.assertEqual(done["error"]["group"].split(".")[-1], group)
+            self.assertEqual(worker.stdout().splitlines()[-1], group, "the caller sees it")
+
+
+class Hooked(KaleTest):
+    """Hooks of a worker of the application."""
+
+    def hooked(self, **options):
+        return self.worker("-m", "kale_sample", "-w", "kale_sample.Worker", program="taskvisor.kale", module=None,
+                           env=ENVIRONMENT, **options)
+
+    def test_hooks_of_a_worker_are_called_around_each_task(self):
+        worker = self.hooked()
+        self.assertEqual(self.ended(worker, "Noop")["outcome"], "complete")
+        self.assertEqual(self.ended(worker, "Hooks", args=(True,))["outcome"], "snooze")
+        self.assertEqual(self.ended(worker, "Never")["outcome"], "failed_for_good")
+        self.assertEqual(self.ended(worker, "Later")["outcome"], "snooze")
+        worker.kill(signal.SIGTERM)
+        self.assertEqual(worker.wait(), 0)
+        own = ("setup", "pre", "run", "clean", "ran")
+        self.assertEqual([line for line in worker.stdout().splitlines() if line.split()[0] not in own], [
+            "startup", "worker starts 0",
+            "batch ['j1'] mail", "by the worker", "succeeded kale_sample.Noop True 1", "batch over 1 0 1",
+            "batch ['j1'] mail", "by the worker", "failed kale_sample.Hooks it fails False", "batch over 1 0 2",
+            "batch ['j1'] mail", "by the worker", "failed kale_sample.Never once True", "dead ['Never_uuid_1']",
+            "batch over 1 0 3",
+            "batch ['j1'] mail", "batch over 1 0 3",
+            "shutdown", "worker ends 0 0"])
+        self.assertIn("1 for dlq-mail", worker.stderr())
+
+    def test_hook_that_raises_costs_no_task(self):
+        worker = self.hooked()
+        self.assertEqual(self.ended(worker, "Noop", kwargs={"breaks": 1})["outcome"], "complete")
+        self.assertIn("taskvisor.kale: _on_task_succeeded() of the worker raised:", worker.stderr())
+        self.assertIn("ValueError: a hook fails", worker.stderr())
+        self.assertEqual(self.ended(worker, "Noop")["outcome"], "complete")
+
+    def test_forks_of_a_template_call_the_hooks_of_its_worker(self):
+        keeper = Keeper()
+        self.addCleanup(keeper.close)
+        self.addCleanup(keeper.theirs.close)
+        worker = self.hooked(mode="fork", fork_socket=keeper.theirs)
+        child = keeper.fork()
+        self.addCleanup(child.close)
+        self.assertEqual(self.ended(child, "Noop")["outcome"], "complete")
+        self.assertIn("succeeded kale_sample.Noop True 1\n", child.stdout())
+        self.assertEqual(worker.stdout(), "startup\nworker starts 0\n")
+
+    def test_worker_class_that_is_none_is_refused(self):
+        worker = self.worker("-w", "kale_sample.Noop", program="taskvisor.kale", module=None, env=ENVIRONMENT, greet=False)
+        self.assertEqual(worker.wait(), 1)
+        self.assertIn("makes no kale.worker.Worker", worker.stderr())
+        self.assertIn("failed to load kale_sample.Noop from", worker.stderr())
+
+
 class Starts(KaleTest):
     def test_startup_and_shutdown_are_called(self):
         worker = self.tasks()
         worker.kill(signal.SIGTERM)
         self.assertEqual(worker.wait(), 0)
         self.assertEqual(worker.stdout(), "startup\nshutdown\n")
+
+    def test_worker_without_the_file_of_queues_is_refused_as_by_kale(self):
+        for more, said in (({"KALE_SETTINGS_MODULE": "no_such"}, "KALE_SETTINGS_MODULE must name a module"),
+                           ({"KALE_SETTINGS_MODULE": "kale_nowhere"}, "failed to load QUEUE_CONFIG from /")):
+            worker = self.tasks(env={**ENVIRONMENT, **more}, greet=False)
+            self.assertEqual(worker.wait(), 1)
+            self.assertIn(said, worker.stderr())
 
     def by_hand(self, *arguments, **environment):
         command = [sys.executable, "-m", "taskvisor.kale", *arguments]

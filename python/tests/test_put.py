@@ -5,6 +5,7 @@ import json
 import os
 import socketserver
 import stat
+import sys
 import tempfile
 import threading
 import unittest
@@ -28,9 +29,9 @@ def rest(first, *others):
     return others
 
 
-@job("test.Named")
-def named(a, /, **options):
-    return a, options
+# Python 3.7 has no positional-only parameters.
+exec(f"def named(a{', /' if sys.version_info >= (3, 8) else ''}, **options): return a, options")
+named = job("test.Named")(named)
 
 
 class Calls(unittest.TestCase):

@@ -30,7 +30,8 @@ impl Scene {
     fn start_kale_on(&self, queue: &str, mode: &str) -> Running<'_> {
         let path = format!("PYTHONPATH={}:{STANDIN}", python::path());
         let key = format!("KALE_STANDIN_KEY={KEY}");
-        let (env, last) = (["--env", &path, "--env", &key], ["--env", "PYTHONDONTWRITEBYTECODE=1"]);
+        let env = ["--env", &path, "--env", &key];
+        let last = ["--env", "PYTHONDONTWRITEBYTECODE=1", "--env", "KALE_SETTINGS_MODULE=kale_jobs_settings"];
         let pool = ["-m", mode, "-w", "1", "-q", queue, "--retries", "0"];
         let worker = ["--", "python3", "-m", "taskvisor.kale", "-m", "kale_jobs"];
         self.start(&[&pool[..], &env, &last, &worker].concat())

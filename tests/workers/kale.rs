@@ -21,6 +21,8 @@ fn start<'a>(sandbox: &'a Sandbox, mode: &str) -> Running<'a> {
         &env,
         "--env",
         "PYTHONDONTWRITEBYTECODE=1",
+        "--env",
+        "KALE_SETTINGS_MODULE=kale_jobs_settings",
         "--retries",
         "0",
     ];

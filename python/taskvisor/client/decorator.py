@@ -23,12 +23,13 @@ else:
         return function
 
 
+# Names with two underscores are positional only: Python 3.7 has no "/".
 @overload
-def job(function: Callable[P, R], /) -> JobFunction[P, R]: ...
+def job(__function: Callable[P, R]) -> JobFunction[P, R]: ...
 
 
 @overload
-def job(class_name: Optional[str] = None, /, *, queue: str = "default", time_limit: Optional[float] = None,
+def job(__class_name: Optional[str] = None, *, queue: str = "default", time_limit: Optional[float] = None,
         soft_time_limit: Optional[float] = None, memory_limit: Union[int, str, None] = None,
         cpu_limit: Optional[float] = None, process_limit: Optional[int] = None,
         output_limit: Union[int, str, None] = None, retries: Optional[int] = None,
@@ -36,7 +37,7 @@ def job(class_name: Optional[str] = None, /, *, queue: str = "default", time_lim
         retry_cap: Optional[float] = None) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
 
-def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str = "default",
+def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "default",
         time_limit: Optional[float] = None, soft_time_limit: Optional[float] = None,
         memory_limit: Union[int, str, None] = None, cpu_limit: Optional[float] = None,
         process_limit: Optional[int] = None, output_limit: Union[int, str, None] = None,

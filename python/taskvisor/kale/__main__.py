@@ -36,6 +36,8 @@ def _parser() -> argparse.ArgumentParser:
                         help="import this before the first task; in the mode fork all tasks share it")
     parser.add_argument("-p", "--path", metavar="DIR", action="append", default=[],
                         help="look for modules here first")
+    parser.add_argument("-w", "--worker-class", metavar="CLASS",
+                        help="call the hooks of this subclass of kale.worker.Worker, as module.Class")
     return parser
 
 
@@ -43,10 +45,13 @@ def _load(options: argparse.Namespace, tasks: Tasks) -> bool:
     name = "kale"
     try:
         installed = Installed()
+        name = "QUEUE_CONFIG"
+        installed.queues()
         for name in options.modules:
             importlib.import_module(name)
-        name = "ON_WORKER_STARTUP"
-        tasks.start_up(installed)
+        name = options.worker_class or "ON_WORKER_STARTUP"
+        worker = options.worker_class
+        tasks.start_up(installed, None if worker is None else installed.utils.class_import_from_path(worker))
     except Exception:
         print_failure("taskvisor.kale", name, "-p DIR names the directory that has it.")
         return False

@@ -33,24 +33,25 @@ class Publisher:
 
     def publish(self, task_class: Any, task_id: str, payload: dict[str, Any], current_retry_num: Optional[int] = None,
                 current_failure_num: Optional[int] = None, delay_sec: Optional[float] = None) -> None:
-        """Queues a task; kale's own checks of its delay and size are made first."""
-        longest = self._installed.setting("SQS_MAX_TASK_DELAY_SEC", 900)
-        if delay_sec is not None and delay_sec > longest:
-            raise self._installed.exceptions.InvalidTaskDelayException(
-                f"Invalid task delay_sec ({delay_sec} > {longest}).")
-        counters = {"current_retry_num": current_retry_num, "current_failure_num": current_failure_num}
-        given = {name: value for name, value in counters.items() if value is not None}
-        message = self._installed.message(task_class=task_class, task_id=task_id, payload=payload, **given)
-        body: str = message.encode()
+        """Queues a task. Kale's own publisher checks it and makes the message; only the sending is ours."""
+        kind = self._installed.publisher
+        # Without its constructor, which would open a session of AWS.
+        of_kale = kind.__new__(kind)
+        queue = _Queue(self, task_class, task_id, bool(delay_sec))
+        of_kale._get_or_create_queue = lambda _name: queue
+        of_kale.publish(task_class, task_id, payload, current_retry_num, current_failure_num, delay_sec)
+
+    def send(self, task_class: Any, task_id: str, body: str, delay: float) -> None:
+        """Queues a message, or keeps it if its task is watched."""
         if self._watched is not None and self._watched == task_id:
-            self._again = Again(body, delay_sec or 0)
+            self._again = Again(body, delay)
             return
         name = f"{task_class.__module__}.{task_class.__name__}"
         job = running_job.running()
         if job is None or job.runtime is None:
             raise PutError(f"failed to publish {name}: in a worker of taskvisor only a task that runs can publish, not "
                            "code that is imported nor a process that a task has started")
-        new = NewJob(task_class.queue, name, body, delay=delay_sec or None)
+        new = NewJob(task_class.queue, name, body, delay=delay or None)
         job.runtime.call("put", {"jobs": [new.fields()]})
 
     def watch(self, task_id: str) -> None:
@@ -61,3 +62,17 @@ class Publisher:
         """The task that was kept, if any; from now on all tasks are queued."""
         again, self._watched, self._again = self._again, None, None
         return again
+
+
+class _Queue:
+    """What kale's publisher takes for a queue of SQS."""
+
+    def __init__(self, publisher: Publisher, task_class: Any, task_id: str, delayed: bool) -> None:
+        self._publisher = publisher
+        self._task_class = task_class
+        self._task_id = task_id
+        self._delayed = delayed
+
+    def send_message(self, MessageBody: str, DelaySeconds: float) -> None:
+        """Takes a message. Kale gives a second of delay to a task without one, which is not needed here."""
+        self._publisher.send(self._task_class, self._task_id, MessageBody, DelaySeconds if self._delayed else 0)

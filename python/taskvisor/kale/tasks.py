@@ -14,11 +14,12 @@ from ..worker import outcome
 from ..worker.application import Prepared
 from ..worker.outcome import Ending
 from .alarm import Alarm
+from .hooks import NoHooks, WorkerHooks, make_worker
 from .publishing import Publisher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any, Callable, Optional
 
     from .installed import Installed
 
@@ -29,19 +30,27 @@ class Tasks:
     def __init__(self) -> None:
         self._installed: Optional[Installed] = None
         self._publisher: Optional[Publisher] = None
+        self._hooks = NoHooks()
 
-    def start_up(self, installed: Installed) -> None:
-        """Replaces kale's publisher by ours, and calls ON_WORKER_STARTUP now and ON_WORKER_SHUTDOWN at the end."""
+    def start_up(self, installed: Installed, worker_class: Optional[Callable[[], Any]] = None) -> None:
+        """Replaces kale's publisher by ours, and calls the hooks of a worker: those of its start now, the others at the end.
+
+        `worker_class` makes the application's own worker of kale, if it has one.
+        """
         publisher = self._publisher = Publisher(installed)
         installed.task._get_publisher = staticmethod(lambda: publisher)
         self._installed = installed
-        installed.setting("ON_WORKER_STARTUP", lambda: None)()
+        if worker_class is None:
+            installed.settings.ON_WORKER_STARTUP()
+        else:
+            self._hooks = WorkerHooks(installed, make_worker(worker_class))
         process = os.getpid()
 
         def shut_down() -> None:
             # Forks of a template are not separate workers: they run no shutdown hook.
             if os.getpid() == process:
-                installed.setting("ON_WORKER_SHUTDOWN", lambda: None)()
+                installed.settings.ON_WORKER_SHUTDOWN()
+                self._hooks.shut_down()
 
         atexit.register(shut_down)
 
@@ -55,16 +64,17 @@ class Tasks:
     def find(self, job: Job) -> Prepared:
         """The task; if there is none, running it says why."""
         assert self._installed is not None and self._publisher is not None
-        return Prepared(Call(job, self._installed, self._publisher).run)
+        return Prepared(Call(job, self._installed, self._publisher, self._hooks).run)
 
 
 class Call:
     """A task with its job."""
 
-    def __init__(self, job: Job, installed: Installed, publisher: Publisher) -> None:
+    def __init__(self, job: Job, installed: Installed, publisher: Publisher, hooks: NoHooks) -> None:
         self._job = job
         self._installed = installed
         self._publisher = publisher
+        self._hooks = hooks
 
     def run(self) -> Any:
         """Runs the task and returns how the job ends."""
@@ -75,18 +85,26 @@ class Call:
         except (Exception, SystemExit) as error:
             print(f"taskvisor.kale: job {self._job.id} has no task that can run", file=sys.stderr)
             return _failed(error)
+        self._hooks.begin(self._job, message)
         try:
-            with Alarm(klass.time_limit, self._installed.exceptions.TimeoutException):
-                if not task.should_run_task(*message.task_args, **message.task_kwargs):
+            return self._ended(klass, message)
+        finally:
+            self._hooks.end(message)
+
+    def _ended(self, klass: Any, message: Any) -> Any:
+        try:
+            with Alarm(message.task_inst.time_limit, self._installed.exceptions.TimeoutException):
+                if not self._hooks.should_run(message):
                     return self._later(klass, message)
-                calling.call(task.run, tuple(message.task_args), message.task_kwargs)
+                calling.call(self._hooks.run, (message,), {})
         except (Exception, SystemExit) as error:
             return self._raised(klass, message, error)
+        self._hooks.succeeded(message)
         return None
 
     def _class(self) -> Any:
         """The class that the job names, or the one that TASK_MAPPER has for it."""
-        name = self._installed.setting("TASK_MAPPER", {}).get(self._job.class_name, self._job.class_name)
+        name = self._installed.settings.TASK_MAPPER.get(self._job.class_name, self._job.class_name)
         module, _, last = name.rpartition(".")
         if not module:
             raise ImportError(f"the class {name!r} names no module; a task is called module.Class")
@@ -99,7 +117,7 @@ class Call:
         """The message: a body of kale, or plain JSON with `args`, `kwargs` and `app_data`."""
         data = self._job.data
         if isinstance(data, str):
-            return self._installed.decode(data)
+            return self._installed.message.decode_str(data)
         plain = {} if data is None else data
         if not isinstance(plain, dict) or not set(plain) <= {"args", "kwargs", "app_data"}:
             raise TypeError("the data is neither a message of kale nor an object with 'args', 'kwargs' and 'app_data'")
@@ -110,11 +128,7 @@ class Call:
     def _later(self, klass: Any, message: Any) -> Ending:
         """should_run_task() returned false: the task comes back after longer and longer waits, until it may run."""
         self._publisher.watch(message.task_id)
-        payload = {"args": message.task_args, "kwargs": message.task_kwargs, "app_data": message.task_app_data}
-        delay = min((1 << min(message.task_retry_num, 31)) * klass._retry_delay_multiple,
-                    self._installed.setting("SQS_MAX_TASK_DELAY_SEC", 900))
-        self._publisher.publish(klass, message.task_id, payload, message.task_retry_num + 1,
-                                getattr(message, "task_failure_num", None), delay)
+        klass.republish(message, message.task_failure_num)
         return self._again(None)
 
     def _raised(self, klass: Any, message: Any, error: BaseException) -> Ending:
@@ -127,6 +141,7 @@ class Call:
             traceback.print_exc()
             self._publisher.kept()
             return _failed(second)
+        self._hooks.failed(message, error, not retried)
         if not retried:
             self._publisher.kept()
             return _failed(error)

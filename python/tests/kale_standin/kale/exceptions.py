@@ -1,6 +1,10 @@
 """The exceptions that tasks and publishers meet."""
 
 
+class ImproperlyConfiguredException(Exception):
+    pass
+
+
 class TaskException(Exception):
     pass
 
@@ -18,4 +22,8 @@ class ChubbyTaskException(TaskException):
 
 
 class InvalidTaskDelayException(TaskException):
+    pass
+
+
+class InvalidTimeLimitTaskException(TaskException):
     pass

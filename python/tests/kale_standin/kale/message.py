@@ -1,58 +1,29 @@
-"""Messages. Those of the real kale are compressed and encrypted; these are where KALE_STANDIN_KEY says with which key."""
+"""Messages."""
 
-import base64
-import os
 import pickle
-import subprocess
-import time
-import zlib
 
-try:
-    from Crypto.Cipher import AES
-except ImportError:
-    AES = None  # then a process of openssl for each message
-
-from . import exceptions, settings
-
-
-def _cipher(data, *direction):
-    key = os.environ["KALE_STANDIN_KEY"].encode()
-    if AES is not None:
-        cipher = AES.new(key, AES.MODE_ECB)
-        return cipher.decrypt(data) if direction else cipher.encrypt(data)
-    key = key.hex()
-    command = ["openssl", "enc", "-aes-128-ecb", "-nopad", "-K", key, *direction]
-    return subprocess.run(command, input=data, check=True, stdout=subprocess.PIPE).stdout
-
-
-def _seal(data):
-    if "KALE_STANDIN_KEY" in os.environ:
-        data = zlib.compress(data)
-        pad = 16 - len(data) % 16
-        data = _cipher(data + bytes(pad - 1) + bytes([pad]))
-    return base64.b64encode(data).decode()
-
-
-def _open(body):
-    data = base64.b64decode(body, validate=True)
-    if "KALE_STANDIN_KEY" in os.environ:
-        data = _cipher(data, "-d")
-        data = zlib.decompress(data[:-data[-1]])
-    return data
+import standin
+from kale import exceptions, settings
 
 
 class KaleMessage:
-    def __init__(self, task_class=None, task_name=None, task_id=None, payload=None, current_retry_num=None,
-                 current_failure_num=None, enqueued_time=None, publisher_data=None):
-        self.task_name = task_name or f"{task_class.__module__}.{task_class.__name__}"
+    def __init__(self, sqs_message_id=None, sqs_receipt_handle=None, sqs_queue_name=None, task_class=None, task_name=None,
+                 task_id=None, payload=None, current_retry_num=None, current_failure_num=None, enqueued_time=None,
+                 publisher_data=None, instantiate_task=False, delete_func=None):
+        assert not instantiate_task, "the stand-in makes no task"
+        self.id = sqs_message_id
+        self.sqs_receipt_handle = sqs_receipt_handle
+        self.sqs_queue_name = sqs_queue_name
+        self.delete_func = delete_func
+        self.task_name = task_name if task_class is None else f"{task_class.__module__}.{task_class.__name__}"
         self.task_id = task_id
         self.task_args = payload["args"]
         self.task_kwargs = payload["kwargs"]
         self.task_app_data = payload.get("app_data")
         self.task_retry_num = current_retry_num or 0
         self.task_failure_num = current_failure_num or 0
-        self._enqueued_time = enqueued_time or time.time()
-        self._publisher_data = publisher_data or "host[7]"
+        self._enqueued_time = enqueued_time or settings.TIMESTAMP_FUNC()
+        self._publisher_data = publisher_data or settings.PUBLISHER_STR_FUNC()
 
     def _get_message_body(self):
         payload = {"args": self.task_args, "kwargs": self.task_kwargs, "app_data": self.task_app_data}
@@ -61,14 +32,14 @@ class KaleMessage:
                 "failure_num": self.task_failure_num}
 
     def encode(self):
-        body = _seal(pickle.dumps(self._get_message_body()))
+        body = standin.seal(pickle.dumps(self._get_message_body()))
         if len(body) >= settings.SQS_TASK_SIZE_LIMIT:
             raise exceptions.ChubbyTaskException(f"Task {self.task_id} is too large")
         return body
 
     @classmethod
-    def decode_str(cls, body):
-        said = pickle.loads(_open(body))
+    def decode_str(cls, message_str):
+        said = pickle.loads(standin.unseal(message_str))
         return cls(task_name=said["task"], task_id=said["id"], payload=said["payload"],
                    current_retry_num=said["retry_num"], current_failure_num=said["failure_num"],
                    enqueued_time=said["_enqueued_time"], publisher_data=said["_publisher"])

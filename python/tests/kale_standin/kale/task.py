@@ -4,10 +4,10 @@ import logging
 import time
 import uuid
 
-from . import exceptions, settings
+from kale import exceptions, publisher, settings
 
 
-class Task:
+class Task(object):
     queue = None
     max_retries = 4
     time_limit = 60
@@ -15,19 +15,24 @@ class Task:
     _retry_delay_multiple = settings.RETRY_DELAY_MULTIPLE_SEC
     EXCEPTION_LIST = (exceptions.BlacklistedException, KeyError, NotImplementedError, SyntaxError, UnboundLocalError)
 
-    def __init__(self, message_body=None):
+    def __init__(self, message_body=None, *args, **kwargs):
         said = message_body or {}
         self.task_id = said.get("id")
         self.task_name = f"{type(self).__module__}.{type(self).__name__}"
         self.app_data = said.get("payload", {}).get("app_data")
+        self._dequeued()
 
     @staticmethod
     def _get_publisher():
-        raise AssertionError("a task talks to Amazon")
+        return publisher.Publisher()
+
+    @classmethod
+    def _get_task_id(cls, *args, **kwargs):
+        return f"{cls.__name__}_uuid_{uuid.uuid1()}"
 
     @classmethod
     def publish(cls, app_data, *args, **kwargs):
-        task_id = f"{cls.__name__}_uuid_{uuid.uuid1()}"
+        task_id = cls._get_task_id(*args, **kwargs)
         payload = {"args": args, "kwargs": kwargs, "app_data": app_data}
         cls._get_publisher().publish(cls, task_id, payload, delay_sec=kwargs.get("delay_sec"))
         return task_id
@@ -46,12 +51,19 @@ class Task:
         if kind is not None:
             logging.getLogger(__name__).error("PERMANENT_TASK_FAILURE: FAILURE_TYPE=%s", kind)
             return False
-        delay = min((1 << message.task_retry_num) * cls._retry_delay_multiple, settings.SQS_MAX_TASK_DELAY_SEC)
+        cls.republish(message, message.task_failure_num + bool(increment_failure_num))
+        return True
+
+    @classmethod
+    def republish(cls, message, failure_count):
         payload = {"args": message.task_args, "kwargs": message.task_kwargs, "app_data": message.task_app_data}
         cls._get_publisher().publish(cls, message.task_id, payload, current_retry_num=message.task_retry_num + 1,
-                                     current_failure_num=message.task_failure_num + increment_failure_num,
-                                     delay_sec=delay)
-        return True
+                                     current_failure_num=failure_count,
+                                     delay_sec=cls._get_delay_sec_for_retry(message.task_retry_num))
+
+    @classmethod
+    def _get_delay_sec_for_retry(cls, current_retry_num):
+        return min((1 << current_retry_num) * cls._retry_delay_multiple, settings.SQS_MAX_TASK_DELAY_SEC)
 
     def run(self, *args, **kwargs):
         self._setup_task_environment()
@@ -73,6 +85,9 @@ class Task:
 
     def should_run_task(self, *args, **kwargs):
         return True
+
+    def _dequeued(self, *args, **kwargs):
+        pass
 
     def _check_blacklist(self, *args, **kwargs):
         pass
