@@ -13,11 +13,12 @@ use super::outfit::resolve_pool;
 use super::paths::from_here;
 use super::place::Source;
 use super::pool::Pool;
+use super::purpose::Purpose;
 use super::route::{RouteSection, RouteTo};
 use super::wrong::Wrong;
 use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
 use crate::broker::{self, Address, Broker, Opening, Outbox, Route};
-use crate::model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec};
+use crate::model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec, Work};
 use crate::wq;
 
 /// All settings, resolved.
@@ -125,7 +126,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
     let (burst, end_after, end_when_idle) = (flags.burst, flags.end_after, flags.end_when_idle);
     let held_degrades = file.held_degrades.unwrap_or(default.held_degrades);
-    let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
+    let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around, &broker)?;
     let settings =
         Settings { pools, lease, stop_deadline, burst, end_after, end_when_idle, held_degrades, ..default };
     Ok(Config {
@@ -144,6 +145,18 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         tasks,
         remote,
     })
+}
+
+/// Checks that the broker has what the commands of pools need.
+fn serve(broker: &Address, outfits: &[SpawnSpec]) -> Result<(), Error> {
+    let lacks = |outfit: &SpawnSpec| match &outfit.work {
+        Work::Command(command) => broker.lacks(command),
+        Work::Programs | Work::Run(_) => None,
+    };
+    match outfits.iter().find_map(lacks) {
+        Some(lack) => Err(Error::new(Fault::Config, format!("the broker {broker} {lack}"))),
+        None => Ok(()),
+    }
 }
 
 /// Adds the position of the setting to an error.
@@ -195,6 +208,7 @@ fn pools(
     source: Option<&Source>,
     lease: Duration,
     around: &Surroundings,
+    broker: &Address,
 ) -> Result<(Vec<PoolSettings>, Vec<SpawnSpec>), Error> {
     let mut pools = file.unwrap_or_else(|| vec![Pool::default()]);
     match pools.as_mut_slice() {
@@ -219,7 +233,12 @@ fn pools(
             wrong.of(&name, place)
         })
     });
-    Ok(resolved.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip())
+    let (pools, outfits): (Vec<_>, Vec<_>) = resolved.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
+    if flags.purpose == Purpose::Start {
+        let place = || source.map(|source| source.of(None, "broker"));
+        serve(broker, &outfits).map_err(|error| Error { place: place(), ..error })?;
+    }
+    Ok((pools, outfits))
 }
 
 fn unclear(pools: usize) -> Error {

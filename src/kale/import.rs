@@ -1,5 +1,8 @@
 //! Converts the settings of a kale application to settings of taskvisor.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_yaml::{Mapping, Value as Yaml};
 
@@ -7,6 +10,20 @@ use super::cipher::{DEFAULT_KEY, KeyError};
 use super::queue_name::{NameError, QueueNames};
 use super::queues::Queue;
 use super::settings::endpoint;
+
+/// What an application's class of queues makes of the name [`Names::PROBE`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Names {
+    /// The queue's name in SQS.
+    pub queue: String,
+    /// The name of its dead-letter queue.
+    pub dead: String,
+}
+
+impl Names {
+    /// The name of the queue that is asked for.
+    pub const PROBE: &str = "probe";
+}
 
 /// What is read from an application.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +36,20 @@ pub struct Application<'a> {
     pub queues: &'a [Queue],
     /// The prefix of each queue's name at SQS, without the dash, if there is one.
     pub release: Option<&'a str>,
+    /// What its class of queues makes of a name, if it has one that could be asked.
+    pub names: Option<&'a Names>,
+    /// The tags that its SQS_QUEUE_TAG_FUNCTION gives to every queue, if it is set and gives all the same.
+    pub tags: Option<&'a BTreeMap<String, String>>,
     /// The file that will hold UTIL_CRYPT_CIPHER.
     pub key_file: Option<&'a str>,
     /// The interpreter with which the application runs.
     pub python: &'a str,
     /// Absolute paths of directories in which it looks for modules first.
     pub paths: &'a [String],
+    /// The region of the environment, for an application that names none; empty = it names none either.
+    pub region: &'a str,
+    /// The directory in which the application runs.
+    pub cwd: &'a str,
 }
 
 /// Settings of taskvisor, and notes for a person.
@@ -41,9 +66,11 @@ pub struct Imported {
 /// Why an application cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The broker needs a region.
-    #[error("AWS_REGION is empty in {0}: name the region there, e.g. eu-west-1")]
-    Region(String),
+    /// The broker needs the key.
+    #[error(
+        "UTIL_CRYPT_CIPHER of {0} is a secret, and without it no task can be read: give --key-file FILE for it"
+    )]
+    NoKeyFile(String),
     /// Older settings for a proxy.
     #[error("{0}")]
     Endpoint(String),
@@ -59,12 +86,19 @@ impl Application<'_> {
     /// The settings of taskvisor: one pool that takes from all queues.
     pub fn import(&self) -> Result<Imported, ImportError> {
         for queue in self.queues {
-            QueueNames::new(&queue.name, self.release)?;
+            QueueNames::new(
+                &queue.name,
+                self.prefix().as_deref().and_then(|prefix| prefix.strip_suffix('-')),
+            )?;
         }
         let mut notes = Vec::new();
         let broker = self.broker(&mut notes)?;
         let pool = self.pool(&mut notes);
-        let whole = mapping([("broker", broker.as_str().into()), ("pools", vec![Yaml::from(pool)].into())]);
+        let mut whole = mapping([("broker", broker.as_str().into())]);
+        if let Some(lease) = self.lease(&mut notes) {
+            whole.insert("lease".into(), lease.into());
+        }
+        whole.insert("pools".into(), vec![Yaml::from(pool)].into());
         self.note_what_is_left(&mut notes);
         let yaml = serde_yaml::to_string(&whole).unwrap_or_default();
         Ok(Imported { broker, yaml, notes })
@@ -74,53 +108,104 @@ impl Application<'_> {
         self.settings.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
+    /// What stands before a queue's name in SQS: `r42-`.
+    fn prefix(&self) -> Option<String> {
+        let told = || self.names?.queue.strip_suffix(Names::PROBE).map(str::to_owned);
+        self.release.map(|release| format!("{release}-")).or_else(told).filter(|prefix| !prefix.is_empty())
+    }
+
     fn broker(&self, notes: &mut Vec<String>) -> Result<String, ImportError> {
-        let region = self.text("AWS_REGION").ok_or_else(|| ImportError::Region(self.module.to_owned()))?;
-        // kale makes missing queues.
-        let mut query = vec!["create=yes".to_owned()];
+        let region = self.text("AWS_REGION").unwrap_or(self.region);
+        if region.is_empty() {
+            notes.push(
+                "AWS_REGION is empty: the region is that of AWS_REGION, AWS_DEFAULT_REGION or the profile where taskvisor \
+                 runs"
+                    .into(),
+            );
+        }
+        // kale makes missing queues, and its own workers read what is put.
+        let mut query = vec!["create=yes".to_owned(), "put=kale".to_owned()];
         if let Some(endpoint) = endpoint(self.settings).map_err(ImportError::Endpoint)? {
             query.push(format!("endpoint={endpoint}"));
         }
-        if let Some(release) = self.release {
-            query.push(format!("prefix={release}-"));
-        }
+        query.extend(self.prefix().map(|prefix| format!("prefix={prefix}")));
+        query.extend(self.dead(notes).map(|dead| format!("dead={dead}")));
+        query.extend(self.tags(notes));
+        query.push(self.key(notes)?);
+        Ok(format!("sqs://{region}?{}", query.join("&")))
+    }
+
+    /// The form of the names of dead-letter queues, where it is not the usual one.
+    fn dead(&self, notes: &mut Vec<String>) -> Option<String> {
         let is_off = |name: &str| self.settings.get(name).and_then(Value::as_bool) == Some(false);
         if is_off("USE_DEAD_LETTER_QUEUE") || is_off("ENABLE_DEAD_LETTER_QUEUE") {
-            query.push("dead=no".into());
+            return Some("no".into());
         }
-        let key = self.text("UTIL_CRYPT_CIPHER");
-        if let Some(key) = key.filter(|key| !matches!(key.len(), 16 | 24 | 32)) {
+        let Names { queue, dead } = self.names?;
+        if *dead == format!("dlq-{queue}") {
+            return None;
+        }
+        if !dead.contains(Names::PROBE) {
+            notes.push(format!(
+                "QUEUE_CLASS sends dead letters to {dead}, whatever their queue is: here each queue has its own, dlq-NAME"
+            ));
+            return None;
+        }
+        Some(dead.replacen(Names::PROBE, "{queue}", 1))
+    }
+
+    fn tags(&self, notes: &mut Vec<String>) -> Vec<String> {
+        if let Some(path) = self.text("SQS_QUEUE_TAG_FUNCTION")
+            && self.tags.is_none()
+        {
+            notes.push(format!(
+                "SQS_QUEUE_TAG_FUNCTION is {path}, which fails or tags each queue in another way: queues that taskvisor \
+                 makes have no tags; `tag=KEY:VALUE` in the broker's URL gives all the same"
+            ));
+        }
+        let (fits, odd): (Vec<_>, Vec<_>) = (self.tags.into_iter().flatten())
+            .map(|(key, value)| format!("{key}:{value}"))
+            .partition(|tag| !tag.contains(['&', '#']));
+        notes.extend(odd.iter().map(|tag| format!("the tag {tag} cannot be part of a URL, and is left out")));
+        fits.iter().map(|tag| format!("tag={tag}")).collect()
+    }
+
+    /// The part of the URL for UTIL_CRYPT_CIPHER. There is always one: without a key, all tasks would be poison.
+    fn key(&self, notes: &mut Vec<String>) -> Result<String, ImportError> {
+        let key = self.text("UTIL_CRYPT_CIPHER").unwrap_or(DEFAULT_KEY);
+        if !matches!(key.len(), 16 | 24 | 32) {
             return Err(ImportError::Key(KeyError::Length(key.len())));
         }
-        match (key, self.key_file) {
-            (Some(DEFAULT_KEY), Some(file)) => {
-                query.push(format!("key_file={file}&default_key=yes"));
-                notes.push(
-                    "UTIL_CRYPT_CIPHER is kale's default key: whoever can write to a queue can run code in its workers. Set \
-                     a key of your own, and take default_key=yes out of the broker"
-                        .into(),
-                );
-            }
-            (_, Some(file)) => query.push(format!("key_file={file}")),
-            (None | Some(DEFAULT_KEY), None) => notes.push(
-                "UTIL_CRYPT_CIPHER is kale's default key: whoever can write to a queue can run code in its workers. Set a \
-                 key of your own. To go on with this one, write it to a file and add key_file=FILE&default_key=yes to the \
-                 broker"
-                    .into(),
-            ),
-            (Some(_), None) => notes.push(
-                "UTIL_CRYPT_CIPHER is left out, as it is a secret: give --key-file FILE, and the key is written there with \
-                 mode 600 and named in the broker"
-                    .into(),
-            ),
+        let file = self.key_file.map(|file| format!("key_file={file}"));
+        if key != DEFAULT_KEY {
+            return file.ok_or_else(|| ImportError::NoKeyFile(self.module.to_owned()));
         }
-        Ok(format!("sqs://{region}?{}", query.join("&")))
+        notes.push(
+            "UTIL_CRYPT_CIPHER is kale's default key: whoever can write to a queue can run code in its workers. Set a key \
+             of your own, and take default_key=yes out of the broker"
+                .into(),
+        );
+        Ok(file.into_iter().chain(["default_key=yes".to_owned()]).collect::<Vec<_>>().join("&"))
+    }
+
+    /// How long messages are hidden, in seconds with their unit. It is one time for all queues: the longest.
+    fn lease(&self, notes: &mut Vec<String>) -> Option<String> {
+        let times = || self.queues.iter().map(|queue| queue.visibility_timeout_sec);
+        let longest = times().max()?;
+        let lease = format!("{longest}s");
+        if times().any(|time| time != longest) {
+            notes.push(format!(
+                "visibility_timeout_sec differs by queue: `lease: {lease}` hides messages of all queues as long; it is renewed \
+                 while a task runs, and matters only when a whole host dies"
+            ));
+        }
+        Some(lease)
     }
 
     fn pool(&self, notes: &mut Vec<String>) -> Mapping {
         let names: Vec<Yaml> = self.queues.iter().map(|queue| queue.name.as_str().into()).collect();
-        let priorities =
-            self.queues.iter().map(|queue| (queue.name.as_str().into(), queue.priority.into())).collect();
+        let order = self.order(notes);
+        let priorities = self.priorities(order, notes);
         let paths = self.paths.iter().flat_map(|path| ["-p", path.as_str()]);
         let command: Vec<Yaml> =
             [self.python, "-m", "taskvisor.kale"].into_iter().chain(paths).map(Yaml::from).collect();
@@ -130,8 +215,9 @@ impl Application<'_> {
             ("workers", 1.into()),
             ("command", command.into()),
             ("queues", names.into()),
-            ("order", self.order(notes).into()),
+            ("order", order.into()),
             ("queue_priorities", Yaml::Mapping(priorities)),
+            ("cwd", self.cwd.into()),
             ("env", env.into()),
         ]);
         if let Some(size) = self.settings.get("DIE_ON_RESIDENT_SET_SIZE_MB").and_then(Value::as_u64) {
@@ -139,6 +225,32 @@ impl Application<'_> {
             pool.insert("recycle".into(), recycle.into());
         }
         pool
+    }
+
+    /// The priority of each queue. In a lottery it is that of kale's share of tasks: a queue that is drawn has
+    /// `num_iterations` times `batch_size` of them.
+    fn priorities(&self, order: &str, notes: &mut Vec<String>) -> Mapping {
+        let turn = |queue: &Queue| queue.num_iterations.saturating_mul(queue.batch_size);
+        let share = |queue: &Queue| queue.priority.saturating_mul(turn(queue));
+        let most = self.queues.iter().map(share).max().unwrap_or(1).max(1);
+        let is_even = self.queues.windows(2).all(|pair| turn(&pair[0]) == turn(&pair[1]));
+        if is_even || !order.contains("lottery") {
+            return self
+                .queues
+                .iter()
+                .map(|queue| (queue.name.as_str().into(), queue.priority.into()))
+                .collect();
+        }
+        notes.push(
+            "queue_priorities are priority x num_iterations x batch_size, at most 100: so each queue has its share of tasks \
+             as in kale"
+                .into(),
+        );
+        let scaled = |queue: &Queue| {
+            let part = u128::from(share(queue)) * 100 / u128::from(most);
+            u64::try_from(part).unwrap_or(100).clamp(1, 100)
+        };
+        self.queues.iter().map(|queue| (queue.name.as_str().into(), scaled(queue).into())).collect()
     }
 
     fn order(&self, notes: &mut Vec<String>) -> &'static str {
@@ -162,13 +274,26 @@ impl Application<'_> {
 
     fn note_what_is_left(&self, notes: &mut Vec<String>) {
         let other = |name: &str, usual: &str| self.text(name).filter(|path| *path != usual);
+        let is_told = self.names.is_some_and(|names| names.queue.ends_with(Names::PROBE));
         if let Some(path) = other("QUEUE_CLASS", "kale.queue_info.TaskQueue")
             && self.release.is_none()
+            && !is_told
         {
             notes.push(format!(
                 "QUEUE_CLASS is {path}: if its _decorate_name() puts a release before names, give --release NAME"
             ));
         }
+        if self.settings.contains_key("RESET_TIMEOUT_THRESHOLD") {
+            notes.push(
+                "RESET_TIMEOUT_THRESHOLD is left out: messages that no worker has begun go back at once"
+                    .into(),
+            );
+        }
+        notes.push(
+            "workers see a short list of variables (PATH, HOME, LANG and the like): name what the application needs \
+             besides in `env.pass`"
+                .into(),
+        );
         if let Some(path) = other("COMPRESSOR", "zlib.compress") {
             notes.push(format!(
                 "COMPRESSOR is {path}: taskvisor reads and writes bodies compressed by zlib, and takes others for poison"

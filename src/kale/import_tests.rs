@@ -1,31 +1,45 @@
 //! Settings of kale applications as settings of taskvisor.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
-use super::{Application, ImportError, read_queues};
+use super::{Application, ImportError, Names, read_queues};
 
 const QUEUES: &str = "
 high: {name: mail, priority: 80, num_iterations: 2, long_poll_time_sec: 5, batch_size: 5, visibility_timeout_sec: 600}
 low: {name: reports, priority: 5, num_iterations: 2, long_poll_time_sec: 5, batch_size: 5, visibility_timeout_sec: 600}
 ";
 
-fn import(
+fn import<'a>(
     settings: Value,
-    release: Option<&str>,
-    key: Option<&str>,
+    release: Option<&'a str>,
+    key: Option<&'a str>,
 ) -> Result<(String, Vec<String>), ImportError> {
-    let queues = read_queues(QUEUES).expect("queues");
-    let settings = settings.as_object().expect("a map");
+    import_with(settings, key, |application| Application { release, ..application })
+}
+
+fn import_with<'a>(
+    settings: Value,
+    key: Option<&'a str>,
+    more: impl FnOnce(Application<'a>) -> Application<'a>,
+) -> Result<(String, Vec<String>), ImportError> {
+    let queues = Box::leak(read_queues(QUEUES).expect("queues").into_boxed_slice());
+    let settings = Box::leak(Box::new(settings)).as_object().expect("a map");
     let application = Application {
         module: "app.settings",
         settings,
-        queues: &queues,
-        release,
+        queues,
+        release: None,
+        names: None,
+        tags: None,
         key_file: key,
         python: "python3",
         paths: &[],
+        region: "",
+        cwd: "/srv/app",
     };
-    application.import().map(|imported| (imported.yaml, imported.notes))
+    more(application).import().map(|imported| (imported.yaml, imported.notes))
 }
 
 #[test]
@@ -37,7 +51,8 @@ fn an_application_becomes_one_pool_with_its_queues_priorities_and_selector() {
     });
     let (yaml, notes) = import(settings, Some("r42"), Some("/etc/kale.key")).unwrap();
     let expected = "\
-broker: sqs://eu-west-1?create=yes&prefix=r42-&key_file=/etc/kale.key
+broker: sqs://eu-west-1?create=yes&put=kale&prefix=r42-&key_file=/etc/kale.key
+lease: 600s
 pools:
 - name: kale
   workers: 1
@@ -52,13 +67,15 @@ pools:
   queue_priorities:
     mail: 80
     reports: 5
+  cwd: /srv/app
   env:
     set:
       KALE_SETTINGS_MODULE: app.settings
   recycle:
     memory: 256MiB
 ";
-    assert_eq!((yaml.as_str(), notes), (expected, Vec::new()));
+    assert_eq!(yaml, expected);
+    assert!(matches!(notes.as_slice(), [only] if only.contains("`env.pass`")), "{notes:?}");
 }
 
 #[test]
@@ -68,16 +85,13 @@ fn untranslatable_and_secret_settings_are_noted_and_omitted() {
         "AWS_SECRET_ACCESS_KEY": "hush", "UTIL_CRYPT_CIPHER": "0123456789abcdef", "USE_DEAD_LETTER_QUEUE": false,
         "MESSAGE_QUEUE_USE_PROXY": true, "MESSAGE_QUEUE_PROXY_HOST": "localhost", "MESSAGE_QUEUE_PROXY_PORT": 9324,
     });
-    let (yaml, notes) = import(settings, None, None).unwrap();
-    assert!(
-        yaml.starts_with("broker: sqs://eu-west-1?create=yes&endpoint=http://localhost:9324&dead=no\n"),
-        "{yaml}"
-    );
+    assert!(matches!(import(settings.clone(), None, None), Err(ImportError::NoKeyFile(_))));
+    let (yaml, notes) = import(settings, None, Some("/key")).unwrap();
+    let broker = "sqs://eu-west-1?create=yes&put=kale&endpoint=http://localhost:9324&dead=no&key_file=/key";
+    assert!(yaml.starts_with(&format!("broker: {broker}\n")), "{yaml}");
     assert!(yaml.contains("order: reduced_lottery"), "{yaml}");
     let all = notes.join("\n");
-    for word in
-        ["QUEUE_SELECTOR", "--release NAME", "lzma.compress", "AWS_SECRET_ACCESS_KEY", "--key-file FILE"]
-    {
+    for word in ["QUEUE_SELECTOR", "--release NAME", "lzma.compress", "AWS_SECRET_ACCESS_KEY", "`env.pass`"] {
         assert!(all.contains(word), "{word}: {all}");
     }
     assert!(!all.contains("hush") && !yaml.contains("hush") && !yaml.contains("0123456789abcdef"), "{all}");
@@ -86,7 +100,7 @@ fn untranslatable_and_secret_settings_are_noted_and_omitted() {
 #[test]
 fn default_key_is_reported_as_such() {
     let (yaml, notes) = import(json!({"AWS_REGION": "eu-west-1"}), None, None).unwrap();
-    assert!(!yaml.contains("key"), "{yaml}");
+    assert!(yaml.starts_with("broker: sqs://eu-west-1?create=yes&put=kale&default_key=yes\n"), "{yaml}");
     assert!(notes.iter().any(|note| note.contains("kale's default key")), "{notes:?}");
 }
 
@@ -94,17 +108,55 @@ fn default_key_is_reported_as_such() {
 fn invalid_key_is_refused_and_the_default_key_is_allowed_explicitly() {
     let with = |key: &str| json!({"AWS_REGION": "eu-west-1", "UTIL_CRYPT_CIPHER": key});
     let (yaml, notes) = import(with("1234567890123456"), None, Some("/key")).unwrap();
-    assert!(yaml.contains("key_file=/key&default_key=yes") && notes.len() == 1, "{yaml} {notes:?}");
+    assert!(yaml.contains("key_file=/key&default_key=yes") && notes.len() == 2, "{yaml} {notes:?}");
     assert!(matches!(import(with("short"), None, None), Err(ImportError::Key(_))));
 }
 
 #[test]
-fn missing_region_and_invalid_release_names_are_refused() {
-    let refused = import(json!({}), None, None).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "AWS_REGION is empty in app.settings: name the region there, e.g. eu-west-1"
+fn region_is_that_of_the_environment_where_the_application_names_none() {
+    let (yaml, _) = import_with(json!({}), None, |app| Application { region: "eu-north-1", ..app }).unwrap();
+    assert!(yaml.starts_with("broker: sqs://eu-north-1?"), "{yaml}");
+    let (yaml, notes) = import(json!({}), None, None).unwrap();
+    assert!(
+        yaml.starts_with("broker: sqs://?") && notes[0].starts_with("AWS_REGION is empty"),
+        "{yaml} {notes:?}"
     );
+}
+
+#[test]
+fn class_of_queues_gives_prefix_and_dead_letters_and_a_function_gives_tags() {
+    let settings = json!({"QUEUE_CLASS": "app.Queue", "SQS_QUEUE_TAG_FUNCTION": "app.tags"});
+    let names = Names { queue: "r42-probe".into(), dead: "r42-dlq-probe".into() };
+    let tags = BTreeMap::from([("team".to_owned(), "mail".to_owned()), ("odd".to_owned(), "a&b".to_owned())]);
+    let (yaml, notes) = import_with(settings.clone(), None, |app| {
+        let (names, tags): (&'static Names, &'static _) =
+            (Box::leak(Box::new(names)), Box::leak(Box::new(tags)));
+        Application { names: Some(names), tags: Some(tags), region: "x", ..app }
+    })
+    .unwrap();
+    let broker = "sqs://x?create=yes&put=kale&prefix=r42-&dead=r42-dlq-{queue}&tag=team:mail&default_key=yes";
+    assert!(yaml.starts_with(&format!("broker: {broker}\n")), "{yaml}");
+    assert!(notes.iter().any(|note| note.contains("odd:a&b")), "{notes:?}");
+    let (_, notes) = import(settings, None, None).unwrap();
+    let all = notes.join("\n");
+    assert!(all.contains("--release NAME") && all.contains("SQS_QUEUE_TAG_FUNCTION is app.tags"), "{all}");
+}
+
+#[test]
+fn lottery_has_kales_shares_where_turns_differ() {
+    let text = QUEUES.replacen("batch_size: 5", "batch_size: 10", 1);
+    let queues = read_queues(&text).expect("queues");
+    let (yaml, notes) = import_with(json!({}), None, |app| Application {
+        queues: Box::leak(queues.into_boxed_slice()),
+        ..app
+    })
+    .unwrap();
+    assert!(yaml.contains("mail: 100\n    reports: 3\n"), "80 x 20 and 5 x 10: {yaml}");
+    assert!(notes.iter().any(|note| note.starts_with("queue_priorities")), "{notes:?}");
+}
+
+#[test]
+fn invalid_release_names_are_refused() {
     let refused = import(json!({"AWS_REGION": "eu-west-1"}), Some("r 42"), None).unwrap_err();
     assert!(matches!(refused, ImportError::Name(_)), "{refused}");
 }

@@ -22,7 +22,7 @@ pub use body::{Body, BodyError, Reading};
 pub use cipher::{DEFAULT_KEY, Key, KeyError};
 pub use codec::{Codec, CodecError, Compression, INFLATED_MAX};
 pub use first::Sender;
-pub use import::{Application, ImportError, Imported};
+pub use import::{Application, ImportError, Imported, Names};
 pub use message::{EnvelopeError, Message};
 pub use queue_error::{Place, QueuesError};
 pub use queue_name::{NameError, QueueNames};

@@ -99,6 +99,85 @@ fn wait_for_a_job_that_another_host_may_take_is_refused_before_the_put() {
     refused(&["--broker", &scene.url, "--state-dir", elsewhere.to_str().unwrap()]);
 }
 
+/// What `release status` says with this file of AWS's settings, and these variables.
+fn said_of_profile(scene: &Scene, config: &str, env: &[(&str, &str)]) -> String {
+    let file = scene.sandbox.work("aws-config");
+    fs::write(&file, config).unwrap();
+    let file = file.to_str().unwrap();
+    let files = [("AWS_CONFIG_FILE", file), ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")];
+    said(&scene.sandbox, &scene.url, &[&files[..], env].concat())
+}
+
+#[test]
+fn broken_profile_is_told_with_its_own_reason_each_time() {
+    let scene = Scene::in_sandbox(Sandbox::new(Setting::Root));
+    let sso = "[profile work]\nsso_session = x\nsso_account_id = 1\nsso_role_name = r\n\
+               [sso-session x]\nsso_region = eu-west-1\nsso_start_url = https://example.org/start\n";
+    let login = "[profile work]\nlogin_session = arn:aws:iam::1:user/me\n";
+    for (config, profile, words) in [
+        (sso, "work", "AWS_PROFILE=work: it signs in by SSO, which is not built in"),
+        (login, "work", "AWS_PROFILE=work: it is a session of `aws login`, which is not built in"),
+        (sso, "wrok", "AWS_PROFILE=wrok: "),
+    ] {
+        let said = said_of_profile(&scene, config, &[("AWS_PROFILE", profile)]);
+        assert!(said.contains(words) && !said.contains("already taken"), "{words}: {said}");
+    }
+}
+
+#[test]
+fn proxies_of_the_environment_are_used_for_sqs() {
+    let scene = Scene::in_sandbox(Sandbox::new(Setting::Root));
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let url = "sqs://eu-west-1?endpoint=http://sqs.invalid";
+    let proxy = server("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let proxy = proxy.split_once("endpoint=").unwrap().1.to_owned();
+    let with = |url: &str, name, proxy: &str| {
+        said(&scene.sandbox, url, &[&CREDENTIALS[..], &[(name, proxy)]].concat())
+    };
+    let by_proxy = with(url, "HTTP_PROXY", &proxy);
+    assert!(by_proxy.contains("the answer is not one of SQS"), "{by_proxy}");
+    let gone_proxy = with("sqs://eu-west-1", "HTTPS_PROXY", &format!("http://{gone}"));
+    assert!(gone_proxy.contains("there is no connection to the service: "), "{gone_proxy}");
+    // The fake is on 127.0.0.1, which NO_PROXY excludes: it answers.
+    let mut command = scene.sandbox.command(&["--broker", &scene.url, "release", "status", "r42"]);
+    command.envs(CREDENTIALS).env("http_proxy", format!("http://{gone}")).env("no_proxy", "127.0.0.1");
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no queue is called r42-"), "{said}");
+}
+
+#[test]
+fn region_comes_from_the_environment_where_the_url_has_none() {
+    let scene = Scene::in_sandbox(Sandbox::new(Setting::Root));
+    let url = scene.url.replacen("eu-west-1", "", 1);
+    let files = [("AWS_CONFIG_FILE", "/dev/null"), ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")];
+    let none = said(&scene.sandbox, &url, &[&CREDENTIALS[..], &files].concat());
+    assert!(none.contains("no region is known"), "{none}");
+    let mut command = scene.sandbox.command(&["--broker", &url, "release", "status", "r42"]);
+    command.envs(CREDENTIALS).env("AWS_REGION", "eu-west-1");
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no queue is called r42-"), "{said}");
+}
+
+#[test]
+fn pool_of_kales_tasks_is_refused_where_the_broker_has_no_key() {
+    let scene = Scene::in_sandbox(Sandbox::new(Setting::Root));
+    let file = scene.sandbox.work("kale.yaml");
+    let text = |url: &str| {
+        format!(
+            "broker: {url}\npools:\n- name: kale\n  command: [python3, -m, taskvisor.kale]\n  queues: [mail]\n"
+        )
+    };
+    let file = file.to_str().unwrap().to_owned();
+    fs::write(&file, text("sqs://eu-west-1")).unwrap();
+    let (code, said) = scene.sandbox.refused(&["check", "-c", &file]);
+    let words = "kale.yaml:1:1: the broker sqs://eu-west-1 has no key for tasks of kale";
+    assert!(code == 78 && said.contains(words), "{code} {said}");
+    fs::write(&file, text("sqs://eu-west-1?default_key=yes")).unwrap();
+    scene.sandbox.ok(&["check", "-c", &file]);
+}
+
 #[test]
 fn check_reads_the_key_of_kales_messages() {
     let scene = Scene::in_sandbox(Sandbox::new(Setting::Root));

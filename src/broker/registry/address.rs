@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::{ADAPTERS, without_secrets};
 use crate::broker::{Broker, Card, Error};
-use crate::model::{QueueCounts, QueueName};
+use crate::model::{Bytes, QueueCounts, QueueName};
 
 /// The URL of a broker. It may hold a password, and is shown without it.
 #[derive(Clone)]
@@ -104,6 +104,11 @@ impl Address {
         self.kind.look(self)
     }
 
+    /// What it lacks for a pool with this command, if anything.
+    pub fn lacks(&self, command: &[Bytes]) -> Option<&'static str> {
+        self.kind.lacks(&self.url, command)
+    }
+
     /// A concern about a server that answers.
     pub async fn concern(&self) -> Result<Option<String>, Error> {
         self.kind.concern(self).await
@@ -180,6 +185,11 @@ pub trait Adapter: Sync {
     /// Finds the errors of [`Adapter::open`] without changing anything.
     fn look(&self, _at: &Address) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// What a broker with this URL lacks for a pool with this command, as the end of "the broker …".
+    fn lacks(&self, _url: &str, _command: &[Bytes]) -> Option<&'static str> {
+        None
     }
 
     /// A concern about a server that answers, e.g. that it writes nothing to disk.

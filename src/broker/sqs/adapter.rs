@@ -15,7 +15,7 @@ use crate::broker::registry::without_secrets;
 use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, sqlite};
 use crate::clock;
 use crate::model::verb::Ability;
-use crate::model::{JobState, QueueCounts};
+use crate::model::{Bytes, JobState, QueueCounts};
 
 /// The card of SQS with its ledger.
 static CARD: Card = Card {
@@ -77,6 +77,15 @@ impl Adapter for AmazonSqs {
 
     fn identity(&self, shown: &str) -> String {
         Place::read(shown).map_or_else(|_| shown.to_owned(), |place| place.identity())
+    }
+
+    fn lacks(&self, url: &str, command: &[Bytes]) -> Option<&'static str> {
+        let is_of_kale = command.iter().any(|word| word.0 == b"taskvisor.kale");
+        let has_key = Place::read(url).is_ok_and(|place| place.reads_tasks());
+        (is_of_kale && !has_key).then_some(
+            "has no key for tasks of kale: each would be poison. Add key_file=FILE with its UTIL_CRYPT_CIPHER, or \
+             default_key=yes where the application sets none",
+        )
     }
 
     async fn release(&self, at: &Address, release: &str) -> Result<Option<Counted>, Error> {

@@ -13,7 +13,7 @@ use crate::broker::Error;
 use crate::broker::host::host_name;
 use crate::broker::job_object::JobObject;
 use crate::clock;
-use crate::kale::{Body, Codec, Compression, Key, Message, Reading, Sender};
+use crate::kale::{Body, Codec, Compression, DEFAULT_KEY, Key, Message, Reading, Sender};
 use crate::model::{NewJob, Payload, QueueName};
 
 /// How the messages of a broker are read.
@@ -27,7 +27,11 @@ pub(super) struct Bodies {
 impl Bodies {
     /// As a broker's URL says; reads its key.
     pub(super) fn of(place: &Place) -> Result<Bodies, Error> {
-        let codec = place.key_file.as_deref().map(|file| codec(file, place.default_key)).transpose()?;
+        let codec = match &place.key_file {
+            Some(file) => Some(codec(file, place.default_key)?),
+            None if place.default_key => Some(default_codec()?),
+            None => None,
+        };
         let reading = Reading { codec, text_class: place.text_class.clone() };
         Ok(Bodies { reading, object: JobObject { exec: place.exec }, puts_tasks: place.puts_tasks })
     }
@@ -82,6 +86,12 @@ fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
         .map_err(|error| wrong(&error))?;
     let key = Key::new(text.trim_end_matches('\n'), allow_default).map_err(|error| wrong(&error))?;
     Ok(Codec::new(key, Compression::Zlib))
+}
+
+/// With the key that kale has where its settings name none.
+fn default_codec() -> Result<Codec, Error> {
+    let key = Key::new(DEFAULT_KEY, true);
+    key.map(|key| Codec::new(key, Compression::Zlib)).map_err(|error| Error::Url(error.to_string()))
 }
 
 /// The message for a call, as kale's own publisher sends it.

@@ -4,30 +4,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, Region};
 use aws_sdk_sqs::Client as Aws;
-use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
 };
-use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use tokio::sync::OnceCell;
 
 use super::address::Place;
 use super::coalesce::Outcome;
+use super::connect::connect;
 use super::fault::Fault;
 use crate::broker::lock::lock;
 use crate::model::Instant;
 
 /// How long a receive waits for a message: the longest that the service allows.
 const WAIT: Duration = Duration::from_secs(20);
-/// A request without an answer for this long is tried again. A receive may take [`WAIT`] longer.
-const SILENT: Duration = Duration::from_secs(30);
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// The attribute of a message that names its job.
 pub(super) const JOB: &str = "taskvisor-job";
@@ -78,25 +71,9 @@ impl Client {
         Client { place, now, aws: OnceCell::new(), urls: Mutex::default(), missing: Mutex::default() }
     }
 
-    /// The SDK's client, made at the first request with the credentials of AWS's usual chain.
-    async fn aws(&self) -> &Aws {
-        let make = async || {
-            let http = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
-            let timeouts =
-                TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(SILENT);
-            let loader = aws_config::defaults(BehaviorVersion::latest())
-                .region(Region::new(self.place.region.clone()))
-                .http_client(http)
-                .timeout_config(timeouts.build())
-                // A long poll sends nothing while it waits.
-                .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
-            let loader = match &self.place.endpoint {
-                Some(endpoint) => loader.endpoint_url(endpoint),
-                None => loader,
-            };
-            Aws::new(&loader.load().await)
-        };
-        self.aws.get_or_init(make).await
+    /// The SDK's client, made at the first request.
+    async fn aws(&self) -> Result<&Aws, Fault> {
+        self.aws.get_or_try_init(|| connect(&self.place)).await
     }
 
     /// The URL of a queue, which is made if the settings say so.
@@ -104,7 +81,7 @@ impl Client {
         if let Some(url) = lock(&self.urls).get(name).cloned() {
             return Ok(url);
         }
-        let found = self.aws().await.get_queue_url().queue_name(name).send().await;
+        let found = self.aws().await?.get_queue_url().queue_name(name).send().await;
         let url = match found.map_err(Fault::from) {
             Ok(found) => found.queue_url.unwrap_or_default(),
             Err(Fault::NoQueue) if self.place.create => self.create(name).await?,
@@ -115,9 +92,12 @@ impl Client {
     }
 
     async fn create(&self, name: &str) -> Result<String, Fault> {
-        let mut request = self.aws().await.create_queue().queue_name(name);
+        let mut request = self.aws().await?.create_queue().queue_name(name);
         if name.ends_with(".fifo") {
             request = request.attributes(QueueAttributeName::FifoQueue, "true");
+        }
+        if !self.place.tags.is_empty() {
+            request = request.set_tags(Some(self.place.tags.clone().into_iter().collect()));
         }
         Ok(request.send().await?.queue_url.unwrap_or_default())
     }
@@ -144,7 +124,7 @@ impl Client {
         visibility: Duration,
     ) -> Result<Vec<Message>, Fault> {
         let url = self.url(name).await?;
-        let request = self.aws().await.receive_message().queue_url(url);
+        let request = self.aws().await?.receive_message().queue_url(url);
         let request = request
             .max_number_of_messages(i32::try_from(most).unwrap_or(1))
             .visibility_timeout(seconds(visibility))
@@ -164,7 +144,7 @@ impl Client {
             QueueAttributeName::ApproximateNumberOfMessagesDelayed,
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
         ];
-        let request = self.aws().await.get_queue_attributes().queue_url(url);
+        let request = self.aws().await?.get_queue_attributes().queue_url(url);
         let asked = request.set_attribute_names(Some(all.to_vec())).send();
         let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
         let counts = answer.attributes.unwrap_or_default();
@@ -175,7 +155,7 @@ impl Client {
     pub(super) async fn names(&self, start: &str) -> Result<Vec<String>, Fault> {
         let (mut names, mut next) = (Vec::new(), None);
         loop {
-            let request = self.aws().await.list_queues().queue_name_prefix(start).max_results(1000);
+            let request = self.aws().await?.list_queues().queue_name_prefix(start).max_results(1000);
             let listed = request.set_next_token(next).send().await.map_err(Fault::from)?;
             let of_url = |url: &String| url.rsplit('/').next().unwrap_or_default().to_owned();
             names.extend(listed.queue_urls.unwrap_or_default().iter().map(of_url));
@@ -191,7 +171,7 @@ impl Client {
             DeleteMessageBatchRequestEntry::builder().id(at.to_string()).receipt_handle(handle).build()
         };
         let sent = async {
-            let request = self.aws().await.delete_message_batch().queue_url(self.url(&name).await?);
+            let request = self.aws().await?.delete_message_batch().queue_url(self.url(&name).await?);
             let entries = handles.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
             let answer = request.set_entries(Some(entries)).send().await?;
             let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
@@ -211,7 +191,7 @@ impl Client {
         };
         let sent = async {
             let request =
-                self.aws().await.change_message_visibility_batch().queue_url(self.url(&name).await?);
+                self.aws().await?.change_message_visibility_batch().queue_url(self.url(&name).await?);
             let entries = all.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
             let answer = request.set_entries(Some(entries)).send().await?;
             let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
@@ -223,7 +203,7 @@ impl Client {
     /// Sends messages, and gives the id of each.
     pub(super) async fn send(self: Arc<Self>, name: String, all: Vec<Outgoing>) -> Vec<Outcome> {
         let sent = async {
-            let request = self.aws().await.send_message_batch().queue_url(self.url(&name).await?);
+            let request = self.aws().await?.send_message_batch().queue_url(self.url(&name).await?);
             let entries = all.iter().enumerate().map(outgoing).collect::<Result<_, _>>()?;
             let answer = request.set_entries(Some(entries)).send().await?;
             let done = answer.successful.into_iter().map(|one| (one.id, one.message_id)).collect();

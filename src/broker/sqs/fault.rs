@@ -38,9 +38,7 @@ impl Fault {
     /// The fault for an error code and a message of the service.
     pub(super) fn of_code(code: &str, message: &str) -> Fault {
         match code {
-            "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" | "QueueDeletedRecently" => {
-                Fault::NoQueue
-            }
+            "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" => Fault::NoQueue,
             _ if NOT_OURS.contains(&code) => Fault::NotOurs,
             _ if code.contains("Throttl") || code == "OverLimit" || code == "TooManyRequests" => {
                 Fault::Throttled
@@ -49,7 +47,7 @@ impl Fault {
                 Fault::Refused(format!("{code}: {message}"))
             }
             "" => Fault::Other(message.to_owned()),
-            _ => Fault::Other(format!("{code}: {message}{}", advice(code))),
+            _ => Fault::Other(format!("{code}: {message}{}", advice(code, message))),
         }
     }
 
@@ -83,8 +81,8 @@ impl Fault {
     }
 }
 
-/// What to do about an error code.
-fn advice(code: &str) -> &'static str {
+/// What to do about an error code and its message.
+fn advice(code: &str, message: &str) -> &'static str {
     const CREDENTIALS: [&str; 5] = [
         "ExpiredToken",
         "InvalidClientTokenId",
@@ -92,7 +90,14 @@ fn advice(code: &str) -> &'static str {
         "SignatureDoesNotMatch",
         "Unrecognized",
     ];
-    if CREDENTIALS.iter().any(|start| code.starts_with(start)) {
+    // The service compares the time of the signature with its own, and allows 5 minutes.
+    let is_of_clock =
+        ["Signature expired", "Signature not yet current"].iter().any(|start| message.contains(start));
+    if is_of_clock || code == "RequestExpired" || code == "RequestTimeTooSkewed" {
+        "; the clock of this host is wrong: set it"
+    } else if code.contains("QueueDeletedRecently") {
+        "; SQS makes a queue of this name again 60 s after it was deleted"
+    } else if CREDENTIALS.iter().any(|start| code.starts_with(start)) {
         "; give AWS's usual chain other credentials"
     } else if code.starts_with("AccessDenied") {
         "; allow it in the policy of the credentials or of the queue"
@@ -147,6 +152,12 @@ mod tests {
         assert_eq!(Fault::of_code("AWS.SimpleQueueService.NonExistentQueue", "x"), Fault::NoQueue);
         assert_eq!(Fault::of_code("ThrottlingException", "x"), Fault::Throttled);
         assert!(Fault::of_code("InternalError", "x").is_passing());
+        let said = Fault::of_code(
+            "InvalidSignatureException",
+            "Signature expired: 20260101T000000Z is now earlier than",
+        )
+        .to_string();
+        assert!(said.ends_with("; the clock of this host is wrong: set it"), "{said}");
         let said = Fault::of_code("AccessDenied", "no").error("read", "mail").to_string();
         let advice = "allow it in the policy of the credentials or of the queue";
         assert_eq!(said, format!("cannot read the SQS queue 'mail': AccessDenied: no; {advice}"));

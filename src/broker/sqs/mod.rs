@@ -11,6 +11,8 @@ mod body;
 mod buffer;
 mod client;
 mod coalesce;
+mod connect;
+mod credentials;
 mod demand;
 mod faces;
 mod fault;

@@ -1,45 +1,26 @@
 //! `kale import` and `kale check`: convert and check the settings of a kale application.
 
+mod module;
+
+use std::env;
 use std::fs::OpenOptions;
-use std::io::{self, ErrorKind, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use clap::Subcommand;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Map, Value};
 
+use self::module::{Found, Module, found};
 use super::term::screen::{escaped, print};
 use crate::broker::{Address, Wrong};
-use crate::config::{format_duration, parse_duration, read_text};
+use crate::config::{parse_duration, read_text};
 use crate::failure::{Failure, exit};
-use crate::kale::{Application, Queue, read_queues};
+use crate::kale::{Application, DEFAULT_KEY, Queue, read_queues};
 
 /// The largest file of queues, in bytes.
 const QUEUES_MAX: u64 = 1 << 20;
-
-/// A Python program that prints a module's settings over those of kale, and the path of the file of queues.
-const SHOW: &str = "\
-import importlib, json, os, sys
-sys.path[:0] = sys.argv[2:]
-module = importlib.import_module(sys.argv[1])
-def plain(value):
-    if callable(value):
-        return '.'.join(filter(None, [getattr(value, '__module__', ''), getattr(value, '__qualname__', '')]))
-    try:
-        json.dumps(value, allow_nan=False)
-        return value
-    except (TypeError, ValueError):
-        return str(value)
-settings = {name: plain(value) for name, value in vars(module).items() if name.isupper()}
-settings['QUEUE_CONFIG'] = os.path.abspath(str(settings.get('QUEUE_CONFIG') or 'queue_config.yaml'))
-print('\\n' + json.dumps(settings))
-";
 
 #[derive(Debug, Subcommand)]
 pub enum KaleCommand {
@@ -105,21 +86,29 @@ pub(super) fn kale(command: &KaleCommand) -> Result<u8, Failure> {
 }
 
 fn import(how: &Import) -> Result<u8, Failure> {
-    let settings = settings(how)?;
+    let Found { settings, names, tags } =
+        found(&Module { name: &how.module, path: &how.path, python: &how.python, timeout: how.timeout })?;
     let file = settings.get("QUEUE_CONFIG").and_then(Value::as_str).unwrap_or_default();
     let queues = queues(Path::new(file))?;
     let key_file = how.key_file.as_deref().map(whole).transpose()?;
     let paths: Vec<String> = (how.path.iter())
         .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned())
         .collect();
+    let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| env::var(name).ok());
+    let region = region.unwrap_or_default();
+    let cwd = env::current_dir().map(|dir| dir.to_string_lossy().into_owned()).unwrap_or_default();
     let application = Application {
         module: &how.module,
         settings: &settings,
         queues: &queues,
         release: how.release.as_deref(),
+        names: names.as_ref(),
+        tags: tags.as_ref(),
         key_file: key_file.as_deref(),
         python: &how.python.to_string_lossy(),
         paths: &paths,
+        region: &region,
+        cwd: &cwd,
     };
     let wrong = |error: crate::kale::ImportError| {
         Failure::new(exit::CONFIG, format!("failed to import {}: {error}", how.module))
@@ -127,7 +116,7 @@ fn import(how: &Import) -> Result<u8, Failure> {
     let imported = application.import().map_err(wrong)?;
     Address::parse(&imported.broker).map_err(|Wrong { what, hint }| {
         let message = format!(
-            "failed to import {}: its AWS_REGION and address of SQS give no broker: {what}",
+            "failed to import {}: its region, queues and address of SQS give no broker: {what}",
             how.module
         );
         Failure::new(exit::CONFIG, message).hint(hint)
@@ -140,41 +129,6 @@ fn import(how: &Import) -> Result<u8, Failure> {
     }
     print(&imported.yaml)?;
     Ok(exit::OK)
-}
-
-/// The settings that Python finds in the module.
-fn settings(how: &Import) -> Result<Map<String, Value>, Failure> {
-    let shown = |why: &dyn std::fmt::Display| {
-        let message =
-            format!("failed to import the module {} with {}: {why}", how.module, how.python.display());
-        Failure::new(exit::CONFIG, message)
-            .hint("-p DIR says where modules are, --python which interpreter has them")
-    };
-    let output = output(how).map_err(|error| shown(&error))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(shown(&said.trim_end().lines().next_back().unwrap_or("it ended without a word")));
-    }
-    // The module may have printed something before.
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(text.trim_end().lines().next_back().unwrap_or_default())
-        .map_err(|error| shown(&error))
-}
-
-/// What Python prints about the module.
-fn output(how: &Import) -> Result<Output, io::Error> {
-    let mut command = Command::new(&how.python);
-    command.args(["-c", SHOW, &how.module]).args(&how.path);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let python = Pid::from_raw(child.id().cast_signed());
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || tell.send(child.wait_with_output()));
-    told.recv_timeout(how.timeout).unwrap_or_else(|_| {
-        // It may have ended just now.
-        kill(python, Signal::SIGKILL).ok();
-        let limit = format_duration(how.timeout);
-        Err(io::Error::new(ErrorKind::TimedOut, format!("it has not ended within {limit} (--timeout)")))
-    })
 }
 
 fn queues(file: &Path) -> Result<Vec<Queue>, Failure> {
@@ -203,11 +157,11 @@ fn whole(file: &Path) -> Result<String, Failure> {
 
 fn write_key(file: &str, settings: &Map<String, Value>) -> Result<(), Failure> {
     let key = settings.get("UTIL_CRYPT_CIPHER").and_then(Value::as_str).filter(|key| !key.is_empty());
-    let key =
-        key.ok_or_else(|| unwritten(file, &"the module sets no UTIL_CRYPT_CIPHER, so it is kale's default"))?;
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     let mut made = made.map_err(|error| unwritten(file, &error))?;
-    made.write_all(key.as_bytes()).and_then(|()| made.sync_all()).map_err(|error| unwritten(file, &error))
+    made.write_all(key.unwrap_or(DEFAULT_KEY).as_bytes())
+        .and_then(|()| made.sync_all())
+        .map_err(|error| unwritten(file, &error))
 }
 
 fn explained(queue: &Queue) -> String {
