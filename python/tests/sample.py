@@ -485,3 +485,44 @@ def does(code, result="None"):
     scope = dict(globals())
     exec(code, scope)
     return eval(result, scope)
+
+
+def blocks_here(seconds):
+    time.sleep(seconds)
+
+
+@job("blocks")
+async def blocks(how="itself"):
+    """Keeps the loop from turning, itself or in a task that it has made."""
+    print("blocks")
+    if how == "in a task":
+        async def inside():
+            blocks_here(60)
+        await asyncio.get_running_loop().create_task(inside())
+    blocks_here(60)
+
+
+blocked = threading.Event()
+
+
+@job("returns_meanwhile")
+def returns_meanwhile():
+    """Ends in its thread once a job blocks the loop."""
+    progress(message="waiting")
+    blocked.wait()
+    return "whole"
+
+
+@job("lets_return_and_blocks")
+async def lets_return_and_blocks():
+    blocked.set()
+    time.sleep(60)
+
+
+@job("many_threads")
+async def many_threads(number):
+    """Ends once so many threads have begun."""
+    barrier = threading.Barrier(number)
+    loop = asyncio.get_running_loop()
+    await asyncio.gather(*(loop.run_in_executor(None, barrier.wait, 30) for _ in range(number)))
+    return number

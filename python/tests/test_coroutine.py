@@ -255,6 +255,54 @@ class Coroutines(WorkerTest):
         self.assertEqual(worker.done()["outcome"], "canceled")
         self.assertEqual(worker.wait(), 0)
 
+    def test_job_that_blocks_the_loop_fails_and_its_neighbours_are_given_back(self):
+        for how in ("itself", "in a task"):
+            worker = self.coroutines()
+            for id in ("a", "b"):
+                worker.run("async_nap", id=id, time_limit=2)
+                self.assertEqual(worker.receive()[0], "progress")
+            worker.run("blocks", [how], id="c")
+            done = self.dones(worker, 3)
+            for id in ("a", "b"):
+                self.assertEqual((done[id]["outcome"], done[id]["after"], done[id]["error"]["group"]),
+                                 ("snooze", 1, "EventLoopBlocked"))
+                self.assertIn("job c blocked the event loop", done[id]["error"]["message"])
+            failed = done["c"]
+            self.assertEqual((failed["outcome"], failed["error"]["group"]), ("failed", "EventLoopBlocked"))
+            self.assertRegex(failed["error"]["trace"],
+                             r"in (blocks|inside)\n.*blocks_here(.|\n)*in blocks_here\n.*time.sleep")
+            self.assertNotIn("/taskvisor/", failed["error"]["trace"])
+            (name, warning), = [frame for frame in self.others if frame[0] == "warning"]
+            self.assertIn("job c blocked the event loop", warning["text"])
+            self.assertIn("It was here:", "".join(self.logs["c"]))
+            self.assertEqual(worker.wait(), 1)
+
+    def test_what_ended_in_a_thread_while_the_loop_was_blocked_is_kept(self):
+        worker = self.coroutines()
+        for class_name, fields in (("returns_meanwhile", {}), ("async_nap", {"time_limit": 2})):
+            worker.run(class_name, id=class_name, **fields)
+            self.assertEqual(worker.receive()[0], "progress")
+        worker.run("lets_return_and_blocks", id="blocks")
+        done = self.dones(worker, 3)
+        self.assertEqual({id: found["outcome"] for id, found in done.items()},
+                         {"returns_meanwhile": "complete", "async_nap": "snooze", "blocks": "failed"})
+        self.assertEqual(done["returns_meanwhile"]["result"], "whole")
+
+    def test_jobs_that_a_blocked_loop_has_not_read_are_left_in_the_channel(self):
+        worker = self.coroutines()
+        worker.run("blocks", id="c")
+        self.assertEqual(worker.receive(), ("log", {"job": "c", "text": "blocks"}))
+        worker.run("async_nap", id="a", time_limit=2)
+        self.assertEqual(set(self.dones(worker, 1)), {"c"})
+        self.assertEqual(worker.wait(), 1)
+
+    def test_more_threads_of_asyncio_run_at_once_than_there_are_jobs(self):
+        worker = self.coroutines(concurrency=60)
+        for number in range(2):
+            worker.run("many_threads", [30], id=f"j{number}")
+        self.assertEqual({id: done["outcome"] for id, done in self.dones(worker, 2).items()},
+                         {"j0": "complete", "j1": "complete"})
+
     def test_sigterm_without_a_job_exits_0(self):
         worker = self.coroutines()
         worker.kill()

@@ -144,6 +144,19 @@ async def blocks_loop(name):
     time.sleep(1000)
 
 
+@job("blocks.later")
+async def blocks_later(name, number):
+    """Blocks the loop once so many jobs `a…` run beside it."""
+    while sum(file.startswith("begun-a") for file in os.listdir(".")) < number:
+        await asyncio.sleep(0.02)
+    blocks_for_long(name)
+
+
+def blocks_for_long(name):
+    note("begun", name)
+    time.sleep(1000)
+
+
 @job("together")
 async def all_together(number):
     """Ends once `number` jobs have begun."""

@@ -175,6 +175,25 @@ fn job_that_blocks_the_event_loop_ends_at_its_time_limit() {
     check_deaf("coroutine", "blocks.loop");
 }
 
+/// Without limits of its own: those of its neighbours run out meanwhile.
+#[test]
+fn job_that_blocks_the_event_loop_fails_and_neighbours_rerun_unspent_before_their_limits() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
+    let jid = put(&sandbox, "blocks.later", "[\"b\", 3]");
+    let near = put_lines(&sandbox, "default", "hold.async", &["--time-limit", "4s"], &names("a", 3));
+    word(&sandbox, "begun-b");
+    touch(&sandbox, "go");
+    let job = ended(&sandbox, &jid);
+    let seen = (&job["state"], &job["failure"]["group"]);
+    assert_eq!(seen, (&json!("failed"), &json!("EventLoopBlocked")), "{job}");
+    assert!(log(&sandbox, &job).contains("in blocks_for_long"), "{job}");
+    for jid in near {
+        let job = ended(&sandbox, &jid);
+        assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 0, 0]), "{job}");
+    }
+}
+
 #[test]
 fn a_job_in_c_code_with_all_signals_blocked_ends_at_its_time_limit_in_each_mode() {
     for mode in ["prefork", "fork", "coroutine"] {

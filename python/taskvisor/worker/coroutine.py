@@ -26,20 +26,23 @@ from ..protocol.frames import answer, split_lines
 from . import outcome, streams
 from .application import Application, Function
 from .fork_guard import ForkGuard, leave_child
+from .loop_watch import LoopWatch, Watched
 from .outgoing import Outgoing
 from .place import report_cancellation
 
+#: Threads of `asyncio.to_thread` and of name lookups beside one for each job: as many as asyncio itself has.
+_SPARE_THREADS = min(32, (os.cpu_count() or 1) + 4)
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
 
 
-class _Run:
+class _Run(Watched):
     """One running job."""
 
-    __slots__ = ("job", "task", "stopped_by", "told", "soft")
+    __slots__ = ("soft", "stopped_by", "task", "told")
 
     def __init__(self, job: Job) -> None:
-        self.job = job
+        super().__init__(job)
         #: None for a plain function: it runs in a thread, which cannot be ended from outside.
         self.task: Optional[asyncio.Task[None]] = None
         #: Why it was asked to end: "soft" (it may go on), "cancel", "signal", "signal in company"; None if it was not.
@@ -69,6 +72,9 @@ class Worker:
         self._unfinished: list[bytes] = []
         self._numbers = itertools.count(1)
         self._replies: dict[int, concurrent.futures.Future[dict[str, Any]]] = {}
+        # With one job at a time nobody waits for the one that blocks.
+        self._watch = None if concurrency == 1 else LoopWatch(loop, self.outgoing, descriptor,
+                                                              lambda: list(self._runs.values()))
         loop.add_reader(descriptor, self._on_readable)
         loop.add_signal_handler(signal.SIGTERM, self._on_term)
         self._guard = ForkGuard([descriptor])
@@ -214,6 +220,8 @@ class Worker:
             return
         run = _Run(job)
         self._runs[job.id] = run
+        if self._watch is not None:
+            self._watch.begin_job()
         if job.soft_time_limit is not None:
             run.soft = self._loop.call_later(job.soft_time_limit, self._stop, run, "soft")
         token = of_task.set(job)
@@ -244,6 +252,7 @@ class Worker:
             line = self._raised(run, error)
         if not self._guard.is_worker:
             leave_child(line)
+        run.line = line
         self._loop.call_soon_threadsafe(self._end, run, line)
 
     def _returned(self, run: _Run, result: Any) -> bytes:
@@ -285,6 +294,9 @@ def serve(application: Application, descriptor: int, concurrency: int, hello: by
     """Runs jobs until the supervisor stops the worker. Returns the exit status."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
+    # With asyncio's own few threads, jobs would wait for those of other jobs, and so would each name lookup.
+    loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(concurrency + _SPARE_THREADS,
+                                                                    thread_name_prefix="asyncio"))
     worker = Worker(application, loop, descriptor, concurrency)
     worker.send(hello)
     while True:

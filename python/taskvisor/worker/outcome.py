@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: In characters. Longer messages are cut.
 LONGEST_MESSAGE = 16 * 1024
+#: The group of failures of jobs that block their event loop.
+BLOCKED = "EventLoopBlocked"
 
 
 class Ending:
@@ -73,6 +75,16 @@ def with_traces(done: bytes, cpu: float, left: list[str]) -> bytes:
     """
     more = f',"left":{frames.encode(left)}' if left else ""
     return done[:-3] + f',"cpu":{cpu:.6f}{more}}}}}\n'.encode("utf-8", "replace")
+
+
+def given_back(job: Job, after: float, message: str) -> bytes:
+    """The end of a run that another job has cut short: not an attempt."""
+    return _done(job, "snooze", after=after, error={"group": BLOCKED, "message": message[:LONGEST_MESSAGE]})
+
+
+def blocked(job: Job, message: str, trace: str) -> bytes:
+    """The end of a job that kept the event loop of its worker from turning."""
+    return _done(job, "failed", error={"group": BLOCKED, "message": message[:LONGEST_MESSAGE], "trace": trace})
 
 
 def unknown_class(job: Job) -> bytes:

@@ -1,0 +1,228 @@
+"""Watches the event loop of mode coroutine from a thread of its own: which job keeps it from turning, and where.
+
+While a job blocks the loop no other job goes on, and time limits of the others run out. Before the first of them does, the
+worker ends: the job that blocks has failed, the others are given back unspent. It never judges a loop that waits for the
+supervisor, or a process that was stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from asyncio import events
+from typing import Any, Callable, Optional
+
+from ..client.running_job import Job, of_task
+from ..protocol import frames
+from . import outcome, streams
+from .outgoing import Outgoing
+from .place import LONGEST_TRACE, PACKAGE
+
+#: How often it looks, in seconds.
+_TICK = 0.25
+#: A loop that a job blocks for this many seconds is reported, whatever the limits are.
+_LONG = 5.0
+#: The most seconds by which it is ahead of the supervisor, whose clock for a limit starts a little earlier.
+_AHEAD = 1.0
+#: Seconds after which a job that was given back may begin elsewhere. This process has ended by then.
+_LATER = 1.0
+#: In bytes, of what the supervisor has sent meanwhile.
+_PEEK = 256 * 1024
+#: Functions of this package that wait for the supervisor.
+_WAITS = ("_pump", "_write_all")
+#: The frame of asyncio that calls what is due. uvloop has none: there nothing is found.
+_TURN = events.Handle._run.__code__
+
+
+class Watched:
+    """A running job as the watch sees it."""
+
+    __slots__ = ("job", "line")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        #: The end of a job that has returned from its thread, which the loop has yet to send.
+        self.line: Optional[bytes] = None
+
+
+class _Block:
+    """One call in the loop that has not returned."""
+
+    def __init__(self, handle: object, job: Job, frame: Any) -> None:
+        self.handle, self.job, self.frame = handle, job, frame
+        self.seconds = 0.0
+        self.is_reported = False
+        #: When jobs were first seen that the supervisor has sent and nobody has read, by id.
+        self.unread: dict[str, float] = {}
+
+
+class LoopWatch:
+    """The thread. It runs from the first job on, and sleeps while there is none."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, outgoing: Outgoing, descriptor: int,
+                 running: Callable[[], list[Watched]]) -> None:
+        self._loop = loop
+        self._outgoing = outgoing
+        self._descriptor = descriptor
+        self._running = running
+        self._loop_thread = threading.get_ident()
+        self._wake = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        self._block: Optional[_Block] = None
+
+    def begin_job(self) -> None:
+        """A job begins."""
+        if not self._wake.is_set():
+            self._wake.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="taskvisor-watch", daemon=True)
+                self._thread.start()
+
+    def _watch(self) -> None:
+        # Signals are for the main thread, whose system calls they interrupt.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while True:
+            self._wake.wait()
+            time.sleep(_TICK)
+            if not self._running():
+                self._wake.clear()
+                if not self._running():
+                    continue
+                self._wake.set()
+            turned = threading.Event()
+            try:
+                self._loop.call_soon_threadsafe(turned.set)
+            except RuntimeError:
+                # The loop is closed: the worker ends.
+                return
+            self._wait_for(turned)
+
+    def _wait_for(self, turned: threading.Event) -> None:
+        self._block = None
+        while True:
+            before = time.monotonic()
+            if turned.wait(_TICK):
+                return
+            # Time in which the whole process was stopped is no job's.
+            self._look(min(time.monotonic() - before, 2 * _TICK))
+
+    def _look(self, passed: float) -> None:
+        found = find_block(sys._current_frames().get(self._loop_thread))
+        if found is None or self._block is None or found.handle is not self._block.handle:
+            self._block = found
+            return
+        block = self._block
+        block.frame = found.frame
+        block.seconds += passed
+        others = [run for run in self._running() if run.job is not block.job]
+        now = time.monotonic()
+        limits = [(run.job.time_limit, run.job.started) for run in others] + self._unread_limits(block, now)
+        if any(limit is not None and is_due(limit, now - started, block.seconds) for limit, started in limits):
+            self._end_worker(block, others)
+        elif block.seconds >= _LONG and limits and not block.is_reported:
+            block.is_reported = True
+            self._report(block, len(limits))
+
+    def _unread_limits(self, block: _Block, now: float) -> list[tuple[Optional[float], float]]:
+        """The limits of jobs that wait in the channel, with the times since when they do at least."""
+        found: list[tuple[Optional[float], float]] = []
+        for job in _jobs_in(_peek(self._descriptor)):
+            found.append((job.get("time_limit"), block.unread.setdefault(str(job.get("id")), now - _TICK)))
+        return found
+
+    def _report(self, block: _Block, others: int) -> None:
+        jobs = "another job waits" if others == 1 else f"{others} other jobs wait"
+        said = (f"job {block.job.id} has blocked the event loop of its worker for {block.seconds:.0f} s, and {jobs}. "
+                f"{_ADVICE}. It is here:\n{place(block.frame)}")
+        self._outgoing.send_now(frames.frame("warning", {"text": said}) + self._log(block.job, said))
+
+    def _end_worker(self, block: _Block, others: list[Watched]) -> None:
+        """Ends the process: nobody can end a call in the loop's thread."""
+        said = f"blocked the event loop of its worker for {block.seconds:.1f} s, until a time limit of another job was near"
+        where = place(block.frame)
+        lines = [frames.frame("warning", {"text": f"job {block.job.id} {said}. {_ADVICE}. It was here:\n{where}"})]
+        for run in others:
+            streams.finish(run.job)
+            lines.append(run.line or outcome.given_back(run.job, _LATER, f"job {block.job.id} {said}"))
+        if any(run.job is block.job for run in self._running()):
+            streams.finish(block.job)
+            lines.append(self._log(block.job, f"it {said}. {_ADVICE}. It was here:\n{where}"))
+            lines.append(outcome.blocked(block.job, f"{said}. {_ADVICE}", where))
+        # All at once, and the end at once after it: nothing here may run on when these jobs begin elsewhere.
+        self._outgoing.send_now(b"".join(lines))
+        self._outgoing.drain()
+        os._exit(1)
+
+    @staticmethod
+    def _log(job: Job, text: str) -> bytes:
+        return frames.log(job.id, f"taskvisor.worker: {text}".rstrip("\n"))
+
+
+_ADVICE = ("Use what can be awaited, `await asyncio.to_thread(...)`, or a plain function, which has a thread of its own")
+
+
+def is_due(limit: float, ran: float, blocked: float) -> bool:
+    """Whether a job with this limit is about to exceed it because another one blocks the loop. All in seconds.
+
+    A short block at the end of a long run is not its cause.
+
+    >>> is_due(3, 2.3, 2.3), is_due(3, 2, 2), is_due(60, 59.5, 2), is_due(60, 59.5, 30)
+    (True, False, False, True)
+    """
+    return ran >= limit - min(_AHEAD, limit / 4) and blocked >= max(min(1.0, limit / 2), limit / 4)
+
+
+def find_block(frame: Any) -> Optional[_Block]:
+    """The call in which the loop's thread is, if it is one of a job. None if it waits for the supervisor."""
+    if frame is None or (frame.f_code.co_name in _WAITS and frame.f_code.co_filename.startswith(PACKAGE)):
+        return None
+    innermost = frame
+    while frame is not None and frame.f_code is not _TURN:
+        frame = frame.f_back
+    handle = None if frame is None else frame.f_locals.get("self")
+    context = getattr(handle, "_context", None)
+    job: Optional[Job] = None if context is None else context.get(of_task)
+    return None if job is None else _Block(handle, job, innermost)
+
+
+def place(frame: Any) -> str:
+    """The frames of a job's own code in the call, and of what it called."""
+    inner: list[Any] = []
+    while frame is not None and frame.f_code is not _TURN:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            inner.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    stack = traceback.StackSummary.extract(reversed(inner))
+    return "".join(stack.format())[-LONGEST_TRACE:]
+
+
+def _peek(descriptor: int) -> bytes:
+    """What has arrived on the channel. It stays there, so that the supervisor knows that nobody has read it."""
+    try:
+        with socket.socket(fileno=os.dup(descriptor)) as channel:
+            return channel.recv(_PEEK, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except OSError:
+        return b""
+
+
+def _jobs_in(chunk: bytes) -> list[dict[str, Any]]:
+    r"""The jobs in whole lines of the supervisor.
+
+    >>> _jobs_in(b'"}\n{"run":{"job":{"id":"7","time_limit":3}}}\n{"ping":{}}\n{"run":{"jo')
+    [{'id': '7', 'time_limit': 3}]
+    """
+    found = []
+    for line in chunk.split(b"\n")[:-1]:
+        try:
+            found.append(json.loads(line)["run"]["job"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            # Another frame, or the rest of one whose beginning was read.
+            pass
+    return found
