@@ -263,7 +263,7 @@ fn check_handles_1000_pools_quickly_and_refuses_more() {
 }
 
 /// A worker that requests eight times the job that its own job names, and reads no answer before the last request.
-const GREEDY: &str = "import json, socket
+const GREEDY: &str = "import json, socket, time
 channel = socket.socket(fileno=3).makefile('rwb')
 def say(frame):
     channel.write(json.dumps(frame).encode() + b'\\n')
@@ -274,6 +274,12 @@ for line in channel:
     frame = json.loads(line)
     if 'run' in frame:
         job = frame['run']['job']
+        if job['class'] == 'Deaf':
+            ask = {'call': {'n': 0, 'verb': 'job', 'args': {'id': job['data']}}}
+            channel.write((json.dumps(ask) + '\\n').encode() * 200)
+            channel.flush()
+            open('deaf', 'w').close()
+            time.sleep(1000)
         for n in range(8):
             say({'call': {'n': n, 'verb': 'job', 'args': {'id': job['data']}}})
         replies = [json.loads(channel.readline())['reply'] for n in range(8)]
@@ -315,6 +321,13 @@ fn worker_that_requests_large_jobs_costs_the_supervisor_little_memory() {
     }
     let (peak, now) = (megabytes(supervisor, "VmHWM"), megabytes(supervisor, "VmRSS"));
     assert!(peak < 300 && now < 120, "the supervisor took {peak} MB, and has {now} MB");
+
+    // One that asks 200 times and reads no answer is heard no further than the answer that it does not read.
+    put(&["put", "default", "Deaf", &format!("\"{just_fits}\"")]);
+    wait_until("all is asked", || sandbox.work("deaf").exists());
+    (0..50).for_each(|_| drop(sandbox.ok(&["status"])));
+    let peak = megabytes(supervisor, "VmHWM");
+    assert!(peak < 300, "the supervisor took {peak} MB for answers that nobody reads");
     sandbox.ok(&["stop", "--now"]);
 }
 

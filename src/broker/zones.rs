@@ -18,6 +18,12 @@ pub(super) fn timetable(schedule: &Schedule, anchor: i64) -> Result<Timetable, E
 }
 
 fn unknown(zone: &str) -> String {
+    if let Some(name) = of_offset(zone) {
+        return format!(
+            "no time zone is called '{zone}'; did you mean {name}? The signs of these names are reversed: {name} is the \
+             offset {zone} from UTC"
+        );
+    }
     let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
     match nearest(zone, &names) {
         Some(name) => format!("no time zone is called '{zone}'; did you mean {name}?"),
@@ -28,6 +34,22 @@ fn unknown(zone: &str) -> String {
             format!("no time zone is called '{zone}'; names are like Europe/Vienna, America/New_York or UTC")
         }
     }
+}
+
+/// The name of an offset such as `GMT+2` or `UTC-3`. In the names of the database the sign is the other one.
+fn of_offset(typed: &str) -> Option<String> {
+    let rest =
+        ["GMT", "UTC", "Etc/GMT", "Etc/UTC"].iter().rev().find_map(|start| typed.strip_prefix(start))?;
+    let (sign, hours) = match (rest.strip_prefix('+'), rest.strip_prefix('-')) {
+        (Some(hours), _) => ('-', hours),
+        (_, Some(hours)) => ('+', hours),
+        (None, None) => return None,
+    };
+    hours
+        .parse::<u8>()
+        .ok()
+        .filter(|hours| (1..=12).contains(hours))
+        .map(|hours| format!("Etc/GMT{sign}{hours}"))
 }
 
 /// The name that was probably meant, by its last part: people often remember only the city.
@@ -59,6 +81,17 @@ fn apart(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn offset_is_named_with_the_sign_of_the_database() {
+        let named = |typed| of_offset(typed);
+        assert_eq!(named("GMT+2").as_deref(), Some("Etc/GMT-2"));
+        assert_eq!(named("UTC-11").as_deref(), Some("Etc/GMT+11"));
+        assert_eq!(
+            [named("GMT"), named("GMT+"), named("UTC+99"), named("Europe/Vienna")],
+            [None, None, None, None]
+        );
+    }
 
     #[test]
     fn similar_time_zone_name_is_suggested() {

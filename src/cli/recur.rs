@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use std::path::Path;
+
 use jiff::tz::TimeZone;
 
 use super::access::{Access, for_each};
@@ -67,7 +69,7 @@ fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
     }
     let schedule = match (args.every, args.cron.clone()) {
         (Some(interval), _) => Schedule::Every { interval, offset: args.offset.unwrap_or_default() },
-        (None, Some(line)) => Schedule::Cron { line, zone: args.tz.clone().unwrap_or_else(own_zone) },
+        (None, Some(line)) => Schedule::Cron { line, zone: args.tz.clone().map_or_else(own_zone, Ok)? },
         (None, None) => return Err(Failure::new(exit::USAGE, "there is neither --every nor --cron")),
     };
     Ok(Recurring {
@@ -80,9 +82,22 @@ fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
     })
 }
 
-/// The name of this machine's time zone.
-fn own_zone() -> String {
-    TimeZone::system().iana_name().filter(|name| *name != "Etc/Unknown").unwrap_or("UTC").to_owned()
+/// The name of this machine's time zone. A machine that sets none has UTC, as its C library sees it; a zone without a
+/// name is not taken for another one.
+fn own_zone() -> Result<String, Failure> {
+    if let Some(name) = TimeZone::system().iana_name().filter(|name| *name != "Etc/Unknown") {
+        return Ok(name.to_owned());
+    }
+    let set = std::env::var("TZ").ok().filter(|zone| !zone.is_empty());
+    let what = match set {
+        Some(zone) => format!("TZ={zone}"),
+        None if Path::new("/etc/localtime").exists() => "/etc/localtime".to_owned(),
+        None => return Ok("UTC".to_owned()),
+    };
+    let message = format!(
+        "the time zone of this machine has no name: {what} is no link to one of the time zone database"
+    );
+    Err(Failure::new(exit::USAGE, message).hint("name the zone: --tz Europe/Vienna"))
 }
 
 /// Prints all recurring jobs.

@@ -61,6 +61,8 @@ pub(super) fn read(path: &Path, instead: Option<&Path>) -> Result<(File, Source)
     let name = path.display().to_string();
     let text = read_text(instead.unwrap_or(path), SIZE_MAX)
         .map_err(|error| Error::new(Fault::Config, format!("failed to read {name}: {error}")))?;
+    // Some editors begin a file with this mark.
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     // The file was rather cut off than meant to be empty: the defaults would replace every pool.
     if text.trim().is_empty() {
         return Err(Error::new(Fault::Config, format!("{name} is empty")));

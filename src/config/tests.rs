@@ -125,6 +125,12 @@ fn file_sets_environment_directory_umask_and_orphans() {
 }
 
 #[test]
+fn file_may_begin_with_the_mark_of_some_editors() {
+    let config = with_file("\u{feff}lease: 90s\n", Flags::default()).unwrap();
+    assert_eq!(config.settings.lease, Duration::from_secs(90));
+}
+
+#[test]
 fn file_sets_the_log_settings() {
     let text = "log: {format: json, level: warn, dir: logs, job_cap: 1MB, quota: 2GiB, keep: 7d, rotate: {size: 3kB, keep: 0}}";
     let log = with_file(text, Flags::default()).unwrap().log;

@@ -20,7 +20,7 @@ pub struct WqSection {
     pub enabled: Option<bool>,
     /// The queue for their jobs.
     pub queue: Option<String>,
-    /// The class of their jobs, for requests that name none.
+    /// The class of their jobs; None = each request names it.
     pub class: Option<String>,
     /// Tries after the first one.
     pub max_retries: Option<u32>,

@@ -172,7 +172,10 @@ impl Children {
         self.outlive_channels(now, &mut words);
         for worker in std::mem::take(&mut self.served) {
             self.unsent.insert(worker);
-            if let Some((life, mut around)) = self.look(worker) {
+            // One that is clogged is heard when it has read: each line may cost an answer of many megabytes.
+            if let Some((life, mut around)) = self.look(worker)
+                && life.is_served()
+            {
                 life.hear(&mut around, &mut words);
             }
         }

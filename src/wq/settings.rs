@@ -12,7 +12,7 @@ use crate::model::{Class, NewJob, QueueName, Retry};
 pub struct Settings {
     /// The queue for their jobs.
     pub queue: QueueName,
-    /// The class of their jobs, for requests that name none.
+    /// The class of their jobs; None = each request names it.
     pub class: Option<Class>,
     /// Tries after the first one.
     pub max_retries: u32,

@@ -76,6 +76,12 @@ fn badly(sandbox: &Sandbox) {
     );
     put(&["n", "--cron", "0 0 30 feb *"], &["this day never comes", "\n  0 0 30 feb *\n      ^^^^^^\n"]);
     put(&["n", "--cron", "@daily", "--tz", "Vienna"], &["did you mean Europe/Vienna?"]);
+    put(&["n", "--cron", "@daily", "--tz", "GMT+2"], &["did you mean Etc/GMT-2?"]);
+    let mut nameless = sandbox.command(&["recur", "put", "n", "--cron", "@daily", "--", "true"]);
+    let output = nameless.env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let words = "the time zone of this machine has no name: TZ=CET-1CEST,M3.5.0,M10.5.0/3";
+    assert!(output.status.code() == Some(2) && said.contains(words), "{said}");
     put(&["", "--every", "1m"], &["a value is required for '<NAME>'"]);
     put(&[&"x".repeat(101), "--every", "1m"], &["1 to 100 visible ASCII characters"]);
     put(&["a\u{1b}[2J", "--every", "1m"], &["'a\\x1b[2J'", "visible ASCII characters"]);

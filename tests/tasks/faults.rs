@@ -66,6 +66,18 @@ fn query_matches_whole_path_elements_and_a_count_without_tenant_is_of_all() {
 }
 
 #[test]
+fn class_of_the_settings_cannot_be_changed_by_a_client() {
+    let sandbox = python::new();
+    let mut running = start(&sandbox, idle);
+    let (code, answer) = ask(&sandbox, "POST /v2/notify", &["taskvisor-class: Odd"], &room("r"));
+    assert!(code == 400 && answer.contains("the settings allow one class"), "{code} {answer}");
+    notify(&sandbox, &["taskvisor-class: Insert"], &room("r"));
+    assert_eq!(get(&sandbox, &format!("{LIST}/count"), &[]), json!(1));
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+}
+
+#[test]
 fn invalid_notifications_are_refused_with_400_and_the_reason() {
     let sandbox = python::new();
     let mut running = start(&sandbox, |settings| idle(settings).replace("  class: Insert\n", ""));
@@ -108,15 +120,17 @@ fn invalid_notifications_are_refused_with_400_and_the_reason() {
 #[test]
 fn deleting_a_running_task_kills_all_its_processes() {
     let sandbox = python::new();
-    let mut running = start(&sandbox, |settings| settings.replace("workers: 2", "workers: 1\n    grace: 1s"));
+    let mut running = start(&sandbox, |settings| {
+        settings.replace("workers: 2", "workers: 1\n    grace: 1s").replace("  class: Insert\n", "")
+    });
     notify(&sandbox, &["taskvisor-class: Hang"], &room("r"));
     let pids: Vec<i32> = python::word(&sandbox, "pids").split(' ').map(|pid| pid.parse().unwrap()).collect();
-    notify(&sandbox, &[], &room("waits"));
+    notify(&sandbox, &["taskvisor-class: Insert"], &room("waits"));
     assert_eq!((count(&sandbox, "pending"), pids.iter().all(|pid| alive(*pid))), (2, true));
     assert_eq!(ask(&sandbox, &format!("DELETE {LIST}"), &[], "").0, 204);
     assert!(!alive(pids[1]), "what it had started is dead when the answer comes");
     assert_eq!(get(&sandbox, &format!("{LIST}/count"), &[]), json!(0));
-    notify(&sandbox, &[], &room("next"));
+    notify(&sandbox, &["taskvisor-class: Insert"], &room("next"));
     wait_until("the next task has succeeded", || count(&sandbox, "succeeded") == 1);
     assert_eq!(rows(&sandbox), Some(1), "the one that waited is gone, too");
     sandbox.ok(&["stop", "--now"]);

@@ -83,10 +83,12 @@ fn a_task_is_retried_until_the_database_heals_and_keeps_its_errors() {
 #[test]
 fn task_fails_when_it_is_out_of_retries_or_stops_itself() {
     let sandbox = python::new();
-    let mut running =
-        start(&sandbox, |settings| settings.replace("20s", "10ms").replace("retries: 5", "retries: 2"));
+    let mut running = start(&sandbox, |settings| {
+        let settings = settings.replace("20s", "10ms").replace("retries: 5", "retries: 2");
+        settings.replace("  class: Insert\n", "")
+    });
     let unknown = json!({ "data": [{ "id": "x", "type": "Unknown" }] }).to_string();
-    notify(&sandbox, &["fiware-correlator: stops"], &unknown);
+    notify(&sandbox, &["fiware-correlator: stops", "taskvisor-class: Insert"], &unknown);
     notify(&sandbox, &["fiware-correlator: odd", "taskvisor-class: Odd"], &room("r"));
     wait_until("both have failed", || count(&sandbox, "failed") == 2);
     let of = |correlator: &str| {

@@ -13,7 +13,7 @@ use crate::wq::{Settings, Taken, TaskId, TaskInput, entities};
 /// A header of the answer: the job waits here, as the broker is away.
 pub(super) const KEPT: &str = "taskvisor-kept";
 
-/// A header that names the class of the job, if the settings leave that to clients.
+/// A header that names the class of the job. Where the settings name one, it can only be that.
 pub(super) const CLASS: &str = "taskvisor-class";
 
 /// Puts the job and gives its id when it is durable.
@@ -33,6 +33,12 @@ fn job(settings: &Settings, headers: &HeaderMap, body: &[u8]) -> Result<NewJob, 
     let whose = Whose::of(headers)?;
     let payload = entities(body).map_err(Problem::bad_request)?;
     let class = match header(headers, CLASS)? {
+        Some(class) if settings.class.as_ref().is_some_and(|pinned| pinned.as_str() != class) => {
+            return Err(Problem::bad_request(format!(
+                "the settings allow one class, and {CLASS} names another"
+            ))
+            .hint("leave the header out; without wq.class in the settings, clients choose the class"));
+        }
         Some(class) if class == Class::EXEC => {
             return Err(Problem::bad_request(format!(
                 "the header {CLASS} names the class '{}' of programs: a notification is none",

@@ -119,7 +119,7 @@ pub struct Common {
         help_heading = "Where"
     )]
     run_dir: Option<PathBuf>,
-    /// Where jobs wait: sqlite:PATH, memory:, redis://HOST:PORT/DB or sqs://REGION
+    /// Where jobs wait: sqlite:PATH, memory:, [rq+|reliable+]redis://HOST, sqs://REGION
     #[arg(
         short,
         long,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::texts::{bytes, json, json_depth};
+use super::texts::{DEEPEST, bytes, json, json_depth};
 use super::{JsonText, MaybeSeconds, Seconds};
 use crate::model::object::maybe_object;
 use crate::model::{Bytes, Class, Exec, Exists, JobId, NewJob, Payload, QueueName, Retry};
@@ -75,9 +75,6 @@ fn is_usual(exists: &Exists) -> bool {
 pub(super) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)
 }
-
-/// Data with deeper nesting is shown as `raw`.
-const DEEPEST: usize = 100;
 
 /// The payload of a job, by its form.
 pub(super) struct Carried {

@@ -36,8 +36,12 @@ pub fn json_depth(text: &[u8]) -> usize {
     deepest
 }
 
+/// The deepest nesting that is shown as JSON: most parsers would refuse the whole job for more.
+pub(super) const DEEPEST: usize = 100;
+
 /// A worker's result as JSON on one line with every digit. Text that is no JSON, which another program may have
-/// written, becomes a string. `None` only if it cannot be written at all.
+/// written, becomes a string, and so does what is nested deeper than [`DEEPEST`]. `None` only if it cannot be written at
+/// all.
 ///
 /// ```
 /// use taskvisor::model::json_text;
@@ -45,7 +49,8 @@ pub fn json_depth(text: &[u8]) -> usize {
 /// assert_eq!(json_text("done!").unwrap().get(), "\"done!\"");
 /// ```
 pub fn json_text(text: &str) -> Option<Box<RawValue>> {
-    json(text.as_bytes()).or_else(|| serde_json::value::to_raw_value(text).ok())
+    let flat = json(text.as_bytes()).filter(|_| json_depth(text.as_bytes()) <= DEEPEST);
+    flat.or_else(|| serde_json::value::to_raw_value(text).ok())
 }
 
 /// For `with`: bytes that are JSON.
@@ -83,7 +88,14 @@ impl JsonSchema for JsonText {
 
 #[cfg(test)]
 mod tests {
-    use super::json_depth;
+    use super::{json_depth, json_text};
+
+    #[test]
+    fn result_that_is_nested_too_deep_is_shown_as_text() {
+        let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert_eq!(json_text(&deep(100)).unwrap().get(), deep(100));
+        assert_eq!(json_text(&deep(101)).unwrap().get(), format!("\"{}\"", deep(101)));
+    }
 
     #[test]
     fn depth_counts_lists_and_objects_but_not_brackets_in_strings() {
