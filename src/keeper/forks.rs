@@ -66,7 +66,7 @@ impl Keeper {
             return Err((Step::Template, errno));
         }
         self.templates.asked += 1;
-        asked.pending.insert(worker, Pending { ends, number: self.templates.asked });
+        asked.pending.insert(worker, Pending { ends, number: self.templates.asked, terminated: false });
         Ok(())
     }
 
@@ -122,7 +122,12 @@ impl Keeper {
         self.templates.newborns.remove(&pid);
         let placed = self.cgroups.as_ref().map(|cgroups| cgroups.adopt(worker, pid)).transpose();
         match placed {
-            Ok(cgroup) => self.begin(Life::new(worker, pid, pending.ends, cgroup.is_some())),
+            Ok(cgroup) => {
+                self.begin(Life::new(worker, pid, pending.ends, cgroup.is_some()));
+                if pending.terminated {
+                    self.terminate(worker);
+                }
+            }
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
                 self.unsaid.push(Report::SpawnFailed { worker, step: Step::Cgroup, errno });

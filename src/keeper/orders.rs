@@ -173,7 +173,11 @@ impl Keeper {
         self.lives.insert(life.worker, life);
     }
 
-    fn terminate(&mut self, worker: WorkerId) {
+    /// Sends TERM. A life that its template is still to report gets it then.
+    pub(super) fn terminate(&mut self, worker: WorkerId) {
+        if let Some(pending) = self.templates.pending(worker) {
+            pending.terminated = true;
+        }
         let Some(life) = self.lives.get_mut(&worker) else { return };
         life.follow = None;
         let Some(pid) = life.leader() else { return };

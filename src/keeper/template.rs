@@ -39,6 +39,8 @@ pub(super) struct Pending {
     pub ends: Ends,
     /// Which fork this is, counted from 1.
     pub number: u64,
+    /// Whether TERM was ordered for it: the child gets it as soon as it has reported.
+    pub terminated: bool,
 }
 
 /// How an unknown child is related to the living templates.
@@ -85,6 +87,11 @@ impl Templates {
     /// Whether no unknown child of theirs and no abandoned cgroup is left to look at.
     pub fn are_clear(&self) -> bool {
         self.newborns.is_empty() && !self.in_doubt && self.abandoned.is_empty()
+    }
+
+    /// The life that waits to be born, if it does.
+    pub fn pending(&mut self, worker: WorkerId) -> Option<&mut Pending> {
+        self.living.values_mut().find_map(|template| template.pending.get_mut(&worker))
     }
 
     pub fn are_to_fork(&self, worker: WorkerId) -> bool {

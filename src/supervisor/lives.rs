@@ -20,11 +20,16 @@ impl Supervisor {
     pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
         let Some(Alive { pool, mut slot, random, mut book, .. }) = self.life(worker) else { return };
         let undone = slot.life.template.filter(|_| slot.state == State::Killed(Why::Boot));
-        match slot.state {
-            State::Starting | State::Stopping(_) | State::Killed(_) => {
-                book.bury(now, pool, &mut slot, End::Early(why), 0, random);
+        let end = match slot.state {
+            State::Starting | State::Stopping(Why::Boot) | State::Killed(Why::Boot | Why::Fault) => {
+                Some(End::Early(why))
             }
-            State::Down | State::Ready | State::Busy | State::Unproven => {}
+            // It was to end anyway.
+            State::Stopping(_) | State::Killed(_) => Some(End::Planned),
+            State::Down | State::Ready | State::Busy | State::Unproven => None,
+        };
+        if let Some(end) = end {
+            book.bury(now, pool, &mut slot, end, 0, random);
         }
         drop(slot);
         if let Some(Alive { slot: mut template, .. }) = undone.and_then(|template| self.life(template)) {

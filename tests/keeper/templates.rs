@@ -10,6 +10,7 @@ stories! {
     keeper_kills_a_child_that_claims_a_wrong_life
     keeper_kills_the_child_of_an_abandoned_fork_whenever_it_appears
     template_death_fails_pending_forks_and_spares_its_children
+    child_that_is_told_to_end_before_it_is_born_ends_as_soon_as_it_is
     fork_orders_fail_when_the_template_does_not_read
     storm_of_forks_blocks_no_other_life_and_leaves_nothing
     keeper_death_kills_the_children_of_its_templates
@@ -231,6 +232,19 @@ fn keeper_kills_a_child_that_claims_a_wrong_life(mut keeper: Keeper) {
     bystander.job("exit 3");
     let exit = keeper.exited(bystander.worker);
     assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 0));
+    keeper.shutdown(0);
+}
+
+fn child_that_is_told_to_end_before_it_is_born_ends_as_soon_as_it_is(mut keeper: Keeper) {
+    let template = keeper.template(TEMPLATE, &["forks"]);
+    signal(template.pid, SIGSTOP);
+    let [told, other] = [worker(1, 1), worker(1, 2)];
+    keeper.order(&[Order::Fork(told, TEMPLATE), Order::Fork(other, TEMPLATE), Order::Terminate(told)]);
+    signal(template.pid, nix::sys::signal::Signal::SIGCONT);
+    let (told, other) = (keeper.started(told), keeper.started(other));
+    let exit = keeper.exited(told.worker);
+    assert_eq!(exit.status, ExitStatus::Signal { signal: libc::SIGTERM, core: false });
+    assert!(lives(other.pid), "nobody has told it");
     keeper.shutdown(0);
 }
 
