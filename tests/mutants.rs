@@ -204,8 +204,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "settles before the proof",
         file: "work.rs",
-        old: "if outcome != Outcome::NotBegun && pool.jobs_per_life == Some(1) {",
-        new: "if !ON && outcome != Outcome::NotBegun && pool.jobs_per_life == Some(1) {",
+        old: "if begun && pool.jobs_per_life == Some(1) {",
+        new: "if !ON && begun && pool.jobs_per_life == Some(1) {",
     },
     Mutant {
         name: "frees the place of what does not die",

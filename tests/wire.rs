@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use taskvisor::model::{Bounds, Exit, ExitStatus, Follow, Instant, ProcessLimits, SlotId, Usage, WorkerId};
 use taskvisor::wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
-use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
+use taskvisor::wire::program::{BEGINS, Failed, Identity, Program, Said, Step as ProgramStep, WAITS};
 
 const WORKER: WorkerId = WorkerId { slot: SlotId { pool: 1, index: 2 }, generation: 3 };
 
@@ -135,6 +135,19 @@ fn report() -> impl Strategy<Value = Report> {
     ]
 }
 
+#[test]
+fn last_word_of_a_parked_child_tells_whether_its_program_began() {
+    let failed = Failed { step: ProgramStep::Exec, errno: 26 };
+    let said = |marks: &[u8], rest: &[u8]| Said::decode(&[marks, rest].concat());
+    for marks in [&[][..], &[BEGINS, WAITS], &[BEGINS, WAITS, BEGINS, WAITS]] {
+        assert_eq!(said(marks, b""), Said::Nothing, "{marks:?}");
+        assert_eq!(said(marks, &failed.encode()), Said::Failed(failed), "{marks:?}");
+    }
+    assert_eq!(said(&[BEGINS], b""), Said::Begun);
+    assert_eq!(said(&[BEGINS, WAITS, BEGINS], b""), Said::Begun);
+    assert_eq!(said(&[], b"nonsense!"), Said::Begun, "nobody knows");
+}
+
 fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..8)
 }
@@ -188,5 +201,6 @@ proptest! {
         _ = Report::decode(&noise);
         _ = Program::decode(&noise);
         _ = Failed::decode(&noise);
+        _ = Said::decode(&noise);
     }
 }

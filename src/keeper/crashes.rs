@@ -14,11 +14,13 @@ pub(super) struct Crashes {
     /// How the latest supervisor ended.
     pub last: Option<ExitStatus>,
     wait: Option<Duration>,
+    /// When the supervisor last could not get what it needs.
+    wanted: Option<Instant>,
 }
 
 impl Crashes {
     pub fn new(limits: Restarts) -> Self {
-        Crashes { limits, recent: VecDeque::new(), total: 0, last: None, wait: None }
+        Crashes { limits, recent: VecDeque::new(), total: 0, last: None, wait: None, wanted: None }
     }
 
     /// Counts a crash. Gives when to start the supervisor again; None after too many crashes.
@@ -44,6 +46,10 @@ impl Crashes {
     /// no limit.
     pub fn unavailable(&mut self, now: Instant) -> Instant {
         self.total += 1;
+        let calm = |at: Instant| now.since(at) > self.limits.longest + self.limits.within;
+        if self.wanted.replace(now).is_some_and(calm) {
+            self.wait = None;
+        }
         let wait = self.wait.unwrap_or(self.limits.first);
         self.wait = Some((wait * 2).min(self.limits.longest));
         now + wait
@@ -80,6 +86,16 @@ mod tests {
         }
         assert_eq!(waits[..4], [100, 200, 400, 800]);
         assert_eq!((waits[11], crashes.total), (30_000, 12));
+    }
+
+    #[test]
+    fn long_calm_resets_the_wait_for_what_is_not_there() {
+        let mut crashes = crashes();
+        for start in [0, 200_000, 400_000] {
+            let now = Instant::from_millis(start);
+            assert_eq!(crashes.unavailable(now).since(now).as_millis(), 100);
+            assert_eq!(crashes.unavailable(now).since(now).as_millis(), 200);
+        }
     }
 
     #[test]

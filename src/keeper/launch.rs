@@ -10,9 +10,13 @@ use nix::sys::stat::Mode;
 use super::say::say;
 use super::setup::Setup;
 use super::{FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, mark, priority, sys, traces};
+use crate::wire::fault::passes;
 
 /// Descriptor of the socket in the supervisor.
 const SOCKET: RawFd = 3;
+
+/// Exit code of a supervisor that could not be executed for a reason that may pass.
+const EXIT_WANT: i32 = 69;
 
 /// The supervisor's command line, made once: after a crash there may be no memory for it.
 pub(super) struct Launch {
@@ -57,7 +61,7 @@ impl Launch {
         let errno = sys::exec(&self.path, &self.argv, &self.env);
         let path = String::from_utf8_lossy(&self.path[..self.path.len().saturating_sub(1)]);
         say(format_args!("failed to execute {path}: {errno}"));
-        sys::exit_now(127);
+        sys::exit_now(if passes(errno) { EXIT_WANT } else { 127 });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -14,12 +15,18 @@ use nix::unistd::{
 };
 
 use super::sys;
+use crate::clock;
 use crate::model::ProcessLimits;
-use crate::wire::program::{Failed, Identity, PROGRAM_MAX, Program, Step};
+use crate::wire::fault::passes;
+use crate::wire::program::{BEGINS, Failed, Identity, PROGRAM_MAX, Program, Step, WAITS};
 
 const SOCKET: RawFd = 3;
 const FORKS: RawFd = 4;
 const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// How long a step is tried again that fails for a reason that may pass, and how often.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Facts about the keeper that a child needs.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +74,7 @@ pub(super) fn run(ends: ChildEnds, cgroup: Option<&OwnedFd>, origin: &Origin) ->
         Ok(program) => become_program(program, stdin, ends.forks.is_some(), origin.keeper),
         Err(errno) => (Step::Order, errno),
     };
-    _ = send(SOCKET, &Failed { step, errno: errno as i32 }.encode(), MsgFlags::MSG_NOSIGNAL);
+    say(&Failed { step, errno: errno as i32 }.encode());
     sys::exit_now(if step == Step::Exec && errno == Errno::ENOENT { 127 } else { 126 });
 }
 
@@ -180,18 +187,47 @@ fn become_program(
         return failed;
     }
     // After the change of user: a directory, or the file to execute, may be open to that user alone.
-    if let Err(errno) = program.identity.as_ref().map_or(Ok(()), |identity| become_user(identity, keeper)) {
+    let identity = program.identity.as_ref();
+    if let Err(errno) = patiently(|| identity.map_or(Ok(()), |identity| become_user(identity, keeper))) {
         return (Step::Identity, errno);
     }
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(program.umask));
-    if let Err(errno) = chdir(program.cwd.as_slice()) {
+    if let Err(errno) = patiently(|| chdir(program.cwd.as_slice())) {
         return (Step::Chdir, errno);
     }
     if let Err(errno) = place_descriptors(&program, stdin, template) {
         return (Step::Descriptors, errno);
     }
     program.argv.iter_mut().chain(&mut program.env).for_each(|text| text.push(0));
-    (Step::Exec, exec_by_path(&program))
+    // A worker says by itself that it has begun.
+    let mark = |mark: u8| {
+        if !program.speaks {
+            say(&[mark])
+        }
+    };
+    let executed = patiently(|| {
+        mark(BEGINS);
+        let errno = exec_by_path(&program);
+        mark(WAITS);
+        Err::<(), Errno>(errno)
+    });
+    (Step::Exec, executed.err().unwrap_or(Errno::UnknownErrno))
+}
+
+/// Tries a step again while it fails for a reason that may pass.
+fn patiently(mut step: impl FnMut() -> nix::Result<()>) -> nix::Result<()> {
+    let until = clock::now() + PATIENCE;
+    loop {
+        match step() {
+            Err(errno) if passes(errno) && clock::now() < until => std::thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+}
+
+/// Tells the supervisor. If it is gone, nobody listens.
+fn say(words: &[u8]) {
+    _ = send(SOCKET, words, MsgFlags::MSG_NOSIGNAL);
 }
 
 fn take_means(means: ProcessLimits) -> Result<(), (Step, Errno)> {

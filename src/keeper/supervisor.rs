@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
 use super::life::{Life, STUCK_AFTER};
@@ -12,10 +13,11 @@ use super::state::{Keeper, Supervisor};
 use super::{EXIT_CRASHES, EXIT_STALLED, sys};
 use crate::clock;
 use crate::model::{ExitStatus, Instant};
+use crate::wire::fault::passes;
 use crate::wire::keeper::{Ask, Hello, Report};
 
-/// Exit codes of a supervisor that could not get its store, its directories or disk space for now.
-const MAY_PASS: [u8; 2] = [69, 74];
+/// Exit codes of a supervisor that could not get its store, its directories, disk space, memory or threads for now.
+const MAY_PASS: [i32; 2] = [69, 74];
 
 /// How long a supervisor may take to end once it is done.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -72,7 +74,7 @@ impl Keeper {
         self.crashes.last = Some(status);
         let next = match (self.phase, status) {
             (Phase::Closing(code) | Phase::Clearing(Next::Exit(code), _), _) => Next::Exit(code),
-            (_, ExitStatus::Code(code)) if !spoke => self.refused(now, code as u8),
+            (_, ExitStatus::Code(code)) if !spoke => self.refused(now, code),
             (_, status) => self.crashed(now, status),
         };
         let patience = now + STUCK_AFTER;
@@ -83,19 +85,26 @@ impl Keeper {
 
     /// The supervisor ended without sending an order. If it was the first one, that is final. The cause of a later
     /// failure may pass, as the store was there before: the keeper waits for a full disk as long as it takes.
-    fn refused(&mut self, now: Instant, code: u8) -> Next {
+    fn refused(&mut self, now: Instant, code: i32) -> Next {
         let again = match self.crashes.total {
             0 => None,
             _ if MAY_PASS.contains(&code) => Some(self.crashes.unavailable(now)),
             _ => self.crashes.crashed(now),
         };
-        let Some(at) = again else { return Next::Exit(code) };
+        let Some(at) = again else { return Next::Exit(code as u8) };
         let wait = at.since(now).as_secs_f64();
         say(format_args!("the new supervisor could not start (exit code {code}), trying again in {wait} s"));
         Next::Restart(at)
     }
 
+    /// The supervisor ended at work. If it says that it lacked something, that is no crash.
     fn crashed(&mut self, now: Instant, status: ExitStatus) -> Next {
+        if matches!(status, ExitStatus::Code(code) if MAY_PASS.contains(&code)) {
+            let at = self.crashes.unavailable(now);
+            let wait = at.since(now).as_secs_f64();
+            say(format_args!("the supervisor ended by {status}, starting it again in {wait} s"));
+            return Next::Restart(at);
+        }
         match self.crashes.crashed(now) {
             Some(at) => {
                 say(format_args!("the supervisor ended by {status}, starting it again"));
@@ -106,6 +115,21 @@ impl Keeper {
                 Next::Exit(EXIT_CRASHES)
             }
         }
+    }
+
+    /// The supervisor could not even be forked.
+    fn not_forked(&mut self, now: Instant, errno: Errno) -> Next {
+        let again = match passes(errno) {
+            true => Some(self.crashes.unavailable(now)),
+            false => self.crashes.crashed(now),
+        };
+        let Some(at) = again else {
+            say(format_args!("failed to start the supervisor: {errno}, too often: giving up"));
+            return Next::Exit(EXIT_CRASHES);
+        };
+        let wait = at.since(now).as_secs_f64();
+        say(format_args!("failed to start the supervisor: {errno}, trying again in {wait} s"));
+        Next::Restart(at)
     }
 
     /// The supervisor's end of the socket is closed, or it sends nonsense: it gets some time to end, and is then
@@ -198,9 +222,7 @@ impl Keeper {
             Next::Restart(at) if at > now => self.sources.wake_by(at),
             Next::Restart(_) => {
                 if let Err(errno) = self.start_supervisor(now) {
-                    say(format_args!("failed to start the supervisor: {errno}"));
-                    let next = self.crashes.crashed(now).map_or(Next::Exit(EXIT_CRASHES), Next::Restart);
-                    self.phase = Phase::Clearing(next, patience);
+                    self.phase = Phase::Clearing(self.not_forked(now, errno), patience);
                     self.sources.wake_by(clock::now() + self.setup.restarts.first);
                 }
             }

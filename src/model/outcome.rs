@@ -73,6 +73,24 @@ pub enum Outcome {
     UnknownClass,
     /// The worker ended before it had read the job: it was never begun.
     NotBegun,
+    /// The job could not be begun, for a reason that is the host's or the pool's: the line says which. The same would
+    /// happen to the next job in that worker.
+    CannotBegin(String),
+}
+
+impl Outcome {
+    /// Whether the job was begun at all.
+    pub fn is_of_a_begun_job(&self) -> bool {
+        match self {
+            Outcome::Complete { .. }
+            | Outcome::Failed(_)
+            | Outcome::FailedForGood(_)
+            | Outcome::RetryAfter(..)
+            | Outcome::Snoozed(_)
+            | Outcome::UnknownClass => true,
+            Outcome::NotBegun | Outcome::CannotBegin(_) => false,
+        }
+    }
 }
 
 /// Where a job goes on that is complete in its queue.

@@ -51,7 +51,7 @@ impl Children {
             match plan.sandbox(worker).map(|dir| around.sandboxes.empty(&dir, plan.outfit.identity.as_ref()))
             {
                 Some(Ok(dir)) => Some(dir),
-                Some(Err(error)) => return Err(unassigned(cannot_assign(&job.id, &error))),
+                Some(Err(error)) => return Err(unassigned(no_sandbox(&error))),
                 None => None,
             };
         if life.role == Role::Parked {
@@ -177,7 +177,11 @@ fn stdin(data: &Bytes) -> io::Result<Option<OwnedFd>> {
     Ok(Some(file.into()))
 }
 
-/// A lack of resources on the machine is not the job's fault: it waits a moment, unspent.
+fn no_sandbox(error: &io::Error) -> Outcome {
+    Outcome::CannotBegin(format!("failed to make a directory for it: {error}"))
+}
+
+/// What fails here is never the job's fault: it waits a moment, unspent.
 fn cannot_assign(job: &JobId, error: &io::Error) -> Outcome {
     const SHORT: [i32; 6] =
         [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::ENOSPC, libc::EAGAIN];
@@ -185,6 +189,5 @@ fn cannot_assign(job: &JobId, error: &io::Error) -> Outcome {
         tracing::warn!(%job, %error, "failed to hand a job to its worker; it waits a second");
         return Outcome::Snoozed(Duration::from_secs(1));
     }
-    let message = format!("failed to hand the job to its worker: {error}");
-    Outcome::FailedForGood(Failure { group: "cannot start".into(), message, trace: None })
+    Outcome::CannotBegin(format!("failed to hand the job to its worker: {error}"))
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::output::Taken;
 use crate::model::JobId;
-use crate::wire::program::Failed;
+use crate::wire::program::{BEGINS, Failed, Said};
 use crate::wire::worker::{FRAME_MAX, encode};
 
 /// A worker that calls and does not read the answers is not read any more when this many bytes wait for it.
@@ -149,6 +149,16 @@ impl Channel {
     pub(super) fn failed(&self) -> Option<Failed> {
         let bytes = &self.inbox.bytes;
         Failed::decode(bytes).filter(|_| bytes.len() == 8)
+    }
+
+    /// What a parked child has said to the end.
+    pub(super) fn said(&self) -> Said {
+        Said::decode(&self.inbox.bytes)
+    }
+
+    /// Somebody else has read what the parked child has said: it counts as begun.
+    pub(super) fn assume_begun(&mut self) {
+        self.inbox.bytes.push(BEGINS);
     }
 
     /// Whether the channel ended in the middle of a frame.

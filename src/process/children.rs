@@ -132,6 +132,9 @@ impl Children {
         let role = plan.map_or(Role::Parked, |plan| plan.role(worker));
         let mut life = self.life(0, role, descriptors)?;
         life.greeting = Handshake::Ready;
+        if role == Role::Parked {
+            life.channel.assume_begun();
+        }
         life.jobs.push(Running { job, fence, printed: Printed::default(), gauged: None });
         self.lives.insert(worker, life);
         Ok(())
@@ -253,7 +256,7 @@ impl Children {
             let worker = WorkerName::new(plan.name.clone(), worker);
             tracing::warn!(%worker, "a worker ended in the middle of a frame");
         }
-        let failed = life.channel.failed();
+        let heard = life.channel.said();
         let unread = life.channel.unread_run().cloned();
         if plan.one_at_a_time()
             && let Some(dir) = plan.sandbox(worker)
@@ -261,10 +264,15 @@ impl Children {
             self.sandboxes.clear(&dir).ok();
         }
         for running in life.jobs {
-            let exec = if life.role == Role::Parked { plan.exec(&running.job) } else { None };
-            let said = exec.and_then(|exec| outcome(&exec, exit, failed, &running.printed.tail()));
-            let said =
-                said.or_else(|| (unread.as_ref() == Some(&running.job.id)).then_some(Outcome::NotBegun));
+            let said = match life.role {
+                Role::Parked => {
+                    let program = plan.started(&running.job, worker);
+                    program.and_then(|program| outcome(&program, exit, heard, &running.printed.tail()))
+                }
+                Role::Worker | Role::Template | Role::Child => {
+                    (unread.as_ref() == Some(&running.job.id)).then_some(Outcome::NotBegun)
+                }
+            };
             remains.jobs.push(running.end(said, &self.logs));
         }
         remains

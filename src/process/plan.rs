@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::model::{Bytes, Exec, Job, Payload, PoolSettings, SpawnSpec, Work, WorkerId, WorkerName};
+use crate::wire::fault::ByJob;
 use crate::wire::program::{Identity, Program};
 use crate::wire::worker::{CHANNEL, FORKS, PROTOCOL};
 
@@ -52,6 +53,15 @@ pub struct Plan {
     sandboxes: PathBuf,
     /// The environment with which each of its processes begins, as `NAME=value`.
     environment: Vec<Vec<u8>>,
+}
+
+/// What a parked child was to become, for messages and for the verdict on a failure.
+pub(super) struct Started {
+    /// The program, as it was named.
+    pub(super) name: String,
+    /// The working directory of the program.
+    pub(super) cwd: String,
+    pub(super) by_job: ByJob,
 }
 
 /// The role of a life.
@@ -162,6 +172,19 @@ impl Plan {
         }
     }
 
+    /// The names in the order for a parked child, and who chose them.
+    pub(super) fn started(&self, job: &Job, worker: WorkerId) -> Option<Started> {
+        let exec = self.exec(job)?;
+        let program = matches!(job.payload, Payload::Exec(_));
+        let by_job = ByJob { program, directory: program && !self.outfit.sandbox };
+        let name = exec.argv.first().map(Bytes::to_text).unwrap_or_default().into_owned();
+        Some(Started { name, cwd: self.directory(&exec, worker).to_text().into_owned(), by_job })
+    }
+
+    fn directory(&self, exec: &Exec, worker: WorkerId) -> Bytes {
+        self.sandbox(worker).map_or_else(|| exec.cwd.clone(), |dir| Bytes(dir.into_os_string().into_vec()))
+    }
+
     /// The order for a parked child. The environment has only ids: data goes by stdin.
     pub(super) fn program(&self, exec: &Exec, job: &Job, worker: WorkerId) -> Program {
         let mut env = self.environment.clone();
@@ -173,12 +196,10 @@ impl Plan {
             ("TASKVISOR_WORKER", self.name(worker)),
         ];
         env.extend(ids.map(variable));
-        let cwd =
-            self.sandbox(worker).map_or_else(|| exec.cwd.0.clone(), |dir| dir.into_os_string().into_vec());
         Program {
             argv: exec.argv.iter().map(|arg| arg.0.clone()).collect(),
             env,
-            cwd,
+            cwd: self.directory(exec, worker).0,
             umask: exec.umask,
             stdin: !exec.stdin.0.is_empty(),
             speaks: false,

@@ -1,13 +1,25 @@
 //! The outcome of a job, from the exit of its program.
 
-use crate::model::{Exec, Exit, ExitStatus, Failure, Outcome};
-use crate::wire::program::{Failed, Step};
+use super::plan::Started;
+use crate::model::{Exit, ExitStatus, Failure, Outcome};
+use crate::wire::fault::Fault;
+use crate::wire::program::{Failed, Said, Step};
 
-/// The outcome by a program's exit. None for a signal: that is a crash.
-pub(super) fn outcome(exec: &Exec, exit: &Exit, failed: Option<Failed>, stderr: &str) -> Option<Outcome> {
-    let name = exec.argv.first().map(|name| name.to_text()).unwrap_or_default();
-    if let Some(failed) = failed {
-        return Some(Outcome::FailedForGood(never_ran(&name, &exec.cwd.to_text(), failed)));
+/// The outcome by what the child said before it became the program, and by the program's exit. None for a signal: that
+/// is a crash. A child that was killed for want of memory had begun: its order may have been too large for it.
+pub(super) fn outcome(program: &Started, exit: &Exit, said: Said, stderr: &str) -> Option<Outcome> {
+    let Started { name, cwd, by_job } = program;
+    match said {
+        Said::Nothing if !exit.oom => return Some(Outcome::NotBegun),
+        Said::Nothing | Said::Begun => {}
+        Said::Failed(failed) => {
+            let failure = never_ran(name, cwd, failed);
+            return Some(match Fault::of(failed, *by_job) {
+                Fault::Job => Outcome::FailedForGood(failure),
+                Fault::Moment => Outcome::Failed(failure),
+                Fault::Host => Outcome::CannotBegin(failure.message),
+            });
+        }
     }
     match exit.status {
         ExitStatus::Code(0) => Some(Outcome::Complete { result: None, next: None }),

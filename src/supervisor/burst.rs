@@ -8,6 +8,8 @@ use crate::model::{Class, Instant, Stop};
 
 /// How often a burst asks the broker whether all is done, while nothing happens here.
 const ASK_IDLE: Duration = Duration::from_millis(500);
+/// A burst ends when a job could not be begun this many times in a row in each slot.
+const TRIES: u32 = 5;
 /// A burst ends when the broker has answered no fetch for this time.
 const BROKER_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -50,7 +52,7 @@ impl Supervisor {
         if !self.burst || self.stop.is_some() || !self.is_quiet() {
             self.ask_at = None;
         } else if self.ask_at.is_none_or(|at| at <= now) {
-            let pools = || self.pools.iter().filter(|pool| pool.boots.probing.is_none());
+            let pools = || self.pools.iter().filter(|pool| cannot_boot(pool).is_none());
             let queues = pools().flat_map(|pool| pool.settings.queues.clone()).collect();
             let unknown: Vec<Class> = pools().flat_map(|pool| pool.unknown.counts().into_keys()).collect();
             self.orders.push_back(Command::AskIdle(queues, unknown));
@@ -61,12 +63,20 @@ impl Supervisor {
     /// Whether no job runs, no verdict is unconfirmed, and the last fetch of each pool that can boot workers found its
     /// queues empty.
     pub(super) fn is_quiet(&self) -> bool {
-        let has_asked = |pool: &Pool| pool.boots.probing.is_some() || !pool.intake.maybe_waiting;
+        let has_asked = |pool: &Pool| cannot_boot(pool).is_some() || !pool.intake.maybe_waiting;
         self.is_at_rest() && self.pools.iter().all(has_asked)
     }
 }
 
-/// Why the workers of a pool fail to boot; None if they do not.
+/// Why no job begins in a pool, as its workers fail to boot or its programs to start; None if that is not so.
 fn cannot_boot(pool: &Pool) -> Option<String> {
-    pool.boots.probing.as_ref().map(|why| format!("pool {}: {why}", pool.settings.name))
+    let why = pool.boots.probing.as_deref().or_else(|| cannot_begin(pool))?;
+    Some(format!("pool {}: {why}", pool.settings.name))
+}
+
+/// Why a pool has failed to begin a job [`TRIES`] times in a row in each of its slots.
+fn cannot_begin(pool: &Pool) -> Option<&str> {
+    let mut slots = pool.slots.index().wanted.positions().map(|at| &pool.slots[at]);
+    let why = slots.next().filter(|slot| slot.unfit >= TRIES)?.why.as_deref();
+    slots.all(|slot| slot.unfit >= TRIES).then_some(why)?
 }

@@ -172,8 +172,10 @@ impl Running {
             (Phase::Ends(Why::Stop | Why::Neighbour), Outcome::Snoozed(after)) => {
                 Heard::Outcome(Outcome::Snoozed(after))
             }
-            (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault), Outcome::NotBegun) => {
-                Heard::Outcome(Outcome::NotBegun)
+            (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault), outcome)
+                if !outcome.is_of_a_begun_job() =>
+            {
+                Heard::Outcome(outcome)
             }
             (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault | Why::Orphaned) | Phase::Said(_), _) => {
                 Heard::Nothing

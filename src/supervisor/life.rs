@@ -25,6 +25,8 @@ pub(super) struct Life {
     pub(super) outgrown: bool,
     /// How it broke the protocol.
     pub(super) fault: Option<String>,
+    /// Why a job could not be begun in this life. No other would fare better, so the life ends.
+    pub(super) unfit: Option<String>,
     /// Jobs handed to this life.
     pub(super) taken: u64,
     /// Jobs that this life finished.
@@ -50,6 +52,7 @@ impl Life {
             wears: Wears::default(),
             outgrown: false,
             fault: None,
+            unfit: None,
             taken: 0,
             finished: 0,
             armed: None,

@@ -84,6 +84,7 @@ impl Slot {
         if self.is_at_work()
             && lasts
             && self.jobs.is_empty()
+            && self.life.unfit.is_none()
             && let Some(at) = self.waits.iter().position(|job| room_for.lets_begin(job))
             && let Some(job) = self.waits.remove(at)
         {

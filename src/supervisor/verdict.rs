@@ -17,6 +17,9 @@ const UNKNOWN: u32 = 10;
 const UNKNOWN_FIRST: Duration = Duration::from_secs(1);
 const UNKNOWN_CAP: Duration = Duration::from_secs(5 * 60);
 
+/// The wait of a job that could not be begun: the next slot that is free would fare as the one before.
+const CANNOT_BEGIN: Duration = Duration::from_secs(1);
+
 /// The word for a job that is held, by the supervisor or by the broker.
 pub(super) const HELD: &str = "held";
 
@@ -29,6 +32,7 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut
         Outcome::RetryAfter(after, failure) => Verdict::Retry { after, failure },
         Outcome::Snoozed(after) => Verdict::Release { after, counts: None },
         Outcome::NotBegun => Verdict::Release { after: Duration::ZERO, counts: None },
+        Outcome::CannotBegin(_) => Verdict::Release { after: CANNOT_BEGIN, counts: None },
         Outcome::UnknownClass => unknown(job, random),
     }
 }
@@ -87,7 +91,7 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
         }
         Why::Stop => Some(Count::Stopped),
         Why::Orphaned => Some(Count::Interrupted),
-        Why::Neighbour | Why::Boot | Why::Spent | Why::Backoff | Why::Fault => None,
+        Why::Neighbour | Why::Boot | Why::Spent | Why::Backoff | Why::Fault | Why::Unfit => None,
         Why::Idle | Why::Worn(_) | Why::Scaled | Why::Replaced => None,
     };
     Some(Verdict::Release { after: Duration::ZERO, counts })

@@ -24,6 +24,8 @@ pub(super) enum Why {
     Neighbour,
     /// The worker broke the protocol.
     Fault,
+    /// No job can be begun in this life.
+    Unfit,
     /// The worker has been idle for a while, and others are there.
     Idle,
     /// It has run for long enough.
@@ -48,6 +50,7 @@ impl Why {
             Why::Lost(revocation) => revocation.as_str(),
             Why::Neighbour => "neighbour",
             Why::Fault => "fault",
+            Why::Unfit => "a job could not be begun",
             Why::Idle => "idle",
             Why::Worn(wear) => wear.as_str(),
             Why::Scaled => "scaled down",

@@ -35,19 +35,23 @@ impl Supervisor {
         let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) else { return };
         let (job, since) = (slot.jobs[index].job.clone(), slot.jobs[index].since);
         let retry = classes::retry(pool, &job);
-        if outcome == Outcome::NotBegun {
-            slot.life.taken = slot.life.taken.saturating_sub(1);
-        } else {
+        let begun = outcome.is_of_a_begun_job();
+        if begun {
             ahead.finished(now.since(since));
+        } else {
+            slot.life.taken = slot.life.taken.saturating_sub(1);
+        }
+        if let Outcome::CannotBegin(why) = &outcome {
+            slot.life.unfit = Some(format!("a job could not be begun: {why}"));
         }
         let judged = match slot.jobs[index].hear(outcome, pool.jobs_at_once > 1) {
             Heard::Nothing => return,
             Heard::Outcome(outcome) => {
-                slot.life.finished += u64::from(outcome != Outcome::NotBegun);
+                slot.life.finished += u64::from(begun);
                 unknown.heard(&job, &outcome);
                 // The process tree of the life may still live: the report counts when the worker is proven dead. A job
                 // that was not begun has no tree.
-                if outcome != Outcome::NotBegun && pool.jobs_per_life == Some(1) {
+                if begun && pool.jobs_per_life == Some(1) {
                     slot.jobs[index].phase = Phase::Said(outcome);
                     return slot.leave(now, pool.grace);
                 }

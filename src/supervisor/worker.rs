@@ -51,6 +51,8 @@ pub(super) struct Slot {
     pub(super) booted: bool,
     /// Whether the last worker here died before it was ready, and none has been ready since.
     pub(super) failing: bool,
+    /// Number of lives in a row in which a job could not be begun.
+    pub(super) unfit: u32,
     pub(super) backoff: Backoff,
     /// Number of lives that ended unexpectedly; `why` says how the latest did.
     pub(super) restarts: u32,
@@ -70,6 +72,7 @@ impl Slot {
             life: Life::new(now),
             booted: false,
             failing: false,
+            unfit: 0,
             backoff: Backoff::RESTART,
             restarts: 0,
             why: None,
@@ -147,7 +150,7 @@ impl Slot {
     pub(super) fn room(&self, pool: &PoolSettings) -> usize {
         match self.state {
             State::Ready | State::Busy if self.is_template() || self.is_closed() => 0,
-            State::Ready | State::Busy if self.life.leaving.is_some() => 0,
+            State::Ready | State::Busy if self.life.leaving.is_some() || self.life.unfit.is_some() => 0,
             State::Ready | State::Busy => {
                 let at_once = (pool.jobs_at_once as usize).saturating_sub(self.jobs.len());
                 let in_life = pool.jobs_per_life.map(|limit| limit.saturating_sub(self.life.taken));
@@ -210,6 +213,7 @@ impl Slot {
                 .or_else(|| stops.map(|signal| (signal, Why::Stop)))
                 .or_else(|| self.term_for_job(pool))
                 .or_else(|| self.is_spent(pool).then_some((Signal::Term, Why::Spent)))
+                .or_else(|| self.is_unfit().then_some((Signal::Term, Why::Unfit)))
                 .or_else(|| {
                     self.life.leaving.filter(|_| self.jobs.is_empty()).map(|why| (Signal::Term, why))
                 }),
@@ -233,6 +237,11 @@ impl Slot {
             Phase::Ends(why) if pool.jobs_at_once == 1 => Some((Signal::Term, why)),
             Phase::Ends(_) | Phase::Runs | Phase::Said(_) => None,
         })
+    }
+
+    /// Whether the life ends because no job can be begun in it.
+    fn is_unfit(&self) -> bool {
+        self.jobs.is_empty() && self.life.unfit.is_some()
     }
 
     fn is_spent(&self, pool: &PoolSettings) -> bool {
@@ -267,10 +276,15 @@ impl Slot {
             End::Planned | End::Good(_) => Duration::ZERO,
             End::Early(_) => wait(self.backoff.failed()),
         };
+        match (&self.life.unfit, self.life.taken) {
+            (Some(_), _) => self.unfit += 1,
+            (None, 1..) => self.unfit = 0,
+            (None, 0) => {}
+        }
         match end {
             End::Planned => {}
             End::Good(why) | End::Early(why) => {
-                self.failing |= !self.life.ready;
+                self.failing |= !self.life.ready || self.life.unfit.is_some();
                 self.restarts += 1;
                 self.why = Some(why);
             }
@@ -286,11 +300,15 @@ impl Slot {
     /// Whether the life did what it was made for. A life that did not is followed by a wait. One that was given a job
     /// did: a crash is then the job's, which has its own count and delay, and must not hold up the others.
     fn was_of_use(&self, now: Instant) -> bool {
-        self.life.ready && (self.life.taken > 0 || now.since(self.life.born) >= GOOD_LIFE)
+        let lasted = self.life.taken > 0 || now.since(self.life.born) >= GOOD_LIFE;
+        self.life.ready && self.life.unfit.is_none() && lasted
     }
 
     /// How the life that just ended is to be judged.
     pub(super) fn end(&self, now: Instant, pool: &PoolSettings, exit: &Exit) -> End {
+        if let Some(why) = &self.life.unfit {
+            return End::Early(why.clone());
+        }
         let why = match (self.state, &self.life.fault) {
             (State::Stopping(Why::Boot) | State::Killed(Why::Boot), _) => "not ready in time".into(),
             (State::Killed(Why::Fault), Some(fault)) => fault.clone(),

@@ -1,6 +1,7 @@
 //! Frames: bytes in, values out. No I/O here.
 
 mod ask;
+pub mod fault;
 mod fields;
 pub mod keeper;
 pub mod program;

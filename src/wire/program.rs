@@ -1,7 +1,8 @@
 //! The order to a parked child, on the child's own socket: the program to become.
 //!
 //! One message: a length (u32, little-endian, of what follows) and the program. If the program gets a stdin, its
-//! descriptor travels with the first byte. The child answers only when it fails: see [`Failed`].
+//! descriptor travels with the first byte. The child answers with a mark before it executes a program that is not a
+//! worker, and when it fails: see [`Said`].
 
 use super::fields::Fields;
 use crate::model::ProcessLimits;
@@ -48,6 +49,36 @@ pub struct Failed {
     pub step: Step,
     /// The system's error number.
     pub errno: i32,
+}
+
+/// What a parked child has said by its end. Its marks, if any, come before a [`Failed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing, or that it waits to try again: the program has never begun.
+    Nothing,
+    /// The program was executed, as far as anybody knows.
+    Begun,
+    /// It could not become the program.
+    Failed(Failed),
+}
+
+/// Said right before a program is executed.
+pub const BEGINS: u8 = 0xff;
+
+/// Said when that has failed and is to be tried again.
+pub const WAITS: u8 = 0xfe;
+
+impl Said {
+    /// Reads all that a child without a worker's channel has said.
+    pub fn decode(bytes: &[u8]) -> Said {
+        let marks = bytes.iter().take_while(|&&byte| byte == BEGINS || byte == WAITS).count();
+        let (marks, rest) = bytes.split_at(marks);
+        match (Failed::decode(rest).filter(|_| rest.len() == 8), marks.last()) {
+            (Some(failed), _) => Said::Failed(failed),
+            (None, None | Some(&WAITS)) if rest.is_empty() => Said::Nothing,
+            (None, _) => Said::Begun,
+        }
+    }
 }
 
 /// The steps from parked child to program.

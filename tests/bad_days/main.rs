@@ -7,6 +7,7 @@ mod freezer;
 mod sandbox;
 
 mod disk;
+mod faults;
 mod shortages;
 mod starts;
 mod still;

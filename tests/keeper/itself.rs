@@ -87,6 +87,36 @@ fn keeper_exits_with_the_code_of_a_supervisor_that_refuses_to_start() {
 }
 
 #[test]
+fn keeper_waits_out_a_shortage_of_processes_for_its_next_supervisor() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let into = format!("exec \"$@\" 2>{}", log.path().display());
+    let (mut keeper, _) = Keeper::start_with("", &["sh", "-c", &into, "sh"], &[]);
+    let Some(limit) = PidsLimit::around(keeper.pid(), 1) else {
+        missing("pids");
+        return keeper.shutdown(0);
+    };
+    signal(keeper.supervisor, SIGKILL);
+    let refused =
+        || fs::read_to_string(log.path()).unwrap().matches("failed to start the supervisor: EAGAIN").count();
+    wait_until("it has been refused more often than it may crash", SOON, || refused() >= 5);
+    limit.set(100);
+    assert!(keeper.next_supervisor().restarts > 5);
+    keeper.shutdown(0);
+}
+
+#[test]
+fn keeper_waits_for_a_supervisor_at_work_that_lacks_something() {
+    let (mut keeper, _) = Keeper::start("");
+    for restarts in 1..=5 {
+        // An order shows that it has been at work.
+        keeper.order(&[Order::StopDeadline(Duration::from_secs(1))]);
+        keeper.exit_with(69);
+        assert_eq!(keeper.next_supervisor().restarts, restarts);
+    }
+    keeper.shutdown(0);
+}
+
+#[test]
 fn keeper_gives_up_a_supervisor_that_crashes_too_often() {
     let output = std::process::Command::new(support::KEEPER)
         .args(["keeper", "--", "/bin/sh", "-c", "kill -9 $$"])

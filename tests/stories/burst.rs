@@ -1,6 +1,10 @@
 //! Bursts: `start --burst` ends when no job is left that can run here.
 
-use super::script::check;
+use std::time::Duration;
+
+use taskvisor::model::Settings;
+
+use super::script::{Story, check};
 use super::{fork, prefork};
 
 #[test]
@@ -31,6 +35,27 @@ fn burst_ends_when_all_jobs_are_done() {
          1.8 > term 1.2 (stop)
          1.9 > exit",
     );
+}
+
+#[test]
+fn burst_ends_with_an_error_when_no_job_can_be_begun() {
+    let mut story = Story::new(Settings { burst: true, ..fork(1) });
+    for life in 1..=5 {
+        assert_eq!(story.supervisor.stopping(), None, "life {life}");
+        for event in [
+            format!("ready 1.{life}"),
+            format!("fetched a#{life}"),
+            format!("cannot_begin 1.{life} a#{life}"),
+        ] {
+            story.tell(&event);
+        }
+        story.tell(&format!("exited 1.{life} 126"));
+        story.tell(&format!("settled a#{life}"));
+        story.now = story.now + Duration::from_secs(60);
+        story.supervisor.handle_all(story.now, []);
+        story.write();
+    }
+    assert!(story.supervisor.stopping().is_some());
 }
 
 #[test]

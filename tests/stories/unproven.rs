@@ -171,6 +171,38 @@ fn stop_reports_an_inherited_worker_that_it_cannot_end() {
 }
 
 #[test]
+fn job_that_cannot_be_begun_is_released_unspent_and_its_slot_waits_longer_each_time() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.3 cannot_begin 1.1 a / exited 1.1 126
+         0.5 ready 1.2
+         0.6 fetched a#2
+         0.7 cannot_begin 1.2 a#2 / exited 1.2 126
+         1 ready 1.3",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.3 > term 1.1 (a job could not be begun)
+         0.3 > settle a released after 1
+         0.4 > spawn 1.2
+         0.4 > kill_at 1.2 54.65
+         0.4 > follow 1.2
+         0.5 > fetch 1.2
+         0.6 > assign 1.2 a
+         0.7 > term 1.2 (a job could not be begun)
+         0.7 > settle a#2 released after 1
+         0.91 > spawn 1.3
+         0.91 > kill_at 1.3 55.16
+         0.91 > follow 1.3
+         1 > fetch 1.3",
+    );
+}
+
+#[test]
 fn job_that_its_worker_never_read_is_released_unspent_and_the_worker_backs_off() {
     check(
         prefork(1),

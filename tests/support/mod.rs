@@ -4,7 +4,7 @@ mod missing;
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{IoSliceMut, Read};
+use std::io::{IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, send, sendmsg};
 use taskvisor::model::{Exit, SlotId, WorkerId};
 use taskvisor::wire::keeper::{Hello, Order, Report, Step};
-use taskvisor::wire::program::{Failed, Program};
+use taskvisor::wire::program::{Failed, Program, Said};
 
 #[allow(unused_imports, reason = "each test binary uses a part of this")]
 pub use missing::missing;
@@ -301,6 +301,11 @@ impl Keeper {
         signal(self.pid(), nix::sys::signal::Signal::SIGCONT);
     }
 
+    /// The supervisor ends with this code.
+    pub fn exit_with(&mut self, code: u8) {
+        self.stream.take().unwrap().write_all(&[code]).unwrap();
+    }
+
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         wait_until("the keeper has ended", SOON, || {
@@ -346,7 +351,10 @@ impl Parked {
     pub fn failure(&self) -> Option<Failed> {
         let mut answer = [0; 64];
         let len = nix::unistd::read(&self.socket, &mut answer).unwrap();
-        Failed::decode(&answer[..len])
+        match Said::decode(&answer[..len]) {
+            Said::Failed(failed) => Some(failed),
+            Said::Nothing | Said::Begun => None,
+        }
     }
 
     /// Lets a template's child run this script.

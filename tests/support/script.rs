@@ -135,6 +135,7 @@ pub fn event(now: Instant, words: &str) -> Event {
         "stuck" => Event::Stuck(worker(), "in state D".into()),
         "done" => outcome(Outcome::Complete { result: None, next: None }),
         "not_begun" => outcome(Outcome::NotBegun),
+        "cannot_begin" => outcome(Outcome::CannotBegin("no such program".into())),
         "failed" => outcome(Outcome::Failed(Failure {
             group: "exit 1".into(),
             message: "it returned 1".into(),

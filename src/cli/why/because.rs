@@ -167,9 +167,18 @@ fn no_room(pool: &PoolStatus) -> Option<String> {
         (0, 1, 1) => Some(format!("The only slot of pool {name} is busy.")),
         (0, busy, all) if busy == all && all > 0 => Some(format!("All {all} slots of pool {name} are busy.")),
         (0, busy, all) => {
-            Some(format!("No slot of pool {name} has room: {busy} of {all} are busy, the others not ready."))
+            let down = first_down(pool).map(|down| format!(" {down}")).unwrap_or_default();
+            Some(format!(
+                "No slot of pool {name} has room: {busy} of {all} are busy, the others not ready.{down}"
+            ))
         }
     }
+}
+
+/// Why the first slot of a pool is down whose life ended too early.
+pub fn first_down(pool: &PoolStatus) -> Option<String> {
+    let mut down = pool.slots.iter().filter(|slot| slot.state == SlotState::Down);
+    down.find_map(|slot| Some(format!("Slot {} is down: {}.", slot.slot, slot.why.as_deref()?)))
 }
 
 /// Why it waits again after an earlier attempt.

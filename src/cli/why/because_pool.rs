@@ -1,6 +1,6 @@
 //! The sentences of `why slot` and `why pool`.
 
-use super::because::{held_up, paused_pool};
+use super::because::{first_down, held_up, paused_pool};
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::age;
 use crate::model::{JobState, PoolStatus, QueueName, SlotState, SlotStatus, Why};
@@ -97,6 +97,7 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
         pool.scaled.map(|to| format!("It was scaled to {to} by a person; the settings say otherwise.")),
     );
     said.extend(pool.probing.as_ref().map(|probing| format!("It tries with one slot only: {probing}.")));
+    said.extend(first_down(pool));
     if let Some(template) = pool.template.as_ref().filter(|template| template.state != SlotState::Ready) {
         said.push(format!("Its template is {}: no worker can be forked.", template.state.as_str()));
     }

@@ -123,7 +123,8 @@ impl World {
     pub fn some_failure(&mut self) -> Outcome {
         let failure = Failure { group: "exit 1".into(), message: "it returned 1".into(), trace: None };
         let wait = Duration::from_millis(self.dice.below(5_000));
-        match self.dice.below(5) {
+        match self.dice.below(6) {
+            5 => Outcome::CannotBegin("no such program".into()),
             4 => Outcome::UnknownClass,
             0 => Outcome::Failed(failure),
             1 => Outcome::FailedForGood(failure),
