@@ -59,6 +59,8 @@ pub struct Checks {
     pub leases: BTreeMap<(JobId, Fence), Instant>,
     /// The starts of each slot.
     pub starts: BTreeMap<SlotId, VecDeque<Instant>>,
+    /// Jobs of which a worker said that they were never begun: no process of theirs was ever there.
+    pub unbegun: BTreeSet<(JobId, Fence)>,
     /// Outcomes that workers sent before the supervisor ended the job.
     pub ended: BTreeSet<(JobId, Fence)>,
     pub turns: u64,
@@ -80,9 +82,7 @@ impl World {
                 let now = self.now;
                 self.checks.given.extend(jobs.iter().map(|fetched| (fetched.job.id.clone(), now)));
             }
-            Event::FetchFailed(pool) => {
-                self.checks.fetching.remove(pool);
-            }
+            Event::FetchFailed(pool) => _ = self.checks.fetching.remove(pool),
             Event::Renewed(lease) => {
                 self.renewal_answered(&lease.job, lease.fence);
                 let known =
@@ -115,6 +115,9 @@ impl World {
                 }
             }
             Event::RenewFailed(job, fence) => self.renewal_answered(job, *fence),
+            Event::Finished { job, fence, outcome, .. } if !outcome.is_of_a_begun_job() => {
+                self.checks.unbegun.insert((job.clone(), *fence));
+            }
             Event::Ready(_)
             | Event::Spawned(_)
             | Event::Faulty(..)
@@ -428,7 +431,7 @@ impl World {
         let runs = self.workers.get(worker).is_some_and(|process| process.jobs.contains_key(&key.0));
         let latest = self.jobs[&key.0].fence == key.1.0;
         assert!(!(runs && latest), "settles {key:?} while it runs");
-        let proven = !self.workers.contains_key(worker);
+        let proven = !self.workers.contains_key(worker) || self.checks.unbegun.contains(&key);
         assert!(proven || self.pool(*worker).jobs_per_life != Some(1), "settles {key:?} without proof");
         let expired = self.checks.leases.get(&key).is_some_and(|until| *until <= self.now);
         let first = self.checks.ended.insert(key.clone());
