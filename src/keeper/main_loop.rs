@@ -19,6 +19,7 @@ use super::report_queue::ReportQueue;
 use super::say::say;
 use super::setup::Setup;
 use super::state::Keeper;
+use super::strangers::Strangers;
 use super::strays::Strays;
 use super::template::Templates;
 use super::traces::Traces;
@@ -95,6 +96,7 @@ impl Keeper {
             followers: Vec::new(),
             endings: 0,
             strays: Strays::default(),
+            strangers: Strangers::new(),
             unnumbered_since: None,
             undead: false,
             templates: Templates::default(),

@@ -32,6 +32,7 @@ mod say;
 mod setup;
 mod spawn;
 mod state;
+mod strangers;
 mod strays;
 mod supervisor;
 mod sweep;

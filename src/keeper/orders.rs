@@ -142,6 +142,10 @@ impl Keeper {
     }
 
     fn try_spawn(&mut self, worker: WorkerId, template: bool) -> Result<Life, (Step, Errno)> {
+        if self.strangers.are_alone() {
+            let supervisor = self.supervisor.as_ref().map(|supervisor| supervisor.pid);
+            self.strangers.before_a_life(self.children.read(), supervisor);
+        }
         let sockets = template.then(fork_sockets).transpose().map_err(|errno| (Step::Socket, errno))?;
         let clone3 = !self.setup.without.clone3;
         let theirs = sockets.as_ref().map(|(_, theirs)| theirs);

@@ -1,6 +1,7 @@
 //! Reaping, killing, and the proof that nothing is left of a life.
 //!
-//! Every leader is a subreaper, so an unknown child of the keeper belongs to a dead leader: it is killed on sight. A
+//! Every leader is a subreaper, so an unknown child of the keeper belongs to a dead leader: it is killed on sight (but
+//! see `strangers`). A
 //! tree is dead when the keeper's list of children, zombies included, has no unknown child left that was there after
 //! the leader was reaped, and its cgroup (if it has one) could be removed.
 //!
@@ -52,7 +53,7 @@ impl Keeper {
                 supervisors_end = Some(reaped.status);
             } else if let Some(worker) = self.leaders.remove(&reaped.pid) {
                 self.leader_ended(worker, &reaped, now);
-            } else {
+            } else if !self.strangers.reaped(reaped.pid) {
                 self.stray_ended(&reaped);
             }
         }
@@ -104,9 +105,10 @@ impl Keeper {
         self.leaders.keys().any(|pid| is_dead(*pid))
     }
 
-    /// Whether a child of ours is neither the supervisor nor a leader.
+    /// Whether a child of ours is neither the supervisor nor a leader nor a stranger.
     pub(super) fn is_unknown(&self, pid: i32) -> bool {
         !self.leaders.contains_key(&pid)
+            && !self.strangers.contains(pid)
             && self.supervisor.as_ref().is_none_or(|supervisor| supervisor.pid != pid)
     }
 
@@ -254,6 +256,7 @@ impl Keeper {
         let supervisor = self.supervisor.as_ref().map(|supervisor| supervisor.pid);
         let unknown = |pid: &&i32| Some(**pid) != supervisor && !self.leaders.contains_key(*pid);
         let mut unknown: Vec<i32> = self.children.read()?.iter().filter(unknown).copied().collect();
+        unknown.retain(|pid| self.strays.contains(*pid) || !self.strangers.recognize(*pid));
         self.templates.still_unknown(&unknown);
         unknown.retain(|pid| self.strays.contains(*pid) || self.templates.kin(*pid) != Kin::Newborn);
         Some(unknown)

@@ -13,6 +13,7 @@ use super::parked::Origin;
 use super::phase::Phase;
 use super::report_queue::ReportQueue;
 use super::setup::Setup;
+use super::strangers::Strangers;
 use super::strays::Strays;
 use super::template::Templates;
 use super::turn::Sources;
@@ -40,6 +41,8 @@ pub(super) struct Keeper {
     pub endings: u64,
     /// Children that belong to dead leaders.
     pub strays: Strays,
+    /// Children that belong to no life.
+    pub strangers: Strangers,
     /// Since when the keeper has found strays without a number; None if the last look found none.
     pub unnumbered_since: Option<Instant>,
     /// Whether a leader was killed and has not ended.

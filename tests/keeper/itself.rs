@@ -117,6 +117,35 @@ fn keeper_waits_for_a_supervisor_at_work_that_lacks_something() {
 }
 
 #[test]
+fn children_that_no_life_has_left_are_spared_and_counted_for_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display().to_string();
+    nix::unistd::mkfifo(&dir.path().join("word"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // A daemon in a session of its own, and a helper that leaves a process when it is told to.
+    let script = format!(
+        "exec 5>&2 >/dev/null 2>&1; setsid sleep 1000 & echo $! >{path}/daemon
+        (read word <{path}/word; sleep 1000 & echo $! >{path}/left) & exec 2>&5 5>&-; exec \"$@\""
+    );
+    let (mut keeper, _) = Keeper::start_with("cgroup", &["sh", "-c", &script, "sh"], &[]);
+    let pid =
+        |file: &str| fs::read_to_string(dir.path().join(file)).ok().and_then(|pid| pid.trim().parse().ok());
+    let daemon: i32 = pid("daemon").unwrap();
+    let run = keeper.run(worker(1, 1), "exit 3");
+    assert_eq!(keeper.exited(run.worker).left_behind, 0);
+    assert!(lives(daemon));
+    fs::write(dir.path().join("word"), "on\n").unwrap();
+    let left = || pid("left").filter(|pid| keeper.children().contains(pid));
+    wait_until("the helper has left a process to the keeper", SOON, || left().is_some());
+    let left: i32 = left().unwrap();
+    let run = keeper.run(worker(1, 2), &format!("{DAEMON}; exit 4"));
+    let own: i32 = run.line().trim().parse().unwrap();
+    assert_eq!(keeper.exited(run.worker).left_behind, 1, "what the life has left");
+    assert_eq!([daemon, left, own].map(lives), [true, true, false]);
+    [daemon, left].into_iter().for_each(|pid| signal(pid, SIGKILL));
+    keeper.shutdown(0);
+}
+
+#[test]
 fn keeper_gives_up_a_supervisor_that_crashes_too_often() {
     let output = std::process::Command::new(support::KEEPER)
         .args(["keeper", "--", "/bin/sh", "-c", "kill -9 $$"])

@@ -1,0 +1,57 @@
+//! Children of the keeper that no life has left: they are spared, and no proof waits for them.
+//!
+//! A process that becomes the keeper by exec keeps the children that it had before, such as a daemon of the script that
+//! ended with `exec taskvisor start`. Those that are there when the first life is made are known by their pid, which
+//! nobody else gets before the keeper has reaped it. What they leave is known by its session: each life begins a
+//! session of its own before it runs anything, and no process can enter a session that exists. So no life has started
+//! what is in the keeper's own session.
+
+use std::collections::HashSet;
+
+use super::children::session_of;
+
+/// The strangers that are not reaped.
+pub(super) struct Strangers {
+    pids: HashSet<i32>,
+    /// The keeper's own session.
+    session: Option<i32>,
+    /// Whether a life was made: an unknown child may be its own from then on.
+    has_lives: bool,
+}
+
+impl Strangers {
+    pub fn new() -> Self {
+        let session = session_of(std::process::id() as i32);
+        Strangers { pids: HashSet::new(), session, has_lives: false }
+    }
+
+    /// Before the first life, every child but the supervisor is a stranger. Later calls change nothing.
+    pub fn before_a_life(&mut self, children: Option<&[i32]>, supervisor: Option<i32>) {
+        if !std::mem::replace(&mut self.has_lives, true) {
+            let there = children.unwrap_or_default().iter().copied();
+            self.pids.extend(there.filter(|pid| Some(*pid) != supervisor));
+        }
+    }
+
+    /// Whether a life is still to be made.
+    pub fn are_alone(&self) -> bool {
+        !self.has_lives
+    }
+
+    pub fn contains(&self, pid: i32) -> bool {
+        self.pids.contains(&pid)
+    }
+
+    /// Removes a stranger that is reaped. False if it was none.
+    pub fn reaped(&mut self, pid: i32) -> bool {
+        self.pids.remove(&pid)
+    }
+
+    /// Whether an unknown child is a stranger, perhaps seen for the first time.
+    pub fn recognize(&mut self, pid: i32) -> bool {
+        if !self.pids.contains(&pid) && self.session.is_some() && session_of(pid) == self.session {
+            self.pids.insert(pid);
+        }
+        self.pids.contains(&pid)
+    }
+}
