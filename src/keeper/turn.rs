@@ -62,8 +62,10 @@ impl Sources {
         mask.add(Signal::SIGCHLD);
         SIGNALS.iter().for_each(|(signal, _)| mask.add(*signal));
         let mut blocked = mask;
-        // A closed stderr must not end the keeper; ignoring the signal would reach the children.
+        // A closed stderr, or one that is a file of the longest size, must not end the keeper; ignoring the signals would
+        // reach the children.
         blocked.add(Signal::SIGPIPE);
+        blocked.add(Signal::SIGXFSZ);
         blocked.thread_set_mask()?;
         Ok(Sources {
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,

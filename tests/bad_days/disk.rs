@@ -236,3 +236,22 @@ fn put_is_answered_after_its_fdatasync() {
     let late = lines[begun..answered].iter().any(|line| line.contains("pwrite64(") && line.contains("-wal"));
     assert!(!late, "written after the sync: {trace}");
 }
+
+#[test]
+fn file_that_may_grow_no_longer_is_an_error_and_kills_nobody() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let put = sandbox.command(&["put", "--", "true"]);
+    let mut limited = Command::new("prlimit");
+    limited.arg("--fsize=8192:8192").arg(put.get_program()).args(put.get_args());
+    limited.current_dir(sandbox.path("work"));
+    limited.envs(put.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = limited.output().expect("put");
+    assert!(output.status.code().is_some_and(|code| code > 1), "{output:?}");
+    assert!(!output.stderr.is_empty(), "{output:?}");
+    // A job is not spared: it dies as it would elsewhere.
+    let _running = sandbox.start(&["-w", "1"]);
+    let jid = sandbox.put(&["sh", "-c", "ulimit -f 1; exec head -c 9999 /dev/zero >large"]);
+    sandbox.run(&["job", "wait", &jid, "--timeout", "40s"]);
+    let job = sandbox.job(&jid);
+    assert_eq!(job["failure"]["message"], "the worker died: signal 25", "{job}");
+}
