@@ -69,6 +69,7 @@ pub(super) fn resolve_pool(
         queue_priorities: queue_priorities(pool.queue_priorities.take())?,
         queues,
         order: pool.order.unwrap_or_default(),
+        turn: default.turn,
         filter,
         knows,
         grace: pool.grace.unwrap_or(default.grace),

@@ -226,7 +226,8 @@ fn pools(
         let name = pool.name.clone().unwrap_or_else(|| PoolSettings::default().name);
         let resolved = own_name(&mut names, &name)
             .and_then(|()| resolve_pool(&name, pool, flags.purpose, around))
-            .and_then(|pool| leaves_room(lease, pool.0.grace).map(|()| pool));
+            .and_then(|pool| leaves_room(lease, pool.0.grace).map(|()| pool))
+            .map(|(settings, outfit)| (PoolSettings { turn: broker.turn(), ..settings }, outfit));
         resolved.map_err(|wrong| {
             let in_file = source.filter(|_| !flags.pool.says(wrong.key));
             let place = in_file.map(|source| source.of_pool(index, wrong.key));

@@ -134,6 +134,20 @@ impl Order {
             | Order::PriorityAging => true,
         }
     }
+
+    /// Whether a lot that is drawn chooses the queue.
+    pub fn draws(self) -> bool {
+        match self {
+            Order::Random | Order::Lottery | Order::LotteryLottery | Order::ReducedLottery => true,
+            Order::Ordered
+            | Order::RoundRobin
+            | Order::Shuffled
+            | Order::HighestPriorityFirst
+            | Order::HighestPriorityLottery
+            | Order::StrictPriority
+            | Order::PriorityAging => false,
+        }
+    }
 }
 
 /// The priority of a queue that has none of its own.

@@ -62,6 +62,8 @@ pub struct PoolSettings {
     pub queue_priorities: BTreeMap<QueueName, u8>,
     /// How to choose among the queues.
     pub order: Order,
+    /// How many jobs in a row a queue gives once a lottery has drawn it; 1 = each fetch draws anew.
+    pub turn: usize,
     /// Which classes to take.
     pub filter: ClassFilter,
     /// The classes that its workers know, if that is known before they report it; None = any.
@@ -143,7 +145,8 @@ impl PoolSettings {
 
     /// Whether it takes jobs from the same queues in the same order.
     pub fn takes_as(&self, other: &PoolSettings) -> bool {
-        let from = |pool: &PoolSettings| (pool.order, pool.queues_by_priority().collect::<Vec<_>>());
+        let from =
+            |pool: &PoolSettings| (pool.order, pool.turn, pool.queues_by_priority().collect::<Vec<_>>());
         from(self) == from(other)
     }
 
@@ -191,6 +194,7 @@ impl Default for PoolSettings {
             queues: vec![QueueName::from("default")],
             queue_priorities: BTreeMap::new(),
             order: Order::Ordered,
+            turn: 1,
             filter: ClassFilter::default(),
             knows: None,
             grace: Duration::from_secs(10),

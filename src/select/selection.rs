@@ -16,6 +16,10 @@ pub struct Selection {
     first: usize,
     /// The order in which the latest fetch took from the queues.
     asked: Vec<usize>,
+    /// How many jobs in a row a queue gives once it is drawn.
+    turn: usize,
+    /// The queue that was drawn, and how many more jobs it gives.
+    drawn: Option<(usize, usize)>,
 }
 
 impl Selection {
@@ -26,7 +30,14 @@ impl Selection {
             queues.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
         }
         let (queues, known) = queues.into_iter().map(|(name, priority)| (name, Known::new(priority))).unzip();
-        Selection { order, queues, known, counted_at: Instant(0), first: 0, asked: Vec::new() }
+        let (counted_at, asked) = (Instant(0), Vec::new());
+        Selection { order, queues, known, counted_at, first: 0, asked, turn: 1, drawn: None }
+    }
+
+    /// The same, in which a queue that is drawn gives this many jobs in a row, unless it has fewer: as in kale, whose
+    /// processes stay at a queue for several batches.
+    pub fn with_turn(self, jobs: usize) -> Self {
+        Selection { turn: jobs, ..self }
     }
 
     /// The order in which the next fetch takes from the queues, and how. `below` draws a number below its argument.
@@ -51,12 +62,36 @@ impl Selection {
             | Order::ReducedLottery
             | Order::PriorityAging => {
                 asked = ranked(self.order, &self.known_at(now), below);
+                self.keep_turn(&mut asked);
                 Take::InOrder
             }
         };
         let queues = asked.iter().map(|at| self.queues[*at].clone()).collect();
         self.asked = asked;
         (queues, take)
+    }
+
+    /// Puts the queue whose turn it is first. If there is none, the first one begins a turn.
+    fn keep_turn(&mut self, asked: &mut Vec<usize>) {
+        if self.turn <= 1 || !self.order.draws() {
+            return;
+        }
+        match self.drawn.filter(|(_, left)| *left > 0) {
+            Some((drawn, _)) => {
+                asked.retain(|at| *at != drawn);
+                asked.insert(0, drawn);
+            }
+            None => self.drawn = asked.first().map(|at| (*at, self.turn)),
+        }
+    }
+
+    /// A job came from a queue: if another one was drawn, that has none, and this one takes over its turn.
+    fn count_turn(&mut self, at: usize) {
+        let left = match self.drawn {
+            Some((drawn, left)) if drawn == at => left,
+            Some(_) | None => self.turn,
+        };
+        self.drawn = Some((at, left.saturating_sub(1)));
     }
 
     /// What is known of the queues at a moment, in the order in which they are stored here.
@@ -77,6 +112,7 @@ impl Selection {
                     known.waiting.map(|waiting| waiting.saturating_sub(1)).filter(|left| *left > 0);
                 known.empty = false;
                 last = Some(at);
+                self.count_turn(at);
             }
         }
         if let Some(at) = last {
@@ -213,6 +249,42 @@ mod tests {
         let waiting = |queue: &QueueName| Waiting { jobs: u64::from(queue.as_str() == "mid"), age: None };
         selection.counted(Instant(0), waiting);
         assert_eq!(next(&mut selection), "mid high low");
+    }
+
+    #[test]
+    fn drawn_queue_keeps_its_turn_and_passes_it_on_when_it_has_no_more() {
+        let queues = [("high", 100), ("mid", 40), ("low", 5)].map(|(name, priority)| (name.into(), priority));
+        let mut selection = Selection::new(Order::Lottery, queues).with_turn(3);
+        let next = |selection: &mut Selection, draw: usize| {
+            selection.next(Instant(0), |below| draw.min(below - 1)).0[0].to_string()
+        };
+        assert_eq!(next(&mut selection, 144), "low");
+        selection.answered(&["low".into(), "low".into()], true);
+        assert_eq!(next(&mut selection, 0), "low", "it has given two of three");
+        selection.answered(&[], false);
+        assert_eq!(next(&mut selection, 0), "low", "its job may be on the way");
+        selection.answered(&["low".into()], true);
+        assert_eq!(next(&mut selection, 100), "mid");
+        selection.answered(&["high".into()], true);
+        assert_eq!(next(&mut selection, 144), "high", "the other had none");
+        selection.answered(&["high".into(), "high".into()], true);
+        assert_eq!(next(&mut selection, 144), "low");
+    }
+
+    #[test]
+    fn turns_leave_the_shares_of_a_lottery_as_they_are() {
+        let names: [QueueName; 3] = ["high".into(), "mid".into(), "low".into()];
+        let queues = names.clone().into_iter().zip([100, 40, 5]);
+        let mut selection = Selection::new(Order::ReducedLottery, queues).with_turn(10);
+        let (mut random, mut shares) = (Random(1), [0usize; 3]);
+        for _ in 0..145_000 {
+            let first = selection.next(Instant(0), |below| random.below(below)).0.remove(0);
+            shares[names.iter().position(|name| *name == first).unwrap()] += 1;
+            selection.answered(&[first], true);
+        }
+        for (share, expected) in shares.into_iter().zip([100_000, 40_000, 5_000]) {
+            assert!(share.abs_diff(expected) < 4_000, "{shares:?}");
+        }
     }
 
     #[test]

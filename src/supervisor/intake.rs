@@ -41,7 +41,7 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(now: Instant, pool: &PoolSettings) -> Self {
-        let selection = Selection::new(pool.order, pool.queues_by_priority());
+        let selection = Selection::new(pool.order, pool.queues_by_priority()).with_turn(pool.turn);
         let (due, net, backoff) = (now, now + NET, Backoff::BROKER);
         Intake {
             asked: None,
@@ -60,7 +60,7 @@ impl Intake {
 
     /// Takes from other queues, or from the same in another order.
     pub(super) fn turn_to(&mut self, now: Instant, pool: &PoolSettings) {
-        self.selection = Selection::new(pool.order, pool.queues_by_priority());
+        self.selection = Selection::new(pool.order, pool.queues_by_priority()).with_turn(pool.turn);
         self.maybe_waiting = true;
         self.due = self.due.min(now);
     }

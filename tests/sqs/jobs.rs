@@ -201,13 +201,14 @@ fn idle_host_has_one_long_poll_for_each_queue() {
     scene.fake.forget_calls();
     let _running = scene.start(&["-w", "4", "-q", "a", "-q", "b", "-q", "c"]);
     let polls = || scene.fake.calls().get("ReceiveMessage").copied().unwrap_or(0);
-    wait_until("each queue is polled", || polls() >= 3);
+    wait_until("each queue is polled", || polls() >= 5);
     let woken = std::time::Instant::now();
     scene.send_shell("b", "echo ran >>out");
     wait_until("the job ran", || scene.said("out") == "ran\n");
     assert!(woken.elapsed() < Duration::from_secs(15), "a long poll answers when a message comes");
     wait_until("it is deleted", || scene.is_empty("b"));
-    assert!(polls() <= 5, "{:?}", scene.fake.calls());
+    // At first a and b are asked without a wait, as others wait for their answer; b once more after its message.
+    assert!(polls() <= 7, "{:?}", scene.fake.calls());
 }
 
 #[test]

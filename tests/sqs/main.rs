@@ -13,4 +13,5 @@ mod beside_moto;
 mod deaths;
 mod jobs;
 mod kale;
+mod order;
 mod refusals;

@@ -89,6 +89,11 @@ impl Address {
         self.kind.card()
     }
 
+    /// See [`Adapter::turn`].
+    pub fn turn(&self) -> usize {
+        self.kind.turn()
+    }
+
     /// The whole URL with its password, to open the broker.
     pub(in crate::broker) fn reveal(&self) -> &str {
         &self.url
@@ -169,6 +174,12 @@ pub trait Adapter: Sync {
     /// The place of its jobs.
     fn place(&self, _url: &str) -> Place {
         Place::Server
+    }
+
+    /// How many jobs in a row a queue gives once a lottery has drawn it: as many as one request brings, where requests
+    /// bring several.
+    fn turn(&self) -> usize {
+        1
     }
 
     /// The URL as people may see it.

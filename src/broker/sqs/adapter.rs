@@ -61,6 +61,10 @@ impl Adapter for AmazonSqs {
         FORM
     }
 
+    fn turn(&self) -> usize {
+        super::demand::MOST
+    }
+
     fn fault(&self, url: &str) -> Option<&'static str> {
         Place::read(url).err()
     }

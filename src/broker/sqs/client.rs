@@ -19,8 +19,8 @@ use super::fault::Fault;
 use crate::broker::lock::lock;
 use crate::model::Instant;
 
-/// How long a receive waits for a message: the longest that the service allows.
-const WAIT: Duration = Duration::from_secs(20);
+/// How long a receive waits for a message at most: the longest that the service allows.
+pub(super) const WAIT: Duration = Duration::from_secs(20);
 
 /// The attribute of a message that names its job.
 pub(super) const JOB: &str = "taskvisor-job";
@@ -116,19 +116,20 @@ impl Client {
         lock(&self.missing).get(name).is_some_and(|at| *at >= then)
     }
 
-    /// Waits for messages, for [`WAIT`] at most.
+    /// Waits for messages, for [`WAIT`] at most. Without a wait SQS may overlook some.
     pub(super) async fn receive(
         &self,
         name: &str,
         most: usize,
         visibility: Duration,
+        wait: Duration,
     ) -> Result<Vec<Message>, Fault> {
         let url = self.url(name).await?;
         let request = self.aws().await?.receive_message().queue_url(url);
         let request = request
             .max_number_of_messages(i32::try_from(most).unwrap_or(1))
             .visibility_timeout(seconds(visibility))
-            .wait_time_seconds(seconds(WAIT))
+            .wait_time_seconds(seconds(wait))
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
             .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
             .message_attribute_names(JOB);

@@ -1,16 +1,18 @@
-//! One long poll per queue, which never ends before its answer: a message that SQS has already given to it would be
-//! invisible for others until its time is over. No poll begins unless a worker waits for a job.
+//! One receive per queue at a time, which never ends before its answer: a message that SQS has already given to it would
+//! be invisible for others until its time is over. None begins unless a worker waits for a job.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::buffer::{Buffered, HOLD};
-use super::client::Message;
+use super::client::{Message, WAIT};
 use super::fault::Fault;
-use super::shared::{EMPTY, Shared};
+use super::plan::Receive;
+use super::shared::{COUNTED, EMPTY, Shared};
 use super::source_queue::SourceQueue;
 use crate::broker::Notice;
 use crate::broker::lock::lock;
@@ -19,6 +21,8 @@ use crate::model::QueueSet;
 
 /// No poll begins while so many messages wait here: nearly all of them are for a busy pool then.
 const BUFFERED: usize = 100;
+/// How long the queues behind one wait for its answer: at least, and at most.
+const AWAITED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
 /// The waits after failed polls, doubled from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -26,15 +30,17 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     let mut pause = PAUSES.0;
     loop {
-        let (most, lease) = worth(&shared, &source).await;
-        match shared.client.receive(&source.queue.name, most, lease).await {
+        let receive = worth(&shared, &source).await;
+        match answer(&shared, &source, &receive).await {
             Ok(messages) => {
                 pause = PAUSES.0;
                 *lock(&source.trouble) = None;
-                took(&shared, &source, messages, lease);
+                took(&shared, &source, messages, &receive);
             }
             Err(fault) => {
                 *lock(&source.trouble) = Some(fault.error("read", &source.queue.name).to_string());
+                lock(&shared.plan).failed(&source.name);
+                decided(&shared, &receive);
                 sleep(jittered(pause)).await;
                 pause = (pause * 2).min(PAUSES.1);
                 // Throttled once, it is to be asked more gently, and not to be given up.
@@ -46,34 +52,94 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     }
 }
 
-/// Waits until a poll is worthwhile. Gives how many messages it may bring, and for how long they are invisible.
-async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> (usize, Duration) {
+/// Waits until a receive is worthwhile, which has begun then.
+async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> Receive {
     loop {
         let wanting = source.wants.notified();
-        let now = shared.now();
-        let (waiting, total) = {
-            let buffer = lock(&source.buffer);
-            (buffer.len(), buffer.total())
-        };
-        let wanted = lock(&source.wanted).clone();
-        if total < BUFFERED
-            && wanted.is_worth_a_poll(waiting, now)
-            && !shared.stopping.load(Ordering::Relaxed)
-        {
-            return (wanted.most(), wanted.lease);
+        if let Some(receive) = next(shared, source) {
+            return receive;
         }
         wanting.await;
     }
 }
 
-/// Reads the messages of a poll. Poison goes unchanged to the dead letters. A message whose job this host already runs
-/// is no second job. A message with which a running job goes on may come before that job has ended, and waits.
-fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, lease: Duration) {
-    let since = shared.now();
-    *lock(&source.visible) = messages.is_empty().then_some((0, since + EMPTY));
-    if messages.is_empty() {
+fn next(shared: &Shared, source: &SourceQueue) -> Option<Receive> {
+    let total = lock(&source.buffer).total();
+    if total >= BUFFERED || shared.stopping.load(Ordering::Relaxed) {
+        return None;
+    }
+    let mut plan = lock(&shared.plan);
+    let receive = plan.next(&source.name, shared.now(), |queue| shared.here(queue))?;
+    plan.began(&source.name, &receive);
+    Some(receive)
+}
+
+/// The answer to a receive. The queues behind it wait for it, but not for long: four times as long as usual, a second at
+/// most. Then they go on, and it becomes a bell.
+async fn answer(
+    shared: &Arc<Shared>,
+    source: &Arc<SourceQueue>,
+    receive: &Receive,
+) -> Result<Vec<Message>, Fault> {
+    let wait = if receive.is_long { WAIT } else { Duration::ZERO };
+    let mut asked = pin!(shared.client.receive(&source.queue.name, receive.most, receive.lease, wait));
+    if receive.is_awaited {
+        let usual = Duration::from_millis(shared.answer_time.load(Ordering::Relaxed));
+        let patience = if receive.is_long { (usual * 4).clamp(AWAITED.0, AWAITED.1) } else { AWAITED.1 };
+        let begun = clock::now();
+        if let Ok(answer) = timeout(patience, &mut asked).await {
+            if answer.as_ref().is_ok_and(|messages| !messages.is_empty()) {
+                let took = u64::try_from(clock::now().since(begun).as_millis()).unwrap_or(u64::MAX);
+                shared.answer_time.store(took, Ordering::Relaxed);
+            }
+            return answer;
+        }
+        lock(&shared.plan).is_late(&source.name);
+        decided(shared, receive);
+    }
+    asked.await
+}
+
+/// The state of a queue is known now: others may be received from, and messages of others that wait here may run.
+fn decided(shared: &Shared, receive: &Receive) {
+    shared.look_again();
+    if receive.is_awaited {
+        shared.ledger.say(Notice::Wake(QueueSet::All));
+    }
+}
+
+/// Reads the messages of a receive. Poison goes unchanged to the dead letters. A message whose job this host already
+/// runs is no second job. A message with which a running job goes on may come before that job has ended, and waits.
+fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, receive: &Receive) {
+    let (since, lease, count) = (shared.now(), receive.lease, messages.len());
+    let trusted = if receive.is_long { EMPTY } else { COUNTED };
+    *lock(&source.visible) = messages.is_empty().then_some((0, since + trusted));
+    read(shared, source, messages, lease);
+    lock(&shared.plan).answered(&source.name, count, since);
+    shared.look_again();
+    if receive.is_awaited || count > 0 {
+        shared.ledger.say(Notice::Wake(QueueSet::All));
+    }
+    if count == 0 {
         return;
     }
+    if shared.stopping.load(Ordering::Relaxed) {
+        let all = lock(&source.buffer).drain();
+        shared.give_back(source, all);
+        return;
+    }
+    let (shared, source) = (shared.clone(), source.clone());
+    tokio::spawn(async move {
+        for wait in [HOLD, (lease / 2).saturating_sub(HOLD)] {
+            sleep(wait).await;
+            shared.give_back_late(&source);
+            source.wants.notify_one();
+        }
+    });
+}
+
+fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, lease: Duration) {
+    let since = shared.now();
     for message in messages {
         if shared.held.is_double(&message) {
             let shared = shared.clone();
@@ -87,20 +153,6 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
             }
         }
     }
-    if shared.stopping.load(Ordering::Relaxed) {
-        let all = lock(&source.buffer).drain();
-        shared.give_back(source, all);
-        return;
-    }
-    shared.ledger.say(Notice::Wake(QueueSet::All));
-    let (shared, source) = (shared.clone(), source.clone());
-    tokio::spawn(async move {
-        for wait in [HOLD, (lease / 2).saturating_sub(HOLD)] {
-            sleep(wait).await;
-            shared.give_back_late(&source);
-            source.wants.notify_one();
-        }
-    });
 }
 
 /// Deletes a message that does not run only once it is in the dead-letter queue. Until then it comes again.

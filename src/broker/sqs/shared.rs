@@ -12,6 +12,7 @@ use super::buffer::Buffered;
 use super::client::{Client, JOB, Message, Outgoing};
 use super::fault::Fault;
 use super::held::{Held, Running};
+use super::plan::PollPlan;
 use super::queue::Queue;
 use super::source_queue::SourceQueue;
 use crate::broker::Notice;
@@ -22,7 +23,7 @@ use crate::clock;
 use crate::model::{Fence, Instant, JobId, QueueName, QueueSet, Settlement};
 
 /// How long a count from SQS is trusted.
-const COUNTED: Duration = Duration::from_secs(10);
+pub(super) const COUNTED: Duration = Duration::from_secs(10);
 /// How long the empty answer of a poll is trusted, while the next one waits.
 pub(super) const EMPTY: Duration = Duration::from_secs(25);
 
@@ -41,6 +42,10 @@ pub(super) struct Shared {
     /// Queues from which jobs are taken, by their names here.
     sources: Mutex<BTreeMap<QueueName, Arc<SourceQueue>>>,
     pub held: Running,
+    /// Which queue to receive from next. No buffer is locked by who waits for this lock.
+    pub plan: Mutex<PollPlan>,
+    /// The time in ms that SQS took for the latest messages.
+    pub answer_time: AtomicU64,
     fence: AtomicU64,
     /// Whether the supervisor stops: then no poll begins, and messages go back.
     pub stopping: AtomicBool,
@@ -56,6 +61,8 @@ impl Shared {
             queues: Mutex::default(),
             sources: Mutex::default(),
             held: Running::default(),
+            plan: Mutex::default(),
+            answer_time: AtomicU64::new(250),
             // Greater than the fences of every earlier supervisor.
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             stopping: AtomicBool::new(false),
@@ -118,6 +125,16 @@ impl Shared {
         lock(&self.sources).values().cloned().collect()
     }
 
+    /// How many messages of a queue wait here that a worker would take.
+    pub(super) fn here(&self, queue: &QueueName) -> usize {
+        lock(&self.sources).get(queue).map_or(0, |source| lock(&source.buffer).len())
+    }
+
+    /// Something has changed that decides which queue is received from next.
+    pub(super) fn look_again(&self) {
+        lock(&self.sources).values().for_each(|source| source.wants.notify_one());
+    }
+
     /// The job runs no more. Unless its message was deleted, those behind it in its message group go back.
     pub(super) fn let_go(self: &Arc<Self>, job: &JobId, fence: Fence, is_deleted: bool) {
         let Some(Held { source, message, .. }) = self.held.remove(job, fence) else { return };
@@ -129,6 +146,7 @@ impl Shared {
         };
         self.give_back(&source, behind);
         if waiting > 0 {
+            lock(&self.plan).blocked(&source.name, false);
             self.ledger.say(Notice::Wake(QueueSet::All));
         }
     }
@@ -161,7 +179,7 @@ impl Shared {
     pub(super) fn give_back_late(self: &Arc<Self>, source: &Arc<SourceQueue>) {
         let late = lock(&source.buffer).expired(self.now());
         if late.iter().any(|one| !one.is_unwanted) {
-            lock(&source.wanted).ready.clear();
+            lock(&self.plan).nobody_took(&source.name);
             self.ledger.say(Notice::Wake(QueueSet::All));
         }
         self.give_back(source, late);

@@ -21,7 +21,8 @@ use crate::broker::lock::lock;
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Fence, Instance, JobId, JobState, Lease, NewJob, Next, QueueName, QueueSet, Revocation, Settlement,
+    ClassFilter, Fence, Instance, JobId, JobState, Lease, NewJob, Next, QueueName, QueueSet, Revocation,
+    Settlement, Take,
 };
 use crate::select::Turns;
 
@@ -73,26 +74,41 @@ impl BareSource for Sqs {
         let mut given = Vec::new();
         let now = self.shared.now();
         let mut counts = vec![0; sources.len()];
+        // A pool that takes only some classes waits for no answer: it may bring jobs of other classes alone.
+        let is_ordered = request.take == Take::InOrder && request.filter == ClassFilter::default();
         let mut turns = Turns::new(request.take, 0..sources.len());
         while given.len() < request.workers.len()
             && let Some(&at) = turns.queue()
         {
             let runs = |job: &JobId| self.shared.held.contains(job);
-            let taken = lock(&sources[at].buffer).take((&request.pool, &request.filter), now, runs);
+            let (taken, is_blocked) = {
+                let mut buffer = lock(&sources[at].buffer);
+                (buffer.take((&request.pool, &request.filter), now, runs), buffer.total() > 0)
+            };
             match taken {
                 Some(one) => {
                     counts[at] += 1;
                     given.push(self.hold(&sources[at], one));
                     turns.gave();
                 }
-                None => turns.had_none(),
+                None => {
+                    let mut plan = lock(&self.shared.plan);
+                    plan.blocked(&sources[at].name, is_blocked);
+                    if is_ordered && plan.awaits(&sources[at].name, now) {
+                        break;
+                    }
+                    turns.had_none();
+                }
             }
         }
-        for (source, count) in sources.iter().zip(counts) {
-            let ready = (&request.pool, request.workers.len() - given.len());
-            lock(&source.wanted).took(count, ready, request.lease.min(LONGEST), now);
-            source.wants.notify_one();
+        {
+            let mut plan = lock(&self.shared.plan);
+            let demand = plan.demand(&request.pool);
+            (demand.queues, demand.is_ordered) = (request.queues.clone(), is_ordered);
+            (demand.ready, demand.lease) = (request.workers.len() - given.len(), request.lease.min(LONGEST));
+            demand.took(&counts, now);
         }
+        self.shared.look_again();
         Ok(given)
     }
 

@@ -1,4 +1,4 @@
-//! A queue from which jobs are taken: its buffer, the demand for its jobs, and what keeps it from its work.
+//! A queue from which jobs are taken: its buffer, and what keeps it from its work.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 use super::buffer::Buffer;
-use super::demand::Wanted;
 use super::queue::Queue;
 use crate::model::{Instant, QueueName};
 
@@ -17,8 +16,7 @@ pub(super) struct SourceQueue {
     pub buffer: Mutex<Buffer>,
     /// Whether it is polled: from its first fetch on.
     pub is_polled: AtomicBool,
-    /// The workers that want a job from it at the moment: only then is a poll worthwhile.
-    pub wanted: Mutex<Wanted>,
+    /// A receive from it may be worthwhile now.
     pub wants: Notify,
     /// The error that keeps it from being read, if any.
     pub trouble: Mutex<Option<String>>,
@@ -36,7 +34,6 @@ impl SourceQueue {
             buffer: Mutex::new(Buffer::new(queue.is_fifo())),
             queue,
             is_polled: AtomicBool::new(false),
-            wanted: Mutex::default(),
             wants: Notify::new(),
             trouble: Mutex::default(),
             no_dead_letters: Mutex::default(),

@@ -1,0 +1,176 @@
+//! Which queue is received from next. Pure: the caller gives the time and what waits here.
+//!
+//! The order of a pool decides among the queues, not among the messages that happen to be here: while a queue may have
+//! more messages, those behind it are not received from. A queue that is known to be empty holds up none. A long poll
+//! waits there as a bell, which rings when a message comes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::demand::{Demand, MOST};
+use crate::model::{Instant, QueueName};
+
+/// For how long a queue counts as empty after an empty answer, while no poll waits there.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What the latest receive from a queue has shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Known {
+    /// Nothing is known, or nothing new.
+    #[default]
+    Unknown,
+    /// It brought messages: there may be more.
+    HasMore,
+    /// It brought none, at that moment.
+    Empty(Instant),
+    /// It failed.
+    Failing,
+}
+
+/// An open receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    /// The queues behind it wait for its answer.
+    Awaited,
+    /// Its queue counts as empty until it answers.
+    Bell,
+}
+
+/// What is known of a queue.
+#[derive(Clone, Debug, Default)]
+struct State {
+    known: Known,
+    open: Option<Open>,
+    /// Whether messages wait here that no worker can take now: their message group runs, or their class is not wanted.
+    is_blocked: bool,
+}
+
+impl State {
+    /// What is known of it at a moment: an empty answer is soon out of date.
+    fn known(&self, now: Instant) -> Known {
+        match self.known {
+            Known::Empty(at) if now.since(at) >= FRESH => Known::Unknown,
+            known => known,
+        }
+    }
+}
+
+/// A receive to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Receive {
+    /// How many messages it may bring.
+    pub most: usize,
+    /// For how long these are invisible for others.
+    pub lease: Duration,
+    /// Whether it waits for a message if there is none: not if others wait for its answer, and nothing is known.
+    pub is_long: bool,
+    /// Whether the queues behind it wait for its answer.
+    pub is_awaited: bool,
+}
+
+/// What is known of all queues, and which pool wants jobs from which.
+#[derive(Debug, Default)]
+pub(super) struct PollPlan {
+    queues: BTreeMap<QueueName, State>,
+    demands: BTreeMap<Arc<str>, Demand>,
+}
+
+impl PollPlan {
+    /// The demand of a pool, to be changed.
+    pub(super) fn demand(&mut self, pool: &Arc<str>) -> &mut Demand {
+        self.demands.entry(pool.clone()).or_default()
+    }
+
+    /// The receive to begin from a queue now, if one is worthwhile. `here` is how many messages of a queue wait here.
+    pub(super) fn next(
+        &self,
+        queue: &QueueName,
+        now: Instant,
+        here: impl Fn(&QueueName) -> usize,
+    ) -> Option<Receive> {
+        let state = self.queues.get(queue).cloned().unwrap_or_default();
+        if state.open.is_some() {
+            return None;
+        }
+        let waiting = here(queue);
+        let (mut most, mut lease, mut is_awaited) = (0, Duration::ZERO, false);
+        for demand in self.demands.values() {
+            let Some(at) = demand.place(queue) else { continue };
+            let is_reached = !demand.is_ordered
+                || demand.queues[..at].iter().all(|ahead| !self.holds_up(ahead, now, here(ahead)));
+            if is_reached && demand.is_worth_a_receive(queue, waiting, now) {
+                most += demand.soon(now);
+                lease = demand.lease;
+                is_awaited |= demand.is_ordered && at + 1 < demand.queues.len();
+            }
+        }
+        let known = state.known(now);
+        let is_awaited = is_awaited && matches!(known, Known::Unknown | Known::HasMore);
+        let is_long = !is_awaited || known != Known::Unknown;
+        (most > 0).then(|| Receive { most: most.min(MOST), lease, is_long, is_awaited })
+    }
+
+    /// Whether the queues behind it wait: it gives jobs, or its answer is not here yet.
+    fn holds_up(&self, queue: &QueueName, now: Instant, here: usize) -> bool {
+        let gives = here > 0 && self.queues.get(queue).is_none_or(|state| !state.is_blocked);
+        gives || self.awaits(queue, now)
+    }
+
+    /// Whether the queues behind it wait for its answer, as it has no message here that a worker takes.
+    pub(super) fn awaits(&self, queue: &QueueName, now: Instant) -> bool {
+        let Some(state) = self.queues.get(queue) else { return true };
+        match (state.open, state.known(now)) {
+            (Some(Open::Awaited), _) => true,
+            (Some(Open::Bell), _) | (None, Known::Empty(_) | Known::Failing) => false,
+            (None, Known::Unknown | Known::HasMore) => !state.is_blocked,
+        }
+    }
+
+    fn state(&mut self, queue: &QueueName) -> &mut State {
+        self.queues.entry(queue.clone()).or_default()
+    }
+
+    /// A receive has begun.
+    pub(super) fn began(&mut self, queue: &QueueName, receive: &Receive) {
+        let open = if receive.is_awaited { Open::Awaited } else { Open::Bell };
+        self.state(queue).open = Some(open);
+    }
+
+    /// The open receive has waited for so long that its queue counts as empty.
+    pub(super) fn is_late(&mut self, queue: &QueueName) {
+        let state = self.state(queue);
+        state.open = state.open.map(|_| Open::Bell);
+    }
+
+    /// The open receive has brought so many messages.
+    pub(super) fn answered(&mut self, queue: &QueueName, messages: usize, now: Instant) {
+        let state = self.state(queue);
+        state.open = None;
+        match messages {
+            0 => state.known = Known::Empty(now),
+            _ => (state.known, state.is_blocked) = (Known::HasMore, false),
+        }
+    }
+
+    /// The open receive has failed: the queue holds up no other one until it answers again.
+    pub(super) fn failed(&mut self, queue: &QueueName) {
+        let state = self.state(queue);
+        (state.known, state.open) = (Known::Failing, None);
+    }
+
+    /// Whether messages of a queue wait here that no worker can take now.
+    pub(super) fn blocked(&mut self, queue: &QueueName, is_blocked: bool) {
+        self.state(queue).is_blocked = is_blocked;
+    }
+
+    /// No worker took messages of the queue in time: nobody wants more until a pool asks again.
+    pub(super) fn nobody_took(&mut self, queue: &QueueName) {
+        let of_queue = self.demands.values_mut().filter(|demand| demand.place(queue).is_some());
+        of_queue.for_each(|demand| demand.ready = 0);
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
