@@ -15,3 +15,4 @@ mod jobs;
 mod kale;
 mod order;
 mod refusals;
+mod waits;

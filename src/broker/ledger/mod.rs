@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-pub use self::source::{BareSource, with_ledger};
+pub use self::source::{BareSource, WaitingJobs, with_ledger};
 use crate::broker::{
     Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source, Sqlite, sqlite,
 };
 use crate::clock;
 use crate::model::{
-    Failure, Fence, Fetched, Instance, Job, JobId, JobState, Lease, NewJob, Progress, QueueName, Revocation,
-    Settlement, Verdict, WorkerId,
+    Failure, Fence, Fetched, Instance, Job, JobId, JobState, Lease, Millis, NewJob, Progress, QueueName,
+    Revocation, Settlement, Verdict, WorkerId,
 };
 
 /// How long a call waits for the ledger before it goes on without the answer. The change may yet be written.
@@ -47,6 +47,8 @@ pub struct Delivery {
     /// Number of this delivery, as the broker counts; 1 is the first. A broker that gives handles counts also those
     /// that were no attempts.
     pub attempt: u32,
+    /// When the job was put, if its broker says so.
+    pub put_at: Option<Millis>,
     /// The broker's handle for this delivery.
     pub handle: String,
 }
@@ -54,7 +56,7 @@ pub struct Delivery {
 impl Delivery {
     /// A delivery of a broker that gives no handles, and in which the same id may come again as another job.
     pub fn of(job: NewJob, lease: Lease, attempt: u32) -> Delivery {
-        Delivery { job, lease, is_own_id: false, attempt, handle: String::new() }
+        Delivery { job, lease, is_own_id: false, attempt, put_at: None, handle: String::new() }
     }
 }
 

@@ -9,8 +9,8 @@ use super::{Adopted, Delivery, Handle, Ledger};
 use crate::broker::{Admin, Broker, Card, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Next, Progress, QueueName, Settlement, Verdict,
-    WorkerId,
+    Fence, Fetched, Instance, JobId, JobState, Lease, Millis, NewJob, Next, Progress, QueueName, Settlement,
+    Verdict, WorkerId,
 };
 
 /// A source of jobs that keeps no history: it alone decides who may run a job, and its ledger records that. What is not
@@ -55,8 +55,8 @@ pub trait BareSource: Send + Sync + 'static {
         self.ledger().ask(verb, by).await
     }
 
-    /// Its queues, each with the number of waiting jobs if that is known.
-    async fn waiting(&self) -> Result<Vec<(QueueName, Option<u64>)>, Error> {
+    /// Its queues with what waits there.
+    async fn waiting(&self) -> Result<Vec<WaitingJobs>, Error> {
         Ok(Vec::new())
     }
 
@@ -69,6 +69,17 @@ pub trait BareSource: Send + Sync + 'static {
     fn health(&self) -> Health {
         Health::default()
     }
+}
+
+/// The jobs that wait in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingJobs {
+    /// The name of the queue.
+    pub queue: QueueName,
+    /// How many wait, if that is known.
+    pub count: Option<u64>,
+    /// When the oldest was put, if that is known.
+    pub since: Option<Millis>,
 }
 
 /// The broker that a source makes with its ledger.
@@ -159,10 +170,13 @@ impl<S: BareSource> Admin for WithLedger<S> {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         let mut answer = self.0.ask(verb, by).await?;
         if let Answer::Queues(queues) = &mut answer {
-            for (queue, waiting) in self.0.waiting().await? {
-                let jobs = &mut queues.entry(queue).or_default().jobs;
-                jobs.extend(waiting.map(|count| (JobState::Waiting, count)));
-                jobs.retain(|_, count| *count > 0);
+            for WaitingJobs { queue, count, since } in self.0.waiting().await? {
+                let counts = queues.entry(queue).or_default();
+                counts.jobs.extend(count.map(|count| (JobState::Waiting, count)));
+                counts.jobs.retain(|_, count| *count > 0);
+                if counts.jobs.contains_key(&JobState::Waiting) {
+                    counts.oldest_waiting = counts.oldest_waiting.into_iter().chain(since).min();
+                }
             }
         }
         Ok(answer)

@@ -89,7 +89,7 @@ impl Address {
         self.kind.card()
     }
 
-    /// See [`Adapter::turn`].
+    /// How many jobs in a row a drawn queue gives: see [`Adapter::turn`].
     pub fn turn(&self) -> usize {
         self.kind.turn()
     }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::settings::Settings;
 use super::shared::{Left, Shared};
-use crate::broker::ledger::{BareSource, Delivery, Handle, Ledger};
+use crate::broker::ledger::{BareSource, Delivery, Handle, Ledger, WaitingJobs};
 use crate::broker::lock::lock;
 use crate::broker::lost_replies::{InDoubt, Unheard};
 use crate::broker::owed::Owed;
@@ -21,8 +21,7 @@ use crate::broker::redis::values::{read, write_list};
 use crate::broker::redis::{Arrivals, Link};
 use crate::broker::{Complaints, Error, Fetch, Health, Notice, Renewal, Settling};
 use crate::model::{
-    Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueName, QueueSet, Revocation, Settlement,
-    Verdict,
+    Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueSet, Revocation, Settlement, Verdict,
 };
 
 /// A Redis with the keys of the tutorial.
@@ -233,9 +232,10 @@ impl BareSource for Reliable {
         self.shared.owed.or_owed(self.shared.release(instance, &left).await, left)
     }
 
-    async fn waiting(&self) -> Result<Vec<(QueueName, Option<u64>)>, Error> {
+    async fn waiting(&self) -> Result<Vec<WaitingJobs>, Error> {
         let counted = self.shared.link.ask("count jobs in", redis::cmd("LLEN").arg("pending")).await?;
-        Ok(vec![(self.shared.settings.queue.clone(), read(counted)?)])
+        let queue = self.shared.settings.queue.clone();
+        Ok(vec![WaitingJobs { queue, count: read(counted)?, since: None }])
     }
 
     fn health(&self) -> Health {

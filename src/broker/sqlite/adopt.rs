@@ -172,9 +172,12 @@ fn adopt(
             (found.job, lease)
         }
         None => {
-            let granted = Granted { request, worker, fence: *fence, attempt: run.attempt };
+            let put_at = delivery.put_at.map_or(time, |at| at.0.min(time));
+            let granted = Granted { request, worker, fence: *fence, attempt: run.attempt, put_at };
             put::insert(store, job, id, (false, Some(&granted)), time)?;
-            (run, lease::granted(store, request, (queue, time), (id, *fence), now))
+            // Another host may have run it before: then it has not waited since it was put.
+            let since = if *attempt <= 1 { put_at } else { time };
+            (run, lease::granted(store, request, (queue, since), (id, *fence), now))
         }
     };
     store.happened(id, queue, What::Fetched, JobState::Running)?;

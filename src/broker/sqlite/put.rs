@@ -112,6 +112,8 @@ pub(super) struct Granted<'a> {
     pub(super) worker: WorkerId,
     pub(super) fence: Fence,
     pub(super) attempt: u32,
+    /// When the job was put.
+    pub(super) put_at: i64,
 }
 
 pub(super) fn insert(
@@ -149,7 +151,7 @@ pub(super) fn insert(
              ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
         )?
         .execute(params![
-            jid, queue, state as i64, job.priority, now, due, class, is_program, inline, tags, retries, delay,
+            jid, queue, state as i64, job.priority, granted.map_or(now, |lease| lease.put_at), due, class, is_program, inline, tags, retries, delay,
             cap, limit, job.by, not_before, job.token, scope,
             granted.map_or(0, |lease| lease.fence.0),
             granted.map_or(0, |lease| lease.attempt),

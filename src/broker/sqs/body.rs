@@ -14,7 +14,7 @@ use crate::broker::host::host_name;
 use crate::broker::job_object::JobObject;
 use crate::clock;
 use crate::kale::{Body, Codec, Compression, DEFAULT_KEY, Key, Message, Reading, Sender};
-use crate::model::{NewJob, Payload, QueueName};
+use crate::model::{Millis, NewJob, Payload, QueueName};
 
 /// How the messages of a broker are read.
 pub(super) struct Bodies {
@@ -36,22 +36,31 @@ impl Bodies {
         Ok(Bodies { reading, object: JobObject { exec: place.exec }, puts_tasks: place.puts_tasks })
     }
 
-    /// The job in a message, as it would be put, with the message's id as its own; `Err` says why it is none, to go on after "the message is poison: ".
-    pub(super) fn read(&self, queue: &QueueName, message: &client::Message) -> Result<NewJob, String> {
+    /// The job in a message, as it would be put, with the message's id as its own, and when it was put; `Err` says why it
+    /// is none, to go on after "the message is poison: ".
+    pub(super) fn read(
+        &self,
+        queue: &QueueName,
+        message: &client::Message,
+    ) -> Result<(NewJob, Option<Millis>), String> {
         let id = message.job.as_str().into();
         let body = self.reading.read(&message.body).map_err(|error| error.to_string())?;
+        let mut put_at = message.sent;
         let (class, data) = match body {
             Body::Native { class, data } => {
                 let job = self.object.read(queue, id, class.into(), data.into_bytes(), &message.body)?;
-                return Ok(job);
+                return Ok((job, message.sent));
             }
             // The worker reads the message itself: only it may run what a pickle says.
-            Body::Kale(task) => (task.task, Json::String(message.body.clone())),
+            Body::Kale(task) => {
+                put_at = enqueued(task.enqueued_time).or(put_at);
+                (task.task, Json::String(message.body.clone()))
+            }
             Body::Text { class, text } => (class, Json::String(text)),
         };
         let data = Payload::Data(data.to_string().as_str().into());
         let job = NewJob { id: Some(id), ..NewJob::new(queue.clone(), class.into(), data) };
-        job.fault().map_or(Ok(job), Err)
+        job.fault().map_or(Ok((job, put_at)), Err)
     }
 
     /// The body for a new job. A message of a task of kale is sent as it is.
@@ -69,6 +78,12 @@ impl Bodies {
             Payload::Exec(_) => self.object.write(job),
         }
     }
+}
+
+/// The time that kale writes into a message: seconds since 1970. None = it is no time.
+fn enqueued(seconds: f64) -> Option<Millis> {
+    let millis = seconds * 1000.0;
+    (millis >= 1.0 && millis < i64::MAX as f64).then_some(Millis(millis as i64))
 }
 
 /// Reads the key of kale's tasks from its file.
@@ -123,7 +138,8 @@ mod tests {
 
     fn message(body: &str) -> client::Message {
         let (id, job) = ("m1".into(), "m1".into());
-        client::Message { id, job, handle: "h".into(), body: body.into(), received: 1, group: None }
+        let sent = Some(Millis(7_000));
+        client::Message { id, job, handle: "h".into(), body: body.into(), received: 1, group: None, sent }
     }
 
     fn plain(exec: bool) -> Bodies {
@@ -131,7 +147,7 @@ mod tests {
     }
 
     fn read(bodies: &Bodies, body: &str) -> Result<NewJob, String> {
-        bodies.read(&"q".into(), &message(body))
+        bodies.read(&"q".into(), &message(body)).map(|(job, _)| job)
     }
 
     #[test]
@@ -194,6 +210,10 @@ mod tests {
         let bodies = Bodies { reading, ..plain(false) };
         let job = read(&bodies, TASK).unwrap();
         assert_eq!(job.class.as_str(), "kb_tasks.Noop");
+        let put_at = |body: &str| bodies.read(&"q".into(), &message(body)).unwrap().1;
+        assert_eq!(put_at(TASK), Some(Millis(123_500)), "kale's own time");
+        assert_eq!(put_at(r#"{"class":"mail"}"#), Some(Millis(7_000)), "the time of the message");
+        assert_eq!([0.0, -1.0, f64::NAN, f64::INFINITY].map(enqueued), [None; 4]);
         assert_eq!(job.payload, Payload::Data(Json::String(TASK.into()).to_string().as_str().into()));
         assert_eq!(bodies.write(&job).unwrap(), TASK);
         let bodies = Bodies { puts_tasks: true, ..bodies };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Message;
-use crate::model::{ClassFilter, Instant, JobId, NewJob};
+use crate::model::{ClassFilter, Instant, JobId, Millis, NewJob};
 
 /// A message not taken within this time is made visible for others.
 pub(super) const HOLD: Duration = Duration::from_secs(5);
@@ -19,6 +19,8 @@ pub(super) const HOLD: Duration = Duration::from_secs(5);
 pub(super) struct Buffered {
     pub message: Message,
     pub job: NewJob,
+    /// When it was put, if that is known.
+    pub put_at: Option<Millis>,
     /// When it came.
     pub since: Instant,
     /// For how long from then on it is invisible for others.
@@ -148,13 +150,15 @@ mod tests {
             body: String::new(),
             received: 1,
             group: group.map(Into::into),
+            sent: None,
         };
         let job = NewJob {
             id: Some(id.into()),
             ..NewJob::new("q".into(), class.into(), Payload::Data("1".into()))
         };
         let since = Instant::from_millis(at);
-        Buffered { message, job, since, lease: Duration::from_secs(60), is_unwanted: false }
+        let (put_at, lease) = (None, Duration::from_secs(60));
+        Buffered { message, job, put_at, since, lease, is_unwanted: false }
     }
 
     fn pool() -> Arc<str> {

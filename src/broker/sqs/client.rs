@@ -17,7 +17,7 @@ use super::coalesce::Outcome;
 use super::connect::connect;
 use super::fault::Fault;
 use crate::broker::lock::lock;
-use crate::model::Instant;
+use crate::model::{Instant, Millis};
 
 /// How long a receive waits for a message at most: the longest that the service allows.
 pub(super) const WAIT: Duration = Duration::from_secs(20);
@@ -38,6 +38,8 @@ pub(super) struct Message {
     pub received: u32,
     /// The message group in a FIFO or fair queue.
     pub group: Option<String>,
+    /// When it was sent.
+    pub sent: Option<Millis>,
 }
 
 /// A message to be sent.
@@ -132,6 +134,7 @@ impl Client {
             .wait_time_seconds(seconds(wait))
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
             .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
+            .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
             .message_attribute_names(JOB);
         let received = request.send().await.map_err(|error| self.check(name, error.into()))?;
         Ok(received.messages.unwrap_or_default().into_iter().map(message).collect())
@@ -268,6 +271,9 @@ fn message(given: aws_sdk_sqs::types::Message) -> Message {
             .and_then(|count| count.parse().ok())
             .unwrap_or(1),
         group: attribute(MessageSystemAttributeName::MessageGroupId),
+        sent: attribute(MessageSystemAttributeName::SentTimestamp)
+            .and_then(|sent| sent.parse().ok())
+            .map(Millis),
     }
 }
 

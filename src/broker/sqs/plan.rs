@@ -24,7 +24,7 @@ enum Known {
     HasMore,
     /// It brought none, at that moment.
     Empty(Instant),
-    /// It failed.
+    /// It has failed, and is tried again.
     Failing,
 }
 
@@ -49,10 +49,8 @@ struct State {
 impl State {
     /// What is known of it at a moment: an empty answer is soon out of date.
     fn known(&self, now: Instant) -> Known {
-        match self.known {
-            Known::Empty(at) if now.since(at) >= FRESH => Known::Unknown,
-            known => known,
-        }
+        let is_old = matches!(self.known, Known::Empty(at) if now.since(at) >= FRESH);
+        if is_old { Known::Unknown } else { self.known }
     }
 }
 

@@ -138,8 +138,9 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
     });
 }
 
+/// Reads messages into the buffer.
 fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, lease: Duration) {
-    let since = shared.now();
+    let (since, mut oldest) = (shared.now(), None);
     for message in messages {
         if shared.held.is_double(&message) {
             let shared = shared.clone();
@@ -147,12 +148,17 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
             continue;
         }
         match shared.bodies.read(&source.name, &message) {
-            Ok(job) => lock(&source.buffer).add(Buffered { message, job, since, lease, is_unwanted: false }),
+            Ok((job, put_at)) => {
+                oldest = oldest.into_iter().chain(put_at).min();
+                let is_unwanted = false;
+                lock(&source.buffer).add(Buffered { message, job, put_at, since, lease, is_unwanted });
+            }
             Err(why) => {
                 tokio::spawn(discard(shared.clone(), source.clone(), Arc::new(message), why));
             }
         }
     }
+    *lock(&source.waits_since) = oldest;
 }
 
 /// Deletes a message that does not run only once it is in the dead-letter queue. Until then it comes again.

@@ -20,7 +20,7 @@ use crate::broker::host::host_name;
 use crate::broker::ledger::Ledger;
 use crate::broker::lock::lock;
 use crate::clock;
-use crate::model::{Fence, Instant, JobId, QueueName, QueueSet, Settlement};
+use crate::model::{Fence, Instant, JobId, Millis, QueueName, QueueSet, Settlement};
 
 /// How long a count from SQS is trusted.
 pub(super) const COUNTED: Duration = Duration::from_secs(10);
@@ -78,6 +78,9 @@ impl Shared {
             return Some(count + here);
         }
         let [count, ..] = self.client.counts(&source.queue.name).await.ok()?;
+        if count > 0 {
+            lock(&source.waits_since).get_or_insert(Millis(clock::wall_millis()));
+        }
         *lock(&source.visible) = Some((count, self.now() + COUNTED));
         Some(count + here)
     }
@@ -220,7 +223,7 @@ impl Shared {
                 ("taskvisor-attempt", attempt.to_string()),
             ]);
             let job = self.bodies.read(source, message).ok();
-            notes.extend(job.map(|job| ("taskvisor-class", allowed(job.class.as_str()))));
+            notes.extend(job.map(|(job, _)| ("taskvisor-class", allowed(job.class.as_str()))));
         }
         let once = format!("{}-{}", message.received, message.id);
         let dead = queue.message(message.body.clone(), message.group.clone(), Duration::ZERO, &once);

@@ -16,7 +16,7 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use super::{body::Bodies, poll, settle};
-use crate::broker::ledger::{Adopted, BareSource, Delivery, Handle, Ledger};
+use crate::broker::ledger::{Adopted, BareSource, Delivery, Handle, Ledger, WaitingJobs};
 use crate::broker::lock::lock;
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling};
 use crate::model::verb::{Answer, Verb};
@@ -194,10 +194,12 @@ impl BareSource for Sqs {
         self.shared.ledger.ask(verb, by).await
     }
 
-    async fn waiting(&self) -> Result<Vec<(QueueName, Option<u64>)>, Error> {
+    async fn waiting(&self) -> Result<Vec<WaitingJobs>, Error> {
         let mut counts = Vec::new();
         for source in self.shared.sources() {
-            counts.push((source.name.clone(), self.shared.visible(&source).await));
+            let count = self.shared.visible(&source).await;
+            let since = *lock(&source.waits_since);
+            counts.push(WaitingJobs { queue: source.name.clone(), count, since });
         }
         Ok(counts)
     }
@@ -225,6 +227,7 @@ impl Sqs {
             lease: Lease { job: job.clone(), fence, expires_at: one.since + one.lease },
             is_own_id: message.job == message.id,
             attempt: message.received,
+            put_at: one.put_at,
             handle: message.handle.clone(),
         };
         self.shared.held.insert(job, Held::received(message, source.clone(), fence, one.since));

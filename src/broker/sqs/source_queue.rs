@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::buffer::Buffer;
 use super::queue::Queue;
-use crate::model::{Instant, QueueName};
+use crate::model::{Instant, Millis, QueueName};
 
 /// A queue from which jobs are taken.
 pub(super) struct SourceQueue {
@@ -24,6 +24,8 @@ pub(super) struct SourceQueue {
     pub no_dead_letters: Mutex<Option<String>>,
     /// How many messages are visible in SQS, and until when that count is trusted.
     pub visible: Mutex<Option<(u64, Instant)>>,
+    /// When the oldest of the latest messages was put; before any was received, when some were first counted.
+    pub waits_since: Mutex<Option<Millis>>,
 }
 
 impl SourceQueue {
@@ -38,6 +40,7 @@ impl SourceQueue {
             trouble: Mutex::default(),
             no_dead_letters: Mutex::default(),
             visible: Mutex::default(),
+            waits_since: Mutex::default(),
         }
     }
 }

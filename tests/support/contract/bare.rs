@@ -115,6 +115,7 @@ impl Jobs {
             lease: lease.clone(),
             is_own_id: false,
             attempt: one.attempt,
+            put_at: None,
             handle: format!("delivery {fence:?}"),
         };
         self.running.insert(id, (one, lease));

@@ -123,6 +123,14 @@ impl FakeSqs {
         self.shared.changed.notify_waiters();
     }
 
+    /// Makes the messages of a queue older, as if they had been sent that long before.
+    pub fn age(&self, queue: &str, by: Duration) {
+        let by = u64::try_from(by.as_millis()).expect("a few years");
+        let mut world = self.world();
+        let queue = world.queues.get_mut(queue).unwrap_or_else(|| panic!("no queue is called {queue}"));
+        queue.messages.iter_mut().for_each(|message| message.sent -= by);
+    }
+
     fn world(&self) -> MutexGuard<'_, World> {
         self.shared.world()
     }
