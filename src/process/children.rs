@@ -18,7 +18,7 @@ use super::life::{Handshake, Life, LifeContext, Running, WorkerEvent};
 use super::orphans::earlier;
 use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
-use super::program::{never_ran, outcome};
+use super::program::{outcome, stillborn};
 use super::remains::Remains;
 use super::sandbox::Sandboxes;
 use super::watched::{unwatch, watched};
@@ -368,15 +368,6 @@ impl Children {
             tracing::warn!(%worker, %error, "failed to watch a worker's channel");
         }
     }
-}
-
-/// Why a worker never took a job, as far as that is known.
-fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
-    let Some(failed) = life.channel.failed() else { return life.stray.tail() };
-    let command = plan.command(worker);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let name = command.argv.first().map(|name| text(name)).unwrap_or_default();
-    never_ran(&name, &text(&command.cwd), failed).message
 }
 
 fn token(worker: WorkerId, kind: Kind) -> u64 {

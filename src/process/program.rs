@@ -1,7 +1,8 @@
 //! The outcome of a job, from the exit of its program.
 
-use super::plan::Started;
-use crate::model::{Exit, ExitStatus, Failure, Outcome};
+use super::life::Life;
+use super::plan::{Plan, Started};
+use crate::model::{Exit, ExitStatus, Failure, Outcome, WorkerId};
 use crate::wire::fault::Fault;
 use crate::wire::program::{Failed, Said, Step};
 
@@ -35,8 +36,17 @@ pub(super) fn outcome(program: &Started, exit: &Exit, said: Said, stderr: &str) 
     }
 }
 
+/// Why a worker never took a job, as far as that is known.
+pub(super) fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
+    let Some(failed) = life.channel.failed() else { return life.stray.tail() };
+    let command = plan.command(worker);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let name = command.argv.first().map(|name| text(name)).unwrap_or_default();
+    never_ran(&name, &text(&command.cwd), failed).message
+}
+
 /// Why a parked child could not become its program.
-pub(super) fn never_ran(name: &str, cwd: &str, failed: Failed) -> Failure {
+fn never_ran(name: &str, cwd: &str, failed: Failed) -> Failure {
     let errno = nix::errno::Errno::from_raw(failed.errno);
     let (group, message) = match (failed.step, errno) {
         (Step::Exec, nix::errno::Errno::ENOENT) if !name.contains('/') => {
