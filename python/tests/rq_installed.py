@@ -20,19 +20,19 @@ def versions():
     return [version for version, least in VERSIONS.items() if sys.version_info >= least]
 
 
-def site(version):
+def site(version, package="rq"):
     """The directory with that version and its dependencies for this Python."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    directory = os.path.join(cache, "taskvisor", f"rq-{version}-py{sys.version_info[0]}.{sys.version_info[1]}")
+    directory = os.path.join(cache, "taskvisor", f"{package}-{version}-py{sys.version_info[0]}.{sys.version_info[1]}")
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     with open(directory + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(os.path.join(directory, "whole")):
             shutil.rmtree(directory, ignore_errors=True)
             done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                                   "--root-user-action", "ignore", "--target", directory, f"rq=={version}"],
+                                   "--root-user-action", "ignore", "--target", directory, f"{package}=={version}"],
                                   capture_output=True, text=True)
-            assert done.returncode == 0, f"RQ {version} could not be installed into {directory}:\n{done.stderr}"
+            assert done.returncode == 0, f"{package} {version} could not be installed into {directory}:\n{done.stderr}"
             open(os.path.join(directory, "whole"), "w").close()
     return directory
 

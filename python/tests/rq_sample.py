@@ -133,6 +133,22 @@ class OwnWorker(Worker):
         return super().perform_job(job, *args, **kwargs)
 
 
+class WatchingWorker(Worker):
+    """Overrides what the supervisor does in its place."""
+
+    def execute_job(self, job, queue):
+        return super().execute_job(job, queue)
+
+    def register_birth(self):
+        print("is born")
+
+
+def django_is_ready():
+    from django.apps import apps
+
+    return apps.ready
+
+
 class OwnJob(Job):
     pass
 

@@ -1,6 +1,7 @@
 """The worker that runs jobs of RQ, with RQ's own versions and a redis-server."""
 
 import base64
+import json
 import os
 import signal
 import subprocess
@@ -165,6 +166,43 @@ class Fast(RqTest):
         worker = self.jobs(*handlers)
         self.assertEqual(self.ended(worker, "sample.fails")["error"]["group"], "ValueError")
         self.assertEqual(worker.stdout(), f"handler {self.id} ValueError\nlast handler {self.id}\n")
+
+    def django(self, **more):
+        site = rq_installed.site("4.2.16", "django")
+        return {"PYTHONPATH": f"{PACKAGE}:{HERE}:{self.producer.site}:{site}", "PATH": os.environ["PATH"],
+                "DJANGO_SETTINGS_MODULE": "rq_django_settings", **more}
+
+    def test_an_application_of_django_is_set_up_with_the_handlers_of_its_settings(self):
+        worker = self.jobs(env=self.django())
+        self.assertEqual(self.returned(worker, "sample.django_is_ready"), True)
+        self.ended(worker, "sample.fails")
+        self.assertIn(f"handler {self.id} ValueError\n", worker.stdout())
+        worker = self.jobs("--exception-handler", "rq_sample.last_handler", env=self.django())
+        self.ended(worker, "sample.fails")
+        self.assertEqual(worker.stdout(), f"last handler {self.id}\n")
+
+    def test_the_redis_of_the_queues_is_found_in_the_settings_of_django(self):
+        def read(*arguments, **more):
+            command = [sys.executable, "-m", "taskvisor.rq.settings", *arguments]
+            return subprocess.run(command, env=self.django(**more), capture_output=True, text=True)
+
+        for queues, url in ((["-q=high", "-q=default"], "redis://db:6380/2"), ([], "redis://db:6380/2"),
+                            (["-q=far"], "redis://:p%2Fw@other:6379/0"), (["-q=unknown"], "redis://localhost:6379/0")):
+            self.assertEqual(json.loads(read("", *queues).stdout)["url"], url)
+        refused = read("", "-q=high", "-q=far")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("the queues high and far of RQ_QUEUES are in two Redis databases", refused.stderr)
+        # Where django-rq is not used, RQ's own variables count.
+        self.assertEqual(json.loads(read("", REDIS_URL="redis://own", WITHOUT_QUEUES="1").stdout)["url"], "redis://own")
+
+    def test_overridden_methods_that_are_never_called_are_named_in_one_warning(self):
+        worker = self.jobs("--worker-class", "rq_sample.WatchingWorker")
+        name, fields = worker.receive()
+        self.assertEqual(name, "warning")
+        self.assertRegex(fields["text"], r"^rq_sample.WatchingWorker has .*: register_birth, execute_job$")
+        self.assertEqual(self.ended(worker, "sample.add, 1")["outcome"], "complete")
+        spawns = self.jobs("--worker-class", "rq.SpawnWorker")
+        self.assertTrue(spawns.receive()[1]["text"].endswith(": SpawnWorker"))
 
     def test_json_is_a_serializer_too(self):
         worker = self.jobs("--serializer", "json")

@@ -227,6 +227,28 @@ fn rq_worker_passes_its_environment_without_a_warning() {
     assert_eq!(scene.result(&job), "seen");
 }
 
+/// As Sentry does it: its integration replaces a method of RQ's worker.
+const PATCHES: &str = "import rq
+_perform = rq.Worker.perform_job
+def perform(self, *args, **kwargs):
+    open('patched', 'w').close()
+    return _perform(self, *args, **kwargs)
+rq.Worker.perform_job = perform
+";
+
+#[test]
+fn rq_worker_imports_its_config_module_in_the_workers() {
+    let scene = Scene::new();
+    let job = scene.put("q().enqueue('os.getpid')");
+    std::fs::write(scene.sandbox.work("patches.py"), PATCHES).unwrap();
+    let args = ["rq", "worker", "-b", "-c", "patches", "-u", &scene.server.url()];
+    let mut command = scene.sandbox.command(&args);
+    let output = command.env("PYTHONPATH", scene.path()).output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    assert!(scene.result(&job).is_i64() && scene.sandbox.work("patched").exists(), "{log}");
+}
+
 #[test]
 fn rq_worker_says_in_one_line_that_its_config_module_does_not_exist() {
     let scene = Scene::new();

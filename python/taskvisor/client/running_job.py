@@ -43,7 +43,7 @@ class Job:
     2
     """
 
-    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "data", "retries", "time_limit",
+    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "_data", "retries", "time_limit",
                  "soft_time_limit", "cwd", "fence", "started", "canceled", "ended", "runtime", "partial_lines",
                  "__weakref__")
 
@@ -59,8 +59,6 @@ class Job:
     priority: int
     #: Its tags.
     tags: list[str]
-    #: The data that was put: any JSON value, or bytes.
-    data: Any
     #: How often it is tried again after it has failed; None if the supervisor does not say.
     retries: Optional[int]
     #: The longest run of this attempt in seconds, from `started` on.
@@ -90,12 +88,27 @@ class Job:
         self.soft_time_limit = get("soft_time_limit")
         self.cwd = get("cwd")
         raw = get("raw")
-        self.data = get("data") if raw is None else _decode(raw)
+        self._data: Any = get("data") if raw is None else _decode(raw)
         self.started = time.monotonic()
         self.canceled = False
         self.ended = False
         self.runtime = runtime
         self.partial_lines: dict[str, str] = {}
+
+    @property
+    def data(self) -> Any:
+        """The data that was put: any JSON value, or bytes.
+
+        >>> Job({"id": "7", "fence": 1, "class": "c"}).data = 5
+        Traceback (most recent call last):
+        ...
+        AttributeError: the data of a job cannot be replaced: put another job with the new data
+        """
+        return self._data
+
+    @data.setter
+    def data(self, _value: Any) -> None:
+        raise AttributeError("the data of a job cannot be replaced: put another job with the new data")
 
     @property
     def time_left(self) -> Optional[float]:

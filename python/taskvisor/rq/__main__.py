@@ -10,6 +10,7 @@ import sys
 
 from ..worker import start
 from ..worker.loading import print_failure
+from . import django_app
 from .installed import Installed
 from .jobs import Jobs
 from .run import Setup
@@ -42,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
 
     option("-u", "--url", variable="RQ_REDIS_URL", metavar="URL",
            help="the Redis for jobs that ask for it; better in RQ_REDIS_URL, which nobody else sees")
-    option("-c", "--config", metavar="MODULE", help="a config module of RQ: its DICT_CONFIG sets up the logging")
+    option("-c", "--config", metavar="MODULE", help="a config module of RQ, imported first; its DICT_CONFIG sets up logging")
     option("-m", "--import", dest="modules", metavar="MODULE", action="append", default=[],
            help="import this before the first job; in the mode fork all jobs share it")
     option("-P", "--path", metavar="DIR", action="append", help="look for modules here first")
@@ -64,15 +65,24 @@ def _load(options: argparse.Namespace, jobs: Jobs) -> bool:
     name = "rq"
     try:
         installed = Installed()
+        name = os.environ.get(django_app.VARIABLE, name)
+        has_django = django_app.set_up()
         if options.config:
             name = options.config
             logs = getattr(importlib.import_module(name), "DICT_CONFIG", None)
             if logs:
                 logging.config.dictConfig(logs)
+            # The module may be what names Django's settings.
+            has_django = django_app.set_up()
         for name in options.modules:
             importlib.import_module(name)
+        if has_django:
+            name = "RQ_EXCEPTION_HANDLERS"
+            options.handlers = options.handlers or list(django_app.setting(name) or [])
         name = "what the options name"
         jobs.start_up(Setup(installed, options))
+        if has_django:
+            django_app.close_connections()
     except Exception:
         print_failure("taskvisor.rq", name, HINT)
         return False

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 
+#: Methods of RQ's workers for what the supervisor does in their place: it takes the jobs, and starts and watches them.
+_NEVER_CALLED = ("work", "bootstrap", "register_birth", "register_death", "dequeue_job_and_maintain_ttl", "execute_job",
+                 "fork_work_horse", "monitor_work_horse", "wait_for_horse", "kill_horse", "main_work_horse",
+                 "maintain_heartbeats", "run_maintenance_tasks", "clean_registries", "reorder_queues", "request_stop",
+                 "request_force_stop", "handle_payload", "check_for_suspension")
+
+
 class Installed:
     """RQ as the application has installed it. Making this imports it."""
 
@@ -51,6 +58,17 @@ class Installed:
         functions = [_function(value) for base in bases for value in vars(base).values()]
         return all(base.__module__.split(".")[0] in ("rq", "typing", "abc") for base in bases) and all(
             function.__code__.co_filename.startswith(self._place) for function in functions if function is not None)
+
+    def never_called(self, klass: Any) -> list[str]:
+        """Methods of a worker class that are not RQ's own, and are not called here; with the class that starts jobs
+        another way."""
+        found = [name for name in _NEVER_CALLED if not self._is_own(getattr(klass, name, None))]
+        spawns: Any = getattr(importlib.import_module("rq.worker"), "SpawnWorker", None)
+        return found + (["SpawnWorker"] if spawns is not None and issubclass(klass, spawns) else [])
+
+    def _is_own(self, value: Any) -> bool:
+        function = _function(value)
+        return function is None or function.__code__.co_filename.startswith(self._place)
 
     def perform(self, job: Any) -> Any:
         """Calls the job's function, with the job as the current one. RQ 2 would ask Redis first."""

@@ -22,12 +22,19 @@ class Jobs:
 
     def __init__(self) -> None:
         self._setup: Optional[Setup] = None
+        #: For people, sent after hello.
+        self.warnings: list[str] = []
 
     def start_up(self, setup: Setup) -> None:
         """Sets the objects that the options name."""
         if not setup.is_native:
             fast.rehearse(setup)
         self._setup = setup
+        names = setup.installed.never_called(setup.worker_class)
+        if names:
+            kind = setup.worker_class
+            self.warnings.append(f"{kind.__module__}.{kind.__qualname__} has what is never called here, as the "
+                                 f"supervisor takes, starts and watches the jobs: {', '.join(names)}")
 
     def hello_classes(self) -> None:
         """None: it takes any class."""

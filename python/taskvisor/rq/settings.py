@@ -1,4 +1,7 @@
-"""Reads a config module of RQ, for `taskvisor rq worker -c MODULE`: ``python3 -m taskvisor.rq.settings MODULE [PATH…]``."""
+"""Reads the settings for `taskvisor rq worker`: ``python3 -m taskvisor.rq.settings [MODULE [-q=QUEUE]… [PATH]…]``.
+
+They are those of the config module, of django-rq, or of the environment.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from ..worker.loading import print_failure
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, Optional
 
 #: Where modules are looked for.
 HINT = "-P DIR names the directory that has it."
@@ -39,34 +42,51 @@ def url(settings: Mapping[str, Any]) -> str:
                  "sentinel_tls": "yes" if own.get("ssl") else None}
         given = urlencode({name: value for name, value in query.items() if value})
         return (f"redis{'s' if sentinel.get('SSL') else ''}+sentinel://"
-                f"{_login(sentinel.get('USERNAME'), sentinel.get('PASSWORD'))}{hosts}/"
+                f"{login(sentinel.get('USERNAME'), sentinel.get('PASSWORD'))}{hosts}/"
                 f"{quote(sentinel.get('MASTER_NAME', 'mymaster'), safe='')}/{sentinel.get('DB', 0)}"
                 f"{'?' + given if given else ''}")
     tls = settings.get("REDIS_SSL", False)
     scheme = "rediss" if tls and str(tls).lower() not in _FALSE else "redis"
-    return (f"{scheme}://{_login(None, settings.get('REDIS_PASSWORD'))}{settings.get('REDIS_HOST', 'localhost')}:"
+    return (f"{scheme}://{login(None, settings.get('REDIS_PASSWORD'))}{settings.get('REDIS_HOST', 'localhost')}:"
             f"{settings.get('REDIS_PORT', 6379)}/{settings.get('REDIS_DB', 0)}")
 
 
-def _login(user: Any, password: Any) -> str:
+def login(user: Any, password: Any) -> str:
+    """The part of a URL that says who asks."""
     if not password:
         return ""
     return f"{quote(str(user or ''), safe='')}:{quote(str(password), safe='')}@"
 
 
+def _names_a_redis(settings: Mapping[str, Any]) -> bool:
+    return any(settings.get(key) is not None for key in ("REDIS_URL", "REDIS_HOST", "SENTINEL"))
+
+
+def _of_django(queues: Any) -> Optional[str]:
+    """The Redis in RQ_QUEUES of Django's settings, if there is any."""
+    from . import django_app
+
+    if not django_app.set_up():
+        return None
+    return django_app.url(django_app.setting("RQ_QUEUES") or {}, list(queues or ["default"]))
+
+
 def main() -> int:
-    """Prints the settings of the module as JSON. Without a module the environment counts, as in RQ."""
-    sys.path[:0] = map(os.path.abspath, sys.argv[2:] or ["."])
+    """Prints the settings as JSON. What the module does not say django-rq does, and then the environment, as in RQ."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
+    queues = [given[3:] for given in sys.argv[2:] if given.startswith("-q=")]
+    sys.path[:0] = map(os.path.abspath, [given for given in sys.argv[2:] if not given.startswith("-q=")] or ["."])
+    loaded = name
     try:
         settings: Mapping[str, Any] = vars(importlib.import_module(name)) if name else os.environ
+        loaded = os.environ.get("DJANGO_SETTINGS_MODULE", "")
+        address = None if name and _names_a_redis(settings) else _of_django(queues or settings.get("QUEUES"))
     except Exception:
-        print_failure("taskvisor.rq", name, HINT)
+        print_failure("taskvisor.rq", loaded, HINT)
         return 1
-    found: dict[str, Any] = {"url": url(settings)}
+    found: dict[str, Any] = {"url": address or url(settings)}
     if name:
         found.update({key.lower(): settings[key] for key in ("QUEUES", "NAME") if settings.get(key)})
-        found["logs"] = bool(settings.get("DICT_CONFIG"))
     # A URL cannot hold a certificate.
     found["unused"] = sorted(key for key in settings if key.startswith(("REDIS_SSL_", "SENTRY_")) and settings[key])
     json.dump(found, sys.stdout)

@@ -70,7 +70,8 @@ def hello(application: Application, template: bool) -> bytes:
         fields["classes"] = classes
     if template:
         fields["template"] = True
-    return frame("hello", fields) + frame("ready", {})
+    warnings = [frame("warning", {"text": text}) for text in getattr(application, "warnings", ())]
+    return frame("hello", fields) + frame("ready", {}) + b"".join(warnings)
 
 
 def _is_template() -> bool:

@@ -17,9 +17,6 @@ pub struct Module {
     pub queues: Vec<String>,
     /// The name of the worker.
     pub name: Option<String>,
-    /// Whether the module sets up logging.
-    #[serde(default)]
-    pub logs: bool,
     /// Settings of the module that are not used here.
     #[serde(default)]
     pub unused: Vec<String>,
@@ -36,7 +33,9 @@ pub fn read(shared: &Shared) -> Result<Option<Module>, Failure> {
         module => format!("failed to read the config module {module}"),
     };
     let mut command = Command::new(&shared.python);
-    command.args(["-m", "taskvisor.rq.settings", module]).args(&shared.path);
+    // The queues say which Redis of django-rq's settings is meant.
+    let queues = shared.queues.iter().map(|queue| format!("-q={queue}"));
+    command.args(["-m", "taskvisor.rq.settings", module]).args(queues).args(&shared.path);
     let output =
         command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|error| {
             Failure::from(error).of(format!("failed to run {}", shared.python)).of(what())

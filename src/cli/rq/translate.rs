@@ -65,8 +65,7 @@ pub fn start(
             .iter()
             .map(|key| format!("{key} in the config module is not read: see docs/rq.md, The flags")),
     );
-    let config = shared.config.as_deref().filter(|_| module.logs);
-    Ok(Start { args: args(asked, worker, &queues, config), url, broker, name, notes })
+    Ok(Start { args: args(asked, worker, &queues), url, broker, name, notes })
 }
 
 /// Options of redis-py that a URL may have for a connection of its own.
@@ -154,7 +153,7 @@ fn without_meaning(shared: &Shared, worker: &Worker) -> Vec<String> {
     given.map(|(_, flag, why)| format!("{flag} has no meaning here: {why}")).collect()
 }
 
-fn args(asked: &Asked, worker: &Worker, queues: &[String], config: Option<&str>) -> Vec<OsString> {
+fn args(asked: &Asked, worker: &Worker, queues: &[String]) -> Vec<OsString> {
     let shared = asked.shared();
     let mut args: Vec<OsString> = Vec::new();
     let mut say = |words: &[&str]| args.extend(words.iter().map(Into::into));
@@ -194,12 +193,12 @@ fn args(asked: &Asked, worker: &Worker, queues: &[String], config: Option<&str>)
     if let Some(level) = log_level(shared, level.as_deref()) {
         say(&["--log-level", level]);
     }
-    args.extend(command(shared, worker, config));
+    args.extend(command(shared, worker));
     args
 }
 
-/// The workers' command with its flags; `config` is the module that sets up their logging.
-fn command(shared: &Shared, worker: &Worker, config: Option<&str>) -> Vec<OsString> {
+/// The workers' command with its flags.
+fn command(shared: &Shared, worker: &Worker) -> Vec<OsString> {
     let mut args: Vec<OsString> = Vec::new();
     let mut say = |words: &[&str]| args.extend(words.iter().map(Into::into));
     say(&["--", &shared.python, "-m", "taskvisor.rq"]);
@@ -216,7 +215,7 @@ fn command(shared: &Shared, worker: &Worker, config: Option<&str>) -> Vec<OsStri
     for handler in &shared.exception_handlers {
         say(&["--exception-handler", handler]);
     }
-    if let Some(module) = config {
+    if let Some(module) = &shared.config {
         say(&["-c", module]);
     }
     for module in &shared.preload {
@@ -307,7 +306,6 @@ mod tests {
                 queues: vec!["mine".into()],
                 name: Some("m 1".into()),
                 unused: vec!["REDIS_SSL_KEYFILE".into()],
-                logs: true,
             })
         };
         let (args, start) = said(&worker("-c settings -s"), module());
