@@ -11,6 +11,7 @@ mod sqs;
 mod bad_days;
 mod beside_moto;
 mod deaths;
+mod denied;
 mod jobs;
 mod kale;
 mod order;

@@ -108,14 +108,31 @@ impl<S: BareSource> Source for WithLedger<S> {
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
-        let noted = self.0.ledger().renew(leases.clone(), by);
-        let (renewals, noted) = tokio::join!(self.0.renew(&leases, by), noted);
-        let in_force = |(renewal, noted)| match (renewal, noted) {
-            // A person has canceled it here.
-            (Renewal::Renewed(lease), Some(Renewal::Canceling(_))) => Renewal::Canceling(lease),
-            (renewal, _) => renewal,
+        let renewals = self.0.renew(&leases, by).await?;
+        // One that the broker refused is no renewal.
+        let renewed: Vec<Lease> = renewals
+            .iter()
+            .filter_map(|renewal| match renewal {
+                Renewal::Renewed(lease) | Renewal::Canceling(lease) => Some(lease.clone()),
+                Renewal::Lost(_) | Renewal::Failed(_) => None,
+            })
+            .collect();
+        let mut noted = self.0.ledger().renew(renewed, by).await.into_iter();
+        let in_force = |renewal| match renewal {
+            Renewal::Renewed(lease) => match noted.next().flatten() {
+                // A person has canceled it here.
+                Some(Renewal::Canceling(_)) => Renewal::Canceling(lease),
+                Some(Renewal::Renewed(_) | Renewal::Lost(_) | Renewal::Failed(_)) | None => {
+                    Renewal::Renewed(lease)
+                }
+            },
+            Renewal::Canceling(_) => {
+                noted.next();
+                renewal
+            }
+            Renewal::Lost(_) | Renewal::Failed(_) => renewal,
         };
-        Ok(renewals?.into_iter().zip(noted).map(in_force).collect())
+        Ok(renewals.into_iter().map(in_force).collect())
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {

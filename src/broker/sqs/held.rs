@@ -28,6 +28,8 @@ pub(super) struct Held {
     pub is_ending: bool,
     /// Whether the copy to send before the delete was sent.
     pub is_copied: bool,
+    /// Whether the ledger has recorded that it is complete.
+    pub is_noted: bool,
     pub attempt: u32,
     pub received_at: Instant,
 }
@@ -49,6 +51,7 @@ impl Held {
             next_body: None,
             is_ending: false,
             is_copied: false,
+            is_noted: false,
             attempt: 1,
             received_at,
         }

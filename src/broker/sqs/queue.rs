@@ -1,13 +1,21 @@
 //! A queue in SQS with its batches: sends, deletes and visibility changes go ten at a time.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::client::{Client, Outgoing};
 use super::coalesce::{Coalescer, Outcome};
+use super::fault::Fault;
+use crate::broker::lock::lock;
+use crate::clock;
+use crate::model::Instant;
 
 /// The longest delay of a new message in SQS.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
+
+/// For how long a failure is reported that neither comes again nor is over: as long as nothing of the kind is requested.
+const REPORTED: Duration = Duration::from_secs(180);
 
 /// A queue, by its name in SQS.
 pub(super) struct Queue {
@@ -15,6 +23,8 @@ pub(super) struct Queue {
     deletes: Arc<Coalescer<String>>,
     hides: Arc<Coalescer<(String, Duration)>>,
     sends: Arc<Coalescer<Outgoing>>,
+    /// The kinds of requests about received messages that failed last, each with its failure and when that was.
+    failing: Mutex<BTreeMap<&'static str, (String, Instant)>>,
 }
 
 impl Queue {
@@ -23,6 +33,7 @@ impl Queue {
             deletes: batches(client, &name, Client::delete),
             hides: batches(client, &name, Client::hide),
             sends: batches(client, &name, Client::send),
+            failing: Mutex::default(),
             name,
         }
     }
@@ -51,12 +62,35 @@ impl Queue {
     }
 
     pub(super) async fn delete(&self, handle: &str) -> Outcome {
-        self.deletes.send(handle.to_owned(), handle.len()).await
+        let deleted = self.deletes.send(handle.to_owned(), handle.len()).await;
+        self.note("delete a message of", &deleted);
+        deleted
     }
 
     /// Makes a message invisible for this time from now; 0 = visible at once.
     pub(super) async fn hide(&self, handle: &str, time: Duration) -> Outcome {
-        self.hides.send((handle.to_owned(), time), handle.len()).await
+        let hidden = self.hides.send((handle.to_owned(), time), handle.len()).await;
+        self.note("change the visibility of a message of", &hidden);
+        hidden
+    }
+
+    /// Notes how a request about a message ended. What only asks for patience or was lost says nothing.
+    fn note(&self, what: &'static str, outcome: &Outcome) {
+        match outcome {
+            Err(fault @ Fault::Other(_)) => {
+                let failure = fault.error(what, &self.name).to_string();
+                lock(&self.failing).insert(what, (failure, clock::now()));
+            }
+            Ok(_) | Err(Fault::NotOurs | Fault::NoQueue) => drop(lock(&self.failing).remove(what)),
+            Err(Fault::Throttled | Fault::Unanswered(_) | Fault::Refused(_)) => {}
+        }
+    }
+
+    /// What the service refuses at the moment, in its words: a policy may allow only some requests.
+    pub(super) fn failing(&self) -> Option<String> {
+        let now = clock::now();
+        let failing = lock(&self.failing);
+        failing.values().find(|(_, at)| now.since(*at) < REPORTED).map(|(failure, _)| failure.clone())
     }
 
     /// Sends a message and gives its id.

@@ -30,6 +30,12 @@ pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Sett
     let Some(held) = shared.held.with(&job, fence, ends) else { return Settling::NotOurs };
     let settlement = possible(settlement, &held);
     let end = end(shared, &settlement, &held);
+    // First of all in the ledger: if the deletion fails, and the message comes again, it is deleted and does not run.
+    let is_complete = matches!(settlement.verdict, Verdict::Complete { next: None, .. });
+    if is_complete && !held.is_noted {
+        shared.ledger.settle(vec![settlement.clone()], &[Settling::Settled(JobState::Complete)]).await;
+        shared.held.with(&job, fence, |held| held.is_noted = true);
+    }
     let (state, is_deleted, settlement) = match carry_out(shared, &settlement, &held, &end).await {
         Ok(()) => (end.state, end.hidden.is_none(), settlement),
         Err(Fault::NoQueue) if end.hidden.is_none() => (end.state, true, settlement),
@@ -43,7 +49,9 @@ pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Sett
         }
     };
     let settled = Settling::Settled(state);
-    shared.ledger.settle(vec![settlement], std::slice::from_ref(&settled)).await;
+    if !is_complete {
+        shared.ledger.settle(vec![settlement], std::slice::from_ref(&settled)).await;
+    }
     shared.let_go(&job, fence, is_deleted);
     settled
 }

@@ -210,7 +210,7 @@ impl BareSource for Sqs {
             sources.iter().filter_map(|source| lock(&source.trouble).clone()).collect();
         Health {
             trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
-            concern: sources.iter().find_map(|source| lock(&source.no_dead_letters).clone()),
+            concern: sources.iter().find_map(|source| source.concern()),
             ..Health::default()
         }
     }

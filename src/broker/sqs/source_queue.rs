@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::buffer::Buffer;
 use super::queue::Queue;
+use crate::broker::lock::lock;
 use crate::model::{Instant, Millis, QueueName};
 
 /// A queue from which jobs are taken.
@@ -29,6 +30,11 @@ pub(super) struct SourceQueue {
 }
 
 impl SourceQueue {
+    /// What keeps its jobs from their ends.
+    pub(super) fn concern(&self) -> Option<String> {
+        lock(&self.no_dead_letters).clone().or_else(|| self.queue.failing())
+    }
+
     /// A queue that is not polled yet.
     pub(super) fn new(name: QueueName, queue: Arc<Queue>) -> SourceQueue {
         SourceQueue {

@@ -30,6 +30,8 @@ pub struct Knobs {
     pub expired_handles: bool,
     /// Whether all calls are refused as not allowed.
     pub access_denied: bool,
+    /// Actions that are refused as not allowed.
+    pub denied: Vec<String>,
     /// Whether all connections are closed without an answer and without effect.
     pub gone: bool,
     /// Actions that are not answered while they are listed here.

@@ -80,7 +80,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     sleep(knobs.latency).await;
     let is_throttled = knobs.throttled.contains(&action) || shared.world().happens(knobs.throttle);
     let answer = match serde_json::from_slice::<Value>(&body) {
-        _ if knobs.access_denied => Err(denied()),
+        _ if knobs.access_denied || knobs.denied.contains(&action) => Err(denied()),
         _ if is_throttled => Err(throttled()),
         Err(_) => Err(invalid("The request is no JSON")),
         Ok(given) if action == "ReceiveMessage" => receive(&shared, &given).await,
