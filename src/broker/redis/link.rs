@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::offset::Offset;
 use super::server;
+use super::silence::Silence;
 use super::trouble::{cause, refusal};
 use crate::broker::Error;
 use crate::broker::lock::lock;
@@ -56,6 +57,7 @@ pub(in crate::broker) struct Link {
     /// The last error of each kind of request. Errors of requests in [`STANDING`] stay until such a request succeeds:
     /// success of other requests says nothing about them.
     trouble: Mutex<BTreeMap<String, String>>,
+    silence: Silence,
 }
 
 /// The connection, or the state of the attempts to make one.
@@ -99,6 +101,7 @@ impl Link {
             ahead,
             line: tokio::sync::Mutex::default(),
             trouble: Mutex::default(),
+            silence: Silence::default(),
         })
     }
 
@@ -116,8 +119,26 @@ impl Link {
         lock(&self.trouble).get(verb).cloned()
     }
 
+    /// Whether the server answers again only just now: no lease that ended meanwhile is over yet.
+    pub(in crate::broker) fn is_settling(&self) -> bool {
+        self.silence.is_just_over(self.now())
+    }
+
     /// Has the script run `command` at the moment `at`; `verb` names the request in errors, e.g. `put jobs into`.
     pub(in crate::broker) async fn call(
+        &self,
+        verb: &str,
+        command: &str,
+        at: Instant,
+        args: impl FnOnce(&mut Cmd, Offset),
+    ) -> Result<Value, Error> {
+        let sent = self.now();
+        let answer = self.run(verb, command, at, args).await;
+        self.silence.note(sent, self.now(), answer.is_ok());
+        answer
+    }
+
+    async fn run(
         &self,
         verb: &str,
         command: &str,

@@ -10,6 +10,7 @@ mod offset;
 mod query;
 mod script;
 mod server;
+mod silence;
 mod trouble;
 pub(super) mod values;
 

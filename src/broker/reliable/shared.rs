@@ -65,6 +65,11 @@ impl Shared {
         read(self.link.call(verb, command, self.link.now(), |cmd, _| args(cmd)).await?)
     }
 
+    /// Tells the script whether leases are over now.
+    fn settling(&self) -> &'static str {
+        if self.link.is_settling() { "settling" } else { "" }
+    }
+
     /// Releases what an earlier process of this instance held; gives how many jobs.
     pub(super) async fn release(&self, instance: &Instance, left: &Left) -> Result<u64, Error> {
         let released = self.call("release jobs in", "recover", |cmd| {
@@ -89,7 +94,7 @@ impl Shared {
         let (mut from, mut again) = (0, Moment::now());
         loop {
             let done: Result<(i64, Option<f64>), Error> =
-                self.call("tidy", "tidy", |cmd| _ = cmd.arg(&seconds).arg(from)).await;
+                self.call("tidy", "tidy", |cmd| _ = cmd.arg(&seconds).arg(from).arg(self.settling())).await;
             self.complaints.note("failed to look at what is due", &done, self.link.now());
             let mut wait = TICK.min(self.settings.tidy_interval);
             if let Ok((next, due)) = done {

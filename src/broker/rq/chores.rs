@@ -74,6 +74,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
     let asked = shared.call("look after jobs in", "tick", |cmd| {
         cmd.arg(owner).arg(INTERRUPTED.0).arg(interrupted());
         write_list(cmd, queues.iter().map(QueueName::as_str));
+        cmd.arg(if shared.link.is_settling() { "settling" } else { "" });
         cmd.arg(shared.workers.host()).arg(std::process::id());
     });
     let abandoned: Vec<(Vec<u8>, Vec<u8>)> = asked.await?;

@@ -30,22 +30,24 @@ local function tidy_others(stale, from)
   return #window == 2 * STRETCH and from + STRETCH - gone or -1
 end
 
--- Gives where the next part begins, and in how many seconds something is due, if anything is.
+-- Gives where the next part begins, and in how many seconds something is due, if anything is. After a silence of the
+-- server no lease is over: those who could not renew do so first. An order that waited in the server ends with one.
 function commands.tidy()
   local stale, kept, from = tonumber(arg()), tonumber(arg()), tonumber(arg())
+  local is_settling = arg() == 'settling' or now - tonumber(ARGV[2]) > 3
   for _, id in ipairs(call('ZRANGEBYSCORE', UNTIL, '-inf', now, 'LIMIT', 0, STRETCH)) do
     local one = job(id)
     if not is_ours(id, call('ZSCORE', UNTIL, id), call('ZSCORE', WORKING, id)) then
       call('ZREM', UNTIL, id)
       one.fence = nil
       keep(one)
-    elseif one.fence then
-      lost(one)
-    else
+    elseif not one.fence then
       back(one, 0)
+    elseif not is_settling then
+      lost(one)
     end
   end
-  if from >= 0 then from = tidy_others(stale, from) end
+  if from >= 0 and not is_settling then from = tidy_others(stale, from) end
   local old = kept > 0 and call('ZRANGEBYSCORE', DONE, '-inf', now - kept, 'LIMIT', 0, STRETCH) or {}
   for _, member in ipairs(old) do
     local id = string.match(member, '^(.*) %d+$')
@@ -54,6 +56,7 @@ function commands.tidy()
   end
   if call('HLEN', CLASSES) > call('LLEN', PENDING) + STRETCH then call('DEL', CLASSES) end
   local due = from >= 0 and now or call('ZRANGE', UNTIL, 0, 0, 'WITHSCORES')[2]
+  if is_settling then due = false end
   return { from, due and string.format('%.6f', math.max(due - now, 0)) or false }
 end
 

@@ -103,11 +103,13 @@ local function rescue(queue, most, exception, abandoned)
   end
 end
 
+-- After a silence of the server no execution has expired: whoever could not renew it does so first.
 local function tick()
   local owner, most, exception, abandoned, queues = arg(), number(), arg(), {}, list()
+  local is_settling = arg() == 'settling'
   for _, queue in ipairs(queues) do
     if owner ~= '' then put_due(queue, owner) end
-    rescue(queue, most, exception, abandoned)
+    if not is_settling then rescue(queue, most, exception, abandoned) end
   end
   if owner ~= '' then
     local name = key('scheduler', owner)
