@@ -11,7 +11,7 @@ import time
 
 PATIENCE_SECONDS = 20
 #: Versions with the first Python that each supports.
-VERSIONS = {"1.16.2": (3, 7), "2.12.0": (3, 10), "3.0.0": (3, 10)}
+VERSIONS = {"1.16.2": (3, 8), "2.12.0": (3, 10), "3.0.0": (3, 10)}
 NEWEST = "3.0.0"
 
 

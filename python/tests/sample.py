@@ -245,7 +245,7 @@ def fork_and_put(socket):
             add.put(5)
         finally:
             os._exit(7)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return os.WEXITSTATUS(os.waitpid(pid, 0)[1])
 
 
 @job("vanish")

@@ -47,7 +47,7 @@ class Shape(unittest.TestCase):
         folders = {os.path.relpath(directory, support.PACKAGE).replace(os.sep, ".")
                    for directory, _, files in os.walk(package.ROOT) if "__init__.py" in files}
         self.assertEqual(set(listed), folders)
-        for line in 'license = "MIT"', 'license-files = ["LICENSE"]', 'taskvisor = ["py.typed"]':
+        for line in 'license = {text = "MIT"}', 'license-files = ["LICENSE"]', 'taskvisor = ["py.typed"]':
             self.assertIn(line + "\n", text)
         self.assertTrue(os.path.exists(os.path.join(support.PACKAGE, "LICENSE")))
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 import unittest
 
@@ -223,8 +224,10 @@ class Ends(WorkerTest):
             self.assertEqual(worker.wait(), 0)
 
     def test_log_shows_where_an_interrupted_job_was(self):
+        # Before Python 3.9 an event loop forgets where a coroutine was.
+        known = 2 if sys.version_info >= (3, 9) else 1
         for class_name, lines in (("wait", [r"in wait\n    (time.sleep|progress)\("]),
-                                  ("async_nap", ["in async_nap\n    await nap", r"in nap\n    await asyncio.sleep\(30\)"])):
+                                  ("async_nap", ["in async_nap\n    await nap", r"in nap\n    await asyncio.sleep\(30\)"]))[:known]:
             for limit, name in ((60, "Interrupted: asked to end by SIGTERM"), (0.01, "TimeLimitExceeded: the time limit of 0.01 s")):
                 worker = self.waiting(class_name, time_limit=limit)
                 worker.kill()

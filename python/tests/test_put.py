@@ -85,7 +85,7 @@ class Calls(unittest.TestCase):
     def test_call_that_does_not_match_the_signature_is_refused_at_once(self):
         with self.assertRaisesRegex(TypeError, "missing a required argument: 'a'"):
             both.put()
-        with self.assertRaisesRegex(TypeError, "two arguments are named 'a'"):
+        with self.assertRaisesRegex(TypeError, "two arguments are named 'a'|multiple values for argument 'a'"):
             named.put(1, a=2)
 
     def test_arguments_that_are_no_json_are_refused_at_once(self):

@@ -43,6 +43,9 @@ class Start(support.WorkerTest):
 
     def test_invalid_channel_descriptor_is_reported(self):
         self.assertIn("no open descriptor", self.by_hand("app", TASKVISOR_FD="77").stderr)
+        if sys.version_info < (3, 8):
+            forks = {"TASKVISOR_FD": "1", "TASKVISOR_MODE": "fork", "TASKVISOR_FORK_FD": "4"}
+            self.assertIn("the mode fork needs Python 3.8 or newer", self.by_hand("app", **forks).stderr)
         self.assertIn("protocol 9", self.by_hand("app", TASKVISOR_FD="1", TASKVISOR_PROTOCOL="9").stderr)
 
     def refused(self, source, **options):
@@ -111,7 +114,7 @@ class Documentation(unittest.TestCase):
             names["convert"]("/a")
             with self.assertRaises(taskvisor.Fail):
                 app.send("nobody")
-        jobs = [job for call in queued.call_args_list for job in call.args[0]]
+        jobs = [job for call in queued.call_args_list for job in call[0][0]]
         self.assertEqual([job["class"] for job in jobs], ["mail.Send", "mail.Send", "app.crawl", "mail.Send",
                                                          "mail.Send", "Thumbnail", "Thumbnail"])
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import struct
+import sys
 import unittest
 from unittest import mock
 
@@ -58,6 +59,7 @@ def inherited():
     return found
 
 
+@unittest.skipIf(sys.version_info < (3, 8), "the mode fork needs Python 3.8")
 class Template(WorkerTest):
     def template(self, **options):
         self.keeper = Keeper()

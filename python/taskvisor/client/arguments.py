@@ -106,7 +106,8 @@ def shape(function: Callable[..., Any]) -> Optional[Shape]:
     if type(function) is not FunctionType or function.__dict__:
         return None
     code = function.__code__
-    if code.co_posonlyargcount or code.co_flags & (_VARIADIC | _VARIADIC_NAMED):
+    # Python 3.7 has no positional-only parameters.
+    if getattr(code, "co_posonlyargcount", 0) or code.co_flags & (_VARIADIC | _VARIADIC_NAMED):
         return None
     places = code.co_argcount
     names = code.co_varnames[:places + code.co_kwonlyargcount]

@@ -87,7 +87,8 @@ class LoopWatch:
 
     def _watch(self) -> None:
         # Signals are for the main thread, whose system calls they interrupt.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        # Python 3.7 has no `valid_signals`.
+        signal.pthread_sigmask(signal.SIG_BLOCK, getattr(signal, "valid_signals", lambda: set(signal.Signals))())
         while True:
             self._wake.wait()
             time.sleep(_TICK)

@@ -81,6 +81,9 @@ def _is_template() -> bool:
 def _look_at_forks() -> Optional[Inherited]:
     if not _is_template():
         return None
+    if sys.version_info < (3, 8):
+        # The fork tells threads by ids that Python 3.7 does not know.
+        give_up("the mode fork needs Python 3.8 or newer; use -m prefork")
     from .inherited import Inherited
 
     return Inherited()

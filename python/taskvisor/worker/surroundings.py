@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _signal: Any = sys.modules["_signal"]
 #: Not restored: the worker handles SIGTERM itself, and the others cannot be handled.
 _OURS = {signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP}
+#: The numbers of the others. Python 3.7 does not know which of the numbers are signals: it says None for the rest.
+_SIGNALS = sorted(set(map(int, getattr(signal, "valid_signals", lambda: range(1, signal.NSIG))())) - _OURS)
 #: Longer lists of names are cut.
 _MOST = 10
 
@@ -68,7 +70,7 @@ class Surroundings:
         self._umask = os.umask(0o077)
         os.umask(self._umask)
         # A handler that was not set by Python is None, and Python cannot restore it.
-        handlers = {number: _signal.getsignal(number) for number in map(int, signal.valid_signals() - _OURS)}
+        handlers = {number: _signal.getsignal(number) for number in _SIGNALS}
         # Real-time signals are left out: checking them would take as long as everything else here.
         kept = {number: handler for number, handler in handlers.items()
                 if handler is not None and number < signal.SIGRTMIN}
