@@ -22,6 +22,11 @@ struct Account {
 /// The kernel takes this number for "leave it as it is": setresuid would change nothing, and jobs would run as root.
 const NO_CHANGE: u32 = u32::MAX;
 
+/// Numbers of capabilities, from capabilities(7).
+const KILL: u32 = 5;
+const SETGID: u32 = 6;
+const SETUID: u32 = 7;
+
 /// A group whose members may use the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketGroup {
@@ -72,9 +77,25 @@ pub(super) fn identity(
         let message = format!("only root may run workers as {key} '{}'", word.unwrap_or_default());
         return Err(Wrong::new(key, message).fault(Fault::Permission).hint("start taskvisor as root"));
     }
+    may_be(&account, user.map_or("group", |_| "user"), around)?;
     let groups = other_groups(&account, gid)?;
     groups.iter().try_for_each(|group| is_somebody("user", Some(*group)))?;
     Ok(Some(Identity { uid: account.uid, gid, groups, name: account.name, home: account.home }))
+}
+
+/// Refuses a user that root may not become here, or whose processes it could not end.
+fn may_be(account: &Account, key: &'static str, around: &Surroundings) -> Result<(), Wrong> {
+    let other = account.uid != around.uid;
+    let needs = [
+        ("CAP_SETGID", SETGID, true, "take the groups of"),
+        ("CAP_SETUID", SETUID, other, "become"),
+        ("CAP_KILL", KILL, other, "end the processes of"),
+    ];
+    let lacking = needs.into_iter().find(|(_, number, needed, _)| *needed && around.lacks(*number));
+    let Some((name, _, _, what)) = lacking else { return Ok(()) };
+    let message = format!("taskvisor may not {what} the user '{}' here: it has no {name}", account.name);
+    let hint = format!("grant it: docker run --cap-add, or CapabilityBoundingSet= in a unit, with {name}");
+    Err(Wrong::new(key, message).fault(Fault::Permission).hint(hint))
 }
 
 fn is_somebody(key: &'static str, number: Option<u32>) -> Result<(), Wrong> {
@@ -165,6 +186,25 @@ mod tests {
         ] {
             assert_eq!(of(user, group, uid), Ok(None));
         }
+    }
+
+    #[test]
+    fn root_without_the_capability_to_start_or_to_end_them_is_refused_its_users() {
+        let lacking = |number: u32, user, group| {
+            let around = Surroundings { lacks: 1 << number, ..Surroundings::default() };
+            identity(user, group, &around).map_err(|wrong| wrong.to_string())
+        };
+        for (number, words) in [
+            (KILL, "may not end the processes of the user 'daemon' here: it has no CAP_KILL"),
+            (SETUID, "may not become the user 'daemon' here: it has no CAP_SETUID"),
+            (SETGID, "may not take the groups of the user 'daemon' here: it has no CAP_SETGID"),
+        ] {
+            let error = lacking(number, Some("daemon"), None).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(lacking(KILL, None, Some("daemon")).is_ok(), "its processes stay root's");
+        assert!(lacking(8, Some("daemon"), None).is_ok());
+        assert_eq!(lacking(KILL, Some("root"), None), Ok(None));
     }
 
     #[test]

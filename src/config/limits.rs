@@ -119,8 +119,8 @@ pub(super) fn of_pool(
         let message = format!("limits.open_files is {RLIM_INFINITY}: to the kernel that is no limit at all");
         return Err(Wrong::new("limits", message).hint("leave it out, or give a number of files"));
     }
-    if purpose == Purpose::Start && around.uid != 0 {
-        may_be_had(means)?;
+    if purpose == Purpose::Start {
+        may_be_had(means, around)?;
     }
     Ok((of_attempt, means))
 }
@@ -160,26 +160,65 @@ fn within(name: &str, said: Option<i32>, least: i32, most: i32) -> Result<(), Wr
     }
 }
 
-/// Refuses limits that only root can set, so that workers do not fail for them.
-fn may_be_had(means: ProcessLimits) -> Result<(), Wrong> {
+/// Numbers of capabilities, from capabilities(7).
+const SYS_NICE: u32 = 23;
+const SYS_RESOURCE: u32 = 24;
+
+/// Refuses limits that only root can set, or not even root here, so that workers do not fail for them.
+fn may_be_had(means: ProcessLimits, around: &Surroundings) -> Result<(), Wrong> {
+    let may = |capability: u32| around.uid == 0 && !around.lacks(capability);
+    let (may_nice, may_raise) = (may(SYS_NICE), may(SYS_RESOURCE));
+    let with = |name: &str| if around.uid == 0 { format!(", with {name}") } else { String::new() };
+    let (by_nice, by_raise) = (with("CAP_SYS_NICE"), with("CAP_SYS_RESOURCE"));
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).ok()?.trim().parse().ok();
     let own_score: i32 = read("oom_score_adj").unwrap_or(0);
     let most_files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
     // A limit of 20 - N lets a process have the niceness N.
     let least_nice = getrlimit(Resource::RLIMIT_NICE).map_or(0, |(soft, _)| 20 - soft.min(40) as i32);
-    let nice = means.nice.filter(|nice| *nice < least_nice.min(0));
-    let score = means.oom_score_adj.filter(|score| *score < own_score);
-    let files = means.open_files.filter(|files| *files > most_files);
+    let nice = means.nice.filter(|nice| !may_nice && *nice < least_nice.min(0));
+    let score = means.oom_score_adj.filter(|score| !may_raise && *score < own_score);
+    let files = means.open_files.filter(|files| !may_raise && *files > most_files);
     let refused = [
-        nice.map(|nice| format!("limits.nice is {nice}: only root may go below 0")),
+        nice.map(|nice| format!("limits.nice is {nice}: only root may go below 0{by_nice}")),
         score.map(|score| {
-            format!("limits.oom_score_adj is {score}: only root may go below {own_score}, which it is now")
+            format!(
+                "limits.oom_score_adj is {score}: only root may go below {own_score}, which it is now{by_raise}"
+            )
         }),
         files.map(|files| {
-            format!("limits.open_files is {files}: only root may go above {most_files}, see ulimit -Hn")
+            format!(
+                "limits.open_files is {files}: only root may go above {most_files}, see ulimit -Hn{by_raise}"
+            )
         }),
     ];
     refused.into_iter().flatten().next().map_or(Ok(()), |message| {
-        Err(Wrong::new("limits", message).fault(Fault::Permission).hint("start taskvisor as root"))
+        let hint = if around.uid == 0 { "grant that capability" } else { "start taskvisor as root" };
+        Err(Wrong::new("limits", message).fault(Fault::Permission).hint(hint))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_root_itself_cannot_set_are_refused_with_the_capability() {
+        let refused = |means: ProcessLimits, capability: u32| {
+            let around = Surroundings { lacks: 1 << capability, ..Surroundings::default() };
+            may_be_had(means, &around).map_err(|wrong| wrong.to_string())
+        };
+        let nice = ProcessLimits { nice: Some(-20), ..ProcessLimits::default() };
+        let score = ProcessLimits { oom_score_adj: Some(-1000), ..ProcessLimits::default() };
+        for (means, capability, name) in
+            [(nice, SYS_NICE, "CAP_SYS_NICE"), (score, SYS_RESOURCE, "CAP_SYS_RESOURCE")]
+        {
+            let said = refused(means, capability).unwrap_err();
+            assert!(
+                said.contains("only root may go below") && said.ends_with(&format!(", with {name}")),
+                "{said}"
+            );
+            assert_eq!(refused(means, 0), Ok(()));
+        }
+        assert_eq!(refused(nice, SYS_RESOURCE), Ok(()));
+    }
 }

@@ -10,6 +10,13 @@ use std::path::{Path, PathBuf};
 use super::{Error, Fault};
 use crate::model::{JobId, SpawnSpec};
 
+/// The effective capabilities of this process, as a set of bits.
+fn capabilities() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
+}
+
 /// The environment on which the default directories depend.
 #[derive(Clone, Default)]
 pub struct Surroundings {
@@ -17,6 +24,8 @@ pub struct Surroundings {
     pub uid: u32,
     /// The effective group.
     pub gid: u32,
+    /// The capabilities that it does not have, as a set of bits; root may lack some too.
+    pub lacks: u64,
     /// Value of `$HOME`.
     pub home: Option<OsString>,
     /// Value of `$XDG_STATE_HOME`.
@@ -33,11 +42,17 @@ impl Surroundings {
         Surroundings {
             uid: nix::unistd::geteuid().as_raw(),
             gid: nix::unistd::getegid().as_raw(),
+            lacks: !capabilities().unwrap_or(u64::MAX),
             home: std::env::var_os("HOME"),
             xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
             xdg_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
             api_token: std::env::var_os(SpawnSpec::API_TOKEN),
         }
+    }
+
+    /// Whether this process has not the capability of this number.
+    pub(super) fn lacks(&self, capability: u32) -> bool {
+        self.lacks >> capability & 1 == 1
     }
 
     /// The default directory for data that must last.
