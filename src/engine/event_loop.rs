@@ -8,6 +8,7 @@ use super::asks::Asks;
 use super::calls::SETTLING;
 use super::effects::Effects;
 use super::explain::explain;
+use super::farewell::Farewell;
 use super::flood::Kind;
 use super::fresh::Fresh;
 use super::inbox::{Inbox, Input};
@@ -18,7 +19,7 @@ use crate::api::Problem;
 use crate::clock;
 use crate::model::{Change, Counters, LogStatus, Millis, PoolsNow, Process};
 use crate::process::usage;
-use crate::supervisor::{Event, Step, Supervisor};
+use crate::supervisor::{Command, Event, Step, Supervisor};
 use crate::wire::keeper::Order;
 
 /// Why the loop ended.
@@ -36,9 +37,10 @@ pub(super) async fn run(
     mut effects: Effects,
     mut inbox: Inbox,
 ) -> io::Result<Ended> {
-    let mut asks = Asks::default();
+    let (mut asks, mut farewell) = (Asks::default(), Farewell::default());
     loop {
-        carry_out(&mut supervisor, &mut effects);
+        farewell.look(supervisor.stopping(), effects.stop_deadline, clock::now(), &effects.broker);
+        carry_out(&mut supervisor, &mut effects, &mut farewell);
         sign(&supervisor, &mut effects);
         effects.mutes.look(clock::now(), &effects.children, &effects.stillborn);
         effects.flush()?;
@@ -54,8 +56,9 @@ pub(super) async fn run(
             .write();
             return Ok(Ended::Stopped);
         }
-        let deadline =
-            supervisor.poll_timeout().into_iter().chain(effects.due()).chain(effects.mutes.due()).min();
+        let dues =
+            [supervisor.poll_timeout(), effects.due(), effects.mutes.due(), farewell.due(clock::now())];
+        let deadline = dues.into_iter().flatten().min();
         let mut facts = Vec::new();
         match inbox.next(&mut effects, deadline).await? {
             Input::Event(event) => facts.push(event),
@@ -191,10 +194,15 @@ fn refusal(pool: Option<&str>, supervisor: &Supervisor) -> Option<Problem> {
 }
 
 /// Carries out every command, also those that follow from events known at once.
-fn carry_out(supervisor: &mut Supervisor, effects: &mut Effects) {
+fn carry_out(supervisor: &mut Supervisor, effects: &mut Effects, farewell: &mut Farewell) {
+    if farewell.take(clock::now(), &effects.broker) {
+        effects.perform(Command::Exit);
+    }
     loop {
         while let Some(command) = supervisor.next_command() {
-            effects.perform(command);
+            if command != Command::Exit || farewell.begin(clock::now(), &effects.broker) {
+                effects.perform(command);
+            }
         }
         let known = effects.take_known();
         if known.is_empty() {

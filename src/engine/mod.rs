@@ -11,6 +11,7 @@ mod effects;
 mod event_log;
 mod event_loop;
 mod explain;
+mod farewell;
 mod flood;
 mod fresh;
 mod inbox;

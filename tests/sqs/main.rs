@@ -16,4 +16,5 @@ mod jobs;
 mod kale;
 mod order;
 mod refusals;
+mod stops;
 mod waits;

@@ -173,6 +173,11 @@ impl Broker {
         }
     }
 
+    /// The publisher of this supervisor's presence, if supervisors share the broker.
+    pub fn peers(&self) -> Option<&dyn Peers> {
+        self.peers.as_deref()
+    }
+
     /// Takes this supervisor off the list: see [`Peers::leave`].
     pub async fn leave(&self) -> Result<(), Error> {
         match &self.peers {

@@ -69,4 +69,12 @@ pub trait Peers: Send + Sync {
 
     /// Takes this supervisor off the list on a clean stop, so that the others do not report it as lost.
     async fn leave(&self) -> Result<(), Error>;
+
+    /// This supervisor stops: it fetches no more, and what comes from now on goes back.
+    fn stopping(&self) {}
+
+    /// Whether no request is open that may yet bring jobs. `leave` waits for that, until the stop deadline.
+    fn is_rested(&self) -> bool {
+        true
+    }
 }

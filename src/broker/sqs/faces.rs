@@ -1,5 +1,7 @@
 //! What people ask of SQS beyond its ledger, and how a supervisor leaves it.
 
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 
 use super::held::Held;
@@ -50,5 +52,13 @@ impl Peers for Sqs {
     async fn leave(&self) -> Result<(), Error> {
         self.stop().await;
         Ok(())
+    }
+
+    fn stopping(&self) {
+        self.shared.stopping();
+    }
+
+    fn is_rested(&self) -> bool {
+        self.shared.open.load(Ordering::SeqCst) == 0
     }
 }

@@ -1,6 +1,6 @@
 //! Amazon SQS. The order of queues decides which one is received from next; at those that are empty a long poll waits,
-//! and only while a worker waits for a job. Messages beyond the ready workers wait in a buffer for a moment. Deletes, visibility changes and sends go ten at a time. SQS keeps no history:
-//! the ledger in the state directory does.
+//! and only while a worker waits for a job. Messages beyond the ready workers wait in a buffer for a moment. Deletes,
+//! visibility changes and sends go ten at a time. SQS keeps no history: the ledger in the state directory does.
 //!
 //! It never asks the service for counts to choose a queue. It never ends a poll before its answer while it serves: a
 //! message that SQS has already given to the poll would stay invisible until its time is over.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::buffer::{Buffered, HOLD};
@@ -35,12 +36,16 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
             Ok(messages) => {
                 pause = PAUSES.0;
                 *lock(&source.trouble) = None;
-                took(&shared, &source, messages, &receive);
+                if let Some(back) = took(&shared, &source, messages, &receive) {
+                    back.await.ok();
+                }
+                shared.open.fetch_sub(1, Ordering::SeqCst);
             }
             Err(fault) => {
                 *lock(&source.trouble) = Some(fault.error("read", &source.queue.name).to_string());
                 lock(&shared.plan).failed(&source.name);
                 decided(&shared, &receive);
+                shared.open.fetch_sub(1, Ordering::SeqCst);
                 sleep(jittered(pause)).await;
                 pause = (pause * 2).min(PAUSES.1);
                 // Throttled once, it is to be asked more gently, and not to be given up.
@@ -65,12 +70,13 @@ async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> Receive {
 
 fn next(shared: &Shared, source: &SourceQueue) -> Option<Receive> {
     let total = lock(&source.buffer).total();
-    if total >= BUFFERED || shared.stopping.load(Ordering::Relaxed) {
+    let mut plan = lock(&shared.plan);
+    if total >= BUFFERED || shared.stopping.load(Ordering::SeqCst) {
         return None;
     }
-    let mut plan = lock(&shared.plan);
     let receive = plan.next(&source.name, shared.now(), |queue| shared.here(queue))?;
     plan.began(&source.name, &receive);
+    shared.open.fetch_add(1, Ordering::SeqCst);
     Some(receive)
 }
 
@@ -110,7 +116,14 @@ fn decided(shared: &Shared, receive: &Receive) {
 
 /// Reads the messages of a receive. Poison goes unchanged to the dead letters. A message whose job this host already
 /// runs is no second job. A message with which a running job goes on may come before that job has ended, and waits.
-fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, receive: &Receive) {
+///
+/// If the supervisor stops, the messages go back: the handle is that of their way.
+fn took(
+    shared: &Arc<Shared>,
+    source: &Arc<SourceQueue>,
+    messages: Vec<Message>,
+    receive: &Receive,
+) -> Option<JoinHandle<()>> {
     let (since, lease, count) = (shared.now(), receive.lease, messages.len());
     let trusted = if receive.is_long { EMPTY } else { COUNTED };
     *lock(&source.visible) = messages.is_empty().then_some((0, since + trusted));
@@ -121,12 +134,11 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
         shared.ledger.say(Notice::Wake(QueueSet::All));
     }
     if count == 0 {
-        return;
+        return None;
     }
     if shared.stopping.load(Ordering::Relaxed) {
         let all = lock(&source.buffer).drain();
-        shared.give_back(source, all);
-        return;
+        return Some(shared.give_back(source, all));
     }
     let (shared, source) = (shared.clone(), source.clone());
     tokio::spawn(async move {
@@ -136,6 +148,7 @@ fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
             source.wants.notify_one();
         }
     });
+    None
 }
 
 /// Reads messages into the buffer.

@@ -1,7 +1,7 @@
 //! State that the tasks of an SQS broker share: the queues, the buffers, the running jobs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,8 +47,10 @@ pub(super) struct Shared {
     /// The time in ms that SQS took for the latest messages.
     pub answer_time: AtomicU64,
     fence: AtomicU64,
-    /// Whether the supervisor stops: then no poll begins, and messages go back.
+    /// Whether the supervisor stops: then no receive begins, and messages go back.
     pub stopping: AtomicBool,
+    /// How many receives are open, and how many lots of messages go back.
+    pub open: AtomicUsize,
 }
 
 impl Shared {
@@ -66,6 +68,7 @@ impl Shared {
             // Greater than the fences of every earlier supervisor.
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             stopping: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
         })
     }
 
@@ -175,6 +178,24 @@ impl Shared {
             });
             hides.collect::<JoinSet<_>>().join_all().await;
         })
+    }
+
+    /// The supervisor stops: no receive begins from now on, and what waits here goes back.
+    pub(super) fn stopping(self: &Arc<Self>) {
+        {
+            // A receive begins under this lock.
+            let _plan = lock(&self.plan);
+            self.stopping.store(true, Ordering::SeqCst);
+        }
+        for source in self.sources() {
+            let all = lock(&source.buffer).drain();
+            self.open.fetch_add(1, Ordering::SeqCst);
+            let (shared, back) = (self.clone(), self.give_back(&source, all));
+            tokio::spawn(async move {
+                back.await.ok();
+                shared.open.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
     }
 
     /// Gives back messages that no worker has taken in time. No poll is worthwhile until a worker asks again; those that
