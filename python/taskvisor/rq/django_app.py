@@ -9,7 +9,7 @@ import importlib
 import os
 from urllib.parse import quote, urlsplit
 
-from . import settings as of_rq
+from . import redis_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def _url(name: str, queue: Mapping[str, Any]) -> str:
                 "USERNAME": queue.get("USERNAME"), "PASSWORD": queue.get("PASSWORD"),
                 "SENTINEL_KWARGS": queue.get("SENTINEL_KWARGS", {}),
                 "SSL": queue.get("CONNECTION_KWARGS", {}).get("ssl")}
-        return of_rq.url({"SENTINEL": kept})
-    return (f"redis{'s' if queue.get('SSL') else ''}://{of_rq.login(queue.get('USERNAME'), queue.get('PASSWORD'))}"
+        return redis_url.url({"SENTINEL": kept})
+    login = redis_url.login(queue.get("USERNAME"), queue.get("PASSWORD"))
+    return (f"redis{'s' if queue.get('SSL') else ''}://{login}"
             f"{queue.get('HOST', 'localhost')}:{queue.get('PORT', 6379)}/{queue.get('DB') or 0}")
