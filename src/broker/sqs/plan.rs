@@ -21,7 +21,10 @@ enum Known {
     #[default]
     Unknown,
     /// It brought messages: there may be more.
-    HasMore,
+    HasMore {
+        /// Whether it brought as many as any can: there are more, most likely.
+        is_full: bool,
+    },
     /// It brought none, at that moment.
     Empty(Instant),
     /// It has failed, and is tried again.
@@ -61,7 +64,7 @@ pub(super) struct Receive {
     pub most: usize,
     /// For how long these are invisible for others.
     pub lease: Duration,
-    /// Whether it waits for a message if there is none: not if others wait for its answer, and nothing is known.
+    /// Whether it waits for a message if there is none: not if others wait for its answer, and there may be none.
     pub is_long: bool,
     /// Whether the queues behind it wait for its answer.
     pub is_awaited: bool,
@@ -104,8 +107,8 @@ impl PollPlan {
             }
         }
         let known = state.known(now);
-        let is_awaited = is_awaited && matches!(known, Known::Unknown | Known::HasMore);
-        let is_long = !is_awaited || known != Known::Unknown;
+        let is_awaited = is_awaited && matches!(known, Known::Unknown | Known::HasMore { .. });
+        let is_long = !is_awaited || known == Known::HasMore { is_full: true };
         (most > 0).then(|| Receive { most: most.min(MOST), lease, is_long, is_awaited })
     }
 
@@ -121,7 +124,7 @@ impl PollPlan {
         match (state.open, state.known(now)) {
             (Some(Open::Awaited), _) => true,
             (Some(Open::Bell), _) | (None, Known::Empty(_) | Known::Failing) => false,
-            (None, Known::Unknown | Known::HasMore) => !state.is_blocked,
+            (None, Known::Unknown | Known::HasMore { .. }) => !state.is_blocked,
         }
     }
 
@@ -147,7 +150,10 @@ impl PollPlan {
         state.open = None;
         match messages {
             0 => state.known = Known::Empty(now),
-            _ => (state.known, state.is_blocked) = (Known::HasMore, false),
+            _ => {
+                let is_full = messages >= MOST;
+                (state.known, state.is_blocked) = (Known::HasMore { is_full }, false);
+            }
         }
     }
 

@@ -39,7 +39,7 @@ fn queue_is_asked_while_those_behind_it_wait_for_its_answer() {
     assert!(plan.awaits(&"a".into(), at(5)));
     plan.answered(&"a".into(), 0, at(10));
     assert_eq!(begun(&mut plan, 10, &[]), "long a, short b", "a has none: its long poll is a bell");
-    plan.answered(&"b".into(), 4, at(20));
+    plan.answered(&"b".into(), MOST, at(20));
     assert_eq!(begun(&mut plan, 20, &[("b", 4)]), "", "there is one for each worker");
     assert_eq!(begun(&mut plan, 30, &[]), "long b", "c is not received from while b may have more");
     plan.is_late(&"b".into());
@@ -54,9 +54,19 @@ fn queue_ahead_that_rings_comes_first_again() {
     plan.answered(&"a".into(), 0, at(1));
     assert_eq!(begun(&mut plan, 1, &[]), "long a, long b");
     plan.answered(&"b".into(), 2, at(2));
-    plan.answered(&"a".into(), 2, at(3));
+    plan.answered(&"a".into(), MOST, at(3));
     assert_eq!(begun(&mut plan, 3, &[("a", 2)]), "", "a has jobs for all workers");
     assert_eq!(begun(&mut plan, 9, &[]), "long a", "and is received from again before b is");
+}
+
+#[test]
+fn queue_that_gave_less_than_it_might_is_asked_without_a_wait() {
+    let mut plan = plan(&["a", "b"], true, 4);
+    begun(&mut plan, 0, &[]);
+    plan.answered(&"a".into(), 1, at(1));
+    assert_eq!(begun(&mut plan, 2, &[]), "short a", "it is probably empty, and b waits for the answer");
+    plan.answered(&"a".into(), 0, at(3));
+    assert_eq!(begun(&mut plan, 3, &[]), "long a, long b");
 }
 
 #[test]

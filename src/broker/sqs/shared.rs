@@ -64,7 +64,7 @@ impl Shared {
             sources: Mutex::default(),
             held: Running::default(),
             plan: Mutex::default(),
-            answer_time: AtomicU64::new(250),
+            answer_time: AtomicU64::new(100),
             // Greater than the fences of every earlier supervisor.
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             stopping: AtomicBool::new(false),
