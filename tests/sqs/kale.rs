@@ -111,13 +111,38 @@ fn failed_task_is_republished_as_kale_does_and_stays_one_job() {
 }
 
 #[test]
-fn message_encrypted_with_another_key_is_dead_lettered() {
+fn messages_that_no_key_opens_stay_and_the_pool_says_so() {
     let scene = Scene::of_kale();
     fs::write(scene.sandbox.path("key"), "another 16 bytes").unwrap();
     let _running = scene.start_kale("prefork");
+    for task in 1..=3 {
+        scene.publish(&format!(
+            "Send, task_id='Send_uuid_{task}', payload={{'args': ('ann',), 'kwargs': {{}}}}"
+        ));
+    }
+    let words = "no message of the SQS queue 'mail' can be read so far, and none is moved: it ";
+    wait_until("status says so", || scene.sandbox.reasons().contains(words));
+    wait_until("it is logged once", || scene.sandbox.stderr().contains(words));
+    assert_ne!(scene.sandbox.status()["health"], "healthy");
+    assert_eq!(scene.fake.bodies("mail").len(), 3, "all are still there");
+}
+
+#[test]
+fn message_encrypted_with_another_key_is_dead_lettered_where_others_are_read() {
+    let scene = Scene::of_kale();
+    let _running = scene.start_kale("prefork");
     scene.publish("Send, task_id='Send_uuid_1', payload={'args': ('ann',), 'kwargs': {}}");
+    wait_until("one is read", || scene.jobs(&["--state", "complete"]).len() == 1);
+    let sealed = base64_of_blocks();
+    scene.send("mail", &sealed);
     wait_until("it is a dead letter", || scene.is_empty("mail") && scene.fake.bodies("dlq-mail").len() == 1);
     wait_until("it is logged", || scene.sandbox.stderr().contains("it was encrypted with another key"));
+    scene.sandbox.wait_healthy();
+}
+
+/// What a task looks like that was encrypted with another key: base64 of blocks of 16 bytes.
+fn base64_of_blocks() -> String {
+    "q83vASNFZ4mrze8BI0VniavN7wEjRWeJq83vASNFZ4mrze8BI0VniavN7wEjRWeJ".repeat(4)
 }
 
 #[test]

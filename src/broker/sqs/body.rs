@@ -5,6 +5,8 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
 
 use super::address::Place;
@@ -13,7 +15,9 @@ use crate::broker::Error;
 use crate::broker::host::host_name;
 use crate::broker::job_object::JobObject;
 use crate::clock;
-use crate::kale::{Body, Codec, Compression, DEFAULT_KEY, Key, Message, Reading, Sender};
+use crate::kale::{
+    Body, BodyError, Codec, CodecError, Compression, DEFAULT_KEY, Key, Message, Reading, Sender,
+};
 use crate::model::{Millis, NewJob, Payload, QueueName};
 
 /// How the messages of a broker are read.
@@ -42,9 +46,9 @@ impl Bodies {
         &self,
         queue: &QueueName,
         message: &client::Message,
-    ) -> Result<(NewJob, Option<Millis>), String> {
+    ) -> Result<(NewJob, Option<Millis>), Unread> {
         let id = message.job.as_str().into();
-        let body = self.reading.read(&message.body).map_err(|error| error.to_string())?;
+        let body = self.reading.read(&message.body).map_err(|error| Unread::of(&error, &message.body))?;
         let mut put_at = message.sent;
         let (class, data) = match body {
             Body::Native { class, data } => {
@@ -60,7 +64,12 @@ impl Bodies {
         };
         let data = Payload::Data(data.to_string().as_str().into());
         let job = NewJob { id: Some(id), ..NewJob::new(queue.clone(), class.into(), data) };
-        job.fault().map_or(Ok((job, put_at)), Err)
+        job.fault().map_or(Ok((job, put_at)), |why| Err(why.into()))
+    }
+
+    /// Whether a message is a task of kale that the key opens.
+    pub(super) fn opens(&self, message: &client::Message) -> bool {
+        self.reading.codec.as_ref().is_some_and(|codec| codec.open(&message.body).is_ok())
     }
 
     /// The body for a new job. A message of a task of kale is sent as it is.
@@ -84,6 +93,40 @@ impl Bodies {
 fn enqueued(seconds: f64) -> Option<Millis> {
     let millis = seconds * 1000.0;
     (millis >= 1.0 && millis < i64::MAX as f64).then_some(Millis(millis as i64))
+}
+
+/// Why a message is no job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unread {
+    /// Goes on after "the message is poison: ".
+    pub why: String,
+    /// Whether it may be a task of kale that was encrypted with another key.
+    pub may_be_sealed: bool,
+}
+
+impl Unread {
+    fn of(error: &BodyError, body: &str) -> Unread {
+        let may_be_sealed = match error {
+            BodyError::Codec(CodecError::Decrypt | CodecError::Inflate(_)) => true,
+            BodyError::Unknown => is_like_a_task(body),
+            BodyError::NoClass
+            | BodyError::Codec(CodecError::Base64(_) | CodecError::TooLarge)
+            | BodyError::Envelope(_) => false,
+        };
+        Unread { why: error.to_string(), may_be_sealed }
+    }
+}
+
+impl From<String> for Unread {
+    fn from(why: String) -> Unread {
+        Unread { why, may_be_sealed: false }
+    }
+}
+
+/// Whether it has the form of a task of kale, whatever its key: base64 of whole blocks of AES. The shortest task has
+/// more than 100 bytes.
+fn is_like_a_task(body: &str) -> bool {
+    STANDARD.decode(body.trim()).is_ok_and(|sealed| sealed.len() >= 96 && sealed.len().is_multiple_of(16))
 }
 
 /// Reads the key of kale's tasks from its file.
@@ -147,7 +190,7 @@ mod tests {
     }
 
     fn read(bodies: &Bodies, body: &str) -> Result<NewJob, String> {
-        bodies.read(&"q".into(), &message(body)).map(|(job, _)| job)
+        bodies.read(&"q".into(), &message(body)).map(|(job, _)| job).map_err(|unread| unread.why)
     }
 
     #[test]
@@ -230,6 +273,20 @@ mod tests {
         }
         let spoiled = read(&bodies, &TASK[..200]).unwrap_err();
         assert!(spoiled.contains("cut off") || spoiled.contains("inflate"), "{spoiled}");
+    }
+
+    #[test]
+    fn task_of_another_key_is_told_from_other_poison() {
+        let sealed =
+            |bodies: &Bodies, body: &str| bodies.read(&"q".into(), &message(body)).unwrap_err().may_be_sealed;
+        let other = Bodies::of(&Place { default_key: true, ..Place::default() }).unwrap();
+        let key = Key::new("another 16 bytes", false).unwrap();
+        let body = Codec::new(key, Compression::Zlib).seal(&[7; 300]);
+        assert!(sealed(&other, &body), "opened with another key it does not inflate, or has no padding");
+        let long = STANDARD.encode([9; 160]);
+        assert!(
+            sealed(&plain(false), &long) && !sealed(&plain(false), "hello") && !sealed(&plain(false), "{}")
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::body::Unread;
 use super::buffer::{Buffered, HOLD};
 use super::client::{Message, WAIT};
 use super::fault::Fault;
@@ -24,6 +25,8 @@ use crate::model::QueueSet;
 const BUFFERED: usize = 100;
 /// How long the queues behind one wait for its answer: at least, and at most.
 const AWAITED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
+/// How long a message is hidden that no key opens, while none of its queue was opened.
+const UNOPENED: Duration = Duration::from_secs(30);
 /// The waits after failed polls, doubled from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -34,12 +37,18 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
         let receive = worth(&shared, &source).await;
         match answer(&shared, &source, &receive).await {
             Ok(messages) => {
-                pause = PAUSES.0;
                 *lock(&source.trouble) = None;
                 if let Some(back) = took(&shared, &source, messages, &receive) {
                     back.await.ok();
                 }
                 shared.open.fetch_sub(1, Ordering::SeqCst);
+                if lock(&source.unopened).is_none() {
+                    pause = PAUSES.0;
+                } else {
+                    // Else all messages of the queue would be received again and again.
+                    sleep(jittered(pause)).await;
+                    pause = (pause * 2).min(PAUSES.1);
+                }
             }
             Err(fault) => {
                 *lock(&source.trouble) = Some(fault.error("read", &source.queue.name).to_string());
@@ -162,16 +171,38 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
         }
         match shared.bodies.read(&source.name, &message) {
             Ok((job, put_at)) => {
+                if shared.bodies.opens(&message) {
+                    source.is_opened.store(true, Ordering::Relaxed);
+                    *lock(&source.unopened) = None;
+                }
                 oldest = oldest.into_iter().chain(put_at).min();
                 let is_unwanted = false;
                 lock(&source.buffer).add(Buffered { message, job, put_at, since, lease, is_unwanted });
             }
-            Err(why) => {
+            Err(Unread { why, may_be_sealed: true }) if !source.is_opened.load(Ordering::Relaxed) => {
+                tokio::spawn(leave(shared.clone(), source.clone(), message, why));
+            }
+            Err(Unread { why, .. }) => {
                 tokio::spawn(discard(shared.clone(), source.clone(), Arc::new(message), why));
             }
         }
     }
     *lock(&source.waits_since) = oldest;
+}
+
+/// Leaves a message where it is: as long as the key has opened none of its queue, the key may be wrong, and not the
+/// message. It comes again in a while, and counts no attempt.
+async fn leave(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, why: String) {
+    let queue = &source.queue.name;
+    let trouble = format!(
+        "no message of the SQS queue '{queue}' can be read so far, and none is moved: {why}; does the broker's key_file \
+         have the UTIL_CRYPT_CIPHER of those who publish?"
+    );
+    if lock(&source.unopened).replace(trouble.clone()).is_none() {
+        tracing::error!(queue, "{trouble}");
+    }
+    shared.ledger.gave_back(vec![message.job.as_str().into()]).await;
+    source.queue.hide(&message.handle, UNOPENED).await.ok();
 }
 
 /// Deletes a message that does not run only once it is in the dead-letter queue. Until then it comes again.

@@ -206,8 +206,7 @@ impl BareSource for Sqs {
 
     fn health(&self) -> Health {
         let sources = self.shared.sources();
-        let troubles: Vec<String> =
-            sources.iter().filter_map(|source| lock(&source.trouble).clone()).collect();
+        let troubles: Vec<String> = sources.iter().filter_map(|source| source.unread()).collect();
         Health {
             trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
             concern: sources.iter().find_map(|source| source.concern()),

@@ -21,6 +21,10 @@ pub(super) struct SourceQueue {
     pub wants: Notify,
     /// The error that keeps it from being read, if any.
     pub trouble: Mutex<Option<String>>,
+    /// Whether the key has opened a task of kale from it.
+    pub is_opened: AtomicBool,
+    /// Why the key opens none of its messages, if that is so.
+    pub unopened: Mutex<Option<String>>,
     /// Why the latest dead letter could not be sent.
     pub no_dead_letters: Mutex<Option<String>>,
     /// How many messages are visible in SQS, and until when that count is trusted.
@@ -30,6 +34,11 @@ pub(super) struct SourceQueue {
 }
 
 impl SourceQueue {
+    /// What keeps its messages from being jobs.
+    pub(super) fn unread(&self) -> Option<String> {
+        lock(&self.trouble).clone().or_else(|| lock(&self.unopened).clone())
+    }
+
     /// What keeps its jobs from their ends.
     pub(super) fn concern(&self) -> Option<String> {
         lock(&self.no_dead_letters).clone().or_else(|| self.queue.failing())
@@ -44,6 +53,8 @@ impl SourceQueue {
             is_polled: AtomicBool::new(false),
             wants: Notify::new(),
             trouble: Mutex::default(),
+            is_opened: AtomicBool::new(false),
+            unopened: Mutex::default(),
             no_dead_letters: Mutex::default(),
             visible: Mutex::default(),
             waits_since: Mutex::default(),
