@@ -175,7 +175,8 @@ impl Queue {
             (
                 "num_iterations",
                 format!(
-                    "kale stays with a queue for {} receives; taskvisor chooses again at each fetch",
+                    "kale stays with a queue for {} receives; taskvisor stays with one that a lottery has drawn for ten \
+                     jobs, and `kale import` gives queues kale's shares",
                     self.num_iterations
                 ),
             ),

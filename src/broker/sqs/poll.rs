@@ -45,7 +45,9 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
                 if lock(&source.unopened).is_none() {
                     pause = PAUSES.0;
                 } else {
-                    // Else all messages of the queue would be received again and again.
+                    // Else all its messages would be received again and again, and the queues behind it would wait.
+                    lock(&shared.plan).failed(&source.name);
+                    shared.look_again();
                     sleep(jittered(pause)).await;
                     pause = (pause * 2).min(PAUSES.1);
                 }
@@ -180,7 +182,8 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
                 lock(&source.buffer).add(Buffered { message, job, put_at, since, lease, is_unwanted });
             }
             Err(Unread { why, may_be_sealed: true }) if !source.is_opened.load(Ordering::Relaxed) => {
-                tokio::spawn(leave(shared.clone(), source.clone(), message, why));
+                is_unopened(source, &why);
+                tokio::spawn(leave(shared.clone(), source.clone(), message));
             }
             Err(Unread { why, .. }) => {
                 tokio::spawn(discard(shared.clone(), source.clone(), Arc::new(message), why));
@@ -192,7 +195,13 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
 
 /// Leaves a message where it is: as long as the key has opened none of its queue, the key may be wrong, and not the
 /// message. It comes again in a while, and counts no attempt.
-async fn leave(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, why: String) {
+async fn leave(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message) {
+    shared.ledger.gave_back(vec![message.job.as_str().into()]).await;
+    source.queue.hide(&message.handle, UNOPENED).await.ok();
+}
+
+/// Says that a queue has messages that no key opens, and none that the key opens.
+fn is_unopened(source: &SourceQueue, why: &str) {
     let queue = &source.queue.name;
     let trouble = format!(
         "no message of the SQS queue '{queue}' can be read so far, and none is moved: {why}; does the broker's key_file \
@@ -201,8 +210,6 @@ async fn leave(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, 
     if lock(&source.unopened).replace(trouble.clone()).is_none() {
         tracing::error!(queue, "{trouble}");
     }
-    shared.ledger.gave_back(vec![message.job.as_str().into()]).await;
-    source.queue.hide(&message.handle, UNOPENED).await.ok();
 }
 
 /// Deletes a message that does not run only once it is in the dead-letter queue. Until then it comes again.
