@@ -133,7 +133,8 @@ impl Link {
         args: impl FnOnce(&mut Cmd, Offset),
     ) -> Result<Value, Error> {
         let sent = self.now();
-        let answer = self.run(verb, command, at, args).await;
+        // Boxed, as the futures of requests would nest too deep for the compiler else.
+        let answer = Box::pin(self.run(verb, command, at, args)).await;
         self.silence.note(sent, self.now(), answer.is_ok());
         answer
     }
