@@ -177,11 +177,20 @@ class Child(Channel):
         return wait_for(self.pid)
 
 
+#: Signals that a process of the tests does not ignore, whatever the shell does.
+DEFAULT_SIGNALS = [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT]
+
+
 def spawn(command, environment, descriptors):
-    """Starts a process whose stdin is empty, with copies of these descriptors."""
+    """Starts a process whose stdin is empty, with copies of these descriptors.
+
+    A shell that runs the tests in the background has them ignore SIGINT: the process does not.
+    """
     if not hasattr(os, "posix_spawn"):  # Python 3.7
         pid = os.fork()
         if pid == 0:
+            for number in DEFAULT_SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             for source, target in descriptors:
                 os.dup2(source, target)
@@ -189,7 +198,7 @@ def spawn(command, environment, descriptors):
         return pid
     actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
     actions += [(os.POSIX_SPAWN_DUP2, source, target) for source, target in descriptors]
-    return os.posix_spawn(sys.executable, command, environment, file_actions=actions)
+    return os.posix_spawn(sys.executable, command, environment, file_actions=actions, setsigdef=DEFAULT_SIGNALS)
 
 
 def text_of(file):
