@@ -4,6 +4,7 @@ mod cancel;
 mod circle;
 mod complaints;
 mod contract;
+mod damper;
 mod event_bus;
 mod failures;
 mod host;

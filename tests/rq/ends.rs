@@ -59,6 +59,16 @@ fn retry_and_repeat_of_rq_work() {
 }
 
 #[test]
+fn retries_left_of_twenty_digits_stay_a_number_that_rq_reads() {
+    let scene = Scene::new();
+    let job = scene.put("q().enqueue(tasks.fails, retry=Retry(max=2, interval=60))");
+    scene.rq(&format!("c.hset('rq:job:{job}', 'retries_left', '9' * 20)"));
+    let _running = scene.start(&["-w", "1"]);
+    scene.wait(&job, "scheduled");
+    assert_eq!(scene.rq(&format!("job({job:?}).retries_left")), (1_u64 << 53) - 1);
+}
+
+#[test]
 fn fail_of_taskvisor_ends_an_rq_job_whatever_retries_are_left() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1"]);

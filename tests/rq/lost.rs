@@ -147,6 +147,7 @@ fn stop_command_for_an_earlier_execution_kills_nothing() {
     let other = format!("{{'command': 'stop-execution', 'job_id': {one:?}, 'execution_id': 'of another'}}");
     scene.rq(&format!("c.publish('rq:pubsub:{worker}', __import__('json').dumps({other}))"));
     scene.rq(&format!("c.publish('rq:pubsub:{worker}', 'no json')"));
+    scene.rq(&format!("[c.publish('rq:pubsub:{worker}', 'no json') for _ in range(1000)]"));
     let done = scene.put("q().enqueue(tasks.add, 1, 2)");
     scene.wait(&done, "finished");
     scene.rq(&format!("send_stop_job_command(c, {done:?})"));
@@ -155,6 +156,8 @@ fn stop_command_for_an_earlier_execution_kills_nothing() {
     assert_eq!(scene.status(&one), "started");
     std::fs::remove_file(file).unwrap();
     scene.wait(&one, "finished");
+    let lines = scene.sandbox.stderr().matches("cannot be read").count();
+    assert!((1..=10).contains(&lines), "{lines} lines for a thousand commands of a stranger");
     assert!(stop(&mut running).success());
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant as Moment, sleep};
 
 use super::settings::Settings;
+use crate::broker::damper::Damper;
 use crate::broker::ledger::Ledger;
 use crate::broker::lost_replies::{InDoubt, Unheard};
 use crate::broker::owed::Owed;
@@ -45,6 +46,8 @@ pub(super) struct Shared {
     /// Wakes when a job becomes due at a time that the task does not know.
     pub delayed: Notify,
     pub dropped: AtomicU64,
+    /// Lines about poison.
+    pub poison: Damper,
     pub owed: Owed<Left>,
     pub complaints: Complaints,
 }

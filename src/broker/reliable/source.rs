@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::settings::Settings;
 use super::shared::{Left, Shared};
+use crate::broker::damper::Damper;
 use crate::broker::ledger::{BareSource, Delivery, Handle, Ledger, WaitingJobs};
 use crate::broker::lock::lock;
 use crate::broker::lost_replies::{InDoubt, Unheard};
@@ -49,6 +50,7 @@ impl Reliable {
             arrivals: Arrivals::new("pending".into(), Direction::Right),
             delayed: Notify::new(),
             dropped: AtomicU64::default(),
+            poison: Damper::default(),
             owed: Owed::default(),
             complaints: Complaints::default(),
         };
@@ -146,7 +148,9 @@ impl BareSource for Reliable {
                 }
                 Err(why) => {
                     let job = String::from_utf8_lossy(&id);
-                    tracing::warn!(%job, why, "a value is poison; it goes to the dead letters");
+                    if let Some(left_out) = shared.poison.allows(shared.link.now()) {
+                        tracing::warn!(%job, why, left_out, "a value is poison; it goes to the dead letters");
+                    }
                     poison.push((id, Fence(fence), why));
                 }
             }

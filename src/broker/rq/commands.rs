@@ -66,7 +66,9 @@ fn obey(shared: &Shared, channels: &str, message: &Msg) {
     let channel = message.get_channel_name();
     let Some(worker) = channel.strip_prefix(channels) else { return };
     let Ok(said) = serde_json::from_slice::<Command>(message.get_payload_bytes()) else {
-        tracing::warn!(worker, "a command of RQ to a worker cannot be read");
+        if let Some(left_out) = shared.strange.allows(shared.link.now()) {
+            tracing::warn!(worker, left_out, "a command of RQ to a worker cannot be read");
+        }
         return;
     };
     let is_of = |held: &Held| held.worker == worker;
@@ -89,5 +91,9 @@ fn obey(shared: &Shared, channels: &str, message: &Msg) {
         }
         _ => 0,
     };
-    tracing::info!(worker, "RQ tells a worker to {}: it ends {ended} jobs", said.command);
+    let allowed = if ended > 0 { Some(0) } else { shared.strange.allows(shared.link.now()) };
+    if let Some(left_out) = allowed {
+        let command: String = said.command.chars().take(80).collect();
+        tracing::info!(worker, left_out, "RQ tells a worker to {command}: it ends {ended} jobs");
+    }
 }

@@ -11,6 +11,7 @@ use super::job::execution;
 use super::script::NEEDS;
 use super::settings::Settings;
 use super::workers::Workers;
+use crate::broker::damper::Damper;
 pub(super) use crate::broker::lock::lock;
 use crate::broker::lost_replies::Unheard;
 use crate::broker::notices::Notices;
@@ -46,6 +47,8 @@ pub(super) struct Shared {
     taken: AtomicU64,
     spoiled: Mutex<BTreeSet<String>>,
     pub complaints: Complaints,
+    /// Lines about commands that end no job: anybody can publish them.
+    pub strange: Damper,
 }
 
 /// What is known here of a running job.
@@ -88,6 +91,7 @@ impl Shared {
             taken: AtomicU64::new(0),
             spoiled: Mutex::default(),
             complaints: Complaints::default(),
+            strange: Damper::default(),
         }))
     }
 

@@ -227,7 +227,13 @@ pub(super) async fn discard(
     let (queue, id) = (&source.queue.name, &message.id);
     match sent {
         Ok(()) => {
-            tracing::warn!(queue, "message {id} does not run and went to the dead letters: {why}");
+            if let Some(left_out) = source.poison.allows(shared.now()) {
+                tracing::warn!(
+                    queue,
+                    left_out,
+                    "message {id} does not run and went to the dead letters: {why}"
+                );
+            }
             source.queue.delete(&message.handle).await.ok();
         }
         Err(fault) => {

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::buffer::Buffer;
 use super::queue::Queue;
+use crate::broker::damper::Damper;
 use crate::broker::lock::lock;
 use crate::model::{Instant, Millis, QueueName};
 
@@ -21,6 +22,8 @@ pub(super) struct SourceQueue {
     pub wants: Notify,
     /// The error that keeps it from being read, if any.
     pub trouble: Mutex<Option<String>>,
+    /// Lines about messages that do not run.
+    pub poison: Damper,
     /// Whether the key has opened a task of kale from it.
     pub is_opened: AtomicBool,
     /// Why the key opens none of its messages, if that is so.
@@ -53,6 +56,7 @@ impl SourceQueue {
             is_polled: AtomicBool::new(false),
             wants: Notify::new(),
             trouble: Mutex::default(),
+            poison: Damper::default(),
             is_opened: AtomicBool::new(false),
             unopened: Mutex::default(),
             no_dead_letters: Mutex::default(),

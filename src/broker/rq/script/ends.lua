@@ -187,7 +187,9 @@ local function fail(id, execution, held, said)
   if left > 0 and not said.stopped then
     local limit, intervals = field(id, 'rate_limit_key'), decoded(field(id, 'retry_intervals')) or {}
     local after = intervals[math.max(#intervals - left, 0) + 1] or 0
-    call('HSET', job_key(id), 'retries_left', left - 1, 'ended_at', stamp(NOW))
+    -- All digits: Redis writes a large number in a form that RQ cannot read.
+    left = string.format('%.0f', math.min(left, 2 ^ 53) - 1)
+    call('HSET', job_key(id), 'retries_left', left, 'ended_at', stamp(NOW))
     forget(held.queue, id, execution, held.worker)
     local state = again(held.queue, id, after, field(id, 'enqueue_at_front_on_retry') == '1')
     free_slot(id, limit)
