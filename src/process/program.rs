@@ -1,5 +1,9 @@
 //! The outcome of a job, from the exit of its program.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use super::life::Life;
 use super::plan::{Plan, Started};
 use crate::model::{Exit, ExitStatus, Failure, Outcome, WorkerId};
@@ -45,6 +49,23 @@ pub(super) fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
     never_ran(&name, &text(&command.cwd), failed).message
 }
 
+/// Why a program that is there cannot be found: the system says so of its interpreter, too. None = it is not there.
+fn interpreter(path: &Path) -> Option<String> {
+    if !path.is_file() {
+        return None;
+    }
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
+    Some(match line {
+        Some(line) if line.ends_with(b"\r") => {
+            "its lines end with CR LF, so that the CR belongs to the name of its interpreter (sed -i 's/\\r$//')".into()
+        }
+        Some(line) => format!("its interpreter is not there: {}", String::from_utf8_lossy(line).trim()),
+        None => "the loader or a library that it names is not there".into(),
+    })
+}
+
 /// Why a parked child could not become its program.
 fn never_ran(name: &str, cwd: &str, failed: Failed) -> Failure {
     let errno = nix::errno::Errno::from_raw(failed.errno);
@@ -52,7 +73,10 @@ fn never_ran(name: &str, cwd: &str, failed: Failed) -> Failure {
         (Step::Exec, nix::errno::Errno::ENOENT) if !name.contains('/') => {
             ("not found", format!("no program '{name}' in PATH"))
         }
-        (Step::Exec, nix::errno::Errno::ENOENT) => ("not found", format!("no program '{name}'")),
+        (Step::Exec, nix::errno::Errno::ENOENT) => match interpreter(&Path::new(cwd).join(name)) {
+            Some(why) => ("not found", format!("'{name}' cannot run: {why}")),
+            None => ("not found", format!("no program '{name}'")),
+        },
         (Step::Exec, nix::errno::Errno::EACCES) => ("not executable", format!("'{name}' is not executable")),
         (Step::Exec, nix::errno::Errno::E2BIG) => (
             "too long",
@@ -64,4 +88,31 @@ fn never_ran(name: &str, cwd: &str, failed: Failed) -> Failure {
         (step, _) => ("cannot start", format!("failed to {} '{name}': {}", step.as_str(), errno.desc())),
     };
     Failure { group: group.into(), message, trace: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+
+    use super::*;
+
+    #[test]
+    fn program_whose_interpreter_is_missing_is_not_said_to_be_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = |name: &str, text: &str| {
+            std::fs::write(dir.path().join(name), text).unwrap();
+            let failed = Failed { step: Step::Exec, errno: Errno::ENOENT as i32 };
+            never_ran(&format!("./{name}"), dir.path().to_str().unwrap(), failed).message
+        };
+        assert!(
+            said("crlf", "#!/bin/sh\r\necho\r\n")
+                .starts_with("'./crlf' cannot run: its lines end with CR LF")
+        );
+        assert_eq!(
+            said("lost", "#! /no/such -x\n"),
+            "'./lost' cannot run: its interpreter is not there: /no/such -x"
+        );
+        let failed = Failed { step: Step::Exec, errno: Errno::ENOENT as i32 };
+        assert_eq!(never_ran("./none", dir.path().to_str().unwrap(), failed).message, "no program './none'");
+    }
 }

@@ -8,7 +8,7 @@ use crate::cli::term::format::{counted, exit_status};
 use crate::cli::term::json::pretty_json;
 use crate::cli::term::screen::{Look, age, escaped, escaped_lines, how_far, size};
 use crate::config::format_duration;
-use crate::model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry};
+use crate::model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Progress, Retry};
 
 /// The page. `of_supervisor` are the rows that only its supervisor knows.
 pub fn render(job: &JobRecord, of_supervisor: &[(&str, String)], look: &Look) -> String {
@@ -48,7 +48,7 @@ pub fn render(job: &JobRecord, of_supervisor: &[(&str, String)], look: &Look) ->
         let retry = format!("when the reason is gone, taskvisor job retry {}", job.id);
         row(&mut out, "what to do", &retry);
     }
-    if let Some(progress) = &job.progress {
+    if let Some(progress) = &told_progress(job) {
         row(&mut out, "progress", &how_far(progress, look));
     }
     if let Some(Payload::Data(data)) = &job.payload {
@@ -72,6 +72,14 @@ pub fn render(job: &JobRecord, of_supervisor: &[(&str, String)], look: &Look) ->
         block(&mut out, "trace", trace);
     }
     out
+}
+
+/// What its worker told of its progress. Of a job that is complete only the note: how far it was is out of date.
+fn told_progress(job: &JobRecord) -> Option<Progress> {
+    let is_over = job.state == JobState::Complete;
+    let told = job.progress.clone()?;
+    let told = Progress { fraction: told.fraction.filter(|_| !is_over), ..told };
+    (told.fraction.is_some() || told.message.is_some()).then_some(told)
 }
 
 /// The attempts to which failure and forensics belong: until one has ended, these are of the one before.
