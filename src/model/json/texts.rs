@@ -40,7 +40,7 @@ pub fn json_depth(text: &[u8]) -> usize {
 pub(super) const DEEPEST: usize = 100;
 
 /// A worker's result as JSON on one line with every digit. Text that is no JSON, which another program may have
-/// written, becomes a string, and so does what is nested deeper than [`DEEPEST`]. `None` only if it cannot be written at
+/// written, becomes a string, and so does what is nested deeper than 100 levels. `None` only if it cannot be written at
 /// all.
 ///
 /// ```
