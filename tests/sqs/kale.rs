@@ -181,6 +181,7 @@ fn imported_kale_application_runs_with_the_printed_settings() {
     });
     scene.publish("Send, task_id='Send_uuid_1', payload={'args': ('ann',), 'kwargs': {}}");
     wait_until("the task is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
+    assert!(!scene.sandbox.stderr().contains("IMDS"), "the URL has the region: nobody else is asked for it");
 
     // A second import does not overwrite the key; a file with an empty queue is refused with its line.
     let again = ["kale", "import", "live_settings", "-p", ".", "--key-file", "live.key"];

@@ -38,7 +38,11 @@ impl Credentials {
         let mut kept = self.chain.lock().await;
         let chain = match kept.take() {
             Some(chain) => chain,
-            None => DefaultCredentialsChain::builder().configure(self.means()).build().await,
+            // Without the region it would ask the instance for one, for seconds where there is none.
+            None => {
+                let chain = DefaultCredentialsChain::builder().configure(self.means());
+                chain.region(self.region.clone()).build().await
+            }
         };
         match chain.provide_credentials().await {
             Ok(found) => {
