@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::RedisServer;
 use crate::sandbox::wait_until;
 use crate::supervisors::Scene;
 
@@ -25,6 +26,19 @@ fn timeline(page: &str) -> Vec<String> {
 fn at(seconds: f64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     format!("{:.3}", now + seconds)
+}
+
+#[test]
+fn redis_that_drops_keys_when_it_is_full_is_told_at_start_and_in_status() {
+    let args = ["--maxmemory", "200mb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes"];
+    let scene = Scene::on(RedisServer::start_with(&args));
+    let _running = scene.start(&["-w", "1"]);
+    let words = "it drops any key when its memory is full, jobs too, and tells nobody (maxmemory-policy allkeys-lru)";
+    assert!(scene.sandbox.stderr().contains(words), "{}", scene.sandbox.stderr());
+    wait_until("status says so", || scene.sandbox.reasons().contains(words));
+    assert_eq!(scene.sandbox.status()["health"], "degraded");
+    let told = scene.sandbox.run(&["-b", &scene.url, "doctor"]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains(words), "{told:?}");
 }
 
 #[test]

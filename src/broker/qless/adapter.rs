@@ -62,6 +62,6 @@ impl Adapter for QlessOnRedis {
 
     async fn concern(&self, at: &Address) -> Result<Option<String>, Error> {
         let redis = Qless::open(at.reveal(), &at.to_string(), Options::default())?;
-        Ok(redis.keeps_nothing().await?.map(str::to_owned))
+        redis.unsafe_for_jobs().await
     }
 }

@@ -70,8 +70,8 @@ impl Qless {
 
     /// What is wrong with how the server stores its data; `None` if nothing is, or if the server does not allow the
     /// question.
-    pub async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
-        self.shared.link.keeps_nothing().await
+    pub async fn unsafe_for_jobs(&self) -> Result<Option<String>, Error> {
+        self.shared.link.unsafe_for_jobs().await
     }
 
     /// The prefix of the names of a supervisor's workers.
@@ -247,7 +247,7 @@ impl Source for Qless {
 
     fn health(&self) -> Health {
         let trouble = self.shared.link.trouble().or_else(|| self.shared.spoiled());
-        Health { trouble, ..Health::default() }
+        Health { trouble, concern: self.shared.link.concern(), ..Health::default() }
     }
 
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {

@@ -58,6 +58,8 @@ pub(in crate::broker) struct Link {
     /// success of other requests says nothing about them.
     trouble: Mutex<BTreeMap<String, String>>,
     silence: Silence,
+    /// Whether the server dropped keys by its own settings when it was connected to: the words for it.
+    evicts: Mutex<Option<String>>,
 }
 
 /// The connection, or the state of the attempts to make one.
@@ -102,6 +104,7 @@ impl Link {
             line: tokio::sync::Mutex::default(),
             trouble: Mutex::default(),
             silence: Silence::default(),
+            evicts: Mutex::default(),
         })
     }
 
@@ -186,9 +189,16 @@ impl Link {
     }
 
     /// What is wrong with how the server stores its data, if it allows the question.
-    pub(in crate::broker) async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
+    pub(in crate::broker) async fn unsafe_for_jobs(&self) -> Result<Option<String>, Error> {
         let mut live = self.live("ask").await?;
-        Ok(server::keeps_nothing(&mut live.conn).await)
+        let lost = server::keeps_nothing(&mut live.conn).await.map(str::to_owned);
+        let all: Vec<String> = lost.into_iter().chain(server::evicts(&mut live.conn).await).collect();
+        Ok((!all.is_empty()).then(|| all.join("; ")))
+    }
+
+    /// The concern that the server drops jobs by its own settings, for `status`.
+    pub(in crate::broker) fn concern(&self) -> Option<String> {
+        lock(&self.evicts).as_ref().map(|what| format!("{}: {what}", self.name))
     }
 
     /// Our end of the connection as the server sees it, if it allows the question.
@@ -283,6 +293,11 @@ impl Link {
         if let Some(what) = server::keeps_nothing(&mut conn).await {
             tracing::warn!("{}: {what}", self.name);
         }
+        let evicts = server::evicts(&mut conn).await;
+        if let Some(what) = &evicts {
+            tracing::warn!("{}: {what}", self.name);
+        }
+        *lock(&self.evicts) = evicts;
         let offset = match self.ahead {
             Some(ahead) => Offset::known(ahead),
             None => Offset::measure(&mut conn, &self.now).await.map_err(failed)?,

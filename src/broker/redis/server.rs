@@ -15,6 +15,27 @@ pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'
     )
 }
 
+/// A warning if the server drops keys of its own accord, as far as it says. A policy that drops only keys with an
+/// expiry leaves jobs alone: those that wait or run have none.
+pub(super) async fn evicts(conn: &mut MultiplexedConnection) -> Option<String> {
+    let info: String = redis::cmd("INFO").arg("memory").query_async(conn).await.ok()?;
+    evicting(&info)
+}
+
+/// The same by its `INFO memory`.
+fn evicting(info: &str) -> Option<String> {
+    let value =
+        |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+    let policy = value("maxmemory_policy").filter(|policy| policy.starts_with("allkeys"))?;
+    let is_limited = value("maxmemory").is_some_and(|most| most != "0");
+    is_limited.then(|| {
+        format!(
+            "it drops any key when its memory is full, jobs too, and tells nobody (maxmemory-policy {policy}): set \
+             maxmemory-policy noeviction, which refuses new jobs instead"
+        )
+    })
+}
+
 /// Our end of the connection, `HOST:PORT`, as the server sees it and as far as it allows the question.
 pub(super) async fn client_address(conn: &mut MultiplexedConnection) -> Option<String> {
     let info: String = redis::cmd("CLIENT").arg("INFO").query_async(conn).await.ok()?;
@@ -52,7 +73,19 @@ const OLDEST: (u32, u32) = (6, 2);
 
 #[cfg(test)]
 mod tests {
-    use super::unfit;
+    use super::{evicting, unfit};
+
+    #[test]
+    fn server_that_drops_any_key_is_a_concern() {
+        let info = |most: &str, policy: &str| {
+            format!("# Memory\r\nmaxmemory:{most}\r\nmaxmemory_policy:{policy}\r\n")
+        };
+        assert!(evicting(&info("1000", "allkeys-lru")).unwrap().contains("maxmemory-policy allkeys-lru"));
+        for (most, policy) in [("0", "allkeys-lru"), ("1000", "noeviction"), ("1000", "volatile-lru")] {
+            assert_eq!(evicting(&info(most, policy)), None, "{most} {policy}");
+        }
+        assert_eq!(evicting(""), None);
+    }
 
     #[test]
     fn a_server_that_cannot_hold_jobs_says_why() {

@@ -80,7 +80,7 @@ impl Adapter for ReliableQueue {
     }
 
     async fn concern(&self, at: &Address) -> Result<Option<String>, Error> {
-        Ok(reach(at)?.0.keeps_nothing().await?.map(str::to_owned))
+        reach(at)?.0.unsafe_for_jobs().await
     }
 }
 

@@ -244,8 +244,8 @@ impl BareSource for Reliable {
 
     fn health(&self) -> Health {
         let dropped = self.shared.dropped.load(Ordering::Relaxed);
-        let concern =
-            (dropped > 0).then(|| format!("{dropped} ids in 'pending' had no value and were dropped"));
+        let lost = (dropped > 0).then(|| format!("{dropped} ids in 'pending' had no value and were dropped"));
+        let concern = lost.or_else(|| self.shared.link.concern());
         Health { trouble: self.shared.link.trouble(), concern, ..Health::default() }
     }
 }

@@ -80,6 +80,6 @@ impl Adapter for RqOnRedis {
     }
 
     async fn concern(&self, at: &Address) -> Result<Option<String>, Error> {
-        Ok(Rq::open(at)?.shared.link.keeps_nothing().await?.map(str::to_owned))
+        Rq::open(at)?.shared.link.unsafe_for_jobs().await
     }
 }

@@ -258,7 +258,11 @@ impl Source for Rq {
     }
 
     fn health(&self) -> Health {
-        Health { trouble: self.shared.link.trouble(), ..Health::default() }
+        Health {
+            trouble: self.shared.link.trouble(),
+            concern: self.shared.link.concern(),
+            ..Health::default()
+        }
     }
 }
 
