@@ -67,10 +67,11 @@ impl Fault {
         }
     }
 
-    /// The error for a request named `what` on a queue.
-    pub(super) fn error(&self, what: &str, queue: &str) -> Error {
+    /// The error for a request named `what` on a queue, which is made if it is missing or not.
+    pub(super) fn error(&self, what: &str, queue: &str, is_made: bool) -> Error {
         let cannot = format!("cannot {what} the SQS queue '{queue}': {self}");
         match self {
+            Fault::NoQueue if is_made => Error::Failed(format!("{cannot}; the next request makes it")),
             Fault::NoQueue => Error::Failed(format!(
                 "{cannot}; create it, or let taskvisor do so with ?create=yes in the broker's URL"
             )),
@@ -158,7 +159,9 @@ mod tests {
         )
         .to_string();
         assert!(said.ends_with("; the clock of this host is wrong: set it"), "{said}");
-        let said = Fault::of_code("AccessDenied", "no").error("read", "mail").to_string();
+        let said = Fault::of_code("AccessDenied", "no").error("read", "mail", false).to_string();
+        assert!(Fault::NoQueue.error("read", "mail", false).to_string().contains("with ?create=yes"));
+        assert!(!Fault::NoQueue.error("read", "mail", true).to_string().contains("create=yes"));
         let advice = "allow it in the policy of the credentials or of the queue";
         assert_eq!(said, format!("cannot read the SQS queue 'mail': AccessDenied: no; {advice}"));
     }

@@ -53,7 +53,7 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
                 }
             }
             Err(fault) => {
-                *lock(&source.trouble) = Some(fault.error("read", &source.queue.name).to_string());
+                *lock(&source.trouble) = Some(source.queue.error("read", &fault).to_string());
                 lock(&shared.plan).failed(&source.name);
                 decided(&shared, &receive);
                 shared.open.fetch_sub(1, Ordering::SeqCst);
@@ -237,7 +237,7 @@ pub(super) async fn discard(
             source.queue.delete(&message.handle).await.ok();
         }
         Err(fault) => {
-            let error = fault.error("send a dead letter of", queue);
+            let error = source.queue.error("send a dead letter of", &fault);
             tracing::warn!(queue, %error, "message {id} does not run, and comes again: {why}");
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::client::{Client, Outgoing};
 use super::coalesce::{Coalescer, Outcome};
 use super::fault::Fault;
+use crate::broker::Error;
 use crate::broker::lock::lock;
 use crate::clock;
 use crate::model::Instant;
@@ -20,6 +21,8 @@ const REPORTED: Duration = Duration::from_secs(180);
 /// A queue, by its name in SQS.
 pub(super) struct Queue {
     pub name: String,
+    /// Whether it is made if it is missing.
+    is_made: bool,
     deletes: Arc<Coalescer<String>>,
     hides: Arc<Coalescer<(String, Duration)>>,
     sends: Arc<Coalescer<Outgoing>>,
@@ -34,8 +37,14 @@ impl Queue {
             hides: batches(client, &name, Client::hide),
             sends: batches(client, &name, Client::send),
             failing: Mutex::default(),
+            is_made: client.place.create,
             name,
         }
+    }
+
+    /// The error for a request named `what` on it.
+    pub(super) fn error(&self, what: &str, fault: &Fault) -> Error {
+        fault.error(what, &self.name, self.is_made)
     }
 
     /// Whether it keeps the order of each message group. In another queue a group names a tenant, and orders nothing.
@@ -78,7 +87,7 @@ impl Queue {
     fn note(&self, what: &'static str, outcome: &Outcome) {
         match outcome {
             Err(fault @ Fault::Other(_)) => {
-                let failure = fault.error(what, &self.name).to_string();
+                let failure = self.error(what, fault).to_string();
                 lock(&self.failing).insert(what, (failure, clock::now()));
             }
             Ok(_) | Err(Fault::NotOurs | Fault::NoQueue) => drop(lock(&self.failing).remove(what)),

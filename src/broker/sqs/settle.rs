@@ -45,7 +45,7 @@ pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Sett
             return Settling::NotOurs;
         }
         Err(fault) => {
-            return Settling::Failed(fault.error("settle a message of", &held.source.queue.name));
+            return Settling::Failed(held.source.queue.error("settle a message of", &fault));
         }
     };
     let settled = Settling::Settled(state);

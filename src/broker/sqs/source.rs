@@ -272,7 +272,7 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
             }
             Renewal::Lost(Revocation::LockLost)
         }
-        Ok(Err(fault)) => Renewal::Failed(fault.error("renew a message of", &queue.name)),
+        Ok(Err(fault)) => Renewal::Failed(queue.error("renew a message of", &fault)),
     }
 }
 
@@ -285,6 +285,6 @@ async fn put(queue: &Queue, job: NewJob, body: String) -> Result<JobId, Error> {
     let outgoing = Outgoing { notes, ..queue.message(body, None, job.delay, &once) };
     match queue.send(&outgoing).await {
         Ok(id) => Ok(job.id.unwrap_or_else(|| id.as_str().into())),
-        Err(fault) => Err(fault.error("put a job into", &queue.name)),
+        Err(fault) => Err(queue.error("put a job into", &fault)),
     }
 }
