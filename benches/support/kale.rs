@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,7 @@ pub fn round(who: Who, tasks: usize) -> Round {
     let (marks, key) = (sandbox.path("marks"), sandbox.path("key"));
     fs::write(&marks, "").expect("the marks");
     fs::write(&key, KEY).expect("the key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("its mode");
     let (_emulator, endpoint) = emulator();
     let filled = peer(&endpoint, &["fill", &tasks.to_string(), &marks.display().to_string()]).status();
     assert!(filled.is_ok_and(|status| status.success()), "the tasks are sent");

@@ -19,6 +19,7 @@ impl Scene {
         let mut scene = Scene::in_sandbox(python::new());
         let key = scene.sandbox.path("key");
         fs::write(&key, format!("{KEY}\n")).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         scene.url = format!("{}&key_file={}", scene.url, key.display());
         scene
     }

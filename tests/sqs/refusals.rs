@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::jobs::Scene;
 use crate::sandbox::{Sandbox, Setting, alive, wait_until};
@@ -186,10 +187,13 @@ fn check_reads_the_key_of_kales_messages() {
     let check = || scene.sandbox.refused(&["check", "--broker", &url]);
     for (text, words) in [
         (None, "No such file or directory"),
+        (Some("open to others"), "others can read or change it (mode 644): chmod 600"),
         (Some("too short"), "UTIL_CRYPT_CIPHER has 9 bytes: a key of kale has 16, 24 or 32"),
         (Some("1234567890123456"), "kale's own default"),
     ] {
         text.into_iter().for_each(|text: &str| fs::write(&key, text).unwrap());
+        let mode = if text == Some("open to others") { 0o644 } else { 0o600 };
+        text.into_iter().for_each(|_| fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap());
         let (code, said) = check();
         let start = format!("cannot use the key in {}: ", key.display());
         assert!(code == 78 && said.contains(&start) && said.contains(words), "{code} {said}");

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use base64::Engine;
@@ -134,16 +134,28 @@ fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
     let wrong = |why: &dyn std::fmt::Display| {
         Error::Url(format!("the broker 'sqs:' cannot use the key in {}: {why}", file.display()))
     };
-    let mut text = String::new();
     // With this flag, opening a FIFO or a device does not block.
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK)
-        .open(file)
-        .and_then(|file| file.take(4096).read_to_string(&mut text))
-        .map_err(|error| wrong(&error))?;
+    let opened = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(file);
+    let opened = opened.map_err(|error| wrong(&error))?;
+    let found = opened.metadata().map_err(|error| wrong(&error))?;
+    if let Some(why) = is_open_to_others(found.uid(), found.mode()) {
+        return Err(wrong(&why));
+    }
+    let mut text = String::new();
+    opened.take(4096).read_to_string(&mut text).map_err(|error| wrong(&error))?;
     let key = Key::new(text.trim_end_matches('\n'), allow_default).map_err(|error| wrong(&error))?;
     Ok(Codec::new(key, Compression::Zlib))
+}
+
+/// Why a file is no secret of this user: whoever has the key can run code in the workers. A group may read it, as
+/// secrets are mounted into containers that way.
+fn is_open_to_others(owner: u32, mode: u32) -> Option<String> {
+    let own = nix::unistd::geteuid().as_raw();
+    if ![0, own].contains(&owner) {
+        return Some(format!("it belongs to uid {owner}, who can change it"));
+    }
+    let is_open = mode & 0o027 != 0;
+    is_open.then(|| format!("others can read or change it (mode {:o}): chmod 600", mode & 0o7777))
 }
 
 /// With the key that kale has where its settings name none.
@@ -191,6 +203,22 @@ mod tests {
 
     fn read(bodies: &Bodies, body: &str) -> Result<NewJob, String> {
         bodies.read(&"q".into(), &message(body)).map(|(job, _)| job).map_err(|unread| unread.why)
+    }
+
+    #[test]
+    fn key_file_that_others_can_read_is_refused() {
+        let own = nix::unistd::geteuid().as_raw();
+        for (owner, mode, words) in [
+            (own, 0o100_644, "others can read or change it (mode 644)"),
+            (own, 0o100_620, "others can read or change it"),
+            (own + 1, 0o100_600, "who can change it"),
+        ] {
+            assert!(is_open_to_others(owner, mode).unwrap().contains(words), "{owner} {mode:o}");
+        }
+        assert_eq!(
+            [0o100_600, 0o100_640, 0o100_400].map(|mode| is_open_to_others(0, mode)),
+            [None, None, None]
+        );
     }
 
     #[test]
