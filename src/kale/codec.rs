@@ -53,13 +53,18 @@ impl Codec {
 
     /// The pickle in a body.
     pub fn open(&self, body: &str) -> Result<Vec<u8>, CodecError> {
+        self.open_within(body, INFLATED_MAX)
+    }
+
+    /// The pickle in a body, if it has at most so many bytes.
+    pub fn open_within(&self, body: &str, most: usize) -> Result<Vec<u8>, CodecError> {
         let sealed = STANDARD.decode(body.trim()).map_err(|error| CodecError::Base64(error.to_string()))?;
         let packed = self.key.decrypt(sealed).ok_or(CodecError::Decrypt)?;
         let pickle = match self.compression {
-            Compression::Zlib => inflate(&packed)?,
+            Compression::Zlib => inflate(&packed, most)?,
             Compression::None => packed,
         };
-        if pickle.len() > INFLATED_MAX { Err(CodecError::TooLarge) } else { Ok(pickle) }
+        if pickle.len() > most { Err(CodecError::TooLarge) } else { Ok(pickle) }
     }
 
     /// The body for a pickle.
@@ -72,11 +77,10 @@ impl Codec {
     }
 }
 
-fn inflate(packed: &[u8]) -> Result<Vec<u8>, CodecError> {
+fn inflate(packed: &[u8], most: usize) -> Result<Vec<u8>, CodecError> {
     let mut pickle = Vec::new();
-    let most = INFLATED_MAX as u64 + 1;
     ZlibDecoder::new(packed)
-        .take(most)
+        .take(most as u64 + 1)
         .read_to_end(&mut pickle)
         .map_err(|error| CodecError::Inflate(error.to_string()))?;
     Ok(pickle)

@@ -16,6 +16,7 @@ mod queue_error;
 mod queue_lines;
 mod queue_name;
 mod queues;
+mod repr;
 mod settings;
 
 pub use body::{Body, BodyError, Reading};

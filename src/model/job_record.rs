@@ -21,8 +21,8 @@ pub struct JobRecord {
     pub class: Class,
     /// The program to run, or the data for a worker. Left out (`None`) in lists.
     pub payload: Option<Payload>,
-    /// Only in lists: the command, or the class and the beginning of its data, 80 characters at most. Left out (`None`) of
-    /// a payload of more than 4 KiB.
+    /// In lists: the command, or the class and the beginning of its data, 80 characters at most; of a task of kale its call.
+    /// Left out (`None`) of a payload of more than 4 KiB. Else only of such a task: [`JobRecord::KALE_TASK`] and its call.
     pub title: Option<String>,
     /// The state of the job.
     pub state: JobState,
@@ -87,6 +87,9 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
+    /// So begins the title of a task of kale that the broker's key opens, outside lists.
+    pub const KALE_TASK: &str = "kale task ";
+
     /// A job of which no more is known than this.
     pub fn new(id: JobId, queue: QueueName, class: Class, state: JobState) -> JobRecord {
         JobRecord {

@@ -73,7 +73,13 @@ fn task_of_kale_runs_and_so_does_the_task_it_publishes() {
         );
         wait_until("both are complete", || scene.jobs(&["--state", "complete"]).len() == 2);
         wait_until("both are deleted", || scene.is_empty("mail"));
-        let sent = scene.jobs(&[]).into_iter().find(|job| job["class"] == "kale_jobs.Send").unwrap();
+        let jobs = scene.jobs(&[]);
+        let all = jobs.iter().find(|job| job["class"] == "kale_jobs.SendAll").unwrap();
+        assert_eq!(all["title"], "kale_jobs.SendAll(people=['ann'])");
+        let page = scene.sandbox.ok(&["job", "show", all["id"].as_str().unwrap()]);
+        let decoded = "kale task   kale_jobs.SendAll(people=['ann']), retry 0, failure 0, published by ";
+        assert!(page.contains(decoded), "{page}");
+        let sent = jobs.into_iter().find(|job| job["class"] == "kale_jobs.Send").unwrap();
         let log = scene.sandbox.ok(&["job", "logs", sent["id"].as_str().unwrap()]);
         assert_eq!(log, "to ann None\n", "{mode}: no worker has credentials");
     }

@@ -61,7 +61,7 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         // For an empty column the condition is neither true nor false.
         if row.get::<_, Option<bool>>(matches)? == Some(true) {
             let mut job = record(row)?;
-            job.title = title(row, matches - 2, &job.class);
+            job.title = title(store, row, matches - 2, &job.class);
             bytes += job.result.as_ref().map_or(0, String::len);
             if filter.whole {
                 bytes += complete(store, &mut job, row, matches - 2)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
-use crate::model::Instant;
+use crate::model::{Class, Instant, Payload};
 
 /// How to open a store.
 #[derive(Clone)]
@@ -33,7 +33,10 @@ impl Default for Options {
 /// A question to the system that can fail.
 pub type Probe<A, T> = Arc<dyn Fn(&A) -> io::Result<T> + Send + Sync>;
 
-/// The clocks, disk and file system of a store. Tests replace parts of it.
+/// Names a job of this class and payload in lists.
+pub type Title = Arc<dyn Fn(&Class, &Payload) -> String + Send + Sync>;
+
+/// The clocks, disk and file system of a store, and how its lists name a job. Tests replace parts of it.
 #[derive(Clone)]
 pub struct World {
     /// The boot-time clock.
@@ -46,12 +49,15 @@ pub struct World {
     pub fs_type: Probe<Path, i64>,
     /// Makes what was written to a file durable.
     pub sync: Probe<File, ()>,
+    /// The title of a job in lists.
+    pub title: Title,
 }
 
 impl Default for World {
     fn default() -> Self {
         World {
             now: Arc::new(clock::now),
+            title: Arc::new(|class: &Class, payload: &Payload| payload.title(class)),
             wall_millis: Arc::new(clock::wall_millis),
             boot_id: Arc::new(boot_id),
             fs_type: Arc::new(fs_type),

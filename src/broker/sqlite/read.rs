@@ -170,13 +170,13 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
 }
 
 /// The title that lists show, from the two columns `kind` and `payload`, the latter only if it is short.
-pub(super) fn title(row: &Row<'_>, column: usize, class: &Class) -> Option<String> {
+pub(super) fn title(store: &Store, row: &Row<'_>, column: usize, class: &Class) -> Option<String> {
     let data = row.get_ref(column + 1).ok()?.as_blob_or_null().ok().flatten()?;
     let payload = match row.get(column).ok()? {
         true => Payload::Exec(stored::from_json(data).ok()?),
         false => Payload::Data(Bytes(data.to_vec())),
     };
-    Some(payload.title(class))
+    Some((store.world.title)(class, &payload))
 }
 
 /// The payload, from the two columns `kind` and `payload`, or from the row of its own.

@@ -15,7 +15,7 @@ use crate::broker::registry::without_secrets;
 use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, sqlite};
 use crate::clock;
 use crate::model::verb::Ability;
-use crate::model::{Bytes, JobState, QueueCounts};
+use crate::model::{Bytes, Class, JobState, Payload, QueueCounts};
 
 /// The card of SQS with its ledger.
 static CARD: Card = Card {
@@ -121,9 +121,11 @@ impl Adapter for AmazonSqs {
 
 impl AmazonSqs {
     /// Opens the broker of a URL, with given options for the store of its ledger. Their clock is the broker's, too.
-    pub fn open_with(url: &Address, state_dir: &Path, options: sqlite::Options) -> Result<Broker, Error> {
+    pub fn open_with(url: &Address, state_dir: &Path, mut options: sqlite::Options) -> Result<Broker, Error> {
         let place = Place::of(url)?;
         let bodies = Bodies::of(&place)?;
+        let titles = bodies.titles();
+        options.world.title = Arc::new(move |class: &Class, payload: &Payload| titles.of(class, payload));
         let client = Client::new(place, options.world.now.clone());
         let sqs = Arc::new(Sqs::new(client, bodies, Ledger::open_in(state_dir, options)?));
         Ok(with_ledger(&CARD, sqs.clone()).with_peers(sqs))

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 use super::address::Place;
 use super::client;
+use super::titles::Titles;
 use crate::broker::Error;
 use crate::broker::host::host_name;
 use crate::broker::job_object::JobObject;
@@ -65,6 +66,11 @@ impl Bodies {
         let data = Payload::Data(data.to_string().as_str().into());
         let job = NewJob { id: Some(id), ..NewJob::new(queue.clone(), class.into(), data) };
         job.fault().map_or(Ok((job, put_at)), |why| Err(why.into()))
+    }
+
+    /// How lists name its jobs.
+    pub(super) fn titles(&self) -> Titles {
+        Titles(self.reading.codec.clone())
     }
 
     /// Whether a message is a task of kale that the key opens.

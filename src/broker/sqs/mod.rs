@@ -24,5 +24,6 @@ mod settle;
 mod shared;
 mod source;
 mod source_queue;
+mod titles;
 
 pub use adapter::AmazonSqs;

@@ -191,7 +191,12 @@ impl BareSource for Sqs {
         if let Verb::SetData(asked) = verb {
             return self.set_data(asked, by).await;
         }
-        self.shared.ledger.ask(verb, by).await
+        let mut answer = self.shared.ledger.ask(verb, by).await?;
+        if let Answer::Get(job) = &mut answer {
+            let titles = self.shared.bodies.titles();
+            job.title = job.payload.as_ref().and_then(|payload| titles.whole(payload));
+        }
+        Ok(answer)
     }
 
     async fn waiting(&self) -> Result<Vec<WaitingJobs>, Error> {

@@ -28,10 +28,7 @@ pub fn render(job: &JobRecord, of_supervisor: &[(&str, String)], look: &Look) ->
     of_supervisor.iter().for_each(|(name, value)| row(&mut out, name, value));
     row(&mut out, "queue", &format!("{}, priority {}", job.queue, job.priority));
     row(&mut out, "class", &job.class.to_string());
-    match &job.payload {
-        Some(Payload::Exec(exec)) => program(&mut out, exec),
-        Some(Payload::Data(_)) | None => {}
-    }
+    content(&mut out, job);
     relations(&mut out, job);
     if let Some(limit) = job.time_limit {
         row(&mut out, "time limit", &format_duration(limit));
@@ -90,6 +87,16 @@ fn of_which(job: &JobRecord) -> (&'static str, &'static str) {
 
 pub fn row(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "{name:<11} {}", escaped(value));
+}
+
+/// Its program, or the call of a task of kale.
+fn content(out: &mut String, job: &JobRecord) {
+    let task = || job.title.as_deref()?.strip_prefix(JobRecord::KALE_TASK);
+    match &job.payload {
+        Some(Payload::Exec(exec)) => program(out, exec),
+        Some(Payload::Data(_)) => task().map_or((), |task| row(out, "kale task", task)),
+        None => {}
+    }
 }
 
 /// Its tags, and its relations with other jobs.

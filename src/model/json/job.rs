@@ -36,8 +36,8 @@ pub(in crate::model) struct JobJson {
     /// The program to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     exec: Option<Exec>,
-    /// Only in lists: the command, or the class and the beginning of its data, 80 characters at most. Left out of a payload
-    /// of more than 4 KiB.
+    /// In lists: the command, or the class and the beginning of its data, 80 characters at most; of a task of kale its call.
+    /// Left out of a payload of more than 4 KiB. Outside lists a task of kale has one with all that can be decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     /// Higher runs first.
