@@ -15,7 +15,7 @@ class Noop(Base):
 
 
 class Hooks(Base):
-    target_runtime = 0
+    target_runtime = 1e-9
 
     @staticmethod
     def _setup_task_environment():
@@ -27,8 +27,10 @@ class Hooks(Base):
 
     def _pre_run(self, *args, **kwargs):
         print("pre", args)
+        super()._pre_run(*args, **kwargs)
 
     def _post_run(self, *args, **kwargs):
+        super()._post_run(*args, **kwargs)
         print("post", args)
 
     def _alert_runtime_exceeded(self, *args, **kwargs):

