@@ -52,7 +52,7 @@ pub struct Qless {
 }
 
 /// Settings of the connection that are special to this broker.
-static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", news: Some("ql:taskvisor:news") };
+static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", expire: false, news: Some("ql:taskvisor:news") };
 
 /// A fetch fails if the events are not subscribed to within this time.
 const READY: Duration = Duration::from_secs(5);

@@ -38,6 +38,8 @@ pub(in crate::broker) struct Needs {
     pub script: &'static str,
     /// The pattern of its keys, as an ACL names them.
     pub keys: &'static str,
+    /// Whether keys of jobs that wait or run may have an expiry.
+    pub expire: bool,
     /// The channel on which the script publishes events, if it asks with PUBSUB NUMSUB whether there are subscribers.
     pub news: Option<&'static str>,
 }
@@ -192,7 +194,8 @@ impl Link {
     pub(in crate::broker) async fn unsafe_for_jobs(&self) -> Result<Option<String>, Error> {
         let mut live = self.live("ask").await?;
         let lost = server::keeps_nothing(&mut live.conn).await.map(str::to_owned);
-        let all: Vec<String> = lost.into_iter().chain(server::evicts(&mut live.conn).await).collect();
+        let all: Vec<String> =
+            lost.into_iter().chain(server::evicts(&mut live.conn, self.needs.expire).await).collect();
         Ok((!all.is_empty()).then(|| all.join("; ")))
     }
 
@@ -293,7 +296,7 @@ impl Link {
         if let Some(what) = server::keeps_nothing(&mut conn).await {
             tracing::warn!("{}: {what}", self.name);
         }
-        let evicts = server::evicts(&mut conn).await;
+        let evicts = server::evicts(&mut conn, self.needs.expire).await;
         if let Some(what) = &evicts {
             tracing::warn!("{}: {what}", self.name);
         }

@@ -16,21 +16,22 @@ pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'
 }
 
 /// A warning if the server drops keys of its own accord, as far as it says. A policy that drops only keys with an
-/// expiry leaves jobs alone: those that wait or run have none.
-pub(super) async fn evicts(conn: &mut MultiplexedConnection) -> Option<String> {
+/// expiry matters where keys of jobs have one (`expire`).
+pub(super) async fn evicts(conn: &mut MultiplexedConnection, expire: bool) -> Option<String> {
     let info: String = redis::cmd("INFO").arg("memory").query_async(conn).await.ok()?;
-    evicting(&info)
+    evicting(&info, expire)
 }
 
 /// The same by its `INFO memory`.
-fn evicting(info: &str) -> Option<String> {
+fn evicting(info: &str, expire: bool) -> Option<String> {
     let value =
         |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
-    let policy = value("maxmemory_policy").filter(|policy| policy.starts_with("allkeys"))?;
+    let drops = |policy: &&str| policy.starts_with("allkeys") || (expire && policy.starts_with("volatile"));
+    let policy = value("maxmemory_policy").filter(drops)?;
     let is_limited = value("maxmemory").is_some_and(|most| most != "0");
     is_limited.then(|| {
         format!(
-            "it drops any key when its memory is full, jobs too, and tells nobody (maxmemory-policy {policy}): set \
+            "it drops keys when its memory is full, those of jobs too, and tells nobody (maxmemory-policy {policy}): set \
              maxmemory-policy noeviction, which refuses new jobs instead"
         )
     })
@@ -76,15 +77,20 @@ mod tests {
     use super::{evicting, unfit};
 
     #[test]
-    fn server_that_drops_any_key_is_a_concern() {
+    fn server_that_drops_keys_of_jobs_is_a_concern() {
         let info = |most: &str, policy: &str| {
             format!("# Memory\r\nmaxmemory:{most}\r\nmaxmemory_policy:{policy}\r\n")
         };
-        assert!(evicting(&info("1000", "allkeys-lru")).unwrap().contains("maxmemory-policy allkeys-lru"));
+        assert!(
+            evicting(&info("1000", "allkeys-lru"), false).unwrap().contains("maxmemory-policy allkeys-lru")
+        );
+        assert!(
+            evicting(&info("1000", "volatile-ttl"), true).unwrap().contains("maxmemory-policy volatile-ttl")
+        );
         for (most, policy) in [("0", "allkeys-lru"), ("1000", "noeviction"), ("1000", "volatile-lru")] {
-            assert_eq!(evicting(&info(most, policy)), None, "{most} {policy}");
+            assert_eq!(evicting(&info(most, policy), false), None, "{most} {policy}");
         }
-        assert_eq!(evicting(""), None);
+        assert_eq!(evicting("", true), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::model::{Fence, Instance, QueueSet};
 
 /// The queue uses all keys of its database.
 pub(super) static NEEDS: Needs =
-    Needs { script: script!("base", "take", "ends", "tidy"), keys: "*", news: None };
+    Needs { script: script!("base", "take", "ends", "tidy"), keys: "*", expire: false, news: None };
 
 /// Longest time from one look at due jobs to the next.
 const TICK: Duration = Duration::from_secs(1);

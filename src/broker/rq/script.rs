@@ -5,6 +5,7 @@ use crate::broker::redis::{Needs, script};
 pub(super) static NEEDS: Needs = Needs {
     script: script!("base", "history", "limits", "callbacks", "take", "ends", "chores", "look", "end"),
     keys: "rq:*",
+    expire: true,
     news: None,
 };
 
