@@ -24,8 +24,10 @@ const SOCKET: RawFd = 3;
 const FORKS: RawFd = 4;
 const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// How long a step is tried again that fails for a reason that may pass, and how often.
+/// How long a step is tried again that fails for a reason that may pass.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The wait between two tries. The system tells nobody when a program is written or memory is free, so nothing else can
+/// be waited for; this process has one thread and nothing else to do.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Facts about the keeper that a child needs.

@@ -62,7 +62,7 @@ pub struct PoolSettings {
     pub queue_priorities: BTreeMap<QueueName, u8>,
     /// How to choose among the queues.
     pub order: Order,
-    /// How many jobs in a row a queue gives once a lottery has drawn it; 1 = each fetch draws anew.
+    /// The number of jobs that are taken from a queue before the lottery draws again; 1 = every fetch draws.
     pub turn: usize,
     /// Which classes to take.
     pub filter: ClassFilter,

@@ -16,7 +16,7 @@ pub struct Selection {
     first: usize,
     /// The order in which the latest fetch took from the queues.
     asked: Vec<usize>,
-    /// How many jobs in a row a queue gives once it is drawn.
+    /// The number of jobs that are taken from a queue before the lottery draws again.
     turn: usize,
     /// The queue that was drawn, and how many more jobs it gives.
     drawn: Option<(usize, usize)>,

@@ -65,24 +65,13 @@ pub fn passes(errno: Errno) -> bool {
 mod tests {
     use super::*;
 
-    const STEPS: [Step; 8] = [
-        Step::Order,
-        Step::Chdir,
-        Step::Descriptors,
-        Step::Exec,
-        Step::Identity,
-        Step::OpenFiles,
-        Step::Nice,
-        Step::OomScore,
-    ];
-
     fn judged(step: Step, errno: i32, by_job: ByJob) -> Fault {
         Fault::of(Failed { step, errno }, by_job)
     }
 
     #[test]
     fn every_error_of_what_the_pool_names_is_the_hosts() {
-        for (step, errno) in STEPS.into_iter().flat_map(|step| (1..134).map(move |errno| (step, errno))) {
+        for (step, errno) in Step::ALL.into_iter().flat_map(|step| (1..134).map(move |errno| (step, errno))) {
             assert_eq!(judged(step, errno, ByJob::default()), Fault::Host, "{step:?} {errno}");
         }
     }
@@ -90,7 +79,7 @@ mod tests {
     #[test]
     fn only_the_jobs_own_program_and_directory_can_be_its_fault() {
         let all = ByJob { program: true, directory: true };
-        for (step, errno) in STEPS.into_iter().flat_map(|step| (1..134).map(move |errno| (step, errno))) {
+        for (step, errno) in Step::ALL.into_iter().flat_map(|step| (1..134).map(move |errno| (step, errno))) {
             let is_own =
                 matches!(step, Step::Exec | Step::Chdir) || (step, errno) == (Step::Order, libc::E2BIG);
             assert!(is_own || judged(step, errno, all) == Fault::Host, "{step:?} {errno}");

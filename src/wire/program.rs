@@ -103,6 +103,18 @@ pub enum Step {
 }
 
 impl Step {
+    /// All steps, in the order of their numbers in messages.
+    pub const ALL: [Step; 8] = [
+        Step::Order,
+        Step::Chdir,
+        Step::Descriptors,
+        Step::Exec,
+        Step::Identity,
+        Step::OpenFiles,
+        Step::Nice,
+        Step::OomScore,
+    ];
+
     /// For messages: "failed to …".
     pub fn as_str(self) -> &'static str {
         match self {
@@ -160,17 +172,7 @@ impl Failed {
     /// The inverse; None for anything else.
     pub fn decode(message: &[u8]) -> Option<Failed> {
         let mut fields = Fields(message);
-        let steps = [
-            Step::Order,
-            Step::Chdir,
-            Step::Descriptors,
-            Step::Exec,
-            Step::Identity,
-            Step::OpenFiles,
-            Step::Nice,
-            Step::OomScore,
-        ];
-        let step = *steps.get(usize::from(fields.u8()?))?;
+        let step = *Step::ALL.get(usize::from(fields.u8()?))?;
         fields.take::<3>()?;
         Some(Failed { step, errno: fields.i32()? })
     }

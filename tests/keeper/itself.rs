@@ -121,7 +121,8 @@ fn children_that_no_life_has_left_are_spared_and_counted_for_none() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().display().to_string();
     nix::unistd::mkfifo(&dir.path().join("word"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // A daemon in a session of its own, and a helper that leaves a process when it is told to.
+    // The script starts two processes and then becomes the keeper: a daemon, which has called setsid, and a helper. When
+    // the test writes into the FIFO, the helper starts a third process and ends, so that it becomes the keeper's child.
     let script = format!(
         "exec 5>&2 >/dev/null 2>&1; setsid sleep 1000 & echo $! >{path}/daemon
         (read word <{path}/word; sleep 1000 & echo $! >{path}/left) & exec 2>&5 5>&-; exec \"$@\""

@@ -176,8 +176,7 @@ pub trait Adapter: Sync {
         Place::Server
     }
 
-    /// How many jobs in a row a queue gives once a lottery has drawn it: as many as one request brings, where requests
-    /// bring several.
+    /// The number of jobs that are taken from a queue before the lottery draws again: as many as one request can bring.
     fn turn(&self) -> usize {
         1
     }
