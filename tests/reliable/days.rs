@@ -149,19 +149,19 @@ fn server_that_stops_answering_for_a_while_loses_no_job() {
 }
 
 #[test]
-fn job_that_ends_while_the_server_is_silent_for_longer_than_its_lease_runs_once() {
+fn job_that_ends_while_the_server_takes_nothing_for_longer_than_its_lease_runs_once() {
     let scene = Scene::new();
     let _running = scene.start(&["-w", "1", "--lease", "5s", "--grace", "1s"]);
     scene.shell("one", "echo begun >>out; until [ -e go ]; do sleep 0.05; done; echo ended >>out");
     let out = || fs::read_to_string(scene.sandbox.work("out")).unwrap_or_default();
     wait_until("it runs", || out() == "begun\n");
-    let pid = scene.server.pid() as i32;
-    kill(pid, "STOP");
+    // As a replica it refuses each write, with READONLY.
+    scene.raw::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
     fs::write(scene.sandbox.work("go"), "").unwrap();
     wait_until("it has ended", || out() == "begun\nended\n");
     let lease_ends = Instant::now() + Duration::from_secs(5);
     wait_until("its lease is over", || Instant::now() > lease_ends);
-    kill(pid, "CONT");
+    scene.raw::<()>(&["REPLICAOF", "NO", "ONE"]);
     scene.assert_done(&["one".to_owned()]);
     scene.sandbox.wait_healthy();
     assert_eq!(out(), "begun\nended\n");

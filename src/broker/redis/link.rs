@@ -124,9 +124,9 @@ impl Link {
         lock(&self.trouble).get(verb).cloned()
     }
 
-    /// Whether the server answers again only just now: no lease that ended meanwhile is over yet.
+    /// Whether the server does not answer, or answers again only just now: no lease that ended meanwhile is over yet.
     pub(in crate::broker) fn is_settling(&self) -> bool {
-        self.silence.is_just_over(self.now())
+        self.silence.lasts(self.now())
     }
 
     /// Has the script run `command` at the moment `at`; `verb` names the request in errors, e.g. `put jobs into`.
@@ -140,7 +140,7 @@ impl Link {
         let sent = self.now();
         // Boxed, as the futures of requests would nest too deep for the compiler else.
         let answer = Box::pin(self.run(verb, command, at, args)).await;
-        self.silence.note(sent, self.now(), answer.is_ok());
+        self.silence.note(command, sent, self.now(), answer.is_ok());
         answer
     }
 

@@ -1,18 +1,22 @@
 //! Silences of the server: after one, whoever was cut off settles and renews before anybody's lease is taken for over.
 //!
-//! A lease that ended while nobody could renew it proves no death. So a supervisor that has heard nothing for a while
-//! leaves the leases alone for a moment: in that time all supervisors say what they hold and what has ended.
+//! A lease that ended while nobody could renew it proves no death. So a supervisor whose renewals, or looks at what has
+//! expired, have failed for a while leaves the leases alone for a moment: in that time all supervisors say what they hold
+//! and what has ended. Other requests prove nothing: a server that refuses to write still answers those that only read.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::broker::lock::lock;
 use crate::model::Instant;
 
-/// A request without an answer for this long, or failures for this long, are a silence.
+/// The commands of scripts that renew leases, or end those that are over.
+const WATCHED: [&str; 3] = ["renew", "tick", "tidy"];
+/// A command without an answer for this long, or that fails for this long, is a silence.
 const SILENT: Duration = Duration::from_secs(3);
 /// The time after a silence in which no lease is over: a supervisor tries to connect every two seconds at least, and
-/// then settles and renews.
+/// then settles and renews. A failure is out of date after the same time: nothing is renewed where nothing runs.
 const SETTLING: Duration = Duration::from_secs(10);
 
 /// What is known of the silences of one server.
@@ -21,28 +25,36 @@ pub(super) struct Silence(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// When the first of the requests that failed was sent, if none has succeeded since.
-    failing_since: Option<Instant>,
+    /// The commands that fail: when the first of the failed requests was sent, and when the latest has failed.
+    failing: BTreeMap<&'static str, (Instant, Instant)>,
     /// When the latest silence ended.
     ended: Option<Instant>,
 }
 
 impl Silence {
     /// Notes a request that was sent at `sent` and has its answer, or has failed, at `now`.
-    pub(super) fn note(&self, sent: Instant, now: Instant, succeeded: bool) {
+    pub(super) fn note(&self, command: &str, sent: Instant, now: Instant, succeeded: bool) {
+        let Some(command) = WATCHED.into_iter().find(|watched| *watched == command) else { return };
         let mut known = lock(&self.0);
-        let since = *known.failing_since.get_or_insert(sent);
-        if succeeded {
-            known.failing_since = None;
-            if now.since(since) >= SILENT {
-                known.ended = Some(now);
-            }
+        let since = known.failing.get(command).map_or(sent, |(since, _)| *since);
+        if !succeeded {
+            known.failing.insert(command, (since, now));
+            return;
+        }
+        known.failing.remove(command);
+        if now.since(since) >= SILENT {
+            known.ended = Some(now);
         }
     }
 
-    /// Whether a silence has ended just now.
-    pub(super) fn is_just_over(&self, now: Instant) -> bool {
-        lock(&self.0).ended.is_some_and(|ended| now.since(ended) < SETTLING)
+    /// Whether there is a silence, or one has ended just now. A request that is sent during one may be the first to
+    /// succeed.
+    pub(super) fn lasts(&self, now: Instant) -> bool {
+        let known = lock(&self.0);
+        let is_silent = |(since, latest): &(Instant, Instant)| {
+            now.since(*since) >= SILENT && now.since(*latest) < SETTLING
+        };
+        known.failing.values().any(is_silent) || known.ended.is_some_and(|ended| now.since(ended) < SETTLING)
     }
 }
 
@@ -55,19 +67,29 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_over_when_a_request_succeeds_after_failures_or_after_a_long_wait() {
+    fn silence_lasts_while_renewals_fail_and_a_moment_longer() {
         let silence = Silence::default();
-        silence.note(at(0), at(100), true);
-        silence.note(at(1_000), at(1_500), false);
-        silence.note(at(2_000), at(2_100), true);
-        assert!(!silence.is_just_over(at(2_100)), "a single failure is none");
-        silence.note(at(10_000), at(15_000), false);
-        silence.note(at(15_000), at(20_000), false);
-        assert!(!silence.is_just_over(at(20_000)), "it goes on");
-        silence.note(at(21_000), at(21_001), true);
-        assert!(silence.is_just_over(at(21_001)) && silence.is_just_over(at(31_000)));
-        assert!(!silence.is_just_over(at(31_002)));
-        silence.note(at(40_000), at(44_000), true);
-        assert!(silence.is_just_over(at(44_000)), "one answer that was late");
+        silence.note("renew", at(0), at(100), true);
+        silence.note("renew", at(1_000), at(1_500), false);
+        assert!(!silence.lasts(at(1_500)), "a single failure is none");
+        silence.note("renew", at(2_000), at(2_100), true);
+        assert!(!silence.lasts(at(2_100)));
+        silence.note("renew", at(10_000), at(15_000), false);
+        silence.note("renew", at(15_000), at(20_000), false);
+        silence.note("fetch", at(19_000), at(19_001), true);
+        assert!(silence.lasts(at(20_000)), "a request that only reads ends none");
+        silence.note("renew", at(21_000), at(21_001), true);
+        assert!(silence.lasts(at(21_001)) && silence.lasts(at(31_000)));
+        assert!(!silence.lasts(at(31_002)));
+        silence.note("tick", at(40_000), at(44_000), true);
+        assert!(silence.lasts(at(44_000)), "one answer that was late");
+    }
+
+    #[test]
+    fn failure_that_nothing_repeats_is_soon_out_of_date() {
+        let silence = Silence::default();
+        silence.note("renew", at(0), at(5_000), false);
+        assert!(silence.lasts(at(14_000)));
+        assert!(!silence.lasts(at(15_000)), "nothing is renewed any more");
     }
 }
