@@ -1,7 +1,9 @@
 //! The outcome of a job, from the exit of its program.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::life::Life;
@@ -61,7 +63,11 @@ fn interpreter(path: &Path) -> Option<String> {
         Some(line) if line.ends_with(b"\r") => {
             "its lines end with CR LF, so that the CR belongs to the name of its interpreter (sed -i 's/\\r$//')".into()
         }
-        Some(line) => format!("its interpreter is not there: {}", String::from_utf8_lossy(line).trim()),
+        Some(line) => match line.trim_ascii().split(u8::is_ascii_whitespace).next() {
+            // The file or its interpreter has come back since.
+            Some(path) if Path::new(OsStr::from_bytes(path)).exists() => return Some("it was not there for a moment".into()),
+            _ => format!("its interpreter is not there: {}", String::from_utf8_lossy(line).trim()),
+        },
         None => "the loader or a library that it names is not there".into(),
     })
 }
@@ -112,6 +118,7 @@ mod tests {
             said("lost", "#! /no/such -x\n"),
             "'./lost' cannot run: its interpreter is not there: /no/such -x"
         );
+        assert_eq!(said("back", "#!/bin/sh -e\n"), "'./back' cannot run: it was not there for a moment");
         let failed = Failed { step: Step::Exec, errno: Errno::ENOENT as i32 };
         assert_eq!(never_ran("./none", dir.path().to_str().unwrap(), failed).message, "no program './none'");
     }

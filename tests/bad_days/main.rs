@@ -7,6 +7,7 @@ mod freezer;
 mod sandbox;
 
 mod disk;
+mod errnos;
 mod faults;
 mod shortages;
 mod starts;
