@@ -46,7 +46,48 @@ CHANGES = [
 ]
 
 
+#: What Linux shows of a process, but for counters, addresses, and what each call changes.
+PROC = """
+import os, re
+COUNTED = ("State", "Vm", "Hugetlb", "Rss", "SigQ", "voluntary", "nonvoluntary", "FDSize")
+def text(name):
+    with open(f"/proc/self/{name}") as file:
+        return file.read()
+def links(name):
+    found = {}
+    for entry in os.listdir(f"/proc/self/{name}"):
+        try:
+            found[entry] = re.sub("(timerfd|pipe|socket).*", r"\\1", os.readlink(f"/proc/self/{name}/{entry}"))
+        except OSError:
+            pass
+    return found
+stat = text("stat").rpartition(")")[2].split()
+seen = {name: text(name) for name in (
+    "comm", "cgroup", "coredump_filter", "limits", "oom_score_adj", "personality", "timers", "timerslack_ns",
+    "uid_map", "gid_map", "setgroups", "mountinfo", "cmdline")}
+seen["status"] = [line for line in text("status").splitlines() if not line.startswith(COUNTED)]
+# Parent, group, session, terminal, threads; nice value, processor's policy.
+seen["stat"] = [stat[at] for at in (1, 2, 3, 4, 5, 15, 16, 17, 37, 38)]
+seen["links"] = [os.readlink(f"/proc/self/{name}") for name in ("cwd", "root", "exe")]
+seen["ns"] = links("ns")
+# Others belong to objects that modules may hold, as connections.
+seen["fd"] = {number: links("fd").get(number) for number in "012"}
+seen["env"] = dict(os.environ)
+"""
+
+
 class Surroundings(WorkerTest):
+    def test_all_that_proc_shows_of_the_worker_is_as_before_after_a_job_that_changed_all(self):
+        worker = self.worker(env={"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"})
+        before = worker.outcome("does", [PROC, "seen"], id="clean")["result"]
+        # Of the streams only what the process shows; a descriptor 0 that is closed would be the next file that opens.
+        changes = [change for name, change, _ in CHANGES if not name.startswith("sys.") and "os.close" not in change]
+        done = worker.outcome("does", ["\n".join([*changes, PROC]), "seen"], id="spoils")
+        self.assertEqual(done["outcome"], "complete", done)
+        changed = {name for name in before if done["result"][name] != before[name]}
+        self.assertLessEqual({"limits", "status", "links", "fd", "env"}, changed, "the look sees changes")
+        self.assertEqual(worker.outcome("does", [PROC, "seen"], id="clean")["result"], before)
+
     def test_each_change_of_a_job_is_put_back_and_named_once(self):
         worker = self.worker(env={"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"})
         for name, change, look in CHANGES:
