@@ -12,6 +12,30 @@ impl Scene {
         self.fake.knobs(|knobs| knobs.denied = vec![action.into()]);
     }
 
+    /// Kills the supervisor and waits for the next one.
+    fn restart(&self) {
+        let supervisor = self.sandbox.one("tv-supervisor");
+        kill(supervisor, "KILL");
+        wait_until("the next supervisor is up", || {
+            let pids = self.sandbox.processes().into_iter().filter(|seen| seen.comm == "tv-supervisor");
+            pids.map(|seen| seen.pid).any(|pid| pid != supervisor)
+        });
+    }
+
+    /// Waits until the deletions that were refused are tried again, and lets them succeed.
+    fn delete_again(&self) {
+        let before = self.asked("DeleteMessageBatch");
+        wait_within(Duration::from_secs(60), "its deletion was tried again", || {
+            self.fake.advance(Duration::from_secs(20));
+            self.asked("DeleteMessageBatch") > before
+        });
+        self.fake.knobs(|knobs| knobs.denied.clear());
+        wait_within(Duration::from_secs(60), "its message is deleted", || {
+            self.fake.advance(Duration::from_secs(20));
+            self.is_empty("mail")
+        });
+    }
+
     fn asked(&self, action: &str) -> u64 {
         self.fake.calls().get(action).copied().unwrap_or(0)
     }
@@ -27,12 +51,7 @@ fn complete_job_whose_message_cannot_be_deleted_degrades_status_and_runs_once() 
     wait_until("status is degraded", || scene.sandbox.reasons().contains(&reason));
     assert_eq!(scene.jobs(&["--state", "complete"]).len(), 1, "it is in the ledger before it is deleted");
 
-    let supervisor = scene.sandbox.one("tv-supervisor");
-    kill(supervisor, "KILL");
-    wait_until("the next supervisor is up", || {
-        let pids = scene.sandbox.processes().into_iter().filter(|seen| seen.comm == "tv-supervisor");
-        pids.map(|seen| seen.pid).any(|pid| pid != supervisor)
-    });
+    scene.restart();
     let before = scene.asked("DeleteMessageBatch");
     wait_within(Duration::from_secs(60), "its deletion was tried again", || {
         scene.fake.advance(Duration::from_secs(20));
@@ -59,4 +78,41 @@ fn refused_renewal_degrades_status_and_is_not_counted() {
     let reason = format!("cannot change the visibility of a message of the SQS queue 'mail': {WORDS}");
     wait_until("status is degraded", || scene.sandbox.reasons().contains(&reason));
     assert_eq!(scene.sandbox.job(&id)["renewals"], 0);
+}
+
+/// What has ended runs no more, however it ended, and is one dead letter.
+#[test]
+fn failed_and_canceled_jobs_whose_messages_cannot_be_deleted_run_once() {
+    let scene = Scene::new();
+    scene.deny("DeleteMessageBatch");
+    scene.queue("dlq-mail");
+    scene.send_shell("mail", "echo failed >>out; exit 3");
+    scene.send_shell("mail", "echo canceled >>out; exec sleep 600");
+    let _running = scene.start(&["-w", "2", "-q", "mail", "--retries", "0", "--grace", "500ms"]);
+    wait_until("both have begun", || scene.said("out").lines().count() == 2);
+    wait_until("one has failed", || scene.jobs(&["--state", "failed"]).len() == 1);
+    let running = scene.jobs(&["--state", "running"])[0]["id"].as_str().unwrap().to_owned();
+    scene.sandbox.ok(&["job", "cancel", &running]);
+    wait_until("one is canceled", || scene.jobs(&["--state", "canceled"]).len() == 1);
+    scene.restart();
+    scene.delete_again();
+    assert_eq!(scene.said("out").lines().count(), 2, "each has run once");
+    assert_eq!(scene.fake.bodies("dlq-mail").len(), 1, "a canceled job is no dead letter");
+    assert_eq!(
+        (scene.jobs(&["--state", "failed"]).len(), scene.jobs(&["--state", "canceled"]).len()),
+        (1, 1)
+    );
+}
+
+#[test]
+fn poison_that_cannot_be_deleted_is_one_dead_letter() {
+    let scene = Scene::new();
+    scene.deny("DeleteMessageBatch");
+    scene.queue("dlq-mail");
+    scene.send("mail", "{}");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    wait_until("it is a dead letter", || scene.fake.bodies("dlq-mail").len() == 1);
+    wait_until("its deletion was tried", || scene.asked("DeleteMessageBatch") > 0);
+    scene.delete_again();
+    assert_eq!(scene.fake.bodies("dlq-mail").len(), 1);
 }

@@ -42,8 +42,8 @@ pub struct Delivery {
     pub job: NewJob,
     /// The right to run it. The fence is greater than that of every earlier delivery.
     pub lease: Lease,
-    /// Whether the id is that of the message: then a job complete under it is this very message.
-    pub is_own_id: bool,
+    /// The broker's id of its message, which may be the id of the job, too; empty = it has none.
+    pub message: String,
     /// Number of this delivery, as the broker counts; 1 is the first. A broker that gives handles counts also those
     /// that were no attempts.
     pub attempt: u32,
@@ -56,7 +56,7 @@ pub struct Delivery {
 impl Delivery {
     /// A delivery of a broker that gives no handles, and in which the same id may come again as another job.
     pub fn of(job: NewJob, lease: Lease, attempt: u32) -> Delivery {
-        Delivery { job, lease, is_own_id: false, attempt, put_at: None, handle: String::new() }
+        Delivery { job, lease, message: String::new(), attempt, put_at: None, handle: String::new() }
     }
 }
 
@@ -65,8 +65,8 @@ impl Delivery {
 pub enum Adopted {
     /// It is recorded, and runs.
     Runs(Fetched),
-    /// It is complete already: the broker has delivered it twice.
-    Complete,
+    /// It has ended already: the broker has delivered the same message once more.
+    Ended,
     /// Too many supervisors died while it ran. The broker is to keep it for a person.
     Held(Failure),
 }
@@ -186,10 +186,33 @@ impl Ledger {
                 }
                 (Settling::Settled(_), _) => Some(end),
             });
-        let applied = applied.collect();
+        self.note_ends(applied.collect(), Vec::new()).await;
+    }
+
+    /// Records how a job ends whose message is deleted next. That message runs here no more, even if its deletion fails.
+    /// It may be None where the id of the job says so: see [`Delivery::message`].
+    pub async fn end(&self, end: Settlement, message: Option<String>) {
+        self.note_ends(vec![end], message.into_iter().collect()).await;
+    }
+
+    /// Records that a message runs here no more, though it was no job.
+    pub async fn discarded(&self, message: String) {
+        self.note_ends(Vec::new(), vec![message]).await;
+    }
+
+    /// Whether a message is to run no more.
+    pub async fn has_ended(&self, message: String) -> bool {
+        let asked = self.soon("failed to read from the ledger what has ended", async {
+            self.prepare().await;
+            self.store.has_ended(message).await
+        });
+        asked.await.unwrap_or(false)
+    }
+
+    async fn note_ends(&self, ends: Vec<Settlement>, messages: Vec<String>) {
         let noted = self.soon("failed to write ends of jobs into the ledger", async {
             self.prepare().await;
-            self.store.note_ends(applied).await
+            self.store.note_ends(ends, messages).await
         });
         noted.await;
     }

@@ -101,7 +101,7 @@ impl<S: BareSource> Source for WithLedger<S> {
             self.0.adopted(&lease, &answer);
             match answer {
                 Adopted::Runs(fetched) => Some(Fetched { lease, ..fetched }),
-                Adopted::Complete | Adopted::Held(_) => None,
+                Adopted::Ended | Adopted::Held(_) => None,
             }
         });
         Ok(runs.collect())

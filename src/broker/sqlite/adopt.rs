@@ -21,13 +21,15 @@ use crate::model::{
 };
 
 /// The latest delivery of each job that a broker counts: its fence, the broker's handle, and how many deliveries the
-/// job's attempts account for. A later one is an attempt more for each delivery beyond these.
+/// job's attempts account for. A later one is an attempt more for each delivery beyond these. And the messages that are
+/// to run no more, whatever becomes of their deletion.
 const DELIVERIES: &str = "DROP TABLE IF EXISTS handle;
     CREATE TABLE IF NOT EXISTS delivery (jid TEXT PRIMARY KEY, fence INTEGER NOT NULL, handle TEXT NOT NULL,
-    counted INTEGER NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID";
+    counted INTEGER NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS ended_message (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID";
 
 impl Sqlite {
-    /// Makes the store a ledger, by one more table.
+    /// Makes the store a ledger, by two more tables.
     pub(in crate::broker) async fn keep_deliveries(&self) -> Result<(), Error> {
         self.run(Kind::Lease, |store| {
             store.conn.execute_batch(DELIVERIES)?;
@@ -67,11 +69,22 @@ impl Sqlite {
         .await
     }
 
-    /// Records how jobs ended.
-    pub(in crate::broker) async fn note_ends(&self, ends: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+    /// Records how jobs ended, and messages that are to run no more.
+    pub(in crate::broker) async fn note_ends(
+        &self,
+        ends: Vec<Settlement>,
+        messages: Vec<String>,
+    ) -> Result<Vec<Settling>, Error> {
         let now = self.now();
         self.run(Kind::Note, move |store| {
             let answers = settle::settle(store, &ends, now)?;
+            let mut keep = store.conn.prepare_cached(
+                "INSERT INTO ended_message (id, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )?;
+            for message in &messages {
+                keep.execute(params![message, store.millis(now)])?;
+            }
+            drop(keep);
             let mut forget = store.conn.prepare_cached("DELETE FROM delivery WHERE jid = ?1")?;
             for (end, answer) in ends.iter().zip(&answers) {
                 if matches!(answer, Settling::Settled(state) if state.has_ended()) {
@@ -82,6 +95,11 @@ impl Sqlite {
             Ok(answers)
         })
         .await
+    }
+
+    /// Whether this message is to run no more.
+    pub(in crate::broker) async fn has_ended(&self, message: String) -> Result<bool, Error> {
+        self.run(Kind::Read, move |store| has_ended(store, &message)).await
     }
 
     /// Which of these leases belong to jobs that are being canceled.
@@ -130,7 +148,10 @@ fn adopt(
     worker: WorkerId,
     now: Instant,
 ) -> Result<Adopted, Trouble> {
-    let Delivery { job, lease: Lease { job: id, fence, .. }, attempt, handle, .. } = delivery;
+    let Delivery { job, lease: Lease { job: id, fence, .. }, attempt, message, .. } = delivery;
+    if has_ended(store, message)? {
+        return Ok(Adopted::Ended);
+    }
     let queue = store.queue_made(&job.queue)?;
     let time = store.millis(now);
     if let Some((row, JobState::Running | JobState::Canceling)) = known(store, id)? {
@@ -138,7 +159,10 @@ fn adopt(
     }
     let (known, counted) = (known(store, id)?, counted(store, id)?);
     let before = match known {
-        Some((_, JobState::Complete)) if delivery.is_own_id => return Ok(Adopted::Complete),
+        // The id is that of the message: then what has ended under it is this very message.
+        Some((_, JobState::Complete | JobState::Canceled)) if id.as_str() == message => {
+            return Ok(Adopted::Ended);
+        }
         // The rule about interruptions holds it, and its broker has delivered the same message once more.
         Some((row, JobState::Held)) if counted.is_some_and(|counted| counted < *attempt) => {
             return Ok(Adopted::Held(failure(store, row)?));
@@ -181,15 +205,25 @@ fn adopt(
         }
     };
     store.happened(id, queue, What::Fetched, JobState::Running)?;
-    if !handle.is_empty() {
-        store
-            .conn
-            .prepare_cached(
-                "INSERT OR REPLACE INTO delivery (jid, fence, handle, counted, at) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![id.as_str(), fence.0, handle, attempt, time])?;
-    }
+    keep(store, delivery, time)?;
     Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease }))
+}
+
+/// Keeps a delivery, if it has a handle.
+fn keep(store: &Store, delivery: &Delivery, now: i64) -> Result<(), Trouble> {
+    let Delivery { lease: Lease { job, fence, .. }, attempt, handle, .. } = delivery;
+    if !handle.is_empty() {
+        let mut statement = store.conn.prepare_cached(
+            "INSERT OR REPLACE INTO delivery (jid, fence, handle, counted, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        statement.execute(params![job.as_str(), fence.0, handle, attempt, now])?;
+    }
+    Ok(())
+}
+
+fn has_ended(store: &Store, message: &str) -> Result<bool, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT 1 FROM ended_message WHERE id = ?1")?;
+    Ok(statement.exists([message])?)
 }
 
 /// The job, if it was recorded before.

@@ -26,7 +26,7 @@ const ALL: i64 = 24 * 3_600 * SECOND;
 const ALL_SOON: i64 = 600 * SECOND;
 /// Number of days for which statistics are kept.
 const DAYS: i64 = ClassStats::DAYS_KEPT;
-/// How long a ledger keeps a delivery: no broker keeps a message for longer.
+/// How long a ledger keeps a delivery, and the id of an ended message: no broker keeps a message for longer.
 const DELIVERIES: i64 = 14 * 24 * 3_600 * SECOND;
 
 /// Number of rows to look at in one part of a walk, and to remove.
@@ -75,6 +75,7 @@ fn forget_days(store: &Store, now: i64) -> Result<(), Trouble> {
     }
     if store.is_ledger {
         store.conn.execute("DELETE FROM delivery WHERE at < ?1", [now - DELIVERIES])?;
+        store.conn.execute("DELETE FROM ended_message WHERE at < ?1", [now - DELIVERIES])?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) struct Held {
     pub is_ending: bool,
     /// Whether the copy to send before the delete was sent.
     pub is_copied: bool,
-    /// Whether the ledger has recorded that it is complete.
+    /// Whether the ledger has recorded its end.
     pub is_noted: bool,
     pub attempt: u32,
     pub received_at: Instant,

@@ -219,26 +219,35 @@ pub(super) async fn discard(
     message: Arc<Message>,
     why: String,
 ) {
+    if shared.ledger.has_ended(message.id.clone()).await {
+        // Its dead letter was sent, and its deletion failed.
+        source.queue.delete(&message.handle).await.ok();
+        return;
+    }
     let dead = shared.dead_letter(&source.name, &message, &why, message.received);
     let sent = match &dead {
         Some(dead) => shared.send(&source, dead).await,
         None => Ok(()),
     };
     let (queue, id) = (&source.queue.name, &message.id);
+    let logged = source.poison.allows(shared.now());
     match sent {
         Ok(()) => {
-            if let Some(left_out) = source.poison.allows(shared.now()) {
+            if let Some(left_out) = logged {
                 tracing::warn!(
                     queue,
                     left_out,
                     "message {id} does not run and went to the dead letters: {why}"
                 );
             }
+            shared.ledger.discarded(message.id.clone()).await;
             source.queue.delete(&message.handle).await.ok();
         }
         Err(fault) => {
             let error = source.queue.error("send a dead letter of", &fault);
-            tracing::warn!(queue, %error, "message {id} does not run, and comes again: {why}");
+            if let Some(left_out) = logged {
+                tracing::warn!(queue, left_out, %error, "message {id} does not run, and comes again: {why}");
+            }
         }
     }
 }

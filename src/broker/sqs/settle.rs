@@ -30,12 +30,6 @@ pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Sett
     let Some(held) = shared.held.with(&job, fence, ends) else { return Settling::NotOurs };
     let settlement = possible(settlement, &held);
     let end = end(shared, &settlement, &held);
-    // First of all in the ledger: if the deletion fails, and the message comes again, it is deleted and does not run.
-    let is_complete = matches!(settlement.verdict, Verdict::Complete { next: None, .. });
-    if is_complete && !held.is_noted {
-        shared.ledger.settle(vec![settlement.clone()], &[Settling::Settled(JobState::Complete)]).await;
-        shared.held.with(&job, fence, |held| held.is_noted = true);
-    }
     let (state, is_deleted, settlement) = match carry_out(shared, &settlement, &held, &end).await {
         Ok(()) => (end.state, end.hidden.is_none(), settlement),
         Err(Fault::NoQueue) if end.hidden.is_none() => (end.state, true, settlement),
@@ -49,7 +43,7 @@ pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Sett
         }
     };
     let settled = Settling::Settled(state);
-    if !is_complete {
+    if end.hidden.is_some() {
         shared.ledger.settle(vec![settlement], std::slice::from_ref(&settled)).await;
     }
     shared.let_go(&job, fence, is_deleted);
@@ -118,7 +112,24 @@ async fn carry_out(shared: &Shared, settlement: &Settlement, held: &Held, end: &
     let queue = &held.source.queue;
     let done = match end.hidden {
         Some(time) => queue.hide(&held.handle, time.min(held.room(shared.now()))).await,
-        None => queue.delete(&held.handle).await,
+        None => {
+            note_end(shared, settlement, held, end.state).await;
+            queue.delete(&held.handle).await
+        }
     };
     done.map(drop).map_err(|fault| shared.fault(fault, held))
+}
+
+/// Records an end before the message is deleted, once: if the deletion fails, and the message comes again, it is deleted
+/// and does not run.
+async fn note_end(shared: &Shared, settlement: &Settlement, held: &Held, state: JobState) {
+    if held.is_noted {
+        return;
+    }
+    // Under its own id the record of the job says it.
+    let is_said = matches!(state, JobState::Complete | JobState::Canceled);
+    let is_next = matches!(settlement.verdict, Verdict::Complete { next: Some(_), .. });
+    let message = held.message.as_ref().filter(|message| is_next || !is_said || message.job != message.id);
+    shared.ledger.end(settlement.clone(), message.map(|message| message.id.clone())).await;
+    shared.held.with(&settlement.job, settlement.fence, |held| held.is_noted = true);
 }

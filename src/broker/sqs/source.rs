@@ -118,7 +118,7 @@ impl BareSource for Sqs {
                 self.shared.held.with(&lease.job, lease.fence, |held| held.attempt = run.job.attempt);
                 return;
             }
-            Adopted::Complete => None,
+            Adopted::Ended => None,
             Adopted::Held(failure) => Some(format!("{}: {}", failure.group, failure.message)),
         };
         let held = self.shared.held.with(&lease.job, lease.fence, |held| held.clone());
@@ -229,7 +229,7 @@ impl Sqs {
             job: one.job,
             // SQS counts from the moment at which it delivered the message.
             lease: Lease { job: job.clone(), fence, expires_at: one.since + one.lease },
-            is_own_id: message.job == message.id,
+            message: message.id.clone(),
             attempt: message.received,
             put_at: one.put_at,
             handle: message.handle.clone(),

@@ -10,8 +10,8 @@ async fn delivered(ledger: &Ledger, number: u32) -> Adopted {
     let asked = request(&["q"], 1);
     let lease = Lease { job: "a".into(), fence: Fence(u64::from(number)), expires_at: Instant(0) };
     let handle = "handle".into();
-    let (is_own_id, put_at) = (true, None);
-    let delivery = Delivery { job: job("a"), lease, is_own_id, attempt: number, put_at, handle };
+    let (message, put_at) = ("a".into(), None);
+    let delivery = Delivery { job: job("a"), lease, message, attempt: number, put_at, handle };
     ledger.adopt(&asked, vec![(delivery, asked.workers[0])]).await.remove(0)
 }
 

@@ -113,7 +113,7 @@ impl Jobs {
         let given = Delivery {
             job: one.job.clone(),
             lease: lease.clone(),
-            is_own_id: false,
+            message: String::new(),
             attempt: one.attempt,
             put_at: None,
             handle: format!("delivery {fence:?}"),
