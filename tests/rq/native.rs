@@ -35,6 +35,7 @@ fn runs(scene: &Scene, flags: &[&str]) {
 
     let (job, file) = scene.put_waiting("native", "");
     let horse = begun(&file).unwrap();
+    assert_eq!(scene.rq("c.zcard('rq:wip:default')"), 1, "it is one running job");
     scene.rq(&format!("send_stop_job_command(c, {job:?})"));
     wait_until("the job is dead", || !alive(horse));
     scene.wait(&job, "stopped");

@@ -11,7 +11,7 @@ from ..worker.outcome import Ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from .run import Run, Setup
 
@@ -28,6 +28,8 @@ def run(setup: Setup, run: Run) -> Ending:
             execution.worker_name = run.worker
             performer.execution = execution
             arguments += [execution] if installed.major >= 3 else []
+        else:
+            job.heartbeat = _beat_of(job, installed.named("rq.utils.utcformat"))
     except Exception as error:
         return Ending("failed", error=outcome.describe(error))
     # As in a work horse, SIGTERM ends it at once, and only what RQ has written by then counts.
@@ -43,6 +45,16 @@ def run(setup: Setup, run: Run) -> Ending:
     status = job.get_status(refresh=False)
     return Ending("complete", result={"mode": "native", "rq": installed.version,
                                       "status": str(getattr(status, "value", status))})
+
+
+def _beat_of(job: Any, text: Callable[[Any], str]) -> Callable[..., None]:
+    """The heartbeat of a job of RQ 1 without its entry among the running jobs: the supervisor has made one for this
+    execution and keeps its time, and a second one would count the job twice."""
+    def beat(timestamp: Any, ttl: int, pipeline: Any = None, xx: bool = False) -> None:
+        job.last_heartbeat = timestamp
+        connection = job.connection if pipeline is None else pipeline
+        connection.hset(job.key, "last_heartbeat", text(timestamp))
+    return beat
 
 
 def worker(setup: Setup, run: Run) -> Any:
