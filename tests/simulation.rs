@@ -12,7 +12,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use taskvisor::model::{Job, JobId, PoolSettings, QueueName, Retry, Settings, Stop};
+use taskvisor::model::{Job, JobId, Limits, PoolSettings, QueueName, Retry, Settings, Stop};
 use taskvisor::supervisor::Event;
 
 use world::{Happening, Weather, World};
@@ -61,6 +61,33 @@ fn every_job_completes_in_a_kind_world() {
         assert!(left.is_empty(), "seed {seed}: never ended: {left:?}");
         let complete = world.supervisor.settled().get("complete").copied();
         assert_eq!(complete, Some(world.jobs.len() as u64), "seed {seed}");
+    }
+}
+
+#[test]
+fn pause_of_the_whole_machine_costs_no_job_anything() {
+    for seed in seeds().take(60) {
+        let pool = PoolSettings {
+            workers: 3,
+            jobs_per_life: (seed % 2 == 0).then_some(1),
+            limits: Limits { time: Some(Duration::from_secs(100)), ..Limits::default() },
+            queues: vec![QueueName::from("default"), QueueName::from("other")],
+            ..PoolSettings::default()
+        };
+        let settings = Settings { pools: vec![pool], seed, ..Settings::default() };
+        let mut world = World::new(seed, Weather::Kind, settings);
+        world.longest = Some(80_000);
+        world.put(12, 60_000);
+        for n in 0..5 {
+            let pause = Happening::StandStill(Duration::from_secs(40 + seed * 7 % 90));
+            world.at(Duration::from_millis(5_000 + n * 31_000 + seed * 501), pause);
+        }
+        world.stop_at_the_end();
+        world.live();
+        assert_eq!(world.supervisor.settled().get("complete"), Some(&12), "seed {seed}");
+        let fates = world.jobs.values().map(|job| (job.attempt, job.crashes, job.interrupted, job.fence));
+        let odd: Vec<_> = fates.filter(|fate| (fate.0, fate.1, fate.2) != (1, 0, 0)).collect();
+        assert!(odd.is_empty(), "seed {seed}: {odd:?}");
     }
 }
 

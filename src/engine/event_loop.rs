@@ -228,6 +228,9 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     if supervisor.stopping().is_none() {
         effects.mutes.hear(now, &facts, &effects.children, &effects.stillborn);
     }
+    if let Some(stopped) = supervisor.stopped_for(now) {
+        orders::stood_still(stopped).write();
+    }
     let lasts =
         facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Resized(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);

@@ -55,6 +55,16 @@ pub(super) fn stop(stage: Stop, by: &str, pools: &[PoolStatus], deadline: Durati
     Line::new(Level::INFO, message + further).by(by)
 }
 
+/// The line of a time in which this process did not run.
+pub(super) fn stood_still(time: Duration) -> Line {
+    let message = format!(
+        "this process did not run for up to {}: the machine was paused, or the process was stopped; leases are renewed \
+         before anything else",
+        format_duration(Duration::from_secs(time.as_secs()))
+    );
+    Line::new(Level::WARN, message)
+}
+
 /// The line of a reload that took effect.
 pub(super) fn reloaded(file: Option<&str>, steps: &[(String, Step)], by: &str) -> Line {
     let Some(file) = file else {

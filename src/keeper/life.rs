@@ -28,6 +28,8 @@ pub(super) struct Life {
     /// The keeper's duplicates, so that nothing the child wrote is lost if the supervisor dies.
     pub ends: Ends,
     pub kill_at: Option<Instant>,
+    /// Whether `kill_at` was put off, as this process had not run: that is done once for each order.
+    pub reprieved: bool,
     /// The lives that the keeper makes after this one without an order for each.
     pub follow: Option<Follow>,
     /// Whether the life has a cgroup of its own that still exists.
@@ -79,6 +81,7 @@ impl Life {
             pid,
             ends,
             kill_at: None,
+            reprieved: false,
             follow: None,
             cgroup,
             killed: false,

@@ -10,6 +10,7 @@ use super::abilities::adopt_orphans;
 use super::cgroup::Cgroups;
 use super::children::Children;
 use super::crashes::Crashes;
+use super::gap::STOPPED;
 use super::launch::{Launch, fill_standard_descriptors};
 use super::life::Life;
 use super::notify::Notify;
@@ -121,6 +122,9 @@ impl Keeper {
                 forks: self.templates.sockets(),
             });
             let now = clock::now();
+            if ready.late >= STOPPED {
+                self.stood_still(now, ready.late);
+            }
             ready.asks.iter().for_each(|ask| self.asked(now, *ask));
             if ready.readable {
                 self.take_orders(now);

@@ -15,6 +15,7 @@ mod command;
 mod controllers;
 mod crashes;
 mod forks;
+mod gap;
 mod inherited;
 mod launch;
 mod life;

@@ -82,7 +82,7 @@ impl Keeper {
             Order::Fork(worker, template) => self.fork(worker, template),
             Order::KillAt(worker, at) => {
                 let Some(life) = self.lives.get_mut(&worker) else { return };
-                life.kill_at = at;
+                (life.kill_at, life.reprieved) = (at, false);
                 if let Some(at) = at {
                     self.sources.wake_by(at);
                 }

@@ -10,6 +10,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use crate::clock;
 use crate::model::Instant;
 use crate::wire::keeper::Ask;
 
@@ -28,6 +29,8 @@ pub(super) struct Ready {
     pub died: Option<i32>,
     pub asks: Vec<Ask>,
     pub timer: bool,
+    /// How late the timer is noticed: long after it has fired, if this process did not run.
+    pub late: Duration,
     pub readable: bool,
     pub writable: bool,
     pub born: bool,
@@ -115,7 +118,7 @@ impl Sources {
             self.take_signals(&mut ready);
         }
         if ready.timer {
-            self.armed = None;
+            ready.late = self.armed.take().map_or(Duration::ZERO, |armed| clock::now().since(armed));
             _ = self.timer.wait();
         }
         ready

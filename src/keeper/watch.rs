@@ -43,7 +43,7 @@ impl Keeper {
         }
     }
 
-    fn feed(&mut self) {
+    pub(super) fn feed(&mut self) {
         if self.watchdog.fed {
             self.notify.send("WATCHDOG=1");
             self.unsaid.push(Report::Ping);

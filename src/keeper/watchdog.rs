@@ -112,6 +112,13 @@ impl Watchdog {
         finding
     }
 
+    /// This process has not run, so perhaps the supervisor has not either: what was found before counts no more, and
+    /// the supervisor has the whole time to show that it turns.
+    pub fn begin_again(&mut self, now: Instant) {
+        (self.suspected, self.told) = (false, true);
+        self.next = now + self.pause;
+    }
+
     pub fn silence(&self) -> Duration {
         self.pause + self.patience
     }

@@ -38,6 +38,12 @@ pub(super) struct Running {
     /// The worker that died in this attempt, if one did.
     pub(super) died_before: Option<Box<DeadWorker>>,
     pub(super) backoff: Backoff,
+    /// Until then it is not given up: the broker is asked whose it is.
+    pub(super) spared: Instant,
+    /// The same for the self-fence at the keeper.
+    pub(super) reprieved: Instant,
+    /// The part of its time in which this process did not run.
+    pub(super) stopped: Duration,
 }
 
 /// The progress of a job towards its end.
@@ -78,6 +84,9 @@ impl Running {
             alone: false,
             died_before: None,
             backoff,
+            spared: Instant(0),
+            reprieved: Instant(0),
+            stopped: Duration::ZERO,
         }
     }
 
@@ -108,11 +117,6 @@ impl Running {
         self.lease.fence == fence && self.job.id == *job
     }
 
-    /// When the job must have been ended if the lease is not renewed.
-    pub(super) fn fence_at(&self, grace: Duration) -> Instant {
-        fence_at(&self.lease, grace)
-    }
-
     /// Whether we may still hold the lease: we renew it until the end of the job is proven. We also renew the lease of
     /// a canceled job, as only its holder may end it, and of a job that we gave up because the broker did not answer.
     pub(super) fn is_ours(&self) -> bool {
@@ -140,7 +144,9 @@ impl Running {
 
     /// The time limit of the job, if it runs and has reached that.
     pub(super) fn passed_limit(&self, now: Instant) -> Option<Duration> {
-        self.limits.time.filter(|limit| self.phase == Phase::Runs && self.since + *limit <= now)
+        self.limits
+            .time
+            .filter(|limit| self.phase == Phase::Runs && self.since + *limit + self.stopped <= now)
     }
 
     /// Decides how the job ends. Gives whether it ran until then.

@@ -67,7 +67,7 @@ impl Slot {
             retries,
         });
         let deadline = limits.time.map(|limit| now + limit);
-        self.jobs.push(Running { since: now, deadline, limits, ..job });
+        self.jobs.push(Running { since: now, deadline, limits, stopped: Duration::ZERO, ..job });
         self.life.taken += 1;
         self.weigh(now, pool);
     }
@@ -85,7 +85,7 @@ impl Slot {
             && lasts
             && self.jobs.is_empty()
             && self.life.unfit.is_none()
-            && let Some(at) = self.waits.iter().position(|job| room_for.lets_begin(job))
+            && let Some(at) = self.waits.iter().position(|job| room_for.lets_begin(job) && job.is_sure(now))
             && let Some(job) = self.waits.remove(at)
         {
             self.assign(now, job, pool, orders);
@@ -192,7 +192,7 @@ impl Slot {
         for index in 0..self.jobs.len() {
             let job = &self.jobs[index];
             if let Some(limit) = job.passed_limit(now) {
-                let excess = Excess::Time(limit, now.since(job.since));
+                let excess = Excess::Time(limit, now.since(job.since).saturating_sub(job.stopped));
                 self.end_job(now, index, Why::Limit(excess), pool, orders);
             }
         }
@@ -271,7 +271,7 @@ impl Slot {
     /// When all jobs of the slot must be dead, unless their leases are renewed.
     fn fence(&self, pool: &PoolSettings) -> Option<Instant> {
         match pool.when_cut_off {
-            CutOff::Kill => self.jobs.iter().map(|job| job.lease.expires_at - MARGIN).min(),
+            CutOff::Kill => self.jobs.iter().map(Running::dead_by).min(),
             CutOff::CarryOn => None,
         }
     }

@@ -9,6 +9,7 @@ mod end;
 mod event;
 mod exchange;
 mod fetch;
+mod gap;
 mod index;
 mod intake;
 mod jobs;

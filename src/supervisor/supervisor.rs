@@ -49,6 +49,8 @@ pub struct Supervisor {
     pub(super) ask_at: Option<Instant>,
     /// Until when a suspect has the host for itself, if one has.
     pub(super) alone_until: Option<Instant>,
+    /// When it last did anything.
+    pub(super) seen: Instant,
     pub(super) random: Random,
     pub(super) orders: VecDeque<Command>,
 }
@@ -74,6 +76,7 @@ impl Supervisor {
             stop: None,
             ask_at: None,
             alone_until: None,
+            seen: now,
             random: Random(settings.seed),
             orders: VecDeque::new(),
         };
@@ -98,6 +101,7 @@ impl Supervisor {
         if self.is_over() {
             return;
         }
+        self.notice_gap(now);
         events.into_iter().for_each(|event| self.take_in(now, event));
         self.reconcile(now);
     }

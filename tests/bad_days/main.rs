@@ -9,6 +9,7 @@ mod sandbox;
 mod disk;
 mod errnos;
 mod faults;
+mod paused;
 mod shortages;
 mod starts;
 mod still;

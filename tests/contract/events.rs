@@ -36,7 +36,7 @@ async fn events_are_published_in_order(scene: Scene) {
     scene.cancel("b".into()).await.unwrap();
     scene.put(job("c")).await;
     scene.take().await.unwrap();
-    scene.clock.forward(LEASE * 2);
+    scene.run_out().await;
     assert_eq!(scene.take().await.unwrap().job.id, "c".into());
     let expected = [
         "put a q waiting",

@@ -127,7 +127,7 @@ async fn reason_of_a_cancel_is_kept_and_published(scene: Scene) {
 async fn history_has_attempts_that_were_never_settled(scene: Scene) {
     scene.put(job("a")).await;
     scene.take().await.unwrap();
-    scene.clock.forward(LEASE + GRACE);
+    scene.run_out().await;
     scene.take().await.unwrap();
     scene.recover("me".into(), vec![]).await.unwrap();
     let attempts = history(&scene).await.0;

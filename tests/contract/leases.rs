@@ -96,7 +96,7 @@ async fn a_lease_that_ran_out_is_lost(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     assert!(scene.is_woken_for("q").await);
-    scene.clock.forward(LEASE + GRACE);
+    scene.run_out().await;
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
     assert_eq!(

@@ -165,7 +165,7 @@ async fn class_filter_that_found_nothing_finds_later_jobs(scene: Scene) {
     scene.clock.forward(Duration::from_secs(1));
     take().await.unwrap();
     assert_eq!(take().await, None);
-    scene.clock.forward(LEASE + GRACE);
+    scene.run_out().await;
     take().await.unwrap();
     assert_eq!(take().await, None);
     scene.recover("me".into(), vec![]).await.unwrap();

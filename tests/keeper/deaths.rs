@@ -13,6 +13,7 @@ stories! {
     a_leader_that_its_own_child_traces_is_proven_dead
     orphans_of_a_traced_leader_count_for_it_though_it_is_reaped_late
     the_fence_kills_while_the_supervisor_is_stopped
+    the_fence_waits_once_if_the_keeper_was_stopped_itself
     supervisor_death_kills_its_trees_and_the_next_one_gets_unread_exits
     keeper_death_kills_its_children
     unkillable_process_is_reported_stuck_and_blocks_no_other_life
@@ -238,6 +239,27 @@ fn the_fence_kills_while_the_supervisor_is_stopped(mut keeper: Keeper) {
     keeper.order(&[Order::KillTree(worker(2, 1))]);
     keeper.exited(worker(2, 1));
     signal(keeper.supervisor, nix::sys::signal::Signal::SIGCONT);
+    keeper.shutdown(0);
+}
+
+fn the_fence_waits_once_if_the_keeper_was_stopped_itself(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), "sleep 1000");
+    let soon = || clock::now() + Duration::from_millis(200);
+    let stop_until_late = |keeper: &Keeper, at: taskvisor::model::Instant| {
+        signal(keeper.pid(), SIGSTOP);
+        wait_until("it is late", SOON, || clock::now() >= at + Duration::from_millis(1_200));
+        signal(keeper.pid(), nix::sys::signal::Signal::SIGCONT);
+    };
+    let at = soon();
+    keeper.order(&[Order::KillAt(run.worker, Some(at))]);
+    keeper.run(worker(2, 1), "exit 0");
+    keeper.exited(worker(2, 1));
+    stop_until_late(&keeper, at);
+    keeper.run(worker(3, 1), "exit 0");
+    keeper.exited(worker(3, 1));
+    assert!(lives(run.pid), "the supervisor may be about to renew its lease");
+    keeper.order(&[Order::KillAt(run.worker, Some(soon()))]);
+    assert_eq!(keeper.exited(run.worker).status, KILLED);
     keeper.shutdown(0);
 }
 

@@ -112,3 +112,108 @@ fn reload_to_carry_on_removes_the_fence_of_running_workers() {
     assert!(story.transcript.contains("kill_at 1.1 never"), "{}", story.transcript);
     assert!(!story.transcript.contains("term"), "{}", story.transcript);
 }
+
+#[test]
+fn stopped_supervisor_asks_whose_its_jobs_are_before_it_gives_them_up() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         150 stopped / woken
+         150.1 renewed a
+         151 done 1.1 a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         150 > kill_at 1.1 155
+         150 > renew a
+         150.1 > kill_at 1.1 208.1
+         151 > fetch 1.1
+         151 > settle a complete",
+    );
+}
+
+#[test]
+fn stopped_supervisor_that_gets_no_answer_ends_its_jobs_three_seconds_later() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         150 stopped / woken
+         153.1 exited 1.1 15",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         150 > kill_at 1.1 155
+         150 > renew a
+         153 > term 1.1 (self_fenced)
+         153.1 > spawn 1.2
+         153.1 > settle a released after 0, stopped",
+    );
+}
+
+#[test]
+fn program_that_has_ended_while_the_supervisor_was_stopped_is_complete() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         150 stopped / woken / done 1.1 a / exited 1.1 0",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         150 > kill_at 1.1 155
+         150 > renew a
+         150 > spawn 1.2
+         150 > kill_at 1.2 204.25
+         150 > follow 1.2
+         150 > settle a complete",
+    );
+}
+
+#[test]
+fn time_in_which_the_supervisor_was_stopped_counts_towards_no_limit() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a limit=30
+         10.2 woken
+         100 stopped / renewed a
+         119 woken
+         121 exited 1.1 15",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         100 > kill_at 1.1 158
+         120 > term 1.1 (time limit)
+         120 > renew a
+         121 > spawn 1.2
+         121 > settle a failed (time limit)",
+    );
+}
+
+#[test]
+fn job_that_waits_to_run_alone_does_not_begin_while_its_lease_is_in_doubt() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         1 exited 1.1 11
+         90 stopped / ready 1.2
+         91 renewed a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 58.2
+         1 > spawn 1.2
+         90 > renew a b
+         91 > assign 1.2 a
+         91 > kill_at 1.2 149",
+    );
+}

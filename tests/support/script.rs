@@ -1,7 +1,7 @@
 //! The language of the stories of `transcripts.rs`: parser, runner and comparison.
 //!
 //! A line of a script is a time in seconds and an event, or several events at that time joined by ` / `. Between the lines
-//! time passes: the supervisor is woken whenever it asked to be. `fetched a` brings job `a` with fence 1 under a lease of 60 s;
+//! time passes: the supervisor is woken whenever it asked to be, unless it is `stopped` until then. `fetched a` brings job `a` with fence 1 under a lease of 60 s;
 //! `renewed a 500` extends that to 500 s from then on. `a#2` has fence 2, and words behind a job say what it brings:
 //! `a limit=5 retries=2 attempt=2 crashes=1`.
 
@@ -21,7 +21,16 @@ pub fn check(settings: Settings, script: &str, expected: &str) {
     let mut story = Story::new(settings);
     for line in script.lines() {
         let (time, events) = line.trim().split_once(' ').unwrap();
-        story.pass_time_until(seconds(time));
+        let events = match events.strip_prefix("stopped / ") {
+            Some(events) => {
+                story.now = seconds(time);
+                events
+            }
+            None => {
+                story.pass_time_until(seconds(time));
+                events
+            }
+        };
         for event in events.split(" / ") {
             story.tell(event);
         }

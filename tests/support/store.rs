@@ -168,6 +168,13 @@ impl Scene {
         self.take_from("q").await
     }
 
+    /// Time passes until the leases are over, and their grace. The store looks in between, as its timer would have it.
+    pub async fn run_out(&self) {
+        self.clock.forward(LEASE);
+        assert_eq!(self.take_from("none").await, None);
+        self.clock.forward(GRACE);
+    }
+
     pub async fn take_from(&self, queue: &str) -> Option<Fetched> {
         self.fetch(request(&[queue], 1)).await.unwrap().pop()
     }

@@ -247,8 +247,13 @@ pub(super) fn held_lease(row: &Row<'_>) -> Result<HeldLease, rusqlite::Error> {
     })
 }
 
+/// An end of a lease that is noticed later than this says that nobody could renew it: the machine was paused, this
+/// process was stopped, or the disk has failed.
+const LATE: i64 = 1_000;
+
 /// An expired lease is lost, and its holder is notified. For a short time no one else gets the job: the holder may be
-/// ending it, and may yet renew or settle.
+/// ending it, and may yet renew or settle. That time begins when the end is noticed: what keeps this process from
+/// looking keeps the holder from renewing. If it is noticed late, the holder is not told to give the job up: it asks.
 fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     let mut statement = store
         .conn
@@ -258,8 +263,9 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
         .collect::<Result<_, _>>()?;
     drop(statement);
     for (lease, at, in_grace) in expired {
-        let end = if in_grace { at } else { at.saturating_add(millis_up(grace(store, lease.queue)?)) };
-        if end <= now {
+        let end = if in_grace { at } else { now.saturating_add(millis_up(grace(store, lease.queue)?)) };
+        let is_over = end <= now;
+        if is_over {
             // Its holder may have had other jobs; that is not known any more.
             take_back(store, &lease, false, now)?;
         } else {
@@ -269,7 +275,9 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
                 .execute([lease.row, end])?;
             store.expect(end);
         }
-        store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
+        if is_over || now.saturating_sub(at) < LATE {
+            store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
+        }
     }
     Ok(())
 }

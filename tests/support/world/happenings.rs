@@ -35,6 +35,7 @@ impl World {
                 self.tell(Event::Waiting(pool, waiting));
             }
             Happening::Settle { job, fence, verdict, crashed } => self.settle(job, fence, &verdict, crashed),
+            Happening::StandStill(time) => self.stand_still(time),
             Happening::Due(job) => {
                 let work = self.jobs.get_mut(&job).unwrap();
                 if !work.over && !work.leased {
@@ -44,6 +45,20 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Nothing goes on, except for the clock. The keeper then puts off what was due, once.
+    fn stand_still(&mut self, time: Duration) {
+        self.now = self.now + time;
+        let put_off = self.now + Duration::from_secs(5);
+        for ((at, number), happening) in std::mem::take(&mut self.agenda) {
+            let is_fence = matches!(happening, Happening::SelfFence(..));
+            let at = if is_fence { at.max(put_off) } else { at + time };
+            self.agenda.insert((at, number), happening);
+        }
+        let leases = self.checks.leases.values_mut().chain(self.checks.doomed.values_mut());
+        leases.for_each(|until| *until = (*until).max(put_off + Duration::from_secs(1)));
+        self.checks.hung = true;
     }
 
     pub fn born(&mut self, worker: WorkerId) {

@@ -77,6 +77,8 @@ pub enum Happening {
     Settle { job: JobId, fence: Fence, verdict: Verdict, crashed: bool },
     /// A delayed job becomes waiting.
     Due(JobId),
+    /// The whole machine stands still for this time.
+    StandStill(Duration),
 }
 
 pub struct Worker {
