@@ -1,5 +1,5 @@
 //! Simulates a workload on a fleet in virtual time, without a clock and without I/O. It chooses queues with the
-//! production code ([`select`](crate::select)).
+//! production code ([`select`](crate::select)), on SQS also those that are received from.
 //!
 //! ```
 //! use taskvisor::simulate::{Plan, Workload, simulate};
@@ -16,10 +16,18 @@ mod describe;
 mod goal;
 mod report;
 mod run;
+mod sqs;
+mod supply;
 mod workload;
 
-pub use calls::{Calls, Prices};
+pub use calls::Calls;
 pub use goal::Goal;
 pub use report::{Latency, Report};
 pub use run::{Plan, simulate};
+pub use sqs::Sqs;
 pub use workload::{Queue, Workload, WrongWorkload};
+
+/// A time in nanoseconds.
+fn nanos(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

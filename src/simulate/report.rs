@@ -76,8 +76,9 @@ pub struct Report {
     pub length: Duration,
     /// The share of the total worker time in which jobs ran.
     pub utilisation: f64,
-    /// The calls to a broker that bills by the call.
-    pub calls: Calls,
+    /// The calls to Amazon SQS, if that is the broker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Calls>,
 }
 
 fn seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

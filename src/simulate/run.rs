@@ -1,15 +1,17 @@
 //! A run: one supervisor with its workers, which takes jobs as in production. One fetch is under way at a time, for all
-//! free workers, through the queues in the order of its selection.
+//! free workers, through the queues in the order of its selection. What a fetch gets is the matter of a [`Supply`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use super::calls::{Meter, Prices};
+use super::nanos;
 use super::report::{Latency, Report};
+use super::sqs::{OnSqs, Sqs};
+use super::supply::{Asked, Number, Store, Supply};
 use super::workload::Workload;
-use crate::model::{Instant, Order, QueueName, Random, Waiting};
-use crate::select::{Selection, Turns};
+use crate::model::{Instant, Order, QueueName, Random};
+use crate::select::{Selection, terms};
 
 /// Time between two counts of the queues while anything happens, as in the supervisor.
 const COUNTS: Duration = Duration::from_secs(5);
@@ -23,21 +25,15 @@ pub struct Plan {
     pub order: Order,
     /// Time from the start of a fetch to the start of its jobs.
     pub latency: Duration,
-    /// The broker's prices for calls.
-    pub prices: Prices,
+    /// Amazon SQS, if that is the broker; None = one that knows at each fetch what waits in every queue.
+    pub sqs: Option<Sqs>,
     /// Seed of the random draws.
     pub seed: u64,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Plan {
-            workers: 1,
-            order: Order::Ordered,
-            latency: Duration::from_millis(1),
-            prices: Prices::default(),
-            seed: 1,
-        }
+        Plan { workers: 1, order: Order::Ordered, latency: Duration::from_millis(1), sqs: None, seed: 1 }
     }
 }
 
@@ -48,33 +44,25 @@ pub fn simulate(workload: &Workload, plan: &Plan) -> Report {
     run.report()
 }
 
-/// A queue with its jobs: those before `taken` have been taken, those before `come` have arrived.
-struct Lane {
-    jobs: Vec<(u64, u64)>,
-    taken: usize,
-    come: usize,
-}
-
-impl Lane {
-    fn waiting(&self, now: u64) -> Waiting {
-        let age = (self.taken < self.come).then(|| Duration::from_nanos(now - self.jobs[self.taken].0));
-        Waiting { jobs: (self.come - self.taken) as u64, age }
-    }
-}
-
 /// State of a run; times are in nanoseconds.
 struct Run<'a> {
     workload: &'a Workload,
     plan: &'a Plan,
     names: Vec<QueueName>,
-    lanes: Vec<Lane>,
+    /// The jobs of each queue: when they arrive, and how long they run.
+    jobs: Vec<Vec<(u64, u64)>>,
+    /// How many jobs of each queue have arrived.
+    come: Vec<usize>,
+    supply: Box<dyn Supply>,
     waits: Vec<Vec<u64>>,
     now: u64,
     /// Index of the next job to arrive.
     next: usize,
+    /// How many jobs have not ended.
+    left: usize,
     free: usize,
     /// The ends of the running jobs.
-    ends: BinaryHeap<Reverse<u64>>,
+    ends: BinaryHeap<Reverse<(u64, Number)>>,
     selection: Selection,
     random: Random,
     /// The fetch under way: when it is answered, and for how many workers it is.
@@ -82,130 +70,139 @@ struct Run<'a> {
     maybe_waiting: bool,
     counted_at: Option<u64>,
     busy: u128,
-    idle: u64,
-    meter: Meter,
 }
 
 impl<'a> Run<'a> {
     fn new(workload: &'a Workload, plan: &'a Plan) -> Self {
         let queues = workload.queues();
-        let mut lanes: Vec<Lane> =
-            queues.iter().map(|_| Lane { jobs: Vec::new(), taken: 0, come: 0 }).collect();
+        let names: Vec<QueueName> = queues.iter().map(|queue| queue.name.clone()).collect();
+        let mut jobs: Vec<Vec<(u64, u64)>> = vec![Vec::new(); queues.len()];
         for job in workload.jobs() {
-            lanes[job.queue as usize].jobs.push((nanos(job.arrival), nanos(job.run_time)));
+            jobs[job.queue as usize].push((nanos(job.arrival), nanos(job.run_time)));
         }
         let by_priority = queues.iter().map(|queue| (queue.name.clone(), queue.priority));
+        let selection = Selection::new(plan.order, by_priority);
+        let (supply, selection): (Box<dyn Supply>, Selection) = match plan.sqs {
+            None => (Box::new(Store::new(names.len())), selection),
+            // A drawn queue gives as many jobs as one call brings, as in a pool on SQS.
+            Some(sqs) => (Box::new(OnSqs::new(sqs, &names)), selection.with_turn(terms::MOST)),
+        };
         Run {
             workload,
             plan,
-            names: queues.iter().map(|queue| queue.name.clone()).collect(),
-            waits: lanes.iter().map(|lane| Vec::with_capacity(lane.jobs.len())).collect(),
-            lanes,
+            waits: jobs.iter().map(|jobs| Vec::with_capacity(jobs.len())).collect(),
+            come: vec![0; names.len()],
+            names,
+            jobs,
+            supply,
             now: 0,
             next: 0,
+            left: workload.jobs().len(),
             free: usize::from(plan.workers.max(1)),
             ends: BinaryHeap::new(),
-            selection: Selection::new(plan.order, by_priority),
+            selection,
             random: Random(plan.seed),
             fetch: None,
-            maybe_waiting: false,
+            maybe_waiting: true,
             counted_at: None,
             busy: 0,
-            idle: 0,
-            meter: Meter::new(plan.prices),
         }
     }
 
-    /// Goes to the next moment at which anything happens; false when nothing happens any more.
+    /// Goes to the next moment at which anything happens; false when all jobs have ended.
     fn turn(&mut self) -> bool {
+        self.ask();
         let arrival = self.workload.jobs().get(self.next).map(|job| nanos(job.arrival));
-        let end = self.ends.peek().map(|Reverse(at)| *at);
+        let end = self.ends.peek().map(|Reverse((at, _))| *at);
         let answer = self.fetch.map(|(at, _)| at);
-        let Some(now) = [arrival, end, answer].into_iter().flatten().min() else { return false };
-        if self.free > 0 {
-            self.idle += now - self.now;
-        }
+        let soonest = [arrival, end, answer, self.supply.due()].into_iter().flatten().min();
+        let Some(now) = soonest.filter(|_| self.left > 0) else { return false };
         self.now = now;
         self.arrive();
         self.end();
+        if self.supply.happen(now) {
+            self.woken();
+        }
         if answer.is_some_and(|at| at <= now) {
             self.answer();
         }
         self.count();
-        self.ask();
         true
     }
 
+    fn woken(&mut self) {
+        self.maybe_waiting = true;
+        self.selection.woken();
+    }
+
     fn arrive(&mut self) {
-        let jobs = &self.workload.jobs()[self.next..];
-        let mut come = 0;
-        while let Some(job) = jobs.get(come).filter(|job| nanos(job.arrival) <= self.now) {
-            self.lanes[job.queue as usize].come += 1;
-            come += 1;
-        }
-        if come > 0 {
-            self.next += come;
-            self.maybe_waiting = true;
-            self.selection.woken();
+        while let Some(job) = self.workload.jobs().get(self.next).filter(|job| nanos(job.arrival) <= self.now)
+        {
+            let place = job.queue as usize;
+            let number = (place, self.come[place]);
+            self.come[place] += 1;
+            self.next += 1;
+            if self.supply.come(self.now, number) {
+                self.woken();
+            }
         }
     }
 
     fn end(&mut self) {
-        while self.ends.peek().is_some_and(|Reverse(at)| *at <= self.now) {
+        while let Some(Reverse((_, job))) = self.ends.peek().filter(|Reverse((at, _))| *at <= self.now) {
+            let (_, ran) = self.jobs[job.0][job.1];
+            self.supply.ended(self.now, *job, ran);
             self.ends.pop();
             self.free += 1;
-            self.meter.ended(Duration::from_nanos(self.now));
+            self.left -= 1;
         }
     }
 
-    /// The fetch takes its jobs, and they start.
+    /// Fetches for all free workers, if jobs may be waiting.
+    fn ask(&mut self) {
+        if self.fetch.is_some() || !self.maybe_waiting || self.free == 0 {
+            return;
+        }
+        self.maybe_waiting = false;
+        let random = &mut self.random;
+        let (names, take) = self.selection.next(Instant(self.now), |count| random.below(count));
+        let place = |name: &QueueName| self.names.iter().position(|known| known == name);
+        let places = names.iter().filter_map(place).collect();
+        self.supply.ask(self.now, Asked { places, names, take, most: self.free });
+        self.fetch = Some((self.now.saturating_add(nanos(self.plan.latency)), self.free));
+    }
+
+    /// The fetch has its answer, and the jobs start.
     fn answer(&mut self) {
         let Some((_, most)) = self.fetch.take() else { return };
-        let random = &mut self.random;
-        let (queues, take) = self.selection.next(Instant(self.now), |count| random.below(count));
-        let place = |name: &QueueName| self.names.iter().position(|known| known == name);
-        let mut turns = Turns::new(take, queues.iter().filter_map(place));
-        let (mut taken, mut by_queue) = (Vec::with_capacity(most), vec![0; self.lanes.len()]);
-        while taken.len() < most
-            && let Some(&queue) = turns.queue()
-        {
-            let lane = &mut self.lanes[queue];
-            if lane.taken == lane.come {
-                turns.had_none();
-                continue;
-            }
-            let (arrival, run_time) = lane.jobs[lane.taken];
-            lane.taken += 1;
-            self.waits[queue].push(self.now - arrival);
-            self.ends.push(Reverse(self.now.saturating_add(run_time)));
+        let taken = self.supply.answer();
+        for (place, number) in &taken {
+            let (arrival, run_time) = self.jobs[*place][*number];
+            self.waits[*place].push(self.now - arrival);
+            self.ends.push(Reverse((self.now.saturating_add(run_time), (*place, *number))));
             self.busy += u128::from(run_time);
-            taken.push(queue);
-            by_queue[queue] += 1;
-            turns.gave();
         }
         self.free -= taken.len();
-        by_queue.into_iter().for_each(|jobs| self.meter.received(jobs));
         let full = taken.len() >= most;
+        self.selection.answered(taken.iter().map(|(place, _)| &self.names[*place]), full);
+        if self.maybe_waiting {
+            // The answer says nothing of jobs that came since the fetch was sent.
+            self.selection.woken();
+        }
         self.maybe_waiting |= full;
-        self.selection.answered(taken.iter().map(|queue| &self.names[*queue]), full);
     }
 
     fn count(&mut self) {
         let due = self.counted_at.is_none_or(|at| at + nanos(COUNTS) <= self.now);
         if due {
             self.counted_at = Some(self.now);
-            let (lanes, names, now) = (&self.lanes, &self.names, self.now);
-            self.selection.counted(Instant(now), |queue| {
+            let counts: Vec<_> =
+                (0..self.names.len()).map(|place| self.supply.waiting(self.now, place)).collect();
+            let names = &self.names;
+            self.selection.counted(Instant(self.now), |queue| {
                 let place = names.iter().position(|name| name == queue);
-                place.map_or_else(Waiting::default, |at| lanes[at].waiting(now))
+                place.map(|place| counts[place]).unwrap_or_default()
             });
-        }
-    }
-
-    fn ask(&mut self) {
-        if self.fetch.is_none() && self.maybe_waiting && self.free > 0 {
-            self.fetch = Some((self.now + nanos(self.plan.latency), self.free));
-            self.maybe_waiting = false;
         }
     }
 
@@ -218,23 +215,18 @@ impl<'a> Run<'a> {
         let worst = worst.map_or_else(String::new, |queue| queue.name.clone());
         let all = Latency::of("all", None, self.waits.concat());
         let worked = self.now as f64 * f64::from(self.plan.workers.max(1));
-        let idle = Duration::from_nanos(self.idle);
-        let calls = self.meter.total(idle, self.names.len(), all.jobs);
+        let price = self.plan.sqs.map_or(0.0, |sqs| sqs.per_million);
         Report {
             selector: self.plan.order.as_str(),
             workers: self.plan.workers.max(1),
             queues,
-            all,
             worst,
             length: Duration::from_nanos(self.now),
             utilisation: if worked > 0.0 { self.busy as f64 / worked } else { 0.0 },
-            calls,
+            calls: self.supply.calls().map(|calls| calls.priced(all.jobs, price)),
+            all,
         }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

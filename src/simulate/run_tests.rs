@@ -51,7 +51,7 @@ fn no_job_is_lost_and_the_same_seed_gives_the_same_report() {
         assert_eq!((jobs, report.all.jobs), (work.jobs().len(), work.jobs().len()), "{order:?}");
         let busy = report.utilisation * 6.0 * report.length.as_secs_f64();
         assert!((busy - run_time).abs() < 1e-3, "{order:?}: {busy} {run_time}");
-        assert!(report.calls.receive as usize >= jobs / 10 && report.calls.per_job > 0.1);
+        assert_eq!(report.calls, None, "no call has a price");
     }
 }
 

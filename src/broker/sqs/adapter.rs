@@ -16,6 +16,7 @@ use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, sql
 use crate::clock;
 use crate::model::verb::Ability;
 use crate::model::{Bytes, Class, JobState, Payload, QueueCounts};
+use crate::select::terms::MOST;
 
 /// The card of SQS with its ledger.
 static CARD: Card = Card {
@@ -62,7 +63,7 @@ impl Adapter for AmazonSqs {
     }
 
     fn turn(&self) -> usize {
-        super::demand::MOST
+        MOST
     }
 
     fn fault(&self, url: &str) -> Option<&'static str> {

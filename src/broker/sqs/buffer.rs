@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use super::client::Message;
 use crate::model::{ClassFilter, Instant, JobId, Millis, NewJob};
-
-/// A message not taken within this time is made visible for others.
-pub(super) const HOLD: Duration = Duration::from_secs(5);
+use crate::select::terms::HOLD;
 
 /// A message in the buffer.
 #[derive(Clone, Debug)]

@@ -19,9 +19,6 @@ use super::fault::Fault;
 use crate::broker::lock::lock;
 use crate::model::{Instant, Millis};
 
-/// How long a receive waits for a message at most: the longest that the service allows.
-pub(super) const WAIT: Duration = Duration::from_secs(20);
-
 /// The attribute of a message that names its job.
 pub(super) const JOB: &str = "taskvisor-job";
 
@@ -118,7 +115,7 @@ impl Client {
         lock(&self.missing).get(name).is_some_and(|at| *at >= then)
     }
 
-    /// Waits for messages, for [`WAIT`] at most. Without a wait SQS may overlook some.
+    /// Waits for messages, for `wait` at most. Without a wait SQS may overlook some.
     pub(super) async fn receive(
         &self,
         name: &str,

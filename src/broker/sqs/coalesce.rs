@@ -8,13 +8,10 @@ use tokio::sync::oneshot;
 
 use super::fault::Fault;
 use crate::broker::lock::lock;
+use crate::select::terms::{LINGER, MOST};
 
-/// Most entries in a batch of SQS.
-pub(super) const BATCH: usize = 10;
 /// Most bytes of a batch, minus its frame.
 const BYTES: usize = (1 << 20) - (16 << 10);
-/// How long an entry waits for others.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Most tries to send an entry.
 const TRIES: u32 = 3;
@@ -70,12 +67,12 @@ impl<E: Clone + Send + 'static> Coalescer<E> {
         }
         waiting.entries.push((entry, answer));
         waiting.bytes += bytes;
-        if waiting.entries.len() == BATCH {
+        if waiting.entries.len() == MOST {
             self.flush(&mut waiting);
         } else if waiting.entries.len() == 1 {
             let (own, batch) = (self.clone(), waiting.batch);
             tokio::spawn(async move {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(LINGER).await;
                 let mut waiting = lock(&own.waiting);
                 if waiting.batch == batch {
                     own.flush(&mut waiting);
@@ -133,7 +130,7 @@ mod tests {
         }
         let sizes: Vec<usize> = batches.lock().unwrap().iter().map(Vec::len).collect();
         assert_eq!(sizes, [10, 10, 3]);
-        assert_eq!(started.elapsed(), PATIENCE, "the last three waited for company");
+        assert_eq!(started.elapsed(), LINGER, "the last three waited for company");
     }
 
     #[tokio::test(start_paused = true)]
@@ -146,7 +143,7 @@ mod tests {
         });
         let started = tokio::time::Instant::now();
         assert_eq!(coalescer.send(1, 1).await, Err(Fault::Throttled));
-        assert_eq!((*count.lock().unwrap(), started.elapsed()), (3, PAUSE * 3 + PATIENCE * 3));
+        assert_eq!((*count.lock().unwrap(), started.elapsed()), (3, PAUSE * 3 + LINGER * 3));
     }
 
     #[tokio::test(start_paused = true)]

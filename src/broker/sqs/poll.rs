@@ -10,21 +10,20 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::body::Unread;
-use super::buffer::{Buffered, HOLD};
-use super::client::{Message, WAIT};
+use super::buffer::Buffered;
+use super::client::Message;
 use super::fault::Fault;
-use super::plan::Receive;
-use super::shared::{COUNTED, EMPTY, Shared};
+use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use crate::broker::Notice;
 use crate::broker::lock::lock;
 use crate::clock;
 use crate::model::QueueSet;
+use crate::select::Receive;
+use crate::select::terms::HOLD;
 
 /// No poll begins while so many messages wait here: nearly all of them are for a busy pool then.
 const BUFFERED: usize = 100;
-/// How long the queues behind one wait for its answer: at least, and at most.
-const AWAITED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
 /// How long a message is hidden that no key opens, while none of its queue was opened.
 const UNOPENED: Duration = Duration::from_secs(30);
 /// The waits after failed polls, doubled from the first to the last.
@@ -85,30 +84,24 @@ fn next(shared: &Shared, source: &SourceQueue) -> Option<Receive> {
     if total >= BUFFERED || shared.stopping.load(Ordering::SeqCst) {
         return None;
     }
-    let receive = plan.next(&source.name, shared.now(), |queue| shared.here(queue))?;
-    plan.began(&source.name, &receive);
+    let now = shared.now();
+    let receive = plan.next(&source.name, now, |queue| shared.here(queue))?;
+    plan.began(&source.name, &receive, now);
     shared.open.fetch_add(1, Ordering::SeqCst);
     Some(receive)
 }
 
-/// The answer to a receive. The queues behind it wait for it, but not for long: four times as long as usual, a second at
-/// most. Then they go on, and it becomes a bell.
+/// The answer to a receive. The queues behind it wait for it, but not for long. Then they go on, and it becomes a bell.
 async fn answer(
     shared: &Arc<Shared>,
     source: &Arc<SourceQueue>,
     receive: &Receive,
 ) -> Result<Vec<Message>, Fault> {
-    let wait = if receive.is_long { WAIT } else { Duration::ZERO };
-    let mut asked = pin!(shared.client.receive(&source.queue.name, receive.most, receive.lease, wait));
-    if receive.is_awaited {
-        let usual = Duration::from_millis(shared.answer_time.load(Ordering::Relaxed));
-        let patience = if receive.is_long { (usual * 4).clamp(AWAITED.0, AWAITED.1) } else { AWAITED.1 };
-        let begun = clock::now();
+    let Receive { most, lease, .. } = *receive;
+    let mut asked = pin!(shared.client.receive(&source.queue.name, most, lease, receive.wait()));
+    let patience = lock(&shared.plan).patience(receive);
+    if let Some(patience) = patience {
         if let Ok(answer) = timeout(patience, &mut asked).await {
-            if answer.as_ref().is_ok_and(|messages| !messages.is_empty()) {
-                let took = u64::try_from(clock::now().since(begun).as_millis()).unwrap_or(u64::MAX);
-                shared.answer_time.store(took, Ordering::Relaxed);
-            }
             return answer;
         }
         lock(&shared.plan).is_late(&source.name);
@@ -136,8 +129,7 @@ fn took(
     receive: &Receive,
 ) -> Option<JoinHandle<()>> {
     let (since, lease, count) = (shared.now(), receive.lease, messages.len());
-    let trusted = if receive.is_long { EMPTY } else { COUNTED };
-    *lock(&source.visible) = messages.is_empty().then_some((0, since + trusted));
+    *lock(&source.visible) = messages.is_empty().then_some((0, since + receive.trusted()));
     read(shared, source, messages, lease);
     lock(&shared.plan).answered(&source.name, count, since);
     shared.look_again();

@@ -12,7 +12,6 @@ use super::buffer::Buffered;
 use super::client::{Client, JOB, Message, Outgoing};
 use super::fault::Fault;
 use super::held::{Held, Running};
-use super::plan::PollPlan;
 use super::queue::Queue;
 use super::source_queue::SourceQueue;
 use crate::broker::Notice;
@@ -21,11 +20,8 @@ use crate::broker::ledger::Ledger;
 use crate::broker::lock::lock;
 use crate::clock;
 use crate::model::{Fence, Instant, JobId, Millis, QueueName, QueueSet, Settlement};
-
-/// How long a count from SQS is trusted.
-pub(super) const COUNTED: Duration = Duration::from_secs(10);
-/// How long the empty answer of a poll is trusted, while the next one waits.
-pub(super) const EMPTY: Duration = Duration::from_secs(25);
+use crate::select::PollPlan;
+use crate::select::terms::COUNTED;
 
 /// How long a message is hidden whose class no worker here takes: the first time, and at most.
 const UNWANTED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
@@ -44,8 +40,6 @@ pub(super) struct Shared {
     pub held: Running,
     /// Which queue to receive from next. No buffer is locked by who waits for this lock.
     pub plan: Mutex<PollPlan>,
-    /// The time in ms that SQS took for the latest messages.
-    pub answer_time: AtomicU64,
     fence: AtomicU64,
     /// Whether the supervisor stops: then no receive begins, and messages go back.
     pub stopping: AtomicBool,
@@ -64,7 +58,6 @@ impl Shared {
             sources: Mutex::default(),
             held: Running::default(),
             plan: Mutex::default(),
-            answer_time: AtomicU64::new(100),
             // Greater than the fences of every earlier supervisor.
             fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
             stopping: AtomicBool::new(false),

@@ -24,7 +24,7 @@ use crate::model::{
     ClassFilter, Fence, Instance, JobId, JobState, Lease, NewJob, Next, QueueName, QueueSet, Revocation,
     Settlement, Take,
 };
-use crate::select::Turns;
+use crate::select::{Here, Wish};
 
 /// A renewal waits for its answer for this part of the lease at most, so that a slow one does not delay the others.
 const PATIENCE: u32 = 6;
@@ -71,43 +71,25 @@ impl BareSource for Sqs {
 
     async fn take(&self, request: &Fetch) -> Result<Vec<Delivery>, Error> {
         let sources: Vec<Arc<SourceQueue>> = request.queues.iter().map(|name| self.source(name)).collect();
-        let mut given = Vec::new();
         let now = self.shared.now();
-        let mut counts = vec![0; sources.len()];
-        // A pool that takes only some classes waits for no answer: it may bring jobs of other classes alone.
-        let is_ordered = request.take == Take::InOrder && request.filter == ClassFilter::default();
-        let mut turns = Turns::new(request.take, 0..sources.len());
-        while given.len() < request.workers.len()
-            && let Some(&at) = turns.queue()
-        {
-            let runs = |job: &JobId| self.shared.held.contains(job);
-            let (taken, is_blocked) = {
-                let mut buffer = lock(&sources[at].buffer);
-                (buffer.take((&request.pool, &request.filter), now, runs), buffer.total() > 0)
-            };
-            match taken {
-                Some(one) => {
-                    counts[at] += 1;
-                    given.push(self.hold(&sources[at], one));
-                    turns.gave();
-                }
-                None => {
-                    let mut plan = lock(&self.shared.plan);
-                    plan.blocked(&sources[at].name, is_blocked);
-                    if is_ordered && plan.awaits(&sources[at].name, now) {
-                        break;
-                    }
-                    turns.had_none();
-                }
+        let wish = Wish {
+            pool: &request.pool,
+            queues: &request.queues,
+            take: request.take,
+            // A pool that takes only some classes waits for no answer: it may bring jobs of other classes alone.
+            is_ordered: request.take == Take::InOrder && request.filter == ClassFilter::default(),
+            most: request.workers.len(),
+            lease: request.lease.min(LONGEST),
+        };
+        let runs = |job: &JobId| self.shared.held.contains(job);
+        let given = lock(&self.shared.plan).take(&wish, now, |at| {
+            let mut buffer = lock(&sources[at].buffer);
+            match buffer.take((&request.pool, &request.filter), now, runs) {
+                Some(one) => Here::Gave(self.hold(&sources[at], one)),
+                None if buffer.total() > 0 => Here::Blocked,
+                None => Here::Nothing,
             }
-        }
-        {
-            let mut plan = lock(&self.shared.plan);
-            let demand = plan.demand(&request.pool);
-            (demand.queues, demand.is_ordered) = (request.queues.clone(), is_ordered);
-            (demand.ready, demand.lease) = (request.workers.len() - given.len(), request.lease.min(LONGEST));
-            demand.took(&counts, now);
-        }
+        });
         self.shared.look_again();
         Ok(given)
     }

@@ -15,9 +15,13 @@ pub const HELP: &str = "\
 FILE is YAML with duration and queues, or CSV (its name ends in .csv) with the columns queue,arrival,run_time or, as kale has \
 them, queue,run_time. A worker chooses among queues as in a pool whose order is the selector.
 
+The jobs wait where -b or TASKVISOR_BROKER says, in the embedded store by default. Nothing is opened: -b sqs is enough for \
+Amazon SQS, whose receives and buffers change how long jobs wait, and whose calls cost something.
+
 Examples:
   taskvisor simulate load.yaml -w 12 --selector reduced_lottery
   taskvisor simulate load.yaml -w 12 --selector all
+  taskvisor simulate load.yaml -w 12 -b sqs
   taskvisor simulate load.yaml -w 4..64 --slo 'mail<5s'";
 
 /// Which workload, and what is tried on it.
@@ -47,14 +51,11 @@ pub struct Simulate {
     /// The same seed gives the same figures
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Jobs in one call that receives or deletes
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Cost")]
-    pub batch: u16,
-    /// How long a call waits for a job before it comes back empty
-    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = positive, help_heading = "Cost")]
-    pub poll: Duration,
+    /// How long a call takes that need not wait for a job
+    #[arg(long, value_name = "DURATION", default_value = "20ms", value_parser = parse_duration, help_heading = "Amazon SQS")]
+    pub call: Duration,
     /// The price of a million calls
-    #[arg(long, value_name = "PRICE", default_value_t = 0.40, value_parser = price, help_heading = "Cost")]
+    #[arg(long, value_name = "PRICE", default_value_t = 0.40, value_parser = price, help_heading = "Amazon SQS")]
     pub price: f64,
     /// Print as JSON, schema taskvisor.simulate/1
     #[arg(long)]
@@ -91,13 +92,6 @@ fn priority(text: &str) -> Result<(QueueName, u8), String> {
     let (queue, number) = text.rsplit_once('=').filter(|(queue, _)| !queue.is_empty()).ok_or_else(wrong)?;
     let number = number.parse::<u8>().ok().filter(|number| (1..=QUEUE_PRIORITY_MAX).contains(number));
     Ok((queue.into(), number.ok_or_else(wrong)?))
-}
-
-fn positive(text: &str) -> Result<Duration, String> {
-    match parse_duration(text)? {
-        Duration::ZERO => Err("a call that waits for nothing would be repeated without end".into()),
-        duration => Ok(duration),
-    }
 }
 
 fn price(text: &str) -> Result<f64, String> {

@@ -11,13 +11,17 @@ use serde::Serialize;
 pub use self::args::{HELP, Simulate};
 use self::show::Tried;
 use super::term::screen::{print, print_json};
+use crate::broker::ADAPTERS;
 use crate::config::read_text;
 use crate::failure::{Failure, exit};
 use crate::model::Order;
-use crate::simulate::{Goal, Plan, Prices, Workload, simulate as run};
+use crate::simulate::{Goal, Plan, Sqs, Workload, simulate as run};
 
 /// The largest workload, in bytes.
 const SIZE_MAX: u64 = 512 << 20;
+
+/// The scheme of Amazon SQS, also where this program cannot speak to it.
+const SQS: &str = "sqs";
 
 /// The most runs of one command without a goal.
 const RUNS_MAX: usize = 1_000;
@@ -27,12 +31,16 @@ const RUNS_MAX: usize = 1_000;
 struct Runs<'a> {
     schema: &'static str,
     seed: u64,
+    /// The scheme of the broker.
+    broker: &'a str,
     goals: &'a [Goal],
     runs: &'a [Tried],
 }
 
 /// Runs the simulation and prints the result.
-pub(super) fn simulate(how: &Simulate) -> Result<ExitCode, Failure> {
+pub(super) fn simulate(how: &Simulate, broker: Option<&str>) -> Result<ExitCode, Failure> {
+    let broker = scheme(broker)?;
+    let sqs = (broker == SQS).then_some(Sqs { call: how.call, per_million: how.price });
     let workload = read(how)?;
     let named = |goal: &&Goal| {
         let has = |name: &str| workload.queues().iter().any(|queue| queue.name.as_str() == name);
@@ -48,11 +56,13 @@ pub(super) fn simulate(how: &Simulate) -> Result<ExitCode, Failure> {
         let message = format!("these are {} runs, more than {RUNS_MAX}", counts * how.orders().len());
         return Err(Failure::new(exit::USAGE, message).hint("give fewer workers, or a goal with --slo"));
     }
-    let runs: Vec<Tried> = how.orders().into_iter().flat_map(|order| tried(how, &workload, order)).collect();
+    let runs: Vec<Tried> =
+        how.orders().into_iter().flat_map(|order| tried(how, &workload, sqs, order)).collect();
     match how.json {
         true => {
             let goals = &how.goals;
-            print_json(&Runs { schema: "taskvisor.simulate/1", seed: how.seed, goals, runs: &runs })?;
+            let schema = "taskvisor.simulate/1";
+            print_json(&Runs { schema, seed: how.seed, broker, goals, runs: &runs })?;
         }
         false => print(&show::show(&runs, how))?,
     }
@@ -60,13 +70,24 @@ pub(super) fn simulate(how: &Simulate) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if reached { exit::OK } else { exit::FAILED }))
 }
 
+/// The scheme of a broker's URL, or of the scheme alone: that of the embedded store if there is none.
+fn scheme(broker: Option<&str>) -> Result<&str, Failure> {
+    let Some(broker) = broker else { return Ok("sqlite") };
+    let scheme = broker.split_once(':').map_or(broker, |(scheme, _)| scheme);
+    let known: Vec<&str> = ADAPTERS.iter().flat_map(|kind| kind.schemes()).copied().collect();
+    if scheme == SQS || known.contains(&scheme) {
+        return Ok(scheme);
+    }
+    // Not the text itself: a URL that is written wrongly may have its password anywhere.
+    let message = "failed to read --broker: it is no broker, and begins with the scheme of none";
+    Err(Failure::new(exit::USAGE, message).hint(format!("the schemes are {}", known.join(", "))))
+}
+
 /// The runs of all sizes; with a goal only up to the first that reaches it.
-fn tried(how: &Simulate, workload: &Workload, order: Order) -> Vec<Tried> {
-    let prices =
-        Prices { batch: how.batch.into(), poll: how.poll, per_million: how.price, ..Prices::default() };
+fn tried(how: &Simulate, workload: &Workload, sqs: Option<Sqs>, order: Order) -> Vec<Tried> {
     let mut all = Vec::new();
     for workers in how.workers.clone() {
-        let plan = Plan { workers, order, latency: how.latency, prices, seed: how.seed };
+        let plan = Plan { workers, order, latency: how.latency, sqs, seed: how.seed };
         let report = run(workload, &plan);
         let reached = how.goals.iter().all(|goal| goal.is_met(&report) == Some(true));
         all.push(Tried { reached: (!how.goals.is_empty()).then_some(reached), report });

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::args::Simulate;
 use crate::cli::term::screen::{Look, age, escaped, percent, table};
-use crate::simulate::{Latency, Report};
+use crate::simulate::{Calls, Latency, Report};
 
 /// A run, and whether it reached all goals.
 #[derive(Debug, Serialize)]
@@ -44,17 +44,18 @@ fn one(report: &Report, look: &Look, how: &Simulate) -> String {
     let heads = ["QUEUE", "PRIORITY", "JOBS", "MEAN", "P50", "P95", "P99", "MAX"];
     let rows: Vec<Vec<String>> = report.queues.iter().chain([all]).map(row).collect();
     out += &table(look, &heads, &rows);
-    let _ = write!(
-        out,
-        "\nworst queue  {}\ncalls        {:.3} a job: {} receive, {} empty, {} delete; {} at {} a million\n",
-        escaped(&report.worst),
-        calls.per_job,
-        calls.receive,
-        calls.empty,
-        calls.delete,
-        cost(calls.cost),
-        how.price
-    );
+    let _ = writeln!(out, "\nworst queue  {}", escaped(&report.worst));
+    if let Some(calls) = calls {
+        let Calls { receive, empty, delete, hide, count, per_job, .. } = calls;
+        let _ = writeln!(
+            out,
+            "calls        {per_job:.3} a job; {} at {} a million\n{:13}{receive} receive, {empty} empty, {delete} delete, \
+             {hide} hide, {count} count",
+            cost(calls.cost),
+            how.price,
+            ""
+        );
+    }
     out
 }
 
@@ -71,18 +72,11 @@ fn row(latency: &Latency) -> Vec<String> {
 
 fn several(runs: &[Tried], look: &Look) -> String {
     let goal = runs.iter().any(|run| run.reached.is_some());
-    let mut heads = vec![
-        "SELECTOR",
-        "WORKERS",
-        "MEAN",
-        "P95",
-        "P99",
-        "WORST QUEUE",
-        "ITS P95",
-        "BUSY",
-        "CALLS/JOB",
-        "COST",
-    ];
+    let mut heads = vec!["SELECTOR", "WORKERS", "MEAN", "P95", "P99", "WORST QUEUE", "ITS P95", "BUSY"];
+    let has_calls = runs.iter().any(|run| run.report.calls.is_some());
+    if has_calls {
+        heads.extend(["CALLS/JOB", "COST"]);
+    }
     heads.extend(goal.then_some("SLO"));
     let line = |Tried { report, reached }: &Tried| {
         let worst = report.queues.iter().find(|queue| queue.name == report.worst);
@@ -95,9 +89,10 @@ fn several(runs: &[Tried], look: &Look) -> String {
             escaped(&report.worst).into_owned(),
             worst.map_or_else(|| "-".into(), |worst| wait(worst.p95)),
             percent(report.utilisation),
-            format!("{:.3}", report.calls.per_job),
-            cost(report.calls.cost),
         ];
+        if let Some(calls) = report.calls {
+            row.extend([format!("{:.3}", calls.per_job), cost(calls.cost)]);
+        }
         row.extend(reached.map(|reached| if reached { "yes" } else { "no" }.to_owned()));
         row
     };

@@ -24,7 +24,7 @@ fn begun(plan: &mut PollPlan, millis: u64, here: &[(&str, usize)]) -> String {
     let mut all = Vec::new();
     for queue in queues {
         if let Some(receive) = plan.next(&queue, at(millis), here) {
-            plan.began(&queue, &receive);
+            plan.began(&queue, &receive, at(millis));
             all.push(format!("{} {queue}", if receive.is_long { "long" } else { "short" }));
         }
     }

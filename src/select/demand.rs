@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
+use super::terms::MOST;
 use crate::model::{Instant, QueueName};
 
-/// Most messages of one receive.
-pub(super) const MOST: usize = 10;
 /// From this many jobs in a second on, a receive begins before the buffer is empty.
 const FAST: usize = 10;
 /// A receive begins when the messages here last for one part of a second: this many parts are a second.
@@ -14,7 +13,7 @@ const AHEAD: usize = 5;
 
 /// The demand of a pool.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Demand {
+pub struct Demand {
     /// Its queues, in the order of its latest fetch.
     pub queues: Vec<QueueName>,
     /// Whether a queue comes before those behind it. If not, each gives a job in turn.

@@ -1,4 +1,4 @@
-//! Which queue is received from next. Pure: the caller gives the time and what waits here.
+//! Which queue of Amazon SQS is received from next. Pure: the caller gives the time and what waits here.
 //!
 //! The order of a pool decides among the queues, not among the messages that happen to be here: while a queue may have
 //! more messages, those behind it are not received from. A queue that is known to be empty holds up none. A long poll
@@ -8,11 +8,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::demand::{Demand, MOST};
-use crate::model::{Instant, QueueName};
+use super::demand::Demand;
+use super::terms::{COUNTED, EMPTY, MOST, WAIT};
+use super::turns::Turns;
+use crate::model::{Instant, QueueName, Take};
 
 /// For how long a queue counts as empty after an empty answer, while no poll waits there.
 const FRESH: Duration = Duration::from_secs(1);
+/// How long the queues behind one wait for its answer: at least, and at most.
+const AWAITED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
+/// The time that an answer takes, while none has come.
+const USUAL: Duration = Duration::from_millis(100);
 
 /// What the latest receive from a queue has shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +40,8 @@ enum Known {
 /// An open receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Open {
-    /// The queues behind it wait for its answer.
-    Awaited,
+    /// The queues behind it wait for its answer. It began at this moment.
+    Awaited(Instant),
     /// Its queue counts as empty until it answers.
     Bell,
 }
@@ -59,7 +65,7 @@ impl State {
 
 /// A receive to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Receive {
+pub struct Receive {
     /// How many messages it may bring.
     pub most: usize,
     /// For how long these are invisible for others.
@@ -70,21 +76,99 @@ pub(super) struct Receive {
     pub is_awaited: bool,
 }
 
+impl Receive {
+    /// How long the service waits for a message.
+    pub fn wait(&self) -> Duration {
+        if self.is_long { WAIT } else { Duration::ZERO }
+    }
+
+    /// For how long its queue counts as empty if it brings nothing.
+    pub fn trusted(&self) -> Duration {
+        if self.is_long { EMPTY } else { COUNTED }
+    }
+}
+
+/// What a pool asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Name of the pool.
+    pub pool: &'a Arc<str>,
+    /// Its queues in the order in which it takes from them, and how it takes.
+    pub queues: &'a [QueueName],
+    /// How it takes from them.
+    pub take: Take,
+    /// Whether a queue whose answer is on the way comes before those behind it.
+    pub is_ordered: bool,
+    /// How many jobs it takes at most.
+    pub most: usize,
+    /// For how long it keeps a message invisible for others.
+    pub lease: Duration,
+}
+
+/// What the messages of a queue that wait here give to a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Here<T> {
+    /// A job to run.
+    Gave(T),
+    /// There are some, but none that it can take now.
+    Blocked,
+    /// There are no messages.
+    Nothing,
+}
+
 /// What is known of all queues, and which pool wants jobs from which.
 #[derive(Debug, Default)]
-pub(super) struct PollPlan {
+pub struct PollPlan {
     queues: BTreeMap<QueueName, State>,
     demands: BTreeMap<Arc<str>, Demand>,
+    /// How long SQS took for the latest messages, if any came.
+    usual: Option<Duration>,
 }
 
 impl PollPlan {
     /// The demand of a pool, to be changed.
-    pub(super) fn demand(&mut self, pool: &Arc<str>) -> &mut Demand {
+    fn demand(&mut self, pool: &Arc<str>) -> &mut Demand {
         self.demands.entry(pool.clone()).or_default()
     }
 
+    /// Takes jobs for a pool from the messages that wait here, which `from` gives for the place of a queue in the wish,
+    /// and notes how many more it wants. A queue whose answer is on the way is waited for.
+    pub fn take<T>(
+        &mut self,
+        wish: &Wish<'_>,
+        now: Instant,
+        mut from: impl FnMut(usize) -> Here<T>,
+    ) -> Vec<T> {
+        let (mut given, mut counts) = (Vec::new(), vec![0; wish.queues.len()]);
+        let mut turns = Turns::new(wish.take, 0..wish.queues.len());
+        while given.len() < wish.most
+            && let Some(&at) = turns.queue()
+        {
+            let queue = &wish.queues[at];
+            let here = from(at);
+            if let Here::Gave(job) = here {
+                counts[at] += 1;
+                given.push(job);
+                turns.gave();
+                continue;
+            }
+            self.blocked(queue, matches!(here, Here::Blocked));
+            if wish.is_ordered && self.awaits(queue, now) {
+                break;
+            }
+            turns.had_none();
+        }
+        let demand = self.demand(wish.pool);
+        demand.queues.clear();
+        demand.queues.extend_from_slice(wish.queues);
+        (demand.is_ordered, demand.lease) = (wish.is_ordered, wish.lease);
+        demand.ready = wish.most - given.len();
+        demand.took(&counts, now);
+        given
+    }
+
     /// The receive to begin from a queue now, if one is worthwhile. `here` is how many messages of a queue wait here.
-    pub(super) fn next(
+    pub fn next(
         &self,
         queue: &QueueName,
         now: Instant,
@@ -119,10 +203,10 @@ impl PollPlan {
     }
 
     /// Whether the queues behind it wait for its answer, as it has no message here that a worker takes.
-    pub(super) fn awaits(&self, queue: &QueueName, now: Instant) -> bool {
+    fn awaits(&self, queue: &QueueName, now: Instant) -> bool {
         let Some(state) = self.queues.get(queue) else { return true };
         match (state.open, state.known(now)) {
-            (Some(Open::Awaited), _) => true,
+            (Some(Open::Awaited(_)), _) => true,
             (Some(Open::Bell), _) | (None, Known::Empty(_) | Known::Failing) => false,
             (None, Known::Unknown | Known::HasMore { .. }) => !state.is_blocked,
         }
@@ -133,43 +217,52 @@ impl PollPlan {
     }
 
     /// A receive has begun.
-    pub(super) fn began(&mut self, queue: &QueueName, receive: &Receive) {
-        let open = if receive.is_awaited { Open::Awaited } else { Open::Bell };
+    pub fn began(&mut self, queue: &QueueName, receive: &Receive, now: Instant) {
+        let open = if receive.is_awaited { Open::Awaited(now) } else { Open::Bell };
         self.state(queue).open = Some(open);
     }
 
+    /// How long the queues behind it wait for its answer, if they do: four times as long as usual, a second at most.
+    pub fn patience(&self, receive: &Receive) -> Option<Duration> {
+        let usual = self.usual.unwrap_or(USUAL);
+        let most = if receive.is_long { (usual * 4).clamp(AWAITED.0, AWAITED.1) } else { AWAITED.1 };
+        receive.is_awaited.then_some(most)
+    }
+
     /// The open receive has waited for so long that its queue counts as empty.
-    pub(super) fn is_late(&mut self, queue: &QueueName) {
+    pub fn is_late(&mut self, queue: &QueueName) {
         let state = self.state(queue);
         state.open = state.open.map(|_| Open::Bell);
     }
 
     /// The open receive has brought so many messages.
-    pub(super) fn answered(&mut self, queue: &QueueName, messages: usize, now: Instant) {
+    pub fn answered(&mut self, queue: &QueueName, messages: usize, now: Instant) {
         let state = self.state(queue);
-        state.open = None;
-        match messages {
-            0 => state.known = Known::Empty(now),
-            _ => {
-                let is_full = messages >= MOST;
-                (state.known, state.is_blocked) = (Known::HasMore { is_full }, false);
-            }
+        let open = state.open.take();
+        if messages == 0 {
+            state.known = Known::Empty(now);
+            return;
+        }
+        let is_full = messages >= MOST;
+        (state.known, state.is_blocked) = (Known::HasMore { is_full }, false);
+        if let Some(Open::Awaited(begun)) = open {
+            self.usual = Some(now.since(begun));
         }
     }
 
     /// The open receive has failed: the queue holds up no other one until it answers again.
-    pub(super) fn failed(&mut self, queue: &QueueName) {
+    pub fn failed(&mut self, queue: &QueueName) {
         let state = self.state(queue);
         (state.known, state.open) = (Known::Failing, None);
     }
 
     /// Whether messages of a queue wait here that no worker can take now.
-    pub(super) fn blocked(&mut self, queue: &QueueName, is_blocked: bool) {
+    pub fn blocked(&mut self, queue: &QueueName, is_blocked: bool) {
         self.state(queue).is_blocked = is_blocked;
     }
 
     /// No worker took messages of the queue in time: nobody wants more until a pool asks again.
-    pub(super) fn nobody_took(&mut self, queue: &QueueName) {
+    pub fn nobody_took(&mut self, queue: &QueueName) {
         let of_queue = self.demands.values_mut().filter(|demand| demand.place(queue).is_some());
         of_queue.for_each(|demand| demand.ready = 0);
     }
