@@ -3,6 +3,8 @@
 
 #[path = "../support/python.rs"]
 mod python;
+#[path = "../support/replay.rs"]
+mod replay;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 #[path = "../support/sqs/mod.rs"]
@@ -16,5 +18,6 @@ mod jobs;
 mod kale;
 mod order;
 mod refusals;
+mod simulated;
 mod stops;
 mod waits;

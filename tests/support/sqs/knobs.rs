@@ -6,7 +6,7 @@ use std::time::Duration;
 /// the same in each run.
 #[derive(Clone, Debug, Default)]
 pub struct Knobs {
-    /// The delay of each answer.
+    /// How long each call takes longer: half of it on the way to the service, half on the way back.
     pub latency: Duration,
     /// Percentage of calls refused as throttled.
     pub throttle: u8,

@@ -108,6 +108,16 @@ impl FakeSqs {
 
     /// Puts messages into a queue without a call; makes the queue if it is missing.
     pub fn put(&self, queue: &str, bodies: impl IntoIterator<Item = String>) {
+        self.put_each(queue, bodies.into_iter().map(|body| (None, body)));
+    }
+
+    /// The same with messages that are sent later, each at its time in milliseconds since 1970: no receive sees one
+    /// before.
+    pub fn put_later(&self, queue: &str, messages: impl IntoIterator<Item = (u64, String)>) {
+        self.put_each(queue, messages.into_iter().map(|(at, body)| (Some(at), body)));
+    }
+
+    fn put_each(&self, queue: &str, messages: impl Iterator<Item = (Option<u64>, String)>) {
         let origin = self.shared.address.to_string();
         let mut world = self.world();
         let act = |world: &mut World, action: &str, given: Value| {
@@ -116,8 +126,11 @@ impl FakeSqs {
                 .unwrap_or_else(|refused| panic!("{action}: {}", refused.body()))
         };
         let url = act(&mut world, "CreateQueue", json!({"QueueName": queue}))["QueueUrl"].clone();
-        for body in bodies {
+        for (at, body) in messages {
             act(&mut world, "SendMessage", json!({"QueueUrl": url, "MessageBody": body}));
+            let sent = world.queues.get_mut(queue).and_then(|queue| queue.messages.last_mut());
+            let sent = sent.expect("it was sent");
+            (sent.sent, sent.visible) = (at.unwrap_or(sent.sent), at.unwrap_or(sent.visible));
         }
         drop(world);
         self.shared.changed.notify_waiters();

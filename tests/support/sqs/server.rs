@@ -77,7 +77,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
             wait(&shared, Duration::from_millis(50)).await;
         }
     }
-    sleep(knobs.latency).await;
+    sleep(knobs.latency / 2).await;
     let is_throttled = knobs.throttled.contains(&action) || shared.world().happens(knobs.throttle);
     let answer = match serde_json::from_slice::<Value>(&body) {
         _ if knobs.access_denied || knobs.denied.contains(&action) => Err(denied()),
@@ -91,6 +91,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
             answer
         }
     };
+    sleep(knobs.latency / 2).await;
     if knobs.dropped.contains(&action) || shared.world().happens(knobs.drop_replies) {
         return Err(NoAnswer);
     }
