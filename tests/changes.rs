@@ -348,8 +348,16 @@ fn paused_pool_takes_no_jobs_and_drain_waits_for_running_ones() {
     touch(&sandbox, "go");
     sandbox.ok(&["drain", "--wait"]);
     assert_eq!((sandbox.state(&jid), sandbox.state(&waiting)), ("complete".into(), "waiting".into()));
+    // `drain` is a person's pause: CONT, which also wakes a keeper that was stopped, does not end it.
     running.signal("CONT");
+    wait_until("it is said", || sandbox.stderr().contains("SIGCONT resumes what SIGUSR2 has paused"));
+    assert_eq!(sandbox.state(&waiting), "waiting");
+    sandbox.ok(&["resume"]);
     assert_eq!(result(&ended(&sandbox, &waiting)), "v1");
+    running.signal("USR2");
+    wait_until("it is paused", || sandbox.status()["pools"][0]["paused"] == true);
+    running.signal("CONT");
+    wait_until("it goes on", || sandbox.status()["pools"][0]["paused"] != true);
     sandbox.ok(&["pause", "app"]);
     assert_eq!(sandbox.status()["pools"][0]["paused"], true);
     sandbox.ok(&["resume", "app"]);

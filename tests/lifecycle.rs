@@ -209,3 +209,36 @@ fn put_lines_continues_in_the_store_when_the_supervisor_stops() {
     assert_eq!(sandbox.state(&second), "waiting");
     assert_eq!(sandbox.ok(&["job", "list", "--json"]).lines().count(), 2);
 }
+
+/// Runs the command on a terminal of its own, which is closed once the file `close` exists.
+const ON_A_TERMINAL: &str = "import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0: os.execvp(sys.argv[1], sys.argv[1:])
+os.set_blocking(terminal, False)
+while not os.path.exists('close'):
+    time.sleep(0.02)
+    try: os.read(terminal, 65536)
+    except OSError: pass
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))";
+
+#[test]
+fn closed_terminal_stops_a_start_in_it() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start_under(&["python3", "-c", ON_A_TERMINAL], &["-w", "1"]);
+    std::fs::write(sandbox.work("close"), "").expect("a file");
+    assert!(running.wait().success());
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn signal_to_the_supervisor_itself_is_answered_in_the_log_with_who_takes_it() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    sandbox::kill(sandbox.one("tv-supervisor"), "TERM");
+    let keeper = sandbox.status()["keeper"]["pid"].clone();
+    let words = format!(
+        "SIGTERM to the supervisor does nothing: send it to the keeper, pid {keeper} (or: taskvisor stop)"
+    );
+    wait_until("it is said", || sandbox.stderr().contains(&words));
+}

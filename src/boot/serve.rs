@@ -79,10 +79,25 @@ fn be_the_supervisor() -> io::Result<()> {
     ignored.add(Signal::SIGUSR1);
     ignored.add(Signal::SIGUSR2);
     ignored.thread_block()?;
+    tell_of_signals(ignored)?;
     umask(Mode::from_bits_truncate(0o077));
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     Ok(())
+}
+
+/// Says of each signal that was sent to this process that it does nothing here, and who takes it.
+fn tell_of_signals(mut ignored: SigSet) -> io::Result<()> {
+    ignored.remove(Signal::SIGPIPE);
+    let told = move || {
+        while let Ok(signal) = ignored.wait() {
+            let keeper = nix::unistd::getppid();
+            warn!(
+                "{signal} to the supervisor does nothing: send it to the keeper, pid {keeper} (or: taskvisor stop)"
+            );
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(told).map(drop)
 }
 
 fn sweeper() -> Option<Sweeper> {

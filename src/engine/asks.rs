@@ -1,5 +1,6 @@
 //! Turns the signals that the keeper passes on into events.
 
+use super::pauses::PAUSING;
 use crate::model::{Change, Scale, Stop};
 use crate::supervisor::Event;
 use crate::wire::keeper::Ask;
@@ -44,7 +45,7 @@ impl Asks {
             }
             Ask::Hangup => return Wish::Reload,
             Ask::Reopen => return Wish::Reopen,
-            Ask::Pause => (Event::Change(None, Change::Pause), "SIGUSR2"),
+            Ask::Pause => (Event::Change(None, Change::Pause), PAUSING),
             Ask::Resume if self.stops => return Wish::Ignore,
             Ask::Resume => (Event::Change(None, Change::Resume), "SIGCONT"),
             Ask::Grow => (Event::Change(None, Change::Scale(Scale::By(1))), "SIGTTIN"),

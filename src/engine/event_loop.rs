@@ -65,7 +65,7 @@ pub(super) async fn run(
             Input::KeeperMessage(letter) => {
                 facts = effects.heard(letter, &mut asks)?;
                 for (event, by) in std::mem::take(&mut effects.record.by_signal) {
-                    ordered(&mut supervisor, &mut effects, event, by);
+                    signaled(&mut supervisor, &mut effects, event, by);
                 }
             }
             Input::Output => facts = listen(&mut effects)?,
@@ -141,6 +141,16 @@ fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by:
     let pools = supervisor.status(clock::now());
     note_order(effects, &event, by, &pools);
     tell(supervisor, effects, vec![event]);
+}
+
+/// Carries out the order that a signal stands for.
+fn signaled(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by: &str) {
+    let resumes = matches!(event, Event::Change(_, Change::Resume));
+    if !resumes || effects.record.pauses.are_of_a_signal() {
+        ordered(supervisor, effects, event, by);
+    } else if supervisor.status(clock::now()).iter().any(|pool| pool.paused) {
+        effects.record.log_order(Kind::Orders, orders::not_resumed());
+    }
 }
 
 fn reload(

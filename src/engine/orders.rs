@@ -55,6 +55,14 @@ pub(super) fn stop(stage: Stop, by: &str, pools: &[PoolStatus], deadline: Durati
     Line::new(Level::INFO, message + further).by(by)
 }
 
+/// The line of a SIGCONT that resumes nothing.
+pub(super) fn not_resumed() -> Line {
+    Line::new(
+        Level::INFO,
+        "SIGCONT resumes what SIGUSR2 has paused, and nothing else: taskvisor resume ends other pauses",
+    )
+}
+
 /// The line of a time in which this process did not run.
 pub(super) fn stood_still(time: Duration) -> Line {
     let message = format!(

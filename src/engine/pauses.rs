@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::model::{Change, Millis, Pause, PoolStatus};
 
+/// The name of the signal that pauses all pools.
+pub(super) const PAUSING: &str = "SIGUSR2";
+
 /// Who paused which pool. It outlives the supervisor, as the pauses do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pauses {
@@ -24,6 +27,12 @@ impl Pauses {
             (Change::Resume, None) => *self = Pauses::default(),
             (Change::Recycle | Change::Scale(_), _) => {}
         }
+    }
+
+    /// Whether SIGCONT means these pauses: those of SIGUSR2. The same signal wakes a keeper that was stopped, as `fg`
+    /// and `kill -CONT` do; it is no order to take jobs then.
+    pub(super) fn are_of_a_signal(&self) -> bool {
+        self.all.as_ref().is_some_and(|pause| pause.by == PAUSING)
     }
 
     /// Who paused this pool, if it is paused and that is known.
@@ -54,5 +63,10 @@ mod tests {
         assert_eq!(of(&pauses), Some(("uid 8".into(), Millis(6))));
         pauses.note(None, Change::Resume, "uid 9", Millis(8));
         assert_eq!(of(&pauses), None);
+        assert!(!pauses.are_of_a_signal());
+        pauses.note(None, Change::Pause, PAUSING, Millis(9));
+        assert!(pauses.are_of_a_signal());
+        pauses.note(None, Change::Pause, "uid 7", Millis(10));
+        assert!(!pauses.are_of_a_signal(), "a person has paused them since");
     }
 }

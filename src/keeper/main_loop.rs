@@ -59,6 +59,7 @@ impl std::fmt::Display for NoProof {
 
 impl Keeper {
     fn new(setup: Setup) -> Result<Self, Box<dyn std::error::Error>> {
+        let ends_with_terminal = !sys::ignores(libc::SIGHUP);
         sys::default_signals();
         setup.without.close_to_others();
         let null = fill_standard_descriptors()?;
@@ -84,7 +85,7 @@ impl Keeper {
         let mut keeper = Keeper {
             launch: Launch::new(&setup)?,
             notify,
-            sources: Sources::open()?,
+            sources: Sources::open(ends_with_terminal)?,
             children: Children::open()?,
             crashes: Crashes::new(setup.restarts),
             watchdog: Watchdog::new(setup.silence, fed_within, now),

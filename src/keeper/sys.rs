@@ -212,6 +212,16 @@ pub(super) fn has_mark(path: &Path, name: &CStr) -> bool {
     len == 1 && value == *b"1"
 }
 
+/// Whether this process was started with that signal ignored, or has it ignored.
+pub(super) fn ignores(signal: i32) -> bool {
+    // SAFETY: an all-zero sigaction is a valid place for the answer, and nothing is set.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// Sets every signal to its default action, none ignored, so that children inherit nothing unusual.
 pub(super) fn default_signals() {
     // This is the kernel's sigaction; all zero is SIG_DFL without flags. libc's own call hides 32 and 33, which may

@@ -18,6 +18,8 @@ use crate::wire::keeper::Ask;
 pub(super) struct Sources {
     signals: SignalFd,
     timer: TimerFd,
+    /// Whether the end of its terminal ends this service: unless it was told to ignore SIGHUP, as by `nohup`.
+    ends_with_terminal: bool,
     armed: Option<Instant>,
 }
 
@@ -45,6 +47,9 @@ pub(super) struct Interest<'a> {
     pub forks: Vec<BorrowedFd<'a>>,
 }
 
+/// The origin of a signal that the kernel sends by itself, as SIGHUP when a terminal is closed.
+const SI_KERNEL: i32 = 0x80;
+
 /// What the keeper takes each signal for.
 const SIGNALS: [(Signal, Ask); 9] = [
     (Signal::SIGTERM, Ask::Terminate),
@@ -60,7 +65,7 @@ const SIGNALS: [(Signal, Ask); 9] = [
 
 impl Sources {
     /// Blocks the signals that arrive by descriptor from here on.
-    pub fn open() -> nix::Result<Self> {
+    pub fn open(ends_with_terminal: bool) -> nix::Result<Self> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         SIGNALS.iter().for_each(|(signal, _)| mask.add(*signal));
@@ -73,6 +78,7 @@ impl Sources {
         Ok(Sources {
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
             timer: TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?,
+            ends_with_terminal,
             armed: None,
         })
     }
@@ -128,6 +134,11 @@ impl Sources {
         // Each signal is pending once at most, so this ends.
         while let Ok(Some(info)) = self.signals.read_signal() {
             let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else { continue };
+            if signal == Signal::SIGHUP && info.ssi_code == SI_KERNEL {
+                // No person has sent it: the terminal is gone, and with it all that this service says.
+                ready.asks.extend(self.ends_with_terminal.then_some(Ask::Terminate));
+                continue;
+            }
             ready.asks.extend(SIGNALS.iter().filter(|(known, _)| *known == signal).map(|(_, ask)| *ask));
             // Usually one child has died; another read would only say that there is no more.
             if signal == Signal::SIGCHLD {

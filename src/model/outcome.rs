@@ -71,6 +71,9 @@ pub enum Outcome {
     Snoozed(Duration),
     /// The worker has no code for this class; another version of the application may.
     UnknownClass,
+    /// The worker was told to end by somebody else, and has ended the job for it. The attempt is not spent, but it
+    /// counts as a crash: a job that signals its own worker looks the same.
+    Interrupted(Failure),
     /// The worker ended before it had read the job: it was never begun.
     NotBegun,
     /// The job could not be begun, for a reason that is the host's or the pool's: the line says which. The same would
@@ -87,7 +90,8 @@ impl Outcome {
             | Outcome::FailedForGood(_)
             | Outcome::RetryAfter(..)
             | Outcome::Snoozed(_)
-            | Outcome::UnknownClass => true,
+            | Outcome::UnknownClass
+            | Outcome::Interrupted(_) => true,
             Outcome::NotBegun | Outcome::CannotBegin(_) => false,
         }
     }

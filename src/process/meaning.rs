@@ -129,8 +129,10 @@ pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
         worker::Outcome::Snooze => Outcome::Snoozed(after()?),
         worker::Outcome::UnknownClass => Outcome::UnknownClass,
         worker::Outcome::Canceled => {
-            let message = "the worker ended it as canceled, and nobody had asked".into();
-            Outcome::Failed(Failure { group: "canceled".into(), message, trace: None })
+            let why = done.error.as_ref().map_or("it does not say why", |error| &error.message);
+            let message =
+                format!("its worker was told to end by a process outside of this supervisor: {why}");
+            Outcome::Interrupted(Failure { group: "interrupted".into(), message, trace: None }.cut())
         }
     })
 }

@@ -58,7 +58,7 @@ impl Unknown {
             | Outcome::FailedForGood(_)
             | Outcome::RetryAfter(..)
             | Outcome::Snoozed(_) => drop(self.0.remove(&job.class)),
-            Outcome::NotBegun | Outcome::CannotBegin(_) => {}
+            Outcome::NotBegun | Outcome::CannotBegin(_) | Outcome::Interrupted(_) => {}
         }
     }
 

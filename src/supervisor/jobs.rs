@@ -8,12 +8,15 @@ use super::restart::{Backoff, Random};
 use super::verdict;
 use super::why::Why;
 use crate::model::{
-    DeadWorker, Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits,
-    Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,
+    DeadWorker, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease,
+    Limits, Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,
 };
 
 /// Time between the latest proof of death and the end of the lease.
 pub(super) const MARGIN: Duration = Duration::from_secs(2);
+
+/// The number of SIGTERM.
+const TERM: i32 = 15;
 
 /// Shortest time between two renewals, however short the lease is.
 const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
@@ -196,23 +199,23 @@ impl Running {
     /// settle.
     pub(super) fn judge(
         &self,
-        exit: &Exit,
+        (exit, is_worker): (&Exit, bool),
         death: &Failure,
         retry: Retry,
         random: &mut Random,
     ) -> Option<(Verdict, bool)> {
+        let is_term = matches!(exit.status, ExitStatus::Signal { signal: TERM, .. });
         match &self.phase {
             Phase::Runs if exit.oom_at_bound && self.limits.memory.is_some() => {
                 let why = Why::Limit(Excess::OutOfMemory(self.limits.memory?));
                 Some((verdict::of_end(why, &self.job, retry, random)?, false))
             }
+            Phase::Runs if is_worker && is_term => Some((verdict::of_foreign_term(&self.job), true)),
             Phase::Runs | Phase::Ends(Why::Fault) => {
                 Some((verdict::of_crash(death.clone(), &self.job, retry, random), true))
             }
             Phase::Ends(why) => Some((verdict::of_end(*why, &self.job, retry, random)?, false)),
-            Phase::Said(outcome) => {
-                Some((verdict::of_outcome(outcome.clone(), &self.job, retry, random), false))
-            }
+            Phase::Said(outcome) => Some(verdict::of_outcome(outcome.clone(), &self.job, retry, random)),
         }
     }
 

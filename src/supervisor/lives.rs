@@ -51,13 +51,13 @@ impl Supervisor {
         let Some(Alive { pool, mut slot, boots, random, mut book, .. }) = self.life(worker) else { return };
         let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, pool, exit));
         let (count, death) = (jobs.len(), verdict::of_death(&slot.life, exit));
-        let in_company = count > 1;
+        let (in_company, is_worker) = (count > 1, pool.jobs_per_life != Some(1));
         for job in jobs {
             if in_company && job.is_suspect() {
                 let name = WorkerName::new(pool.name.as_str(), slot.id);
                 slot.waits.push_back(job.after_death(now, name, &death.message));
             } else {
-                let judged = job.judge(exit, &death, classes::retry(pool, &job.job), random);
+                let judged = job.judge((exit, is_worker), &death, classes::retry(pool, &job.job), random);
                 book.close(now, &job, (pool, &slot), judged, Some(exit));
             }
         }

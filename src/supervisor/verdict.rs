@@ -23,9 +23,10 @@ const CANNOT_BEGIN: Duration = Duration::from_secs(1);
 /// The word for a job that is held, by the supervisor or by the broker.
 pub(super) const HELD: &str = "held";
 
-/// The verdict on what the worker reported.
-pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
-    match outcome {
+/// The verdict on what the worker reported, and whether that is a crash.
+pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut Random) -> (Verdict, bool) {
+    let verdict = match outcome {
+        Outcome::Interrupted(failure) => return (of_interruption(failure, job), true),
         Outcome::Complete { result, next } => Verdict::Complete { result, next },
         Outcome::Failed(failure) => spent(failure, job, retry, random),
         Outcome::FailedForGood(failure) => Verdict::Fail { failure },
@@ -34,6 +35,16 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut
         Outcome::NotBegun => Verdict::Release { after: Duration::ZERO, counts: None },
         Outcome::CannotBegin(_) => Verdict::Release { after: CANNOT_BEGIN, counts: None },
         Outcome::UnknownClass => unknown(job, random),
+    };
+    (verdict, false)
+}
+
+/// Somebody else has told the worker to end: that is no fault of the job. But a job that does it itself must not come
+/// back for ever.
+fn of_interruption(failure: Failure, job: &Job) -> Verdict {
+    match job.crashes + 1 >= CRASHES {
+        true => Verdict::Hold { failure },
+        false => Verdict::Release { after: Duration::ZERO, counts: None },
     }
 }
 
@@ -67,6 +78,12 @@ pub(super) fn of_death(life: &Life, exit: &Exit) -> Failure {
         None if exit.oom => failure("oom", format!("the worker died: {}", describe(exit))),
         None => failure("crashed", format!("the worker died: {}", describe(exit))),
     }
+}
+
+/// The worker died under the job of a signal that asks it to end, and we had not sent it.
+pub(super) fn of_foreign_term(job: &Job) -> Verdict {
+    let message = "its worker died of a SIGTERM that this supervisor did not send".into();
+    of_interruption(failure("interrupted", message), job)
 }
 
 /// The worker died under the job and we had not signaled it.

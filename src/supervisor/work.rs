@@ -44,7 +44,7 @@ impl Supervisor {
         if let Outcome::CannotBegin(why) = &outcome {
             slot.life.unfit = Some(format!("a job could not be begun: {why}"));
         }
-        let judged = match slot.jobs[index].hear(outcome, pool.jobs_at_once > 1) {
+        let (verdict, crashed) = match slot.jobs[index].hear(outcome, pool.jobs_at_once > 1) {
             Heard::Nothing => return,
             Heard::Outcome(outcome) => {
                 slot.life.finished += u64::from(begun);
@@ -55,12 +55,13 @@ impl Supervisor {
                     slot.jobs[index].phase = Phase::Said(outcome);
                     return slot.leave(now, pool.grace);
                 }
-                Some(verdict::of_outcome(outcome, &job, retry, random))
+                let (verdict, crashed) = verdict::of_outcome(outcome, &job, retry, random);
+                (Some(verdict), crashed)
             }
-            Heard::Stopped(why) => verdict::of_end(why, &job, retry, random),
+            Heard::Stopped(why) => (verdict::of_end(why, &job, retry, random), false),
         };
         let running = slot.jobs.remove(index);
-        book.close(now, &running, (pool, &slot), judged.map(|verdict| (verdict, false)), None);
+        book.close(now, &running, (pool, &slot), verdict.map(|verdict| (verdict, crashed)), None);
         slot.weigh(now, pool);
     }
 

@@ -455,3 +455,28 @@ fn worker_idle_for_a_minute_ends_unless_the_pool_is_at_its_minimum() {
     let slots = &story.supervisor.status(story.now)[0].slots;
     assert_eq!(slots.iter().map(|slot| (slot.slot.index, slot.restarts)).collect::<Vec<_>>(), [(1, 0)]);
 }
+
+#[test]
+fn job_whose_worker_somebody_else_ends_is_given_back_unspent_and_held_the_third_time() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 exited 1.1 15
+         1.1 settled a
+         1.2 ready 1.2
+         1.3 fetched a#2 crashes=2
+         2 exited 1.2 15",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         1 > spawn 1.2
+         1 > settle a released after 0, crash +1
+         1.2 > fetch 1.2
+         1.3 > assign 1.2 a
+         1.3 > kill_at 1.2 59.3
+         2 > spawn 1.3
+         2 > settle a#2 held (interrupted), crash +1",
+    );
+}

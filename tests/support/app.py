@@ -126,6 +126,13 @@ def segfault():
     ctypes.string_at(0)
 
 
+@job("terms")
+async def terms():
+    """Tells its own worker to end."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(1000)
+
+
 def deaf():
     """In C code, with all signals blocked and the interpreter's lock held."""
     signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))

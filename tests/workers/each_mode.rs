@@ -20,6 +20,7 @@ in_each_mode! {
     a_canceled_job_is_interrupted: check_cancel,
     a_job_sees_its_time_limit: check_time_limit,
     a_job_that_kills_its_worker_has_crashed: check_crashes,
+    foreign_term_to_a_worker_spends_no_attempt: check_foreign_term,
     stop_waits_for_the_job_and_stop_now_interrupts_it: check_stop,
     killed_supervisor_or_keeper_leaves_no_process_and_jobs_run_again: check_killed,
 }
@@ -102,6 +103,23 @@ fn check_crashes(mode: &str) {
         assert!(job["failure"]["message"].as_str().unwrap().contains(why), "{job}");
     }
     assert_eq!(run(&sandbox, "look", "null")["state"], "complete");
+}
+
+/// Somebody else ends the worker of a job; then a job does that itself, which must not go on for ever.
+fn check_foreign_term(mode: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &["-w", "1"]);
+    let jid = put(&sandbox, hold(mode), "\"a\"");
+    let first = word(&sandbox, "begun-a");
+    kill(first.parse().unwrap(), "TERM");
+    assert!(word(&sandbox, "hit-a").starts_with(&hit_by(mode, "Interrupted:")));
+    wait_until("it runs again", || word(&sandbox, "begun-a") != first);
+    touch(&sandbox, "go");
+    let job = ended(&sandbox, &jid);
+    assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 1, 0]), "{job}");
+    let job = run(&sandbox, "terms", "null");
+    assert_eq!((&job["state"], &job["failure"]["group"]), (&json!("held"), &json!("interrupted")), "{job}");
+    assert_eq!(counts(&job), [1, 3, 0], "{job}");
 }
 
 fn check_stop(mode: &str) {

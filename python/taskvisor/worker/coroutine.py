@@ -268,6 +268,8 @@ class Worker:
             # No outcome is sent. If another process sent the signal, the supervisor runs each job again, alone,
             # unspent.
             return b""
+        if run.stopped_by == "signal" and is_cancel:
+            return outcome.canceled(run.job, self._why(run).with_traceback(error.__traceback__))
         if run.stopped_by is not None and is_cancel:
             error = self._why(run).with_traceback(error.__traceback__)
         return outcome.ended_by(run.job, error)

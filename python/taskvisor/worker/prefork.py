@@ -12,7 +12,7 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from ..client import calling, running_job
 from ..client.running_job import Job
-from ..errors import SoftTimeLimitExceeded
+from ..errors import Interrupted, SoftTimeLimitExceeded
 from ..protocol.frames import decode, frame, refusal
 from . import outcome, surroundings
 from .channel import Channel, Closed, EndOfFile
@@ -138,6 +138,11 @@ class Worker:
                 self.termination.end_job()
         except BaseException as error:
             raised = self.termination.raised
+            if raised is not None and type(raised) is Interrupted and (error is raised or _is_cancellation(error)):
+                # If the supervisor has not asked, somebody else has: that is no fault of the job.
+                if error is not raised:
+                    report_cancellation(raised, error, sys.stderr)
+                return outcome.canceled(job, raised.with_traceback(error.__traceback__))
             if raised is not None and _is_cancellation(error):
                 if not isinstance(raised, SoftTimeLimitExceeded):
                     report_cancellation(raised, error, sys.stderr)

@@ -307,6 +307,7 @@ local function settle()
       answers[i] = ENDS[how](id, execution, held, said)
       if ended ~= '' then note_attempt(id, attempt, answers[i], ended) end
       if how == 'fail' or how == 'retry' then spend(id, answers[i], said.crashed) end
+      if how == 'release' and said.crashed then call('HINCRBY', job_key(id), 'taskvisor_crashes', 1) end
     elseif held and how == 'native' then
       answers[i] = native(id, execution, held, said)
     else
