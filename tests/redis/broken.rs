@@ -20,7 +20,7 @@ impl Default for Fetch<'_> {
 
 /// The fields of a fetched job, and the description of a malformed key.
 type Given = Vec<Value>;
-type Odd = (String, String);
+type Odd = (String, String, String, String);
 
 /// The answer of a fetch: when the next job is due, the jids, and the malformed keys.
 struct Answer {
@@ -45,7 +45,7 @@ impl Fetch<'_> {
         Answer {
             due,
             jids: jobs.iter().map(jid).collect(),
-            odd: odd.into_iter().map(|(key, _)| key).collect(),
+            odd: odd.into_iter().map(|(key, ..)| key).collect(),
         }
     }
 }

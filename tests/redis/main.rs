@@ -33,6 +33,7 @@ mod queues;
 mod recur;
 mod recurring;
 mod supervisors;
+mod sweep;
 mod unheard;
 
 use support::{Ears, RedisServer, Scripted};

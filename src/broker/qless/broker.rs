@@ -13,6 +13,7 @@ use super::script::SCRIPT;
 use super::shared::Shared;
 use super::{event_stream, fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
 use crate::broker::host::host_name;
+use crate::broker::lock::lock;
 use crate::broker::redis::{Link, Needs};
 use crate::broker::{
     Admin, Browse, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
@@ -22,7 +23,7 @@ use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Presence,
-    Progress, QueueSet, Revocation, Settlement, WorkerId,
+    Progress, QueueSet, Settlement, WorkerId,
 };
 
 /// How to open the broker, with its clocks as parameters for tests.
@@ -184,15 +185,11 @@ impl Source for Qless {
         Ok(leases
             .into_iter()
             .zip(answers)
-            .map(|(lease, answer)| match reply::text(&answer).as_deref() {
-                Some("renewed") => {
+            .map(|(lease, answer)| reply::renewal(Lease { expires_at: at + by, ..lease }, &answer))
+            .inspect(|renewal| {
+                if let Renewal::Renewed(lease) = renewal {
                     self.shared.holds.renewed(&lease.job, lease.fence);
-                    Renewal::Renewed(Lease { expires_at: at + by, ..lease })
                 }
-                // Its loss was reported; the lease stays ours until the end is settled.
-                Some("canceling") => Renewal::Canceling(Lease { expires_at: at + by, ..lease }),
-                Some("canceled") => Renewal::Lost(Revocation::Canceled),
-                _ => Renewal::Lost(Revocation::LockLost),
             })
             .collect())
     }
@@ -247,7 +244,8 @@ impl Source for Qless {
 
     fn health(&self) -> Health {
         let trouble = self.shared.link.trouble().or_else(|| self.shared.spoiled());
-        Health { trouble, concern: self.shared.link.concern(), ..Health::default() }
+        let concern = self.shared.link.concern().or_else(|| lock(&self.shared.spoiled_aside).clone());
+        Health { trouble, concern, ..Health::default() }
     }
 
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {

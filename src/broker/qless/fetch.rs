@@ -36,21 +36,21 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
     }
 }
 
-/// Logs keys that have another type than those of jobs and queues, or content that the script cannot use. If such a key
-/// belongs to a queue, no job can be fetched from that queue.
+/// Logs keys that have another type than those of jobs and queues, or content that the script cannot use. Each comes with
+/// the queue of which something has to wait for it, `*` for all, and the job if only that one has to.
 pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Vec<Value>) -> Result<(), Error> {
     /// Most keys to remember.
     const MANY: usize = 1000;
     let mut spoiled = shared.spoiled.lock().unwrap_or_else(PoisonError::into_inner);
     spoiled.retain(|queue, _| !queues.contains(queue));
     for odd in keys {
-        let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
-        if let Some(queue) = queues.iter().find(|queue| is_of(&key, queue)) {
+        let [key, kind, of, job] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
+        for queue in queues.iter().filter(|queue| of == "*" || of == queue.as_str()) {
             let why = format!(
-                "no job can be fetched from queue '{queue}': another program has spoiled the key {key} ({kind}); \
-                 `redis-cli DEL` removes it"
+                "{}: another program has spoiled the key {key} ({kind}); `redis-cli DEL` removes it",
+                what_waits(queue, &job, &key)
             );
-            spoiled.insert(queue.clone(), why);
+            spoiled.entry(queue.clone()).or_insert(why);
         }
         let mut told = shared.odd.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < MANY && told.insert(key.clone()) {
@@ -64,12 +64,16 @@ pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Vec<Value>) 
     Ok(())
 }
 
-/// Whether a key is one of the queue's.
-fn is_of(key: &str, queue: &QueueName) -> bool {
-    let rest = key.strip_prefix("ql:q:").and_then(|rest| rest.strip_prefix(queue.as_str()));
-    rest.is_some_and(|rest| {
-        ["", "-work", "-locks", "-scheduled", "-depends", "-recur", "-throttled"].contains(&rest)
-    })
+/// What cannot be done in a queue because of a key.
+fn what_waits(queue: &QueueName, job: &str, key: &str) -> String {
+    if !job.is_empty() {
+        return format!("job '{job}' of queue '{queue}' has to wait");
+    }
+    match key.strip_prefix("ql:q:").and_then(|rest| rest.strip_prefix(queue.as_str())) {
+        Some("-recur") => format!("no recurring job can be put into queue '{queue}'"),
+        Some("-scheduled") => format!("no delayed job of queue '{queue}' can run"),
+        _ => format!("no job can be fetched from queue '{queue}'"),
+    }
 }
 
 /// Jobs that were given to us. From now on messages about them are followed.

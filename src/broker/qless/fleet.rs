@@ -56,7 +56,7 @@ const IS_NEW: u8 = 4;
 
 /// Publishes the presence, and has the server send a message on `channel`. Nothing is published before the supervisor
 /// has called `sign`. The answer shows changes that no message announces: that there is work, that the server has lost
-/// this supervisor and its leases, and that another program has spoiled a key of all jobs.
+/// this supervisor and its leases, and that another program has spoiled a key of all jobs, or of an index.
 pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     let sign = shared.sign();
     let (host, place) = (shared.host.as_str(), shared.place.as_str());
@@ -71,7 +71,8 @@ pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     let told = array(told.await?)?;
     let [seen, key, kind] = [0, 1, 2].map(|at| told.get(at));
     let seen = seen.map_or(0, number::<u8>);
-    let spoiled = key.and_then(text).zip(kind.and_then(text));
+    let spoiled = key.and_then(text).filter(|key| !key.is_empty()).zip(kind.and_then(text));
+    *lock(&shared.spoiled_aside) = told.get(3).and_then(spoiled_aside);
     *lock(&shared.spoiled_index) =
         spoiled.map(|(key, kind)| format!("no job can be put: {}", Error::NotAJob(key, kind)));
     shared.has_strangers.store(seen & HAS_STRANGERS != 0, Ordering::Relaxed);
@@ -87,6 +88,13 @@ pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
         shared.verify_all();
     }
     Ok(())
+}
+
+/// The first of the keys of indices and figures that another program has spoiled.
+fn spoiled_aside(keys: &Value) -> Option<String> {
+    let first = array(keys.clone()).ok()?.into_iter().next()?;
+    let [key, kind, _, _] = parts(first).ok()?.map(|part| text(&part).unwrap_or_default());
+    Some(format!("what it is for is not kept: {}", Error::NotAJob(key, kind)))
 }
 
 fn write(cmd: &mut Cmd, sign: Option<&Presence>, (host, place): (&str, &str), offset: Offset) {

@@ -6,11 +6,12 @@ use redis::Value;
 use serde::de::DeserializeOwned;
 
 use super::qless_history;
-use crate::broker::Error;
 pub(super) use crate::broker::redis::values::{array, json, number, odd, parts, some_number, text};
 use crate::broker::stored::{self, Stored};
+use crate::broker::{Error, Renewal};
 use crate::model::{
-    Bytes, Class, Exec, Fence, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName, Retry,
+    Bytes, Class, Exec, Fence, Job, JobId, JobRecord, JobState, Lease, Millis, Payload, QueueName, Retry,
+    Revocation,
 };
 
 /// A value in the form in which it is stored.
@@ -223,6 +224,23 @@ pub(super) fn payload(data: &Value, exec: &Value) -> Payload {
     program.map_or_else(|| Payload::Data(Bytes(bytes)), Payload::Exec)
 }
 
+/// The answer to the renewal of a lease, which holds to its new end if it was extended. A word that is not known proves
+/// no loss.
+pub(super) fn renewal(lease: Lease, said: &Value) -> Renewal {
+    match text(said).as_deref() {
+        Some("renewed") => Renewal::Renewed(lease),
+        // Its loss was reported; the lease stays ours until the end is settled.
+        Some("canceling") => Renewal::Canceling(lease),
+        Some("canceled") => Renewal::Lost(Revocation::Canceled),
+        Some("lost") => Renewal::Lost(Revocation::LockLost),
+        said => {
+            let why = said.map(|said| said.strip_prefix("wrong: ").unwrap_or(said)).unwrap_or("no answer");
+            let job = &lease.job;
+            Renewal::Failed(Error::Failed(format!("cannot renew the lease of job '{job}' in Redis: {why}")))
+        }
+    }
+}
+
 /// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence and its fields.
 pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
     let values = array(value)?;
@@ -264,4 +282,21 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
         time_limit: some_number(limit).map(Duration::from_nanos),
     };
     Ok((job, Fence(number(hold))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Instant;
+
+    #[test]
+    fn answer_to_a_renewal_that_is_not_known_is_no_loss() {
+        let lease = || Lease { job: "j".into(), fence: Fence(1), expires_at: Instant::from_millis(9) };
+        let said = |word: &str| renewal(lease(), &Value::BulkString(word.into()));
+        assert_eq!(said("renewed"), Renewal::Renewed(lease()));
+        assert_eq!(said("lost"), Renewal::Lost(Revocation::LockLost));
+        for answer in [said("wrong: why"), said("held"), renewal(lease(), &Value::Nil)] {
+            assert!(matches!(&answer, Renewal::Failed(_)), "{answer:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ macro_rules! sources {
     () => {
         script!(
             "base",
+            "free",
             "job",
             "due",
             "pop",

@@ -60,8 +60,10 @@ pub(super) struct Shared {
     pub(super) is_known: AtomicBool,
     /// Malformed keys that were logged: each is logged once.
     pub(super) odd: Mutex<HashSet<String>>,
-    /// The queues from which nothing can be fetched, and why.
+    /// The queues of which something has to wait, and why.
     pub(super) spoiled: Mutex<BTreeMap<QueueName, String>>,
+    /// Which key of an index or a figure another program has spoiled: no job waits for that.
+    pub(super) spoiled_aside: Mutex<Option<String>>,
     /// Why no job can be put: another program has spoiled a key of all jobs.
     pub(super) spoiled_index: Mutex<Option<String>>,
     /// When to look for due recurring jobs.
@@ -97,6 +99,7 @@ impl Shared {
             odd: Mutex::default(),
             spoiled: Mutex::default(),
             spoiled_index: Mutex::default(),
+            spoiled_aside: Mutex::default(),
             recurs: Recurs::default(),
             wakes: Wakes::default(),
             complaints: Complaints::default(),

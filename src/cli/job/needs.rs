@@ -2,7 +2,7 @@
 
 use crate::cli::term::format::between;
 use crate::cli::term::screen::age;
-use crate::model::{JobRecord, Millis, Need};
+use crate::model::{JobRecord, JobState, Millis, Need};
 
 /// The jobs for which it waits, and those of them that will not complete by themselves.
 pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
@@ -17,6 +17,11 @@ pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
         said.push(format!("It waits until {shown}{more} {are} complete."));
     }
     said.extend(dead(job));
+    if said.is_empty() {
+        said.push(
+            "It needs no other job any more: it is set free as soon as its queue can be written.".into(),
+        );
+    }
     let later = job.due_at.filter(|due| *due > now);
     said.extend(later.map(|due| format!("It is also delayed for {} more.", age(between(now, due)))));
     said
@@ -24,7 +29,8 @@ pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
 
 /// The jobs for which it waits that will not complete by themselves.
 pub fn dead(job: &JobRecord) -> Vec<String> {
-    let over: Vec<&Need> = job.needs.iter().filter(|need| need.state.has_ended()).collect();
+    let is_dead = |need: &&Need| need.state.has_ended() && need.state != JobState::Complete;
+    let over: Vec<&Need> = job.needs.iter().filter(is_dead).collect();
     let mut said = Vec::new();
     for need in over.iter().take(SHOWN) {
         said.push(format!(
@@ -48,7 +54,6 @@ const SHOWN: usize = 10;
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::failed_job;
-    use crate::model::JobState;
 
     const NOW: Millis = Millis(1_790_000_060_000);
 
@@ -74,6 +79,8 @@ mod tests {
                 "It is also delayed for 9.5s more.",
             ]
         );
+        (job.needs, job.due_at) = (vec![need("e", JobState::Complete)], None);
+        assert!(sentences(&job, NOW)[0].starts_with("It needs no other job any more"));
         (job.needs, job.due_at) = ((0..12).map(|n| need(&n.to_string(), JobState::Waiting)).collect(), None);
         assert!(sentences(&job, NOW)[0].ends_with("9 (waiting) and 2 more are complete."));
     }

@@ -105,3 +105,46 @@ fn spoiled_index_of_all_jobs_is_named_by_lists_and_status() {
     scene.sandbox.wait_healthy();
     assert_eq!(names(&scene.ok(&["job", "list"])), [&job], "the index is made again");
 }
+
+/// A job that cannot be handed out stays in its queue, and the first that looks is told why.
+#[test]
+fn job_that_a_spoiled_key_keeps_from_running_waits_for_it_and_says_so() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _running = scene.start(&["-w", "1"]);
+    scene.ok(&["queue", "pause", "default"]);
+    let job = scene.ok(&["put", "--", "true"]).trim().to_owned();
+    let _: i64 = other.raw(&format!("HSET ql:j:{job} throttles [\"t\"]"));
+    let key = "ql:th:t-locks";
+    let _: String = other.raw_call(&["SET", key, "x"]);
+    scene.ok(&["queue", "resume", "default"]);
+    let told =
+        format!("job '{job}' of queue 'default' has to wait: another program has spoiled the key {key}");
+    wait_until("status says so", || scene.sandbox.reasons().contains(&told));
+    assert!(scene.ok(&["why", "job", &job]).contains(&told));
+    // It does not stop others.
+    scene.assert_goes_on();
+    assert_eq!(scene.state(&job), "waiting");
+    let _: i64 = other.raw_call(&["DEL", key]);
+    wait_until("it is complete", || scene.state(&job) == "complete");
+    assert_eq!(scene.job(&job)["attempt"], 1);
+    scene.sandbox.wait_healthy();
+}
+
+#[test]
+fn dependent_is_set_free_when_its_queue_can_be_written_again() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _running = scene.start(&["-w", "1"]);
+    let need = scene.ok(&["put", "--delay", "1s", "--", "true"]).trim().to_owned();
+    let job = scene.ok(&["put", "-q", "q2", "--depends", &need, "--", "true"]).trim().to_owned();
+    let _: String = other.raw("SET ql:q:q2-work x");
+    wait_until("the other is complete", || scene.state(&need) == "complete");
+    assert_eq!(scene.state(&job), "depends");
+    let why = scene.ok(&["why", "job", &job]);
+    assert!(why.contains("It needs no other job any more"), "{why}");
+    let _: i64 = other.raw("DEL ql:q:q2-work");
+    wait_until("it waits for a worker", || scene.state(&job) == "waiting");
+    assert_eq!(other.raw::<Vec<String>>("ZRANGE ql:q:q2-work 0 -1"), [job]);
+    assert_eq!(other.raw::<i64>("EXISTS ql:q:q2-depends ql:taskvisor:stray"), 0);
+}

@@ -47,9 +47,48 @@ local function args_from(first)
   return rest
 end
 
--- Calls a command with many values in parts, as Lua's stack is small.
-local function call_many(name, key, values)
-  for i = 1, #values, 1000 do call(name, key, unpack(values, i, math.min(i + 999, #values))) end
+-- Calls a command with many values in parts, as Lua's stack is small; `by` another function, such as `aside`.
+local function call_many(name, key, values, by)
+  by = by or call
+  for i = 1, #values, 1000 do by(name, key, unpack(values, i, math.min(i + 999, #values))) end
+end
+
+-- Keys of a wrong kind that this call has met, left there by another program: the key, its kind or the error, the queue
+-- that must wait for it (`*` = all) if any, and the job.
+local odd = {}
+local function note_odd(key, has, queue, jid)
+  if not odd[key] then odd[#odd + 1] = {key, has, queue or '', jid or ''} end
+  odd[key] = true
+end
+
+-- Refuses a key of a wrong kind, and names it. A command asks this of the keys on which a job's place depends, before
+-- it writes any of them: then it fails as a whole. `odd.latest` is the latest refusal.
+local sound = {}
+local function need_kind(kind, key)
+  if sound[key] then return end
+  local has = call('TYPE', key).ok
+  if has ~= kind and has ~= 'none' then
+    odd.latest = {key, has}
+    error('another program has spoiled the key ' .. key .. ' (' .. has .. ')', 0)
+  end
+  sound[key] = true
+end
+
+-- Asks this of lists of a queue.
+local function need_lists(queue, ...)
+  for _, ending in ipairs({...}) do need_kind('zset', 'ql:q:' .. queue .. ending) end
+end
+
+-- Calls a command for an index or a figure, on which no job's place depends: a value of a wrong kind is noted, and
+-- stops nothing. Gives nil then.
+local function aside(name, key, ...)
+  local answer = try(name, key, ...)
+  if type(answer) ~= 'table' or not answer.err then return answer end
+  -- Called again for the error, which is not the key's: Redis is full, for example.
+  if not answer.err:find('WRONGTYPE', 1, true) and not answer.err:find('not an integer', 1, true) then
+    return call(name, key, ...)
+  end
+  note_odd(key, call('TYPE', key).ok)
 end
 
 -- Supervisors that serve an event stream get news on a channel of their own; without such a supervisor nothing is
@@ -79,7 +118,7 @@ end
 local any_followed
 local function tell_followers(event, jid)
   if any_followed == nil then any_followed = call('EXISTS', 'ql:tracked') == 1 end
-  if any_followed and call('ZSCORE', 'ql:tracked', jid) then call('PUBLISH', 'ql:' .. event, jid) end
+  if any_followed and aside('ZSCORE', 'ql:tracked', jid) then call('PUBLISH', 'ql:' .. event, jid) end
 end
 
 -- The event of a job that waits again.
@@ -124,9 +163,9 @@ local function json_names(text)
   return names
 end
 
--- An option that is a number.
-local function option(name, default)
-  return number(call('HGET', 'ql:config', name) or default) or default
+-- An option that is a number; `by` is `aside` for what no job's place depends on.
+local function option(name, default, by)
+  return number((by or call)('HGET', 'ql:config', name) or default) or default
 end
 
 -- Fields of a job's hash, `false` for each that is not there.
@@ -138,10 +177,15 @@ end
 local function history(jid, when, what, extra)
   local key = 'ql:j:' .. jid .. '-history'
   local text = format('[%d,', when) .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
-  local count = call('RPUSH', key, text)
+  local count = aside('RPUSH', key, text)
+  if not count then
+    -- A value of another kind is no history.
+    call('DEL', key)
+    count = call('RPUSH', key, text)
+  end
   -- Most jobs have no fourth entry, and need no look at the option. A limit below three counts as three.
   if count <= 3 then return end
-  local most = option('max-job-history', 100)
+  local most = option('max-job-history', 100, aside)
   if most > 0 and count > most then
     local first = call('LPOP', key)
     call('LTRIM', key, 1 - math.max(floor(most), 3), -1)
@@ -178,20 +222,20 @@ local function leave(jid, queue)
 end
 
 local function forget_worker_job(worker, jid)
-  if worker and worker ~= '' then call('ZREM', 'ql:w:' .. worker .. ':jobs', jid) end
+  if worker and worker ~= '' then aside('ZREM', 'ql:w:' .. worker .. ':jobs', jid) end
 end
 
 -- Adds tags to a job. The count of a tag is the number of jobs that have it: a job that had it already is not counted
 -- again.
 local function tag(jid, tags, when)
   for _, name in ipairs(tags) do
-    if call('ZADD', 'ql:t:' .. name, 'NX', when, jid) == 1 then call('ZINCRBY', 'ql:tags', 1, name) end
+    if aside('ZADD', 'ql:t:' .. name, 'NX', when, jid) == 1 then aside('ZINCRBY', 'ql:tags', 1, name) end
   end
 end
 
 local function untag(jid, tags)
   for _, name in ipairs(tags) do
-    if call('ZREM', 'ql:t:' .. name, jid) == 1 and tonumber(call('ZINCRBY', 'ql:tags', -1, name)) <= 0 then
+    if aside('ZREM', 'ql:t:' .. name, jid) == 1 and (tonumber(aside('ZINCRBY', 'ql:tags', -1, name)) or 1) <= 0 then
       call('ZREM', 'ql:tags', name)
     end
   end
@@ -204,7 +248,7 @@ end
 
 -- Lets a day's statistics expire as the option says: after a hundred years at the latest.
 local function keep_days(key)
-  local days = math.min(floor(option('stats-history', 30)), 36525)
+  local days = math.min(floor(option('stats-history', 30, aside)), 36525)
   if days > 0 then call('EXPIRE', key, days * 86400) end
 end
 
@@ -230,7 +274,8 @@ local function stat(kind, queue, when, values)
     if not more[name] then names[#names + 1] = name end
     more[name] = (more[name] or 0) + 1
   end
-  local had, set = call('HMGET', key, unpack(names)), {}
+  local had, set = aside('HMGET', key, unpack(names)), {}
+  if not had then return end
   local mean, vk, total = number(had[1]) or 0, number(had[2]) or 0, number(had[3]) or 0
   for i = 1, #values do
     local value = values[i] > 0 and values[i] or 0
@@ -244,6 +289,13 @@ local function stat(kind, queue, when, values)
   end
   call('HSET', key, 'mean', tostring(mean), 'vk', tostring(vk), 'total', format('%d', total + #values), unpack(set))
   if total == 0 then keep_days(key) end
+end
+
+-- Asks for the kinds of the lists of failed jobs, and of those of the queue that a failed job leaves.
+local function need_failure(queue, group)
+  need_lists(queue, '-work', '-locks', '-scheduled')
+  need_kind('set', 'ql:failures')
+  need_kind('list', 'ql:f:' .. group)
 end
 
 local function add_failure(jid, group)
@@ -271,7 +323,7 @@ local function forget(jid, tags)
   untag(jid, json_names(tags) or {})
   local key = 'ql:j:' .. jid
   call('DEL', key, key .. '-history', key .. '-dependencies', key .. '-dependents')
-  call('ZREM', 'ql:taskvisor:jobs', jid)
+  aside('ZREM', 'ql:taskvisor:jobs', jid)
 end
 
 -- Marks a job as failed, wherever it was.
@@ -285,74 +337,4 @@ local function set_failed(jid, queue, when, group, failure)
   add_failure(jid, group)
   count(queue, when, 'failures', 1)
   count(queue, when, 'failed', 1)
-end
-
--- If a job needs no other jobs any more, moves it where it was to go: to the waiting jobs, or to the delayed ones.
--- `done` is a job that it needs no more; then only if that was the last one. A job without a queue stays. It is added
--- to the new list before it leaves the old one, so an error does not lose it.
-local function set_free(jid, when, done)
-  local needs = 'ql:j:' .. jid .. '-dependencies'
-  if done and call('SREM', needs, done) == 0 or call('EXISTS', needs) == 1 then return end
-  local state, queue, priority, scheduled, order = fields(jid, 'state', 'queue', 'priority', 'scheduled', 'order')
-  if state ~= 'depends' or not queue then return end
-  local due = scheduled and number(scheduled)
-  if due then
-    call('ZADD', 'ql:q:' .. queue .. '-scheduled', due, jid)
-    call('HSET', 'ql:j:' .. jid, 'state', 'scheduled')
-  else
-    enter_work(jid, queue, priority, number(order) or when)
-    call('HSET', 'ql:j:' .. jid, 'state', 'waiting')
-  end
-  if scheduled then call('HDEL', 'ql:j:' .. jid, 'scheduled') end
-  call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
-  news('released', jid, queue, due and 'scheduled' or 'waiting')
-  call('PUBLISH', 'ql:taskvisor', queue)
-end
-
--- Most dependents of an ended job that one call releases: no call may take long.
-local FREED_AT_ONCE = 1000
-
--- Releases the jobs that waited for this one: the first part now, the others at later fetches. Those are kept under a
--- key of their own, because the job may be removed before the last of them is released. A broken one stays where it is,
--- and does not stop the others.
-local function release_dependents(jid, when)
-  local key, rest = 'ql:j:' .. jid .. '-dependents', 'ql:taskvisor:release:' .. jid
-  local some = try('SPOP', key, FREED_AT_ONCE)
-  if #some == FREED_AT_ONCE and call('EXISTS', key) == 1 then
-    -- There may be some left of an earlier job of this id.
-    if call('RENAMENX', key, rest) == 0 then
-      call('SUNIONSTORE', rest, rest, key)
-      call('UNLINK', key)
-    end
-    call('SADD', 'ql:taskvisor:releasing', jid)
-  end
-  for _, other in ipairs(some) do pcall(set_free, other, when, jid) end
-end
-
--- Releases the next part. Gives whether there may be more.
-local function release_more()
-  local jid = call('SRANDMEMBER', 'ql:taskvisor:releasing')
-  if not jid then return false end
-  local some = try('SPOP', 'ql:taskvisor:release:' .. jid, FREED_AT_ONCE)
-  if #some < FREED_AT_ONCE then call('SREM', 'ql:taskvisor:releasing', jid) end
-  for _, other in ipairs(some) do pcall(set_free, other, clock, jid) end
-  return true
-end
-
--- Makes a job wait for those of `needs` that are other jobs, exist and are not complete. Gives whether there is any.
-local function depend(jid, needs)
-  local any = false
-  for _, other in ipairs(needs) do
-    local state, key = try('HGET', 'ql:j:' .. other, 'state'), 'ql:j:' .. other .. '-dependents'
-    if type(state) == 'string' and state ~= 'complete' and other ~= jid then
-      -- A key of another type does not belong to a job.
-      if type(try('SADD', key, jid)) == 'table' then
-        call('DEL', key)
-        call('SADD', key, jid)
-      end
-      call('SADD', 'ql:j:' .. jid .. '-dependencies', other)
-      any = true
-    end
-  end
-  return any
 end

@@ -66,6 +66,13 @@ if command == 'complete' or ours then
     end
     if from ~= queue then error('Complete(): Job ' .. jid .. ' running in another queue: ' .. tostring(from)) end
 
+    need_lists(queue, '-locks')
+    if next_queue then
+      need_lists(next_queue, '-work', '-scheduled', '-depends')
+      need_kind('zset', 'ql:queues')
+    else
+      need_kind('zset', 'ql:completed')
+    end
     history(jid, clock, 'done')
     -- A running job is in the list of locks, unless another script has lost it.
     if call('ZREM', 'ql:q:' .. queue .. '-locks', jid) == 0 then leave(jid, queue) end

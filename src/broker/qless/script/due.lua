@@ -34,6 +34,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
   -- Looks at leases that have ended. Gives the ids of jobs whose worker has had its grace: they may be handed out.
   function take_expired(queue, most, grace)
     local locks, free = 'ql:q:' .. queue .. '-locks', {}
+    need_failure(queue, 'failed-retries-' .. queue)
     for _, jid in ipairs(call('ZRANGEBYSCORE', locks, '-inf', now, 'LIMIT', 0, most)) do
       local state, worker, was_told, remaining, from = fields(jid, 'state', 'worker', 'grace', 'remaining', 'queue')
       if state ~= 'running' or from and from ~= queue then
@@ -71,16 +72,17 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     call('HSET', key, 'jid', jid, 'klass', recurring.klass or '', 'data', recurring.data or '{}', 'priority', priority,
       'tags', recurring.tags or '{}', 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', queue,
       'retries', retries, 'remaining', retries, 'time', format('%.20f', due), 'spawned_from_jid', parent)
-    call('ZREM', 'ql:completed', jid)
+    enter_work(jid, queue, priority, due)
+    aside('ZREM', 'ql:completed', jid)
     tag(jid, json_names(recurring.tags) or {}, clock)
     history(jid, due, 'put', '{"q":' .. encode(queue) .. '}')
-    enter_work(jid, queue, priority, due)
     news('put', jid, queue, 'waiting')
   end
 
   -- Puts the jobs of recurring ones that are due.
   function spawn_due(queue, most)
     local recur = 'ql:q:' .. queue .. '-recur'
+    need_lists(queue, '-recur', '-work')
     local due = call('ZRANGEBYSCORE', recur, 0, now, 'WITHSCORES', 'LIMIT', 0, most)
     for i = 1, #due, 2 do
       local parent, at, recurring = due[i], floor(tonumber(due[i + 1])), {}
@@ -106,6 +108,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
   -- Moves delayed jobs that are due to the waiting ones.
   function free_scheduled(queue, most)
     local scheduled = 'ql:q:' .. queue .. '-scheduled'
+    need_lists(queue, '-scheduled', '-work')
     for _, jid in ipairs(call('ZRANGEBYSCORE', scheduled, 0, now, 'LIMIT', 0, most)) do
       local state, priority = fields(jid, 'state', 'priority')
       if state then

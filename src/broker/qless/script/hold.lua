@@ -25,6 +25,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     end
 
     queue = queue or ''
+    need_failure(queue, group)
     tell_failed(jid, group, message, worker)
     tell_followers('failed', jid)
     forget_worker_job(worker, jid)
@@ -49,6 +50,8 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
       error('Retry(): Job ' .. jid .. ' has been given to another worker: ' .. tostring(has_worker))
     end
 
+    need_failure(from or '', group or 'failed-retries-' .. queue)
+    need_lists(queue, '-work', '-scheduled')
     local key = 'ql:j:' .. jid
     remaining = (number(remaining) or 0) - 1
     call('HSET', key, 'remaining', remaining)
@@ -92,15 +95,16 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     end
 
     queue = queue or ''
+    need_lists(queue, '-locks')
     local key, expires = 'ql:j:' .. jid, clock + lease_of(queue)
     local expires_text = format('%.17g', expires)
     call('HSET', key, 'expires', expires_text)
     if data then call('HSET', key, 'data', data) end
     -- When the lease ends the next time, that is published again.
     if grace then call('HDEL', key, 'grace') end
-    call('ZADD', 'ql:w:' .. worker .. ':jobs', expires_text, jid)
-    call('ZADD', 'ql:workers', now, worker)
     call('ZADD', 'ql:q:' .. queue .. '-locks', expires_text, jid)
+    aside('ZADD', 'ql:w:' .. worker .. ':jobs', expires_text, jid)
+    aside('ZADD', 'ql:workers', now, worker)
     return expires
   end
 
@@ -109,6 +113,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     local queue, worker = fields(jid, 'queue', 'worker')
     queue = queue or ''
     local key = 'ql:q:' .. queue
+    need_lists(queue, '-locks', '-work')
     history(jid, clock, 'timed-out')
     call('ZREM', key .. '-locks', jid)
     call('ZADD', key .. '-work', '+inf', jid)

@@ -21,17 +21,19 @@ if command == 'pop' or command == 'peek' or ours then
       if job.worker ~= worker then forget_worker_job(job.worker, jid) end
       waited[i] = clock - (number(job.time) or clock)
       job.state, job.queue, job.worker, job.expires, job.hold = 'running', queue, worker, until_text, hold
+      job.tracked = false
       call('HSET', 'ql:j:' .. jid, 'state', 'running', 'queue', queue, 'worker', worker, 'expires', until_text,
         'time', time, 'hold', hold)
       news('fetched', jid, queue, 'running')
       jids[i], leases[2 * i - 1], leases[2 * i] = jid, until_text, jid
     end
     stat('wait', queue, clock, waited)
-    call_many('ZADD', 'ql:w:' .. worker .. ':jobs', leases)
     call_many('ZADD', 'ql:q:' .. queue .. '-locks', leases)
     call_many('ZREM', 'ql:q:' .. queue .. '-work', jids)
+    call_many('ZADD', 'ql:w:' .. worker .. ':jobs', leases, aside)
     for from = 1, #jids, 1000 do
-      for i, score in ipairs(call('ZMSCORE', 'ql:tracked', unpack(jids, from, math.min(from + 999, #jids)))) do
+      local scores = aside('ZMSCORE', 'ql:tracked', unpack(jids, from, math.min(from + 999, #jids))) or {}
+      for i, score in ipairs(scores) do
         jobs[from + i - 1].tracked = score ~= false
         if score then call('PUBLISH', 'ql:popped', jids[from + i - 1]) end
       end
@@ -58,7 +60,8 @@ if command == 'pop' or command == 'peek' or ours then
   -- Takes at most `most` jobs for a worker, which holds them from now on.
   function pop_jobs(queue, worker, most)
     if call('SISMEMBER', 'ql:paused_queues', queue) == 1 then return {} end
-    call('ZADD', 'ql:workers', now, worker)
+    need_lists(queue, '-work', '-locks')
+    aside('ZADD', 'ql:workers', now, worker)
     local own_lease, lease, at_once, grace = unpack(call('HMGET', 'ql:config', queue .. '-heartbeat', 'heartbeat',
       queue .. '-max-concurrency', 'grace-period'))
     lease, at_once, grace = number(own_lease) or number(lease) or 60, number(at_once) or 0, number(grace) or 10
@@ -67,6 +70,7 @@ if command == 'pop' or command == 'peek' or ours then
     end
     if most == 0 then return {} end
     release_more()
+    put_strays_right()
     local jobs = {}
     for i, jid in ipairs(take_expired(queue, most, grace)) do jobs[i] = job_of(jid) end
     if #jobs < most then

@@ -94,6 +94,14 @@ if command == 'taskvisor.cancel' then
       if not named[other] then return no('again') end
     end
   end
+  for _, jid in ipairs(jids) do
+    local job = read(jid, HELD)
+    local queue = job.queue or ''
+    need_lists(queue, '-work', '-locks', '-scheduled', '-depends', '-throttled')
+    need_throttles(job.throttles)
+    need_end(queue)
+    if job.state == 'failed' then need_kind('list', 'ql:f:held') end
+  end
   for i, jid in ipairs(jids) do
     local key, job = 'ql:j:' .. jid, read(jid, HELD)
     job.held = fields(jid, 'held') or nil
@@ -141,6 +149,9 @@ local function retry(jid, by)
   if not job.state then return no('job', jid) end
   local state, queue = state_of(job), queue_of(job)
   if not ENDED[state] then return no('state', jid, state) end
+  need_lists(queue, '-work', '-depends')
+  need_kind('zset', 'ql:queues')
+  need_left_end(job, state)
   if state == 'complete' then
     local held = read(jid, HELD)
     local forensics, ended = fields(jid, 'forensics', 'ended')

@@ -38,8 +38,8 @@ local function is_held(job)
   return job.state == 'running' and job.hold and job.queue and job.worker == job.held_by
 end
 
--- Keys with a job's name but of a type that no job has, left by another program: each key, and its type.
-local odd, KINDS = {}, {[''] = 'hash', ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set'}
+-- The kinds of a job's keys.
+local KINDS = {[''] = 'hash', ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set'}
 
 -- Calls `act` for a job. If a key of the job has a wrong type, that must not stop other jobs. If it is a key beside the
 -- job's hash, it is removed and `act` is called once more. If it is the hash itself, this is no job: it is removed from
@@ -52,7 +52,7 @@ local function safely(list, jid, act, ...)
     local key = 'ql:j:' .. jid .. ending
     local has = call('TYPE', key).ok
     if has ~= kind and has ~= 'none' then
-      odd[#odd + 1] = {key, has}
+      note_odd(key, has)
       is_mended = true
       if ending == '' then
         if list then call('ZREM', list, jid) end
@@ -73,12 +73,27 @@ local function spoiled_key(key)
   end
 end
 
--- Calls `act` for a key. An error is noted for that key, and the caller goes on.
-local function guarded(key, act, ...)
+-- The text of an error.
+local function error_text(answer)
+  return tostring(type(answer) == 'table' and answer.err or answer)
+end
+
+-- Calls `act` for a key, and says whether that went well; and its answer. An error is noted for the key that was
+-- refused, and the caller goes on; `queue` and `jid` say what must wait for it.
+local function attempt_for(key, queue, jid, act, ...)
+  odd.latest = nil
   local is_fine, answer = pcall(act, ...)
-  if is_fine then return answer end
+  if is_fine then return true, answer end
   local spoiled, has = spoiled_key(key)
-  odd[#odd + 1] = spoiled and {spoiled, has} or {key, tostring(type(answer) == 'table' and answer.err or answer)}
+  if odd.latest then spoiled, has = unpack(odd.latest) end
+  note_odd(spoiled or key, has or error_text(answer), queue, jid)
+  return false
+end
+
+-- The same for a queue, or for one of its keys. Gives the answer.
+local function guarded(key, queue, act, ...)
+  local _, answer = attempt_for(key, queue, nil, act, ...)
+  return answer
 end
 
 -- Whether an entry among the waiting jobs may wait there. It may not if the job has ended, waits for others or runs:
@@ -92,7 +107,7 @@ end
 -- A full Redis refuses a command that needs memory, unless the script has already written. So this writes first:
 -- renewals and settlements of known jobs then work even if Redis is full.
 local function write_though_full()
-  call('HDEL', 'ql:taskvisor:ended', '')
+  aside('HDEL', 'ql:taskvisor:ended', '')
 end
 
 -- Wakes the supervisors that wait for jobs, once in a call: this queue has jobs, or will have some earlier than they
@@ -105,7 +120,7 @@ end
 
 -- Counts jobs of a queue that ended in a state, as far as taskvisor ended them.
 local function count_ended(queue, state, by)
-  call('HINCRBY', 'ql:taskvisor:ended', state .. ':' .. queue, by)
+  aside('HINCRBY', 'ql:taskvisor:ended', state .. ':' .. queue, by)
 end
 
 -- Adds a line of JSON to a job's history, which keeps the latest hundred.
@@ -139,15 +154,17 @@ local function most_at_once(queue)
   return bounds[queue]
 end
 
--- One job less runs in a queue: if it has a limit, wakes supervisors.
+-- One job less runs in a queue: if it has a limit, or may have one, wakes supervisors.
 local function make_room(queue)
-  if most_at_once(queue) > 0 then wake(queue) end
+  local is_known, most = pcall(most_at_once, queue)
+  if not is_known or most > 0 then wake(queue) end
 end
 
 -- Adds a job of another program to the index of all jobs, if there is a job of that id.
 local function give_place(jid)
   if call('HLEN', 'ql:j:' .. jid) == 0 then return end
-  call('ZADD', 'ql:taskvisor:jobs', 'NX', call('INCR', 'ql:taskvisor:place'), jid)
+  local place = aside('INCR', 'ql:taskvisor:place')
+  if place then aside('ZADD', 'ql:taskvisor:jobs', 'NX', place, jid) end
 end
 
 -- Throttles of reqless: a job names some in its hash. Each throttle has a number of its jobs that may run, 0 = any.
@@ -156,6 +173,15 @@ local function throttles_of(text)
   local keys = text and json_names(text) or {}
   for i, name in ipairs(keys) do keys[i] = 'ql:th:' .. name end
   return keys
+end
+
+-- Asks for the kinds of the keys of a job's throttles.
+local function need_throttles(text)
+  for _, key in ipairs(throttles_of(text)) do
+    need_kind('hash', key)
+    need_kind('zset', key .. '-locks')
+    need_kind('zset', key .. '-pending')
+  end
 end
 
 -- How many more jobs of a throttle may run.
@@ -167,6 +193,8 @@ end
 -- Takes a place in each throttle of a job that is to run. If one is full, the job waits for it: false.
 local function take_throttles(jid, queue, text)
   local keys = throttles_of(text)
+  need_throttles(text)
+  need_lists(queue, '-throttled')
   for _, key in ipairs(keys) do
     if throttle_room(key) == 0 and not call('ZSCORE', key .. '-locks', jid) then
       call('ZADD', key .. '-pending', now, jid)
@@ -182,20 +210,46 @@ local function take_throttles(jid, queue, text)
   return true
 end
 
--- Leaves the throttles of a job; jobs that waited for them wait for a worker again.
-local function leave_throttles(jid, text)
-  for _, key in ipairs(throttles_of(text)) do
-    if call('ZREM', key .. '-locks', jid) == 0 then call('ZREM', key .. '-pending', jid) end
-    local room = throttle_room(key)
-    for _, other in ipairs(room > 0 and call('ZRANGE', key .. '-pending', 0, room - 1) or {}) do
-      call('ZREM', key .. '-pending', other)
-      local queue, priority, order = fields(other, 'queue', 'priority', 'order')
-      if queue and call('ZREM', 'ql:q:' .. queue .. '-throttled', other) == 1 then
-        enter_work(other, queue, priority, number(order) or clock)
-        wake(queue)
+local leave_throttles
+do
+  -- A job that waited for a throttle waits for a worker again.
+  local function leave_pending(jid, key)
+    local queue, priority, order = fields(jid, 'queue', 'priority', 'order')
+    if queue and call('ZSCORE', 'ql:q:' .. queue .. '-throttled', jid) then
+      enter_work(jid, queue, priority, number(order) or clock)
+      call('ZREM', 'ql:q:' .. queue .. '-throttled', jid)
+      wake(queue)
+    end
+    call('ZREM', key .. '-pending', jid)
+  end
+
+  -- Leaves the throttles of a job. Jobs that waited for them go on; one that cannot does not stop the others, and is
+  -- looked at again.
+  function leave_throttles(jid, text)
+    for _, key in ipairs(throttles_of(text)) do
+      if call('ZREM', key .. '-locks', jid) == 0 then call('ZREM', key .. '-pending', jid) end
+      local room = throttle_room(key)
+      for _, other in ipairs(room > 0 and call('ZRANGE', key .. '-pending', 0, room - 1) or {}) do
+        if not pcall(leave_pending, other, key) then
+          call('ZREM', key .. '-pending', other)
+          aside('SADD', STRAY, other)
+        end
       end
     end
   end
+end
+
+-- Asks for the kinds of the keys that the end of a lease writes, with those of the list to which the job goes.
+local function need_lease(job, ...)
+  need_lists(job.queue, '-locks', ...)
+  need_throttles(job.throttles)
+  if job.instance then need_kind('set', 'ql:taskvisor:held:' .. job.instance) end
+end
+
+-- The same before a job ends badly: with `group`, or canceled.
+local function need_end(queue, group)
+  if group then need_failure(queue, group) end
+  need_kind('zset', group and 'ql:taskvisor:failed' or 'ql:taskvisor:canceled')
 end
 
 -- The job has no holder any more.
@@ -265,8 +319,10 @@ end
 -- Ends a lease without a settlement: its holder is dead, or its time is over. The attempt is not spent; the
 -- interruption is counted. `ran_alone` says whether the holder is known to have had no other job.
 local function take_back(jid, job, ran_alone)
-  let_go(jid, job)
   local interrupted = (number(job.interrupted) or 0) + 1
+  need_lease(job, '-work')
+  if job.canceling or held_after(interrupted, ran_alone) then need_end(job.queue, not job.canceling and 'held') end
+  let_go(jid, job)
   call('HSET', 'ql:j:' .. jid, 'interrupted', interrupted, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   call('HDEL', 'ql:j:' .. jid, 'grace')
   local ended, message = {counts = '"interrupted"'}, held_after(interrupted, ran_alone)

@@ -1,4 +1,8 @@
 -- Changes that people make to a job.
+--
+-- All is in a block: Lua allows 200 local names at a time.
+
+do
 
 local function tell_edited(jid, what)
   local job = read(jid, LOOKED_AT)
@@ -135,6 +139,7 @@ if command == 'taskvisor.depend_on' then
     for _, name in ipairs(way) do refusal[#refusal + 1] = name end
     return refusal
   end
+  need_lists(job.queue or '', '-work', '-locks', '-scheduled', '-depends', '-throttled')
   if not depend(jid, needs) then return state end
   if state ~= 'depends' then
     local key = 'ql:q:' .. job.queue
@@ -173,6 +178,7 @@ if command == 'taskvisor.depend_off' then
   if job.state ~= 'depends' then return no('state', jid, state_of(job)) end
   local lost = missing(needs)
   if lost then return no('job', lost) end
+  need_lists(job.queue or '', '-work', '-scheduled', '-depends')
   local key = 'ql:j:' .. jid .. '-dependencies'
   for _, other in ipairs(all and call('SMEMBERS', key) or needs) do
     call('SREM', 'ql:j:' .. other .. '-dependents', jid)
@@ -184,4 +190,6 @@ if command == 'taskvisor.depend_off' then
   local becomes = let_off(jid, job)
   news('released', jid, queue_of(job), becomes)
   return becomes
+end
+
 end

@@ -67,24 +67,27 @@ if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
     look.day = tostring(last)
   end
 
-  local at = number(call('HGET', LOOK, 'at') or 0) or 0
-  if at <= clock or at > clock + BETWEEN then
-    local look, flat = {}, call('HGETALL', LOOK)
-    for i = 1, #flat, 2 do look[flat[i]] = flat[i + 1] end
-    forget_days(look)
-    local complete, failed = option('jobs-history', 604800), option('keep-failed', 2592000)
-    local surplus = call('ZCARD', 'ql:completed') + call('ZCARD', 'ql:taskvisor:canceled') - call('ZCARD', 'ql:tracked')
-      - option('jobs-history-count', 50000)
-    local is_over = walk(look, {'ql:completed', 'ql:taskvisor:canceled'}, clock - complete, surplus)
-    is_over = walk(look, {'ql:taskvisor:failed'}, clock - failed, 0) and is_over
-    if is_over then look = {day = look.day} end
-    look.at = format('%.3f', clock + (is_over and BETWEEN or BREATH))
-    local kept = {}
-    for name, value in pairs(look) do
-      kept[#kept + 1] = name
-      kept[#kept + 1] = value
+  local function tidy()
+    local at = number(call('HGET', LOOK, 'at') or 0) or 0
+    if at <= clock or at > clock + BETWEEN then
+      local look, flat = {}, call('HGETALL', LOOK)
+      for i = 1, #flat, 2 do look[flat[i]] = flat[i + 1] end
+      forget_days(look)
+      local complete, failed = option('jobs-history', 604800), option('keep-failed', 2592000)
+      local surplus = call('ZCARD', 'ql:completed') + call('ZCARD', 'ql:taskvisor:canceled')
+        - (aside('ZCARD', 'ql:tracked') or 0) - option('jobs-history-count', 50000)
+      local is_over = walk(look, {'ql:completed', 'ql:taskvisor:canceled'}, clock - complete, surplus)
+      is_over = walk(look, {'ql:taskvisor:failed'}, clock - failed, 0) and is_over
+      if is_over then look = {day = look.day} end
+      look.at = format('%.3f', clock + (is_over and BETWEEN or BREATH))
+      local kept = {}
+      for name, value in pairs(look) do
+        kept[#kept + 1] = name
+        kept[#kept + 1] = value
+      end
+      call('DEL', LOOK)
+      call('HSET', LOOK, unpack(kept))
     end
-    call('DEL', LOOK)
-    call('HSET', LOOK, unpack(kept))
   end
+  guarded(LOOK, nil, tidy)
 end

@@ -2,9 +2,11 @@
 
 -- The rule of qless for a lease of another program that expired: a try is spent, and a job without tries left fails.
 local function spend(jid, job)
+  local remaining = (number(job.remaining) or 0) - 1
+  need_lease(job, '-work')
+  if remaining < 0 then need_end(job.queue, 'failed-retries-' .. job.queue) end
   let_go(jid, job)
   call('HDEL', 'ql:j:' .. jid, 'grace')
-  local remaining = (number(job.remaining) or 0) - 1
   call('HSET', 'ql:j:' .. jid, 'remaining', remaining)
   if remaining < 0 then
     local group = 'failed-retries-' .. job.queue
@@ -18,6 +20,9 @@ local function spend(jid, job)
   end
 end
 
+-- After a silence of the server no lease is over for this many seconds: whoever could not renew it does so first.
+local SETTLING, is_after_silence = 10, false
+
 -- Handles an expired lease: the lock is lost, and its holder gets `lock_lost`. For a short grace no one else gets the
 -- job: the holder may be ending it, and may yet renew or settle.
 local function expire(jid, queue, ended)
@@ -26,6 +31,10 @@ local function expire(jid, queue, ended)
   job.queue = job.queue or queue
   if job.state ~= 'running' or job.queue ~= queue then
     call('ZREM', locks, jid)
+    return
+  end
+  if is_after_silence then
+    call('ZADD', locks, clock + SETTLING, jid)
     return
   end
   if job.grace ~= '1' then
@@ -48,18 +57,22 @@ end
 -- Moves a delayed job that is due to the waiting ones; its time counts from the moment it was due.
 local function promote(jid, queue, due)
   local priority, order, state = fields(jid, 'priority', 'order', 'state')
-  call('ZREM', 'ql:q:' .. queue .. '-scheduled', jid)
   if may_wait(state) then
     enter_work(jid, queue, priority, number(order) or clock)
     call('HSET', 'ql:j:' .. jid, 'state', 'waiting', 'time', due)
     call('HDEL', 'ql:j:' .. jid, 'due')
   end
+  call('ZREM', 'ql:q:' .. queue .. '-scheduled', jid)
 end
 
--- Calls `act` for the entries of a queue's list that are due.
+-- Calls `act` for the entries of a queue's list that are due. One that fails is tried again in a second, after others.
 local function each_due(list, queue, most, act)
   local due = call('ZRANGEBYSCORE', list, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
-  for i = 1, #due, 2 do guarded('ql:j:' .. due[i], safely, list, due[i], act, due[i], queue, due[i + 1]) end
+  for i = 1, #due, 2 do
+    local key, jid = 'ql:j:' .. due[i], due[i]
+    local is_fine = attempt_for(key, queue, jid, safely, list, jid, act, jid, queue, due[i + 1])
+    if not is_fine then aside('ZADD', list, 'XX', clock + 1, jid) end
+  end
 end
 
 -- Whether a class is one of `names`; a name may end in `*`.
@@ -76,6 +89,7 @@ if command == 'taskvisor.fetch' then
   local only, except, queues = take_list(), take_list(), take_list()
   local workers = {}
   for i = 1, tonumber(take()) do workers[i] = {name = take(), life = take()} end
+  is_after_silence = take() == '1'
   local expires = format('%.6f', clock + length)
   write_though_full()
 
@@ -83,19 +97,38 @@ if command == 'taskvisor.fetch' then
     return (#only == 0 or is_among(only, klass)) and not is_among(except, klass)
   end
 
+  -- The keys of all queues: without them nothing is handed out.
+  local function need_shared()
+    need_kind('set', 'ql:taskvisor:held:' .. instance)
+    need_kind('set', 'ql:taskvisor:unheard:' .. instance)
+    need_kind('set', 'ql:paused_queues')
+    need_kind('hash', 'ql:config')
+    return true
+  end
+
+  -- Most jobs of a queue that one call passes over: no call may take long.
+  local PASSED_AT_ONCE = 1000
   -- The first `most` jobs of a queue with a wanted class. One call looks at the first 5000, and at as many more from
   -- where the last call ended; if there are still others, the next call goes on.
   local STEP, FIRST = 100, 5000
   local is_seeking = false
+  -- The jobs that could not be handed out in this call, and how many of each queue: they stay where they are.
+  local passed, passed_of = {}, {}
   local function waiting(queue, most)
     local work = 'ql:q:' .. queue .. '-work'
-    if #only + #except == 0 then return call('ZREVRANGE', work, 0, most - 1) end
+    if #only + #except == 0 then
+      local found = {}
+      for _, jid in ipairs(call('ZREVRANGE', work, 0, most + (passed_of[queue] or 0) - 1)) do
+        if not passed[jid] and #found < most then found[#found + 1] = jid end
+      end
+      return found
+    end
     local found, from, last = {}, 0, FIRST
     local field = instance .. ' ' .. queue
     while #found < most do
       local some = call('ZREVRANGE', work, from, from + STEP - 1)
       for _, jid in ipairs(some) do
-        if #found < most and is_wanted(fields(jid, 'klass') or '') then found[#found + 1] = jid end
+        if #found < most and not passed[jid] and is_wanted(fields(jid, 'klass') or '') then found[#found + 1] = jid end
       end
       from = from + STEP
       if #some < STEP then
@@ -137,9 +170,9 @@ if command == 'taskvisor.fetch' then
     -- A job of another program shows its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
     hold = next_hold(hold)
-    if not put_at and not call('ZSCORE', 'ql:taskvisor:jobs', jid) then give_place(jid) end
+    if not put_at and not aside('ZSCORE', 'ql:taskvisor:jobs', jid) then give_place(jid) end
     -- Calls that may fail come first, while the job is not running yet.
-    call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
+    aside('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
     history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')
     if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewals', 'renewed', 'due') end
     if not order then call('HSET', key, 'order', time or now) end
@@ -156,41 +189,51 @@ if command == 'taskvisor.fetch' then
     return true
   end
 
-  -- Gives jobs of a queue to the workers that have none yet; entries that are no jobs leave the queue.
+  -- Gives jobs of a queue to the workers that have none yet. Entries that are no jobs leave the queue. A job that
+  -- cannot be handed out stays in it, and does not stop the others.
   local function grant_all(jids, queue)
-    local key, granted, leases, names = 'ql:q:' .. queue, {}, {}, {}
+    local key, granted, leases, names, leaving = 'ql:q:' .. queue, {}, {}, {}, {}
     for _, jid in ipairs(jids) do
       local worker = workers[#given + 1]
-      if guarded('ql:j:' .. jid, safely, key .. '-work', jid, grant, jid, queue, worker) then
+      local is_fine, is_granted =
+        attempt_for('ql:j:' .. jid, queue, jid, safely, key .. '-work', jid, grant, jid, queue, worker)
+      if is_granted then
         local n = 2 * #granted + 2
         granted[#granted + 1] = jid
         leases[n - 1], leases[n] = expires, jid
         names[n - 1], names[n] = now, worker.name
       end
+      if is_fine then
+        leaving[#leaving + 1] = jid
+      else
+        passed[jid], passed_of[queue] = true, (passed_of[queue] or 0) + 1
+      end
     end
     call_many('ZADD', key .. '-locks', leases)
     call_many('SADD', 'ql:taskvisor:held:' .. instance, granted)
-    call_many('ZREM', key .. '-work', jids)
-    call_many('ZADD', 'ql:workers', names)
+    call_many('ZREM', key .. '-work', leaving)
+    call_many('ZADD', 'ql:workers', names, aside)
   end
 
   -- Handles what is due in a queue. Gives how many jobs the queue may hand out then.
   local function look_at(queue)
     local key, room = 'ql:q:' .. queue, #workers
+    need_lists(queue, '-locks', '-work')
     each_due(key .. '-locks', queue, 100, expire)
     local most = most_at_once(queue)
     if most > 0 then room = math.max(0, math.min(room, most - call('ZCARD', key .. '-locks'))) end
-    guarded(key .. '-recur', spawn_due, queue, room)
-    guarded(key .. '-scheduled', each_due, key .. '-scheduled', queue, 1000, promote)
+    guarded(key .. '-recur', queue, spawn_due, queue, room)
+    guarded(key .. '-scheduled', queue, each_due, key .. '-scheduled', queue, 1000, promote)
     return room
   end
 
   -- Queues that may have jobs to hand out, with how many each may hand out.
   local open, going, is_full, is_releasing = {}, {}, false, release_more()
-  if is_unheard(instance, fetch, unheard) then queues = {} end
+  local has_strays = put_strays_right()
+  if not guarded('ql:taskvisor', '*', need_shared) or is_unheard(instance, fetch, unheard) then queues = {} end
   for _, queue in ipairs(queues) do
     if call('SISMEMBER', 'ql:paused_queues', queue) == 0 then
-      local room = guarded('ql:q:' .. queue, look_at, queue)
+      local room = guarded('ql:q:' .. queue, queue, look_at, queue)
       if room then going[#going + 1] = {name = queue, room = room} end
       if room == 0 then is_full = most_at_once(queue) > 0 or is_full end
       if room and room > 0 then open[#open + 1] = going[#going] end
@@ -201,11 +244,12 @@ if command == 'taskvisor.fetch' then
   while #given < #workers and #open > 0 do
     local queue = open[turn]
     local most = math.min(in_turn and 1 or #workers, #workers - #given, queue.room)
-    local jids, before = guarded('ql:q:' .. queue.name, waiting, queue.name, most) or {}, #given
-    guarded('ql:q:' .. queue.name, grant_all, jids, queue.name)
+    local key, before = 'ql:q:' .. queue.name, #given
+    local jids = guarded(key, queue.name, waiting, queue.name, most) or {}
+    guarded(key, queue.name, grant_all, jids, queue.name)
     queue.room = queue.room - (#given - before)
-    -- An entry without a hash has brought no job, and is removed: the queue is looked at once more.
-    if #jids < most or queue.room <= 0 then
+    -- An entry that has brought no job is removed or passed over: the queue is looked at once more.
+    if #jids < most or queue.room <= 0 or (passed_of[queue.name] or 0) >= PASSED_AT_ONCE then
       table.remove(open, turn)
     elseif in_turn then
       turn = turn + 1
@@ -215,7 +259,10 @@ if command == 'taskvisor.fetch' then
   for queue, values in pairs(waits) do stat('wait', queue, clock, values) end
 
   -- When the next job becomes due by the passing of time alone.
-  local next_due = is_releasing and clock or is_seeking and clock + 1 or math.huge
+  local goes_on = is_seeking or has_strays
+  -- What had to wait for a spoiled key is tried again.
+  for _, one in ipairs(odd) do goes_on = goes_on or one[3] ~= '' end
+  local next_due = is_releasing and clock or goes_on and clock + 1 or math.huge
   local function look_ahead(key)
     local first = call('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     next_due = math.min(next_due, number(first[2] or math.huge) or math.huge)
@@ -223,10 +270,10 @@ if command == 'taskvisor.fetch' then
   if #given < #workers then
     for _, queue in ipairs(going) do
       local key = 'ql:q:' .. queue.name
-      guarded(key .. '-scheduled', look_ahead, key .. '-scheduled')
-      guarded(key .. '-locks', look_ahead, key .. '-locks')
+      guarded(key .. '-scheduled', queue.name, look_ahead, key .. '-scheduled')
+      guarded(key .. '-locks', queue.name, look_ahead, key .. '-locks')
       -- A queue at its limit puts no recurring jobs, however overdue.
-      if queue.room > 0 then guarded(key .. '-recur', look_ahead, key .. '-recur') end
+      if queue.room > 0 then guarded(key .. '-recur', queue.name, look_ahead, key .. '-recur') end
     end
   end
   local has_dependents = false
@@ -245,24 +292,26 @@ local function is_canceled(jid, job, instance)
 end
 
 if command == 'taskvisor.renew' then
+  -- Extends a lease. Says `canceling` if its job is to end, and if it is over, how it was lost.
+  local function renew(jid, hold, expires, instance)
+    local job = read(jid, {'state', 'worker', 'held_by', 'hold', 'queue', 'canceling', 'instance', 'renewals'})
+    if not is_held(job) or job.hold ~= hold then return is_canceled(jid, job, instance) and 'canceled' or 'lost' end
+    call('ZADD', 'ql:q:' .. job.queue .. '-locks', expires, jid)
+    local renewals = (number(job.renewals) or 0) + 1
+    call('HSET', 'ql:j:' .. jid, 'expires', expires, 'renewed', millis, 'renewals', renewals)
+    call('HDEL', 'ql:j:' .. jid, 'grace')
+    aside('ZADD', 'ql:w:' .. job.worker .. ':jobs', expires, jid)
+    aside('ZADD', 'ql:workers', now, job.worker)
+    return job.canceling and 'canceling' or 'renewed'
+  end
+
   local expires, instance, answers = format('%.6f', clock + number(take())), take(), {}
   write_though_full()
   for i = 1, tonumber(take()) do
     local jid, hold = take(), take()
-    local job = read(jid, {'state', 'worker', 'held_by', 'hold', 'queue', 'canceling', 'instance', 'renewals'})
-    if is_held(job) and job.hold == hold then
-      local renewals = (number(job.renewals) or 0) + 1
-      call('HSET', 'ql:j:' .. jid, 'expires', expires, 'renewed', millis, 'renewals', renewals)
-      call('HDEL', 'ql:j:' .. jid, 'grace')
-      call('ZADD', 'ql:q:' .. job.queue .. '-locks', expires, jid)
-      call('ZADD', 'ql:w:' .. job.worker .. ':jobs', expires, jid)
-      call('ZADD', 'ql:workers', now, job.worker)
-      answers[i] = job.canceling and 'canceling' or 'renewed'
-    elseif is_canceled(jid, job, instance) then
-      answers[i] = 'canceled'
-    else
-      answers[i] = 'lost'
-    end
+    local is_fine, answer = pcall(renew, jid, hold, expires, instance)
+    -- Not to know is no loss.
+    answers[i] = is_fine and answer or 'wrong: ' .. error_text(answer)
   end
   return answers
 end
@@ -271,14 +320,16 @@ end
 -- too. The holder ends the job in that grace, and gets no other message.
 if command == 'taskvisor.verify' then
   local instance, heard, answers = take(), take() == '1', {}
-  for i = 1, tonumber(take()) do
-    local jid, hold = take(), take()
+  local function verify(jid, hold)
     local job = read(jid, {'state', 'queue', 'worker', 'held_by', 'hold', 'canceling', 'grace'})
     if is_held(job) and job.hold == hold then
-      answers[i] = job.canceling and 'canceled' or heard and job.grace == '1' and 'lost' or 'held'
-    else
-      answers[i] = is_canceled(jid, job, instance) and 'canceled' or 'lost'
+      return job.canceling and 'canceled' or heard and job.grace == '1' and 'lost' or 'held'
     end
+    return is_canceled(jid, job, instance) and 'canceled' or 'lost'
+  end
+  for i = 1, tonumber(take()) do
+    local is_fine, answer = pcall(verify, take(), take())
+    answers[i] = is_fine and answer or 'wrong: ' .. error_text(answer)
   end
   return answers
 end
@@ -286,8 +337,8 @@ end
 if command == 'taskvisor.progress' then
   for _ = 1, tonumber(take()) do
     local jid, hold, text = take(), take(), take()
-    local job = read(jid, {'state', 'queue', 'worker', 'held_by', 'hold'})
-    if is_held(job) and job.hold == hold then call('HSET', 'ql:j:' .. jid, 'progress', text) end
+    local is_fine, job = pcall(read, jid, {'state', 'queue', 'worker', 'held_by', 'hold'})
+    if is_fine and is_held(job) and job.hold == hold then call('HSET', 'ql:j:' .. jid, 'progress', text) end
   end
   return 0
 end
@@ -296,8 +347,8 @@ end
 if command == 'taskvisor.held' then
   local instance, found = take(), {}
   for _, jid in ipairs(call('SMEMBERS', 'ql:taskvisor:held:' .. instance)) do
-    local job = read(jid, HELD)
-    if is_held(job) and job.instance == instance then
+    local is_fine, job = pcall(read, jid, HELD)
+    if is_fine and is_held(job) and job.instance == instance then
       found[#found + 1] = {jid, job.hold, job.life, number(job.order) or 0}
     else
       call('SREM', 'ql:taskvisor:held:' .. instance, jid)
@@ -314,14 +365,18 @@ if command == 'taskvisor.recover' then
   local instance, kept, released = take(), {}, {}
   for _ = 1, tonumber(take()) do kept[take()] = take() end
   for _, jid in ipairs(call('SMEMBERS', 'ql:taskvisor:held:' .. instance)) do
-    local job = read(jid, HELD)
-    if not is_held(job) or job.instance ~= instance then
+    local is_fine, job = pcall(read, jid, HELD)
+    if not is_fine or not is_held(job) or job.instance ~= instance then
       call('SREM', 'ql:taskvisor:held:' .. instance, jid)
     elseif kept[jid] ~= job.hold then
       job.jid = jid
       released[#released + 1] = job
     end
   end
-  for _, job in ipairs(released) do take_back(job.jid, job, #released == 1) end
-  return #released
+  -- One that cannot be put back stays held until its lease is over.
+  local count = #released
+  for _, job in ipairs(released) do
+    if not pcall(safely, nil, job.jid, take_back, job.jid, job, #released == 1) then count = count - 1 end
+  end
+  return count
 end

@@ -99,7 +99,7 @@ local function insert(job)
   local key, order = 'ql:j:' .. job.jid, next_order(job.priority)
   -- An earlier job with this id may still be in the lists of ended jobs.
   call('ZREM', 'ql:completed', job.jid)
-  call('DEL', key .. '-history')
+  call('DEL', key .. '-history', key .. '-dependencies')
   tell_put(job.jid, job.queue)
   if job.tags ~= '[]' then tag(job.jid, json_names(job.tags) or {}, now) end
   history(job.jid, clock, 'put', '{"q":' .. encode(job.queue) .. '}')

@@ -32,6 +32,13 @@ local function dependents(jid)
   return found
 end
 
+-- Asks for the kinds of the keys that a job leaves with the state in which it ended.
+local function need_left_end(job, state)
+  local group = (json_table(job.failure or '') or {}).group
+  need_kind('zset', state == 'complete' and 'ql:completed' or 'ql:taskvisor:canceled')
+  need_end(queue_of(job), type(group) == 'string' and group or 'held')
+end
+
 -- Takes a job out of the state in which it ended, with the index, the counter and the group of that state.
 local function leave_end(jid, job, state)
   local queue = queue_of(job)
@@ -56,6 +63,7 @@ end
 -- Removes an ended job with all its keys.
 local function remove(jid, job)
   local key, state = 'ql:j:' .. jid, state_of(job)
+  need_left_end(job, state)
   news('removed', jid, queue_of(job), state)
   leave_end(jid, job, state)
   for _, other in ipairs(call('SMEMBERS', key .. '-dependents')) do
@@ -64,6 +72,6 @@ local function remove(jid, job)
   for _, other in ipairs(call('SMEMBERS', key .. '-dependencies')) do
     call('SREM', 'ql:j:' .. other .. '-dependents', jid)
   end
-  call('ZREM', 'ql:tracked', jid)
+  aside('ZREM', 'ql:tracked', jid)
   forget(jid, fields(jid, 'tags'))
 end

@@ -1,4 +1,8 @@
 -- Verdicts: jobs end, go on in another queue, or go back.
+--
+-- All is in a block: Lua allows 200 local names at a time.
+
+do
 
 -- Stores what an ended attempt has left.
 local function leave_behind(jid, left)
@@ -53,12 +57,12 @@ local function write_down(jobs)
     end
   end
   for queue, jids in pairs(locks) do
-    call_many('ZREM', 'ql:q:' .. queue .. '-locks', jids)
+    call_many('ZREM', 'ql:q:' .. queue .. '-locks', jids, aside)
     count_ended(queue, 'complete', #jids)
     make_room(queue)
   end
-  for instance, jids in pairs(held) do call_many('SREM', 'ql:taskvisor:held:' .. instance, jids) end
-  call_many('ZADD', 'ql:completed', indexed)
+  for instance, jids in pairs(held) do call_many('SREM', 'ql:taskvisor:held:' .. instance, jids, aside) end
+  call_many('ZADD', 'ql:completed', indexed, aside)
   if #jobs == 0 or #jobs <= 1000 and call('EXISTS', unpack(waited_for)) == 0 then return end
   for _, job in ipairs(jobs) do release_dependents(job.jid, clock) end
 end
@@ -142,31 +146,53 @@ local function again(jid, job, left)
   return state
 end
 
-local function settle(jid, job, verdict, left)
-  if left.crashed then call('HSET', 'ql:j:' .. jid, 'crashes', (number(job.crashes) or 0) + 1) end
-  if verdict == 'complete' then return complete(jid, job, left) end
-  let_go(jid, job)
-  -- A job that is being canceled and was not done ends canceled: the cancel came in time.
-  if job.canceling or verdict == 'canceled' then
-    note_attempt(jid, job, 'canceled', {
-      crashed = left.crashed, counts = left.counts, failure = left.short_why, forensics = left.short_forensics,
-    })
-    if left.why then call('HSET', 'ql:j:' .. jid, 'why', left.why) end
-    leave_behind(jid, left)
-    if left.counts or verdict == 'release' then
-      call('HSET', 'ql:j:' .. jid, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
+local settle
+do
+  -- Asks for the kinds of all keys that a verdict writes.
+  local function need_verdict(job, verdict, left)
+    need_lease(job)
+    if verdict == 'complete' then
+      need_kind('zset', 'ql:completed')
+    elseif job.canceling or verdict == 'canceled' then
+      need_end(job.queue)
+    elseif verdict == 'advance' then
+      need_lists(left.next, '-work', '-scheduled', '-depends')
+      need_kind('zset', 'ql:queues')
+      need_end(job.queue, 'held')
+    elseif verdict == 'retry' or verdict == 'release' then
+      need_lists(job.queue, left.after > 0 and '-scheduled' or '-work')
+    else
+      need_end(job.queue, verdict == 'fail' and left.group or 'held')
     end
-    end_canceled(jid, job)
-    return 'canceled'
   end
-  if verdict == 'advance' then return advance(jid, job, left) end
-  if verdict == 'retry' or verdict == 'release' then return again(jid, job, left) end
-  local state = verdict == 'fail' and 'failed' or 'held'
-  note_attempt(jid, job, state, {crashed = left.crashed, failure = left.short_why, forensics = left.short_forensics})
-  leave_behind(jid, left)
-  count_class(state, job, left)
-  end_badly(jid, job, state, left.why, left.group, left.message)
-  return state
+
+  function settle(jid, job, verdict, left)
+    need_verdict(job, verdict, left)
+    if left.crashed then call('HSET', 'ql:j:' .. jid, 'crashes', (number(job.crashes) or 0) + 1) end
+    if verdict == 'complete' then return complete(jid, job, left) end
+    let_go(jid, job)
+    -- A job that is being canceled and was not done ends canceled: the cancel came in time.
+    if job.canceling or verdict == 'canceled' then
+      note_attempt(jid, job, 'canceled', {
+        crashed = left.crashed, counts = left.counts, failure = left.short_why, forensics = left.short_forensics,
+      })
+      if left.why then call('HSET', 'ql:j:' .. jid, 'why', left.why) end
+      leave_behind(jid, left)
+      if left.counts or verdict == 'release' then
+        call('HSET', 'ql:j:' .. jid, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
+      end
+      end_canceled(jid, job)
+      return 'canceled'
+    end
+    if verdict == 'advance' then return advance(jid, job, left) end
+    if verdict == 'retry' or verdict == 'release' then return again(jid, job, left) end
+    local state = verdict == 'fail' and 'failed' or 'held'
+    note_attempt(jid, job, state, {crashed = left.crashed, failure = left.short_why, forensics = left.short_forensics})
+    leave_behind(jid, left)
+    count_class(state, job, left)
+    end_badly(jid, job, state, left.why, left.group, left.message)
+    return state
+  end
 end
 
 -- Settles a job for the holder of that lease; nothing if the lease is over.
@@ -201,11 +227,13 @@ if command == 'taskvisor.settle' then
     end
     local is_fine, answer = pcall(safely, nil, jid, settle_ours, jid, hold, verdict, left)
     -- An error in one settlement does not affect the others.
-    if not is_fine then answer = 'wrong: ' .. (type(answer) == 'table' and answer.err or tostring(answer)) end
+    if not is_fine then answer = 'wrong: ' .. error_text(answer) end
     answers[i] = answer or 'not_ours'
   end
   for queue, times in pairs(runs) do stat('run', queue, clock, times) end
   write_down(completed)
   write_classes()
   return answers
+end
+
 end

@@ -5,6 +5,8 @@
 local function give_back_of(jid, instance, unheard)
   local job = read(jid, HELD)
   if not is_held(job) or job.instance ~= instance or not unheard[fields(jid, 'fetch')] then return end
+  need_lease(job, '-work')
+  if job.canceling then need_end(job.queue) end
   let_go(jid, job)
   call('HSET', 'ql:j:' .. jid, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   call('HDEL', 'ql:j:' .. jid, 'grace', 'fetch')
@@ -25,7 +27,7 @@ local function is_unheard(instance, fetch, fetches)
     call_many('SADD', key, fetches)
     call('EXPIRE', key, 3600)
     for _, jid in ipairs(call('SMEMBERS', 'ql:taskvisor:held:' .. instance)) do
-      safely(nil, jid, give_back_of, jid, instance, unheard)
+      attempt_for('ql:j:' .. jid, nil, jid, safely, nil, jid, give_back_of, jid, instance, unheard)
     end
   end
   return call('SISMEMBER', key, fetch) == 1
