@@ -94,6 +94,35 @@ fn carry_on_job_that_ends_while_redis_is_away_completes_when_it_is_back() {
     assert_eq!(cut.job()["attempt"], 1);
 }
 
+/// Whoever could not renew while the server stood still does so before anybody's lease is taken for over.
+#[test]
+fn redis_that_stood_still_for_longer_than_leases_and_their_grace_has_no_job_run_twice() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let cut = Cut::new(&sandbox, &server, "carry_on");
+    sandbox.ok(&["--broker", &cut.url, "option", "set", "grace", "100ms"]);
+    let (ended, runs) = (sandbox.work("ended"), sandbox.work("runs"));
+    let line = format!("echo >>{}; until [ -e {} ]; do sleep 0.05; done", runs.display(), ended.display());
+    let second = sandbox.ok(&["--broker", &cut.url, "put", "--", "sh", "-c", &line]).trim().to_owned();
+    wait_until("both run", || runs.exists());
+    let other = Sandbox::new(Setting::Root);
+    let _waits = other.start(&["--broker", &cut.url, "-w", "2"]);
+    kill(server.pid() as i32, "STOP");
+    cut.outlast_its_lease();
+    std::fs::write(&ended, "").unwrap();
+    cut.outlast_its_lease();
+    kill(server.pid() as i32, "CONT");
+    let of = |jid: &str| sandbox.json(&["--broker", &cut.url, "job", "show", jid, "--json"]);
+    wait_until("the one that has ended is complete", || of(&second)["state"] == "complete");
+    wait_until("the other's lease is renewed", || cut.job()["renewals"].as_u64() > Some(1));
+    assert!(alive(cut.pid));
+    cut.end_well();
+    wait_until("it is complete", || cut.job()["state"] == "complete");
+    for job in [of(&second), cut.job()] {
+        assert_eq!((&job["attempt"], &job["interruptions"]), (&1.into(), &0.into()), "{job}");
+    }
+    assert_eq!(std::fs::read_to_string(&runs).unwrap().lines().count(), 1);
+}
+
 #[test]
 fn carry_on_job_is_killed_when_the_returned_redis_does_not_know_it() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());

@@ -156,6 +156,7 @@ impl Source for Qless {
         let answer = self.shared.link.call("fetch jobs from", "taskvisor.fetch", at, |cmd, offset| {
             sent = Some(offset);
             fetch::write(cmd, &request, &workers, &name, &unheard);
+            cmd.arg(u8::from(self.shared.link.is_settling()));
         });
         let answer = answer.await;
         if answer.is_err() && sent.is_some() {

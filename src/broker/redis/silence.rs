@@ -11,8 +11,9 @@ use std::time::Duration;
 use crate::broker::lock::lock;
 use crate::model::Instant;
 
-/// The commands of scripts that renew leases, or end those that are over.
-const WATCHED: [&str; 3] = ["renew", "tick", "tidy"];
+/// The commands of scripts that renew leases, or end those that are over; over qless also those that each supervisor sends
+/// now and then.
+const WATCHED: [&str; 6] = ["renew", "tick", "tidy", "taskvisor.renew", "taskvisor.fetch", "taskvisor.sign"];
 /// A command without an answer for this long, or that fails for this long, is a silence.
 const SILENT: Duration = Duration::from_secs(3);
 /// The time after a silence in which no lease is over: a supervisor tries to connect every two seconds at least, and
