@@ -183,7 +183,8 @@ impl ApiService {
     async fn with_queues(&self, why: Why, wanted: Vec<QueueName>) -> Why {
         let Counted { counts: mut queues, age, trouble } = self.counts(HANGS).await;
         queues.retain(|name, _| wanted.contains(name));
-        Why { queues, queues_age: age, broker_trouble: trouble, ..why }
+        let broker_concerns = concerns(&self.broker, self.outbox.as_deref());
+        Why { queues, queues_age: age, broker_trouble: trouble, broker_concerns, ..why }
     }
 
     /// Sends a request to the loop and waits for the answer.

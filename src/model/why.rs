@@ -48,6 +48,9 @@ pub struct Why {
     pub stopping: Option<Stop>,
     /// What is wrong with the broker, if anything.
     pub broker_trouble: Option<String>,
+    /// Concerns about a broker that works, as `reasons` of the status has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broker_concerns: Vec<String>,
     /// What its processes did before they were last ended for a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use super::sandbox::missing;
 use super::sqs::FakeSqs;
@@ -33,12 +34,44 @@ fn check(venv: &str, arguments: &[&str]) {
     assert!(said.contains(" checks, 0 failed"), "{said}");
 }
 
-struct Moto(Child);
+/// A running moto.
+pub struct Moto {
+    pub endpoint: String,
+    venv: String,
+    child: Child,
+    /// moto logs each call: a full pipe would block it.
+    reader: Option<JoinHandle<usize>>,
+}
+
+impl Moto {
+    /// None = it is not to be had.
+    pub fn start() -> Option<Moto> {
+        let venv = venv()?;
+        let mut child = Command::new(format!("{venv}/bin/moto_server"))
+            .args(["-H", "127.0.0.1", "-p", "0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("moto");
+        let mut said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let line = said
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.contains("Running on"))
+            .expect("moto starts");
+        let endpoint = line.split_whitespace().last().expect("an address").to_owned();
+        let reader = Some(std::thread::spawn(move || said.count()));
+        Some(Moto { endpoint, venv, child, reader })
+    }
+}
 
 impl Drop for Moto {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("it reads to the end");
+        }
     }
 }
 
@@ -50,21 +83,6 @@ fn the_fake_passes_the_checks() {
 
 #[test]
 fn moto_passes_the_checks() {
-    let Some(venv) = venv() else { return };
-    let child = Command::new(format!("{venv}/bin/moto_server"))
-        .args(["-H", "127.0.0.1", "-p", "0"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("moto");
-    let mut moto = Moto(child);
-    let mut said = BufReader::new(moto.0.stderr.take().expect("a pipe")).lines();
-    let line =
-        said.by_ref().map_while(Result::ok).find(|line| line.contains("Running on")).expect("moto starts");
-    let endpoint = line.split_whitespace().last().expect("an address").to_owned();
-    // moto logs each call: a full pipe would block it.
-    let reader = std::thread::Builder::new().spawn(move || said.count());
-    check(&venv, &[&endpoint, "--moto"]);
-    drop(moto);
-    reader.expect("a thread").join().expect("it reads to the end");
+    let Some(moto) = Moto::start() else { return };
+    check(&moto.venv, &[&moto.endpoint, "--moto"]);
 }

@@ -179,7 +179,7 @@ fn verbs_that_sqs_does_not_support_are_refused_with_an_alternative() {
     wait_until("the job is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
     let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
     for (args, word) in [
-        (&["job", "retry", &id] as &[&str], "put the job again"),
+        (&["job", "retry", &id] as &[&str], "taskvisor job retry --failed"),
         (&["queue", "pause", "mail"], "taskvisor pause"),
         (&["put", "-q", "mail", "--priority", "3", "--", "/bin/true"], "queue of its own"),
         (&["status", "--fleet"], "ask each host"),

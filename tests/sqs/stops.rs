@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::jobs::Scene;
-use crate::sandbox::{Running, wait_until};
+use crate::sandbox::{Running, kill, wait_until};
 
 /// A supervisor at rest whose long poll is open.
 fn at_rest(scene: &Scene) -> Running<'_> {
@@ -36,4 +36,30 @@ fn stop_at_once_does_not_wait_for_open_polls() {
     let begun = Instant::now();
     scene.sandbox.ok(&["stop", "--now"]);
     assert!(begun.elapsed() < Duration::from_secs(15), "a long poll takes 20 s");
+}
+
+/// SQS goes on to give messages to a long poll whose client is gone, and hides them.
+#[test]
+fn start_after_a_death_with_an_open_poll_says_what_may_be_hidden() {
+    let scene = Scene::new();
+    let _running = at_rest(&scene);
+    let said = "the last supervisor left a receive from the SQS queue 'mail' without its answer";
+    assert!(!scene.sandbox.reasons().contains(said), "nobody died");
+    kill(scene.sandbox.one("tv-supervisor"), "KILL");
+    wait_until("status says so", || scene.sandbox.reasons().contains(said));
+    assert!(scene.sandbox.stderr().contains(said), "and the log");
+    let why = scene.sandbox.ok(&["why", "pool", "default"]);
+    assert!(why.contains(&format!("About the broker: {said}")), "{why}");
+}
+
+#[test]
+fn start_after_an_orderly_stop_says_nothing_of_hidden_messages() {
+    let scene = Scene::new();
+    let mut running = at_rest(&scene);
+    scene.sandbox.ok(&["stop"]);
+    running.wait();
+    scene.fake.forget_calls();
+    let _next = at_rest(&scene);
+    assert!(!scene.sandbox.reasons().contains("left a receive"), "{}", scene.sandbox.reasons());
+    assert!(!scene.sandbox.stderr().contains("left a receive"));
 }

@@ -28,14 +28,19 @@ pub struct Card {
 impl Card {
     /// Whether the broker has this ability.
     pub fn can(&self, ability: Ability) -> bool {
-        self.cannot.iter().all(|(missing, _)| *missing != ability)
+        self.instead(ability).is_none()
+    }
+
+    /// What to do instead of what takes this ability; None = the broker has it.
+    pub fn instead(&self, ability: Ability) -> Option<&'static str> {
+        self.cannot.iter().find(|(missing, _)| *missing == ability).map(|(_, instead)| *instead)
     }
 
     /// An error, with what to do instead, if the broker lacks this ability.
     pub fn require(&self, ability: Ability) -> Result<(), Error> {
-        match self.cannot.iter().find(|(missing, _)| *missing == ability) {
+        match self.instead(ability) {
             None => Ok(()),
-            Some((_, instead)) => Err(Error::Unsupported { broker: self.name, ability, instead }),
+            Some(instead) => Err(Error::Unsupported { broker: self.name, ability, instead }),
         }
     }
 

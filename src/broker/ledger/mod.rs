@@ -86,6 +86,15 @@ pub struct Handle {
     pub is_canceling: bool,
 }
 
+/// A receive that waits for messages at the broker, which goes on to give them to it even if its supervisor dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenReceive {
+    /// When it ends at the latest.
+    pub until: Millis,
+    /// For how long its messages are hidden from the moment at which it gets them.
+    pub lease: Duration,
+}
+
 /// The ledger of one state directory.
 pub struct Ledger {
     store: Arc<Sqlite>,
@@ -157,6 +166,24 @@ impl Ledger {
         noted.await;
     }
 
+    /// Records that a receive from a queue is open; None = it was answered.
+    pub async fn receives(&self, queue: &QueueName, open: Option<OpenReceive>) {
+        let noted = self.soon("failed to write into the ledger which receives are open", async {
+            self.prepare().await;
+            self.store.receives(queue.clone(), open).await
+        });
+        noted.await;
+    }
+
+    /// The receive from a queue that had no answer when its supervisor died.
+    pub async fn open_receive(&self, queue: &QueueName) -> Option<OpenReceive> {
+        let asked = self.soon("failed to read from the ledger which receives were open", async {
+            self.prepare().await;
+            self.store.open_receive(queue.clone()).await
+        });
+        asked.await.flatten()
+    }
+
     /// The verdicts to apply: a job that is being canceled is canceled, unless it completed before its kill.
     pub async fn in_force(&self, ends: Vec<Settlement>) -> Vec<Settlement> {
         let is_done =
@@ -193,6 +220,13 @@ impl Ledger {
     /// It may be None where the id of the job says so: see [`Delivery::message`].
     pub async fn end(&self, end: Settlement, message: Option<String>) {
         self.note_ends(vec![end], message.into_iter().collect()).await;
+    }
+
+    /// Records that leases are lost, as their broker says.
+    pub async fn lost(&self, leases: Vec<(JobId, Fence)>) {
+        if !leases.is_empty() {
+            self.soon("failed to write into the ledger which leases are lost", self.store.lost(leases)).await;
+        }
     }
 
     /// Records that a message runs here no more, though it was no job.

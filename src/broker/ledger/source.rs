@@ -118,6 +118,9 @@ impl<S: BareSource> Source for WithLedger<S> {
             })
             .collect();
         let mut noted = self.0.ledger().renew(renewed, by).await.into_iter();
+        let answers = leases.iter().zip(&renewals);
+        let lost = answers.filter(|(_, renewal)| matches!(renewal, Renewal::Lost(_)));
+        self.0.ledger().lost(lost.map(|(lease, _)| (lease.job.clone(), lease.fence)).collect()).await;
         let in_force = |renewal| match renewal {
             Renewal::Renewed(lease) => match noted.next().flatten() {
                 // A person has canceled it here.
@@ -143,7 +146,12 @@ impl<S: BareSource> Source for WithLedger<S> {
             Settlement { verdict: Verdict::Hold { failure }, ..settlement }
         };
         let in_force = self.0.ledger().in_force(settlements).await;
-        self.0.settle(in_force.into_iter().map(possible).collect()).await
+        let ends: Vec<Settlement> = in_force.into_iter().map(possible).collect();
+        let named: Vec<(JobId, Fence)> = ends.iter().map(|end| (end.job.clone(), end.fence)).collect();
+        let answers = self.0.settle(ends).await?;
+        let lost = named.into_iter().zip(&answers).filter(|(_, answer)| **answer == Settling::NotOurs);
+        self.0.ledger().lost(lost.map(|(named, _)| named).collect()).await;
+        Ok(answers)
     }
 
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {

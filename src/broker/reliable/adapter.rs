@@ -28,6 +28,7 @@ static CARD: Card = Card {
         ),
         (Ability::Position, "`redis-cli LPOS pending ID RANK -1` tells its place in the list"),
         (Ability::Retry, "put its id back, `redis-cli LPUSH pending ID`: its value is kept"),
+        (Ability::RetryMany, "put their ids back, `redis-cli LPUSH pending ID…`: their values are kept"),
         (Ability::Depend, "put the second job from the first one"),
         (Ability::Prioritize, "give each priority a database of its own"),
         (Ability::SetData, "complete the job, and put another one"),

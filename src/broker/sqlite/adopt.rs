@@ -10,6 +10,7 @@ use super::columns::state;
 use super::handle::Sqlite;
 use super::lease::{self, HeldLease};
 use super::put::{self, Granted};
+use super::receives::RECEIVES;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::waiting::Found;
@@ -29,10 +30,11 @@ const DELIVERIES: &str = "DROP TABLE IF EXISTS handle;
     CREATE TABLE IF NOT EXISTS ended_message (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID";
 
 impl Sqlite {
-    /// Makes the store a ledger, by two more tables.
+    /// Makes the store a ledger, by more tables.
     pub(in crate::broker) async fn keep_deliveries(&self) -> Result<(), Error> {
         self.run(Kind::Lease, |store| {
             store.conn.execute_batch(DELIVERIES)?;
+            store.conn.execute_batch(RECEIVES)?;
             store.is_ledger = true;
             Ok(())
         })
@@ -95,6 +97,12 @@ impl Sqlite {
             Ok(answers)
         })
         .await
+    }
+
+    /// Records that leases are lost: nobody runs these jobs here.
+    pub(in crate::broker) async fn lost(&self, leases: Vec<(JobId, Fence)>) -> Result<(), Error> {
+        let now = self.now();
+        self.run(Kind::Note, move |store| lease::lose(store, &leases, store.millis(now))).await
     }
 
     /// Whether this message is to run no more.

@@ -190,8 +190,7 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
         return Ok(());
     }
     promote(store, now)?;
-    // A short-lived client has not made sure that the processes of a dead supervisor are dead; the next supervisor has.
-    if store.serves {
+    if store.expires() {
         expire(store, now)?;
     }
     occur::come_due(store, now)?;
@@ -277,6 +276,23 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
         }
         if is_over || now.saturating_sub(at) < LATE {
             store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
+        }
+    }
+    Ok(())
+}
+
+/// Ends leases that their broker says are lost. A ledger does not know it by itself: its broker may be silent.
+pub(super) fn lose(store: &mut Store, lost: &[(JobId, Fence)], now: i64) -> Result<(), Trouble> {
+    for (job, fence) in lost {
+        let held = store
+            .conn
+            .prepare_cached(&format!(
+                "SELECT {HELD_LEASE} FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3"
+            ))?
+            .query_row(params![job.as_str(), fence.0], held_lease)
+            .optional()?;
+        if let Some(lease) = held {
+            take_back(store, &lease, false, now)?;
         }
     }
     Ok(())

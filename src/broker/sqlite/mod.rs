@@ -91,6 +91,7 @@ mod outbox;
 mod place;
 mod put;
 mod read;
+mod receives;
 mod recurring;
 mod recurring_row;
 mod remove;

@@ -99,6 +99,12 @@ impl Effects {
 }
 
 impl Store {
+    /// Whether it ends leases whose time is over. A short-lived client has not made sure that the processes of a dead
+    /// supervisor are dead; the next supervisor has. To a ledger its broker says which leases are lost.
+    pub(super) fn expires(&self) -> bool {
+        self.serves && !self.is_ledger
+    }
+
     /// Store time at `now`.
     pub(super) fn millis(&self, now: Instant) -> i64 {
         i64::try_from(now.as_millis()).unwrap_or(i64::MAX).saturating_add(self.ahead)

@@ -81,7 +81,7 @@ impl Store {
                      SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL AND ?1
                                     ORDER BY expires_at LIMIT 1))",
             )?
-            .query_row([self.serves], |row| row.get(0))?;
+            .query_row([self.expires()], |row| row.get(0))?;
         Ok([jobs, occur::next_look(self)?].into_iter().flatten().min())
     }
 }

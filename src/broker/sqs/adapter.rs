@@ -28,7 +28,10 @@ static CARD: Card = Card {
     cannot: &[
         (Ability::ShowWaiting, "it is shown once it has run here; the queue and its counts are seen in SQS"),
         (Ability::Position, "SQS does not say what waits before a message"),
-        (Ability::Retry, "put the job again; its dead letter has the body"),
+        (
+            Ability::Retry,
+            "`taskvisor job retry --failed --queue QUEUE` moves the dead letters of its queue back",
+        ),
         (Ability::Depend, "put the second job from the first one"),
         (Ability::Prioritize, "give each priority a queue of its own, and the pool an order of queues"),
         (Ability::Pause, "pause the pools that take from it: `taskvisor pause POOL`"),

@@ -78,6 +78,19 @@ impl Bodies {
         self.reading.codec.as_ref().is_some_and(|codec| codec.open(&message.body).is_ok())
     }
 
+    /// The body with which a failed job begins again: the counters of a task of kale are cleared, if its message can be
+    /// written anew.
+    pub(super) fn afresh(&self, body: &str, now: Millis) -> String {
+        let cleared = || {
+            let codec = self.reading.codec.as_ref()?;
+            let task = Message::read(&codec.open(body).ok()?).ok()?;
+            let enqueued_time = now.0 as f64 / 1000.0;
+            let task = Message { retry_num: 0, failure_num: 0, enqueued_time, ..task };
+            Some(codec.seal(&task.pickle()?))
+        };
+        cleared().unwrap_or_else(|| body.to_owned())
+    }
+
     /// The body for a new job. A message of a task of kale is sent as it is.
     pub(super) fn write(&self, job: &NewJob) -> Result<String, Error> {
         let Some(codec) = &self.reading.codec else { return self.object.write(job) };
@@ -293,6 +306,9 @@ mod tests {
         assert_eq!([0.0, -1.0, f64::NAN, f64::INFINITY].map(enqueued), [None; 4]);
         assert_eq!(job.payload, Payload::Data(Json::String(TASK.into()).to_string().as_str().into()));
         assert_eq!(bodies.write(&job).unwrap(), TASK);
+        let again = bodies.read(&"q".into(), &message(&bodies.afresh(TASK, Millis(9_000)))).unwrap();
+        assert_eq!((again.0.class.as_str(), again.1), ("kb_tasks.Noop", Some(Millis(9_000))));
+        assert_eq!(bodies.afresh(r#"{"class":"mail"}"#, Millis(9_000)), r#"{"class":"mail"}"#);
         let bodies = Bodies { puts_tasks: true, ..bodies };
         assert_eq!(bodies.write(&job).unwrap(), TASK, "it is one already");
         let data = Payload::Data(r#"{"args": [1]}"#.into());

@@ -90,6 +90,15 @@ impl Client {
         Ok(url)
     }
 
+    /// Whether there is such a queue. None is made.
+    pub(super) async fn is_there(&self, name: &str) -> Result<bool, Fault> {
+        match self.aws().await?.get_queue_url().queue_name(name).send().await.map_err(Fault::from) {
+            Ok(_) => Ok(true),
+            Err(Fault::NoQueue) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
     async fn create(&self, name: &str) -> Result<String, Fault> {
         let mut request = self.aws().await?.create_queue().queue_name(name);
         if name.ends_with(".fifo") {

@@ -16,6 +16,9 @@ pub(super) enum Fault {
     /// The handle is not valid any more: the message was delivered to another client, or is gone.
     #[error("the message is not ours any more")]
     NotOurs,
+    /// The time for which the message was hidden is over, and no other client has taken it since.
+    #[error("the message is not hidden any more")]
+    Visible,
     /// Too many requests.
     #[error("the service asks for fewer requests")]
     Throttled,
@@ -30,16 +33,13 @@ pub(super) enum Fault {
     Other(String),
 }
 
-/// The service's error codes for a handle that is not valid any more.
-const NOT_OURS: [&str; 3] =
-    ["ReceiptHandleIsInvalid", "MessageNotInflight", "AWS.SimpleQueueService.MessageNotInflight"];
-
 impl Fault {
     /// The fault for an error code and a message of the service.
     pub(super) fn of_code(code: &str, message: &str) -> Fault {
         match code {
             "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" => Fault::NoQueue,
-            _ if NOT_OURS.contains(&code) => Fault::NotOurs,
+            "ReceiptHandleIsInvalid" => Fault::NotOurs,
+            "MessageNotInflight" | "AWS.SimpleQueueService.MessageNotInflight" => Fault::Visible,
             _ if code.contains("Throttl") || code == "OverLimit" || code == "TooManyRequests" => {
                 Fault::Throttled
             }
@@ -63,7 +63,7 @@ impl Fault {
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Fault::Throttled | Fault::Unanswered(_) | Fault::Other(_) => true,
-            Fault::NoQueue | Fault::NotOurs | Fault::Refused(_) => false,
+            Fault::NoQueue | Fault::NotOurs | Fault::Visible | Fault::Refused(_) => false,
         }
     }
 
@@ -77,7 +77,7 @@ impl Fault {
             )),
             Fault::Refused(_) => Error::Refused(cannot),
             Fault::Unanswered(_) => Error::Unanswered(cannot),
-            Fault::NotOurs | Fault::Throttled | Fault::Other(_) => Error::Failed(cannot),
+            Fault::NotOurs | Fault::Visible | Fault::Throttled | Fault::Other(_) => Error::Failed(cannot),
         }
     }
 }
@@ -147,6 +147,7 @@ mod tests {
     #[test]
     fn error_codes_of_sqs_map_to_faults() {
         assert_eq!(Fault::of_code("ReceiptHandleIsInvalid", "x"), Fault::NotOurs);
+        assert_eq!(Fault::of_handle("MessageNotInflight", "x"), Fault::Visible);
         assert_eq!(Fault::of_handle("InvalidParameterValue", "x"), Fault::NotOurs);
         let invalid = Fault::Refused("InvalidParameterValue: x".into());
         assert_eq!(Fault::of_code("InvalidParameterValue", "x"), invalid);

@@ -18,6 +18,8 @@ mod fault;
 mod held;
 mod poll;
 mod queue;
+mod regain;
+mod retry;
 mod settle;
 mod shared;
 mod source;

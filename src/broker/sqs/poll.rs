@@ -16,11 +16,12 @@ use super::fault::Fault;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use crate::broker::Notice;
+use crate::broker::ledger::OpenReceive;
 use crate::broker::lock::lock;
 use crate::clock;
-use crate::model::QueueSet;
+use crate::model::{Millis, QueueSet};
 use crate::select::Receive;
-use crate::select::terms::HOLD;
+use crate::select::terms::{HOLD, WAIT};
 
 /// No poll begins while so many messages wait here: nearly all of them are for a busy pool then.
 const BUFFERED: usize = 100;
@@ -32,6 +33,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// Polls a queue for as long as the broker lives.
 pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     let mut pause = PAUSES.0;
+    said_left_open(&shared, &source).await;
     loop {
         let receive = worth(&shared, &source).await;
         match answer(&shared, &source, &receive).await {
@@ -40,6 +42,7 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
                 if let Some(back) = took(&shared, &source, messages, &receive) {
                     back.await.ok();
                 }
+                is_over(&shared, &source, &receive).await;
                 shared.open.fetch_sub(1, Ordering::SeqCst);
                 if lock(&source.unopened).is_none() {
                     pause = PAUSES.0;
@@ -55,6 +58,9 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
                 *lock(&source.trouble) = Some(source.queue.error("read", &fault).to_string());
                 lock(&shared.plan).failed(&source.name);
                 decided(&shared, &receive);
+                if !matches!(fault, Fault::Unanswered(_)) {
+                    is_over(&shared, &source, &receive).await;
+                }
                 shared.open.fetch_sub(1, Ordering::SeqCst);
                 sleep(jittered(pause)).await;
                 pause = (pause * 2).min(PAUSES.1);
@@ -97,8 +103,7 @@ async fn answer(
     source: &Arc<SourceQueue>,
     receive: &Receive,
 ) -> Result<Vec<Message>, Fault> {
-    let Receive { most, lease, .. } = *receive;
-    let mut asked = pin!(shared.client.receive(&source.queue.name, most, lease, receive.wait()));
+    let mut asked = pin!(asked(shared, source, receive));
     let patience = lock(&shared.plan).patience(receive);
     if let Some(patience) = patience {
         if let Ok(answer) = timeout(patience, &mut asked).await {
@@ -108,6 +113,48 @@ async fn answer(
         decided(shared, receive);
     }
     asked.await
+}
+
+/// Receives. The ledger knows of a long receive before it begins, until its answer.
+async fn asked(shared: &Shared, source: &SourceQueue, receive: &Receive) -> Result<Vec<Message>, Fault> {
+    let Receive { most, lease, is_long, .. } = *receive;
+    if !is_long {
+        return shared.client.receive(&source.queue.name, most, lease, Duration::ZERO).await;
+    }
+    let until = Millis(clock::wall().0 + millis(WAIT));
+    shared.ledger.receives(&source.name, Some(OpenReceive { until, lease })).await;
+    shared.client.receive(&source.queue.name, most, lease, WAIT).await
+}
+
+/// The ledger learns that a long receive is not open any more.
+async fn is_over(shared: &Shared, source: &SourceQueue, receive: &Receive) {
+    if receive.is_long {
+        shared.ledger.receives(&source.name, None).await;
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Says that a receive of an earlier supervisor may still be open, or its messages hidden, if the ledger knows of one.
+async fn said_left_open(shared: &Shared, source: &SourceQueue) {
+    let Some(OpenReceive { until, lease }) = shared.ledger.open_receive(&source.name).await else { return };
+    let over = Millis(until.0 + millis(lease));
+    if over.0 <= clock::wall().0 {
+        return;
+    }
+    let (queue, time) = (&source.queue.name, |at: Millis| {
+        jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().strftime("%H:%M:%S UTC").to_string()
+    });
+    let said = format!(
+        "the last supervisor left a receive from the SQS queue '{queue}' without its answer: messages that SQS gives to it \
+         until {} are hidden until {} at the latest",
+        time(until),
+        time(over)
+    );
+    tracing::warn!(queue, "{said}");
+    *lock(&source.left_open) = Some((said, over));
 }
 
 /// The state of a queue is known now: others may be received from, and messages of others that wait here may run.
@@ -143,6 +190,19 @@ fn took(
         let all = lock(&source.buffer).drain();
         return Some(shared.give_back(source, all));
     }
+    give_back_in_time(shared, source, lease);
+    None
+}
+
+/// Keeps messages that came beside one that was asked for.
+pub(super) fn keep(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, lease: Duration) {
+    read(shared, source, messages, lease);
+    shared.ledger.say(Notice::Wake(QueueSet::All));
+    give_back_in_time(shared, source, lease);
+}
+
+/// What no worker has taken goes back in time.
+fn give_back_in_time(shared: &Arc<Shared>, source: &Arc<SourceQueue>, lease: Duration) {
     let (shared, source) = (shared.clone(), source.clone());
     tokio::spawn(async move {
         for wait in [HOLD, (lease / 2).saturating_sub(HOLD)] {
@@ -151,7 +211,6 @@ fn took(
             source.wants.notify_one();
         }
     });
-    None
 }
 
 /// Reads messages into the buffer.

@@ -90,7 +90,9 @@ impl Queue {
                 let failure = self.error(what, fault).to_string();
                 lock(&self.failing).insert(what, (failure, clock::now()));
             }
-            Ok(_) | Err(Fault::NotOurs | Fault::NoQueue) => drop(lock(&self.failing).remove(what)),
+            Ok(_) | Err(Fault::NotOurs | Fault::Visible | Fault::NoQueue) => {
+                drop(lock(&self.failing).remove(what))
+            }
             Err(Fault::Throttled | Fault::Unanswered(_) | Fault::Refused(_)) => {}
         }
     }

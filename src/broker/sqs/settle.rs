@@ -117,7 +117,11 @@ async fn carry_out(shared: &Shared, settlement: &Settlement, held: &Held, end: &
             queue.delete(&held.handle).await
         }
     };
-    done.map(drop).map_err(|fault| shared.fault(fault, held))
+    match done {
+        // What was to be hidden for a while comes again before that.
+        Err(Fault::Visible) => Ok(()),
+        done => done.map(drop).map_err(|fault| shared.fault(fault, held)),
+    }
 }
 
 /// Records an end before the message is deleted, once: if the deletion fails, and the message comes again, it is deleted

@@ -235,6 +235,7 @@ impl Shared {
                 ("taskvisor-queue", source.to_string()),
                 ("taskvisor-host", self.host.clone()),
                 ("taskvisor-attempt", attempt.to_string()),
+                (JOB, message.job.clone()),
             ]);
             let job = self.bodies.read(source, message).ok();
             notes.extend(job.map(|(job, _)| ("taskvisor-class", allowed(job.class.as_str()))));

@@ -13,6 +13,7 @@ use super::client::{Client, JOB, Outgoing};
 use super::fault::Fault;
 use super::held::{Held, LONGEST};
 use super::queue::Queue;
+use super::regain::regain;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use super::{body::Bodies, poll, settle};
@@ -173,6 +174,9 @@ impl BareSource for Sqs {
         if let Verb::SetData(asked) = verb {
             return self.set_data(asked, by).await;
         }
+        if let Verb::Bulk(asked) = verb {
+            return self.sweep(asked, by).await.map(Answer::Bulk);
+        }
         let mut answer = self.shared.ledger.ask(verb, by).await?;
         if let Answer::Get(job) = &mut answer {
             let titles = self.shared.bodies.titles();
@@ -222,7 +226,7 @@ impl Sqs {
 }
 
 /// The answers of tasks that run side by side, in order. They run to their ends, whatever becomes of the caller.
-async fn all<T: Send + 'static>(
+pub(super) async fn all<T: Send + 'static>(
     asked: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
 ) -> Vec<Result<T, Error>> {
     let tasks: Vec<_> = asked.map(tokio::spawn).collect();
@@ -242,6 +246,17 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
     let queue = &held.source.queue;
     let hidden =
         async { if time.is_zero() { Err(Fault::NotOurs) } else { queue.hide(&held.handle, time).await } };
+    // After a silence of SQS, or of this host: nobody else has it.
+    let hidden = async {
+        match hidden.await {
+            Err(Fault::Visible) if held.message.is_some() => {
+                let is_back =
+                    regain(&shared, &held.source, (&lease.job, lease.fence), &held.handle, time).await?;
+                if is_back { Ok(String::new()) } else { Err(Fault::Visible) }
+            }
+            outcome => outcome,
+        }
+    };
     let patience = by / PATIENCE;
     match timeout(patience, hidden).await.map(|done| done.map_err(|fault| shared.fault(fault, &held))) {
         Err(_) => Renewal::Failed(Error::Unanswered(format!(
@@ -249,7 +264,7 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
             lease.job
         ))),
         Ok(Ok(_)) => Renewal::Renewed(Lease { expires_at: now + time, ..lease }),
-        Ok(Err(fault @ (Fault::NotOurs | Fault::NoQueue))) => {
+        Ok(Err(fault @ (Fault::NotOurs | Fault::Visible | Fault::NoQueue))) => {
             // A lost job is not settled: if the message comes again, that is another delivery.
             shared.let_go(&lease.job, lease.fence, false);
             if fault == Fault::NoQueue {

@@ -9,6 +9,7 @@ use super::buffer::Buffer;
 use super::queue::Queue;
 use crate::broker::damper::Damper;
 use crate::broker::lock::lock;
+use crate::clock;
 use crate::model::{Instant, Millis, QueueName};
 
 /// A queue from which jobs are taken.
@@ -28,6 +29,10 @@ pub(super) struct SourceQueue {
     pub is_opened: AtomicBool,
     /// Why the key opens none of its messages, if that is so.
     pub unopened: Mutex<Option<String>>,
+    /// Held while messages of running jobs are received again.
+    pub regaining: tokio::sync::Mutex<()>,
+    /// What the last supervisor left open at SQS, in words, and until when that may matter.
+    pub left_open: Mutex<Option<(String, Millis)>>,
     /// Why the latest dead letter could not be sent.
     pub no_dead_letters: Mutex<Option<String>>,
     /// How many messages are visible in SQS, and until when that count is trusted.
@@ -44,7 +49,14 @@ impl SourceQueue {
 
     /// What keeps its jobs from their ends.
     pub(super) fn concern(&self) -> Option<String> {
-        lock(&self.no_dead_letters).clone().or_else(|| self.queue.failing())
+        lock(&self.no_dead_letters).clone().or_else(|| self.queue.failing()).or_else(|| self.hidden())
+    }
+
+    /// Why messages may be hidden that nobody here has.
+    fn hidden(&self) -> Option<String> {
+        let mut left = lock(&self.left_open);
+        left.take_if(|(_, over)| *over <= clock::wall());
+        left.as_ref().map(|(said, _)| said.clone())
     }
 
     /// A queue that is not polled yet.
@@ -59,6 +71,8 @@ impl SourceQueue {
             poison: Damper::default(),
             is_opened: AtomicBool::new(false),
             unopened: Mutex::default(),
+            regaining: tokio::sync::Mutex::default(),
+            left_open: Mutex::default(),
             no_dead_letters: Mutex::default(),
             visible: Mutex::default(),
             waits_since: Mutex::default(),

@@ -1,6 +1,7 @@
 //! Access to the jobs: through the supervisor if one listens, else through the store itself.
 
 mod absent;
+mod card;
 pub(super) mod elsewhere;
 pub(super) mod hosts;
 pub(super) mod listing;
@@ -14,7 +15,7 @@ use tokio::task::JoinHandle;
 use self::absent::Absent;
 use self::elsewhere::{another, client, of_this_state};
 use crate::api::{self, Client, Queued};
-use crate::broker::{self, Address, Broker, Opening};
+use crate::broker::{self, Broker, Opening};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{Ability, Before, Get, VerbRequest};
@@ -161,23 +162,6 @@ impl Access {
         let has_place = job.state == JobState::Waiting && store.card().can(Ability::Position);
         let before = if has_place { Some(self.ask(Before { job: id.clone() }).await?.count) } else { None };
         Ok(Why { job: Some(job), before, queues, ..Why::default() })
-    }
-
-    /// Refuses to wait for jobs that another host may take without a word: the wait might have no end.
-    pub async fn require_waits(&self) -> Result<(), Failure> {
-        let card = match self {
-            Access::Store(store) => Some(store.card()),
-            Access::Api(api, _) => {
-                api.broker().await?.and_then(|shown| Address::parse(&shown).ok()).map(|at| at.card())
-            }
-        };
-        let Some(card) = card.filter(|card| !card.can(Ability::ShowWaiting)) else { return Ok(()) };
-        let message = format!(
-            "nothing was put: another host may take the job, and {} does not tell how it ends",
-            card.name
-        );
-        Err(Failure::new(exit::UNSUPPORTED, message)
-            .hint("put it without --wait; once a job runs on this host: taskvisor job wait ID"))
     }
 
     /// Waits for the end of a job.

@@ -80,7 +80,8 @@ async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Fa
     }
     match many.json {
         true => print_json(&serde_json::json!({
-            "count": done.count, "needed": done.needed, "jobs": done.jobs, "dry_run": many.dry_run
+            "count": done.count, "needed": done.needed, "unread": done.unread, "from": done.from,
+            "jobs": done.jobs, "dry_run": many.dry_run
         }))?,
         false => print(&text(act, many.dry_run, &done))?,
     }
@@ -115,6 +116,9 @@ async fn sweep(access: &Access, mut asked: Bulk, done: &mut Swept) -> Result<(),
         let swept = access.ask(asked.clone()).await?;
         done.count += swept.count;
         done.needed += swept.needed;
+        done.unread += swept.unread;
+        done.from
+            .extend(swept.from.into_iter().filter(|queue| !done.from.contains(queue)).collect::<Vec<_>>());
         done.jobs.extend(swept.jobs.into_iter().take(SHOWN - done.jobs.len()));
         if swept.next.is_none() {
             return Ok(());
@@ -135,12 +139,17 @@ fn in_words(act: Act, dry_run: bool, done: &Swept) -> String {
 }
 
 fn text(act: Act, dry_run: bool, done: &Swept) -> String {
-    let mut text = in_words(act, dry_run, done) + "\n";
+    let from = if done.from.is_empty() { String::new() } else { format!(", from {}", done.from.join(", ")) };
+    let mut text = in_words(act, dry_run, done) + &from + "\n";
+    if done.unread > 0 {
+        let stay = counted(usize::try_from(done.unread).unwrap_or(usize::MAX), "stays", "stay");
+        text += &format!("{stay}, because they cannot be read\n");
+    }
     if done.needed > 0 {
         let stay = counted(usize::try_from(done.needed).unwrap_or(usize::MAX), "stays", "stay");
         text += &format!("{stay}, because others depend on them\n");
     }
-    if dry_run {
+    if dry_run && !done.jobs.is_empty() {
         text += &sample(&done.jobs, done.count);
     }
     text
@@ -162,7 +171,7 @@ mod tests {
 
     #[test]
     fn bulk_output_shows_count_and_action() {
-        let done = Swept { count: 12, needed: 1, jobs: vec!["a".into(), "b\x1b".into()], next: None };
+        let done = Swept { count: 12, needed: 1, jobs: vec!["a".into(), "b\x1b".into()], ..Swept::default() };
         assert_eq!(
             text(Act::Discard, false, &done),
             "12 jobs discarded\n1 stays, because others depend on them\n"
@@ -170,5 +179,8 @@ mod tests {
         let dry = "12 jobs would be retried\n1 stays, because others depend on them\n  a\n  b\\x1b\n  and 10 more\n";
         assert_eq!(text(Act::Retry, true, &done), dry);
         assert_eq!(text(Act::Retry, false, &Swept::default()), "0 jobs retried\n");
+        let done = Swept { count: 2, unread: 1, from: vec!["dlq-mail".into()], ..Swept::default() };
+        let moved = "2 jobs retried, from dlq-mail\n1 stays, because they cannot be read\n";
+        assert_eq!(text(Act::Retry, false, &done), moved);
     }
 }

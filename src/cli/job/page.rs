@@ -11,7 +11,12 @@ use crate::config::format_duration;
 use crate::model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Progress, Retry};
 
 /// The page. `of_supervisor` are the rows that only its supervisor knows.
-pub fn render(job: &JobRecord, of_supervisor: &[(&str, String)], look: &Look) -> String {
+pub fn render(
+    job: &JobRecord,
+    instead: Option<&str>,
+    of_supervisor: &[(&str, String)],
+    look: &Look,
+) -> String {
     let mut out = String::new();
     row(&mut out, "job", job.id.as_str());
     let until = || job.expires_at.map(|end| format!(" until {}", look.moment(end))).unwrap_or_default();
@@ -42,7 +47,8 @@ pub fn render(job: &JobRecord, of_supervisor: &[(&str, String)], look: &Look) ->
         row(&mut out, of_which(job).0, &both.collect::<Vec<_>>().join(": "));
     }
     if job.state == JobState::Held {
-        let retry = format!("when the reason is gone, taskvisor job retry {}", job.id);
+        let retry = instead.map_or_else(|| format!("taskvisor job retry {}", job.id), ToOwned::to_owned);
+        let retry = format!("when the reason is gone, {retry}");
         row(&mut out, "what to do", &retry);
     }
     if let Some(progress) = &told_progress(job) {
@@ -298,7 +304,7 @@ pub mod tests {
 
     #[test]
     fn job_page_shows_all_sections() {
-        insta::assert_snapshot!("job_show", render(&failed_job(), &[], &look(100)));
+        insta::assert_snapshot!("job_show", render(&failed_job(), None, &[], &look(100)));
     }
 
     #[test]
@@ -309,7 +315,7 @@ pub mod tests {
         (job.started_at, job.ended_at, job.failure, job.forensics) = (None, None, None, None);
         (job.worker, job.instance, job.tags) = (None, None, vec![]);
         job.payload = Some(Payload::Data("{\"to\": 1}\n".into()));
-        insta::assert_snapshot!("job_show_put", render(&job, &[], &look(100)));
+        insta::assert_snapshot!("job_show_put", render(&job, None, &[], &look(100)));
     }
 
     #[test]
@@ -319,7 +325,7 @@ pub mod tests {
         let forensics = job.forensics.as_mut().unwrap();
         forensics.left = vec!["sleep (pid 17)".into(), "e\x1bvil (pid 18), killed".into()];
         (forensics.exit.as_mut().unwrap().left_behind, forensics.output_dropped) = (1, 0);
-        insta::assert_snapshot!("job_show_left", render(&job, &[], &look(100)));
+        insta::assert_snapshot!("job_show_left", render(&job, None, &[], &look(100)));
     }
 
     /// A job of a class, on its second attempt.
@@ -346,18 +352,18 @@ pub mod tests {
         let mut job = class_job();
         for state in [JobState::Running, JobState::Canceled] {
             job.state = state;
-            let page = render(&job, &[], &look(100));
+            let page = render(&job, None, &[], &look(100));
             assert!(page.contains("\nbefore      ValueError: no recipient\n"), "{page}");
             assert!(!list_text(std::slice::from_ref(&job), Millis(0), &look(200)).contains("no recipient"));
         }
         job.state = JobState::Delayed;
-        assert!(render(&job, &[], &look(100)).contains("\nwhy         ValueError: no recipient\n"));
+        assert!(render(&job, None, &[], &look(100)).contains("\nwhy         ValueError: no recipient\n"));
         assert!(list_text(&[job], Millis(0), &look(200)).contains("no recipient"));
     }
 
     #[test]
     fn job_page_shows_progress_and_data() {
-        insta::assert_snapshot!("job_show_class", render(&class_job(), &[], &look(100)));
+        insta::assert_snapshot!("job_show_class", render(&class_job(), None, &[], &look(100)));
     }
 
     #[test]
@@ -367,7 +373,7 @@ pub mod tests {
         job.payload = Some(Payload::Data(Bytes(b"\xff\0".to_vec())));
         job.result = Some(format!("\"{}\"", "x".repeat(3_000_000)));
         let shown = |job: &JobRecord| {
-            let page = render(job, &[], &look(100));
+            let page = render(job, None, &[], &look(100));
             let lines = page.lines().filter(|line| line.starts_with("data") || line.starts_with("result"));
             lines.collect::<Vec<_>>().join("\n")
         };

@@ -10,6 +10,7 @@ use crate::cli::args::JobShow;
 use crate::cli::term::screen::{Look, age, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
+use crate::model::verb::Ability;
 use crate::model::{JobRecord, Why};
 
 /// Prints one job on one page.
@@ -28,7 +29,8 @@ pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let of_supervisor: Vec<_> = unkillable.into_iter().chain(alone).collect();
     Hosts::of(&access).await.name_in(&mut job);
     let killed = killer::of(&job).unwrap_or_default();
-    print(&(page::render(&job, &of_supervisor, &Look::of_stdout(false)) + &killed))?;
+    let instead = access.card().await?.and_then(|card| card.instead(Ability::Retry));
+    print(&(page::render(&job, instead, &of_supervisor, &Look::of_stdout(false)) + &killed))?;
     Ok(exit::OK)
 }
 

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::because_running::{canceled_by, running};
+use crate::broker::Card;
 use crate::cli::job::needs;
 use crate::cli::job::timeline::interrupted_by;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::age;
+use crate::model::verb::Ability;
 use crate::model::{
     Count, Failure, Fit, Happened, Job, JobId, JobRecord, JobState, Millis, PoolStatus, QueueCounts,
     QueueName, SlotState, Why,
@@ -212,6 +214,16 @@ fn worded(failure: &Failure) -> String {
     }
 }
 
+/// How a job that ended badly can run again, with what its broker does for that.
+pub fn way_back(job: &JobRecord, card: Option<&Card>) -> Option<String> {
+    let again = match card.and_then(|card| card.instead(Ability::Retry)) {
+        None => format!("taskvisor job retry {} puts it back", job.id),
+        Some(instead) => format!("to have it run again: {instead}"),
+    };
+    let is_bad = matches!(job.state, JobState::Failed | JobState::Held);
+    is_bad.then(|| format!("taskvisor job show {} has all of it; {again}.", job.id))
+}
+
 fn delayed(job: &JobRecord, now: Millis) -> Vec<String> {
     let left = job.due_at.map_or(Duration::ZERO, |due| between(now, due));
     let first = format!("It is delayed for {} more.", age(left));
@@ -234,10 +246,6 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
         JobState::Failed | JobState::Held => {
             let failure = job.failure.iter().map(|failure| format!("{}.", worded(failure)));
             said.extend(came_back(job).map_or_else(|| failure.collect(), |last| vec![last]));
-            said.push(format!(
-                "taskvisor job show {} has all of it; taskvisor job retry {} puts it back.",
-                job.id, job.id
-            ));
         }
         JobState::Waiting
         | JobState::Delayed
@@ -251,6 +259,7 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::ADAPTERS;
     use crate::cli::job::page::tests::failed_job;
     use crate::model::{Attempt, Entry, Pause, QueueCounts, Retry};
 
@@ -298,6 +307,18 @@ mod tests {
         assert_eq!(said(JobState::Canceled), ["It was canceled 57s ago.", "It was canceled by uid 5."]);
         assert_eq!(said(JobState::Complete), ["It was completed 57s ago."]);
         assert_eq!(said(JobState::Held)[..2], ["It was held for a person 57s ago.", failed]);
+    }
+
+    #[test]
+    fn broker_that_refuses_a_retry_has_another_way_back() {
+        let job = why(JobState::Failed).job.unwrap();
+        let id = job.id.clone();
+        let first = format!("taskvisor job show {id} has all of it; ");
+        assert_eq!(way_back(&job, None), Some(format!("{first}taskvisor job retry {id} puts it back.")));
+        let sqs = ADAPTERS.iter().map(|kind| kind.card()).find(|card| card.name == "sqs");
+        let said = way_back(&job, sqs).unwrap();
+        assert!(said.starts_with(&format!("{first}to have it run again: `taskvisor job retry --failed")));
+        assert_eq!(way_back(&why(JobState::Complete).job.unwrap(), None), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod because_running;
 
 use std::fmt::Write as _;
 
-use self::because::{Heard, of_job};
+use self::because::{Heard, of_job, way_back};
 use self::because_pool::{of_pool, of_slot};
 use super::access::Access;
 use super::access::elsewhere::supervisor;
@@ -41,7 +41,12 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
         (Some(access), Some(job)) => about(access, job).await,
         _ => Heard::Supervisor,
     };
-    print(&render(name, &subject, &why, &heard, clock::wall(), &Look::of_stdout(false)))?;
+    let card = match &access {
+        Some(access) => access.card().await?,
+        None => None,
+    };
+    let back = why.job.as_ref().and_then(|job| way_back(job, card));
+    print(&render(name, &subject, &why, &heard, back, clock::wall(), &Look::of_stdout(false)))?;
     Ok(exit::OK)
 }
 
@@ -57,7 +62,15 @@ async fn about(access: &Access, job: &mut JobRecord) -> Heard {
     }
 }
 
-fn render(name: &str, subject: &Subject, why: &Why, heard: &Heard, now: Millis, look: &Look) -> String {
+fn render(
+    name: &str,
+    subject: &Subject,
+    why: &Why,
+    heard: &Heard,
+    back: Option<String>,
+    now: Millis,
+    look: &Look,
+) -> String {
     let because = match subject {
         Subject::Job(_) => of_job(why, heard, now),
         Subject::Slot(_) => of_slot(name, why),
@@ -68,9 +81,12 @@ fn render(name: &str, subject: &Subject, why: &Why, heard: &Heard, now: Millis, 
         let end = if trouble.ends_with('?') { "" } else { "." };
         format!("The broker is in trouble: {trouble}{end}")
     });
+    let concerns = why.broker_concerns.iter().map(|concern| format!("About the broker: {concern}."));
     let counted = why.queues_age.map(|old| format!("Its queues were last counted {} ago.", age(old)));
     let mut out = String::new();
-    for sentence in because.into_iter().chain(stopping).chain(broker).chain(counted) {
+    for sentence in
+        because.into_iter().chain(back).chain(stopping).chain(broker).chain(concerns).chain(counted)
+    {
         let _ = writeln!(out, "{}", escaped(&sentence));
     }
     if let Some(seen) = &why.snapshot {

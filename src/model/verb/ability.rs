@@ -15,6 +15,8 @@ pub enum Ability {
     Cancel,
     /// Puts an ended job back to waiting.
     Retry,
+    /// Puts back or removes many ended jobs at a time.
+    RetryMany,
     /// Has a job wait for others.
     Depend,
     /// Runs higher priority first, and changes it.
@@ -55,13 +57,14 @@ pub enum Ability {
 
 impl Ability {
     /// All abilities, in the order of the documentation.
-    pub const ALL: [Ability; 24] = [
+    pub const ALL: [Ability; 25] = [
         Ability::Show,
         Ability::List,
         Ability::ShowWaiting,
         Ability::Position,
         Ability::Cancel,
         Ability::Retry,
+        Ability::RetryMany,
         Ability::Depend,
         Ability::Prioritize,
         Ability::SetData,
@@ -91,6 +94,7 @@ impl Ability {
             Ability::Position => "count the jobs that come before one",
             Ability::Cancel => "cancel a job",
             Ability::Retry => "put an ended job back to waiting",
+            Ability::RetryMany => "put many ended jobs back to waiting",
             Ability::Depend => "have a job wait for others",
             Ability::Prioritize => "run one job of a queue before another",
             Ability::SetData => "give a running job other data",

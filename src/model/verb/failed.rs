@@ -100,6 +100,12 @@ pub struct Swept {
     pub needed: u64,
     /// The first few of those it was done with.
     pub jobs: Vec<JobId>,
+    /// How many stay because they cannot be read as jobs: dead letters of SQS.
+    #[serde(default)]
+    pub unread: u64,
+    /// The dead-letter queues that they came from, where the broker has such.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
     /// Where to go on; absent when there are no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<i64>,

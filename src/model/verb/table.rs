@@ -130,7 +130,7 @@ verbs! {
     Untrack(Untrack) => Done, Track "POST" "/v1/jobs/{job}/untrack", "Takes that mark away.";
     Discard(Discard) => Done, Discard "POST" "/v1/jobs/{job}/discard", "Forgets a job that has ended, with its history.";
     Failed(Failed) => Vec<FailureGroup>, Failures "GET" "/v1/failed", "Counts the jobs that failed or are held, by what their failure is called, the most first.";
-    Bulk(Bulk) => Swept, Retry "POST" "/v1/failed", "Puts back to waiting, or discards, the ended jobs that match: the next of them, and where to go on.";
+    Bulk(Bulk) => Swept, RetryMany "POST" "/v1/failed", "Puts back to waiting, or discards, the ended jobs that match: the next of them, and where to go on.";
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, Count "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, Pause "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, Pause "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";

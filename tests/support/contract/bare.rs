@@ -28,6 +28,7 @@ pub static CARD: Card = Card {
         (Ability::ShowWaiting, "take it"),
         (Ability::Position, "take them"),
         (Ability::Retry, "put the job again"),
+        (Ability::RetryMany, "put the jobs again"),
         (Ability::Depend, "put the second job from the first one"),
         (Ability::Prioritize, "give each priority a queue of its own"),
         (Ability::SetData, "complete the job, and put another one"),

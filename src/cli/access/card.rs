@@ -1,0 +1,32 @@
+//! What the broker can do, whoever answers for it.
+
+use super::Access;
+use crate::broker::{Address, Card};
+use crate::failure::{Failure, exit};
+use crate::model::verb::Ability;
+
+impl Access {
+    /// The card of the broker, if it is known.
+    pub async fn card(&self) -> Result<Option<&'static Card>, Failure> {
+        match self {
+            Access::Store(store) => Ok(Some(store.card())),
+            Access::Api(api, _) => {
+                let shown = api.broker().await?;
+                Ok(shown.and_then(|shown| Address::parse(&shown).ok()).map(|at| at.card()))
+            }
+        }
+    }
+
+    /// Refuses to wait for jobs that another host may take without a word: the wait might have no end.
+    pub async fn require_waits(&self) -> Result<(), Failure> {
+        let Some(card) = self.card().await?.filter(|card| !card.can(Ability::ShowWaiting)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "nothing was put: another host may take the job, and {} does not tell how it ends",
+            card.name
+        );
+        Err(Failure::new(exit::UNSUPPORTED, message)
+            .hint("put it without --wait; once a job runs on this host: taskvisor job wait ID"))
+    }
+}
