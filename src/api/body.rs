@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{NewJob, Stop, batch};
+use super::Problem;
+use crate::model::{JobId, NewJob, Stop, batch};
 
 /// The body of `POST /v1/jobs`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -34,4 +35,20 @@ pub(super) struct Refusal {
     pub error: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// If some jobs of a put were put and others not: the id of each that was, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub put: Vec<Option<JobId>>,
+}
+
+impl From<Problem> for Refusal {
+    fn from(Problem { message, hint, put, .. }: Problem) -> Refusal {
+        Refusal { error: message, hint, put }
+    }
+}
+
+impl Refusal {
+    /// The problem that it tells of, with this HTTP status.
+    pub fn problem(self, code: u16) -> Problem {
+        Problem { code, message: self.error, hint: self.hint, put: self.put }
+    }
 }

@@ -20,7 +20,7 @@ use super::body::{Put, Refusal, Reload, StopOrder};
 use super::client_error::Error;
 use super::connect::connect;
 use super::lists::LINES;
-use super::{Here, Lines, Place, Problem, Queued, Reloaded};
+use super::{Here, Lines, Place, Queued, Reloaded};
 use crate::model::verb::{Done, State, VerbRequest};
 use crate::model::{
     Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, PoolsNow, PublishedEvent, Status, Stop,
@@ -284,9 +284,7 @@ impl Client {
             Err(error) => return Err(broken(&self.place, line, error).await),
         };
         match serde_json::from_slice(&bytes) {
-            Ok(Refusal { error, hint }) => {
-                Err(Problem { code: status.as_u16(), message: error, hint }.into())
-            }
+            Ok(refusal) => Err(Refusal::problem(refusal, status.as_u16()).into()),
             Err(_) => Err(self.odd(format!("HTTP status {status}"))),
         }
     }

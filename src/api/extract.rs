@@ -35,7 +35,7 @@ pub(super) fn may_put(peer: Peer, job: &NewJob) -> Result<(), Problem> {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (code, Json(Refusal { error: self.message, hint: self.hint })).into_response()
+        (code, Json(Refusal::from(self))).into_response()
     }
 }
 

@@ -8,10 +8,10 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 
+use super::Place;
 use super::answer_line::{Line, broken};
 use super::body::Refusal;
 use super::client_error::Error;
-use super::{Place, Problem};
 
 /// Values as they arrive, one JSON document per line.
 pub struct Lines<T> {
@@ -73,7 +73,7 @@ impl<T: DeserializeOwned> Lines<T> {
     /// A line that is no value says why there are no more.
     fn nonsense(&self, line: &[u8]) -> Error {
         match serde_json::from_slice(line) {
-            Ok(Refusal { error, hint }) => Problem { code: 503, message: error, hint }.into(),
+            Ok(refusal) => Refusal::problem(refusal, 503).into(),
             Err(error) => Error::Odd(self.place.clone(), error.to_string()),
         }
     }

@@ -79,8 +79,7 @@ impl Text {
     }
 
     fn broken_off(&self, problem: Problem) -> Piece {
-        let Problem { message: error, hint, .. } = &problem;
-        match serde_json::to_vec(&Refusal { error: error.clone(), hint: hint.clone() }) {
+        match serde_json::to_vec(&Refusal::from(problem.clone())) {
             Ok(line) if self.is_lines => Ok(line),
             Ok(_) | Err(_) => Err(problem),
         }

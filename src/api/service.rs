@@ -130,12 +130,14 @@ pub struct Problem {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// If some jobs of a put were put and others not: the id of each that was, in their order. Else empty.
+    pub put: Vec<Option<JobId>>,
 }
 
 impl Problem {
     /// A problem without a hint.
     pub fn new(code: u16, message: impl Into<String>) -> Self {
-        Problem { code, message: message.into(), hint: None }
+        Problem { code, message: message.into(), hint: None, put: Vec::new() }
     }
 
     /// The same with a hint.

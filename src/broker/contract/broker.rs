@@ -92,18 +92,13 @@ impl Broker {
 
     /// Puts jobs and gives their ids when they are durable. If some were put and others not, the error says which were.
     pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
-        let asked = jobs.len();
-        let (mut put, mut failed) = (Vec::with_capacity(asked), None);
-        for answer in self.put_each(jobs).await? {
-            match answer {
-                Ok(id) => put.push(id),
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
+        let answers = self.put_each(jobs).await?;
+        let failed = answers.iter().find_map(|answer| answer.as_ref().err().cloned());
+        let put: Vec<Option<JobId>> = answers.into_iter().map(Result::ok).collect();
         match failed {
-            None => Ok(put),
-            Some(error) if put.is_empty() => Err(error),
-            Some(error) => Err(Error::PartlyPut { put, asked, error: Box::new(error) }),
+            None => Ok(put.into_iter().flatten().collect()),
+            Some(error) if put.iter().all(Option::is_none) => Err(error),
+            Some(error) => Err(Error::PartlyPut { put, error: Box::new(error) }),
         }
     }
 
@@ -384,7 +379,9 @@ mod tests {
     async fn partly_failed_put_reports_the_jobs_that_were_put() {
         let partly = bare().put(vec![job(), job(), job()]).await.unwrap_err();
         assert_eq!(partly.to_string(), "2 of 3 jobs were put (j0, j2), the others were not: it is full");
-        assert!(matches!(partly, Error::PartlyPut { put, .. } if put == ["j0".into(), "j2".into()]));
+        assert!(
+            matches!(partly, Error::PartlyPut { put, .. } if put == [Some("j0".into()), None, Some("j2".into())])
+        );
         assert_eq!(bare().put(vec![job()]).await.unwrap(), ["j0".into()]);
     }
 

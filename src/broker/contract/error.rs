@@ -60,12 +60,10 @@ pub enum Error {
         instead: &'static str,
     },
     /// Some jobs were put, and the rest were not, or that is not known.
-    #[error("{} of {asked} jobs were put ({}), the others {}: {error}", put.len(), listed(put), not_put(error))]
+    #[error("{} of {} jobs were put ({}), the others {}: {error}", put.iter().flatten().count(), put.len(), listed(put), not_put(error))]
     PartlyPut {
-        /// The ids of the jobs that were put.
-        put: Vec<JobId>,
-        /// How many jobs the request had.
-        asked: usize,
+        /// The id of each job that was put, in the order of the request.
+        put: Vec<Option<JobId>>,
         /// The error of the first job that was not put.
         error: Box<Error>,
     },
@@ -108,10 +106,10 @@ fn names(ids: &[JobId]) -> String {
 }
 
 /// The first few ids of the jobs that were put, in words.
-fn listed(put: &[JobId]) -> String {
+fn listed(put: &[Option<JobId>]) -> String {
     const MANY: usize = 20;
-    let mut ids: Vec<&str> = put.iter().take(MANY).map(JobId::as_str).collect();
-    if put.len() > MANY {
+    let mut ids: Vec<&str> = put.iter().flatten().take(MANY).map(JobId::as_str).collect();
+    if put.iter().flatten().count() > MANY {
         ids.push("…");
     }
     ids.join(", ")

@@ -6,6 +6,7 @@ pub(super) mod elsewhere;
 pub(super) mod hosts;
 pub(super) mod listing;
 pub(super) mod named;
+pub(super) mod putting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,12 +15,12 @@ use tokio::task::JoinHandle;
 
 use self::absent::Absent;
 use self::elsewhere::{another, client, of_this_state};
-use crate::api::{self, Client, Queued};
+use crate::api::{self, Client};
 use crate::broker::{self, Broker, Opening};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{Ability, Before, Get, VerbRequest};
-use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
+use crate::model::{JobId, JobRecord, JobState, Subject, Why};
 
 /// One of the two ways. If a flag or the environment names a broker that is not the supervisor's, the command uses that
 /// broker without the supervisor.
@@ -67,53 +68,6 @@ impl Access {
         }
         absent.store(config)?;
         Ok(Access::Store(Arc::new(config.open_broker(&Opening::passing(&config.state_dir))?)))
-    }
-
-    /// Puts jobs, all or none; `Err` with `None` if the supervisor went away.
-    async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Queued, Option<Failure>> {
-        match self {
-            Access::Api(api, _) => {
-                let ids = ids(&jobs);
-                api.put(jobs).await.map_err(|error| match may_be_done(&error) {
-                    true => Some(in_doubt(error.into(), &ids)),
-                    false => unless_gone(error),
-                })
-            }
-            Access::Store(store) => {
-                let jobs: Vec<NewJob> =
-                    jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
-                let ids = ids(&jobs);
-                store.put(jobs).await.map(only_ids).map_err(|error| {
-                    let unanswered = matches!(error, broker::Error::Unanswered(_));
-                    let failure = error.into();
-                    Some(if unanswered { in_doubt(failure, &ids) } else { failure })
-                })
-            }
-        }
-    }
-
-    /// Puts jobs, all or none, even if the supervisor ends and the next one starts meanwhile. If an answer is lost the
-    /// jobs are put again, and recognized: by an id made here, or by the token beside a given id.
-    pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, Failure> {
-        let unique = || uuid::Uuid::now_v7().simple().to_string();
-        let token = unique();
-        for job in &mut jobs {
-            match &job.id {
-                Some(_) if job.exists == Exists::Refuse => job.token = Some(token.clone()),
-                Some(_) => {}
-                None => (job.id, job.exists) = (Some(unique().into()), Exists::Skip),
-            }
-        }
-        loop {
-            match self.put_here(jobs.clone()).await {
-                Ok(queued) => return Ok(queued),
-                Err(None) => {
-                    tokio::time::sleep(BETWEEN).await;
-                    *self = Access::open(config).await?;
-                }
-                Err(Some(failure)) => return Err(failure),
-            }
-        }
     }
 
     /// The new way, if the only error is that the supervisor went away.
@@ -189,33 +143,9 @@ async fn told<V: VerbRequest>(store: &Arc<Broker>, verb: V) -> Result<V::Answer,
     })
 }
 
-/// Ids of jobs whose queues are not known.
-fn only_ids(ids: Vec<JobId>) -> Queued {
-    Queued { ids, unserved: Vec::new() }
-}
-
 /// The name of this user, as the supervisor would write it.
 fn me() -> String {
     format!("uid {}", nix::unistd::getuid())
-}
-
-/// The put may have been carried out. All of it was, or nothing, so the first job shows it.
-fn in_doubt(mut failure: Failure, ids: &[JobId]) -> Failure {
-    const NAMED: usize = 20;
-    let Some(id) = ids.first() else { return failure };
-    let named: Vec<&str> = ids.iter().take(NAMED).map(JobId::as_str).collect();
-    let more = ids.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let named = named.join(" ");
-    failure.causes.push(format!(
-        "it may have been queued all the same, as {named}{more}: taskvisor job show {id} tells, once there is an answer; \
-         put again with --jid {id} --exists skip it is queued once"
-    ));
-    failure
-}
-
-fn ids(jobs: &[NewJob]) -> Vec<JobId> {
-    jobs.iter().filter_map(|job| job.id.clone()).collect()
 }
 
 /// Whether the request may have been carried out without an answer.
@@ -358,27 +288,4 @@ where
         }
     }
     Ok(code)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{Flags, Surroundings, resolve};
-    use crate::model::{Class, Exec, Payload};
-
-    #[tokio::test(start_paused = true)]
-    async fn unanswered_put_says_how_to_check_the_job() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("ctl.sock");
-        let _stopped = tokio::net::UnixListener::bind(&socket).unwrap();
-        let program = Payload::Exec(Exec::default());
-        let job =
-            NewJob { id: Some("j1".into()), ..NewJob::new("default".into(), Class::EXEC.into(), program) };
-        let flags = Flags { run_dir: Some(dir.path().into()), ..Flags::default() };
-        let around = Surroundings { home: Some(dir.path().into()), ..Surroundings::default() };
-        let config = Arc::new(resolve(flags, &around).unwrap());
-        let put = Access::Api(Client::new(&socket), config).put_here(vec![job]).await;
-        let said = put.unwrap_err().unwrap().render().replace(dir.path().to_str().unwrap(), "DIR");
-        insta::assert_snapshot!("silent_put", said);
-    }
 }

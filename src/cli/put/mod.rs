@@ -15,6 +15,7 @@ use self::form::Form;
 use self::unserved::note_put;
 use super::access::Access;
 use super::access::named::all_named;
+use super::access::putting::NotPut;
 use super::args::Put;
 use super::job::wait::results;
 use super::term::screen::{escaped, print};
@@ -143,25 +144,36 @@ impl<'a> Sink<'a> {
         let count = jobs.len();
         let Some(queue) = jobs.first().map(|job| job.queue.clone()) else { return Ok(()) };
         let sample = jobs.first().filter(|_| self.sample.is_none()).cloned();
-        let Queued { ids, unserved } = self.access.put(self.config, jobs).await.map_err(|failure| {
-            let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
-            match self.acknowledged {
-                0 => failure.of(format!("failed to put {what}")),
-                before => failure.of(format!("failed to put {what} after {before} that are queued")),
-            }
-        })?;
+        let Queued { ids, unserved } = match self.access.put(self.config, jobs).await {
+            Ok(queued) => queued,
+            Err(not_put) => return Err(self.refused(count, not_put)),
+        };
         self.acknowledged += count;
         if let Some(awaited) = &mut self.awaited {
             awaited.extend(ids.iter().cloned());
         }
         self.first = self.first.take().or_else(|| ids.first().cloned());
-        match self.tell(&ids) {
+        match self.tell(ids.iter().map(Some)) {
             Err(unread) if unread.code == exit::OK => self.deaf = true,
             Err(failure) => return Err(failure.of("failed to print the ids").hint(self.in_words())),
             Ok(()) => {}
         }
         self.sample = self.sample.take().or_else(|| Some((sample?, unserved.contains(&queue))));
         Ok(())
+    }
+
+    /// What became of jobs that were not put, or not all of them. Prints a line for each of those then.
+    fn refused(&mut self, count: usize, NotPut { failure, put }: NotPut) -> Failure {
+        let before = self.acknowledged;
+        self.acknowledged += put.iter().flatten().count();
+        self.first = self.first.take().or_else(|| put.iter().flatten().next().cloned());
+        // That the ids cannot be printed matters less: the failure names them.
+        self.tell(put.iter().map(Option::as_ref)).ok();
+        let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
+        match before {
+            0 => failure.of(format!("failed to put {what}")),
+            before => failure.of(format!("failed to put {what} after {before} that are queued")),
+        }
     }
 
     /// Once all are put, prints what keeps the jobs from running: all jobs of a put have one queue and one directory.
@@ -183,9 +195,10 @@ impl<'a> Sink<'a> {
         }
     }
 
-    fn tell(&self, ids: &[JobId]) -> Result<(), Failure> {
+    /// Prints the ids, a line for each job: empty for one that was not put.
+    fn tell<'b>(&self, ids: impl Iterator<Item = Option<&'b JobId>>) -> Result<(), Failure> {
         if self.awaited.is_some() {
-            ids.iter().for_each(|id| eprintln!("queued as {}", escaped(id.as_str())));
+            ids.flatten().for_each(|id| eprintln!("queued as {}", escaped(id.as_str())));
             return Ok(());
         }
         if self.deaf {
@@ -195,7 +208,7 @@ impl<'a> Sink<'a> {
         for id in ids {
             match self.typed.json {
                 true => text += &(serde_json::json!({ "id": id }).to_string() + "\n"),
-                false => text += &(id.to_string() + "\n"),
+                false => text += &(id.map(JobId::to_string).unwrap_or_default() + "\n"),
             }
         }
         print(&text)

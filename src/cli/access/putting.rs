@@ -1,0 +1,136 @@
+//! Puts jobs by either way.
+
+use super::{Access, BETWEEN, may_be_done, me, unless_gone};
+use crate::api::{self, Queued};
+use crate::broker;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::model::{Exists, JobId, NewJob};
+
+/// Jobs that were not put, or not all of them.
+#[derive(Debug)]
+pub struct NotPut {
+    /// Why, for the first that was not.
+    pub failure: Failure,
+    /// If some were put: the id of each job that was, in the order of the jobs.
+    pub put: Vec<Option<JobId>>,
+}
+
+impl From<Failure> for NotPut {
+    fn from(failure: Failure) -> NotPut {
+        NotPut { failure, put: Vec::new() }
+    }
+}
+
+impl Access {
+    /// Puts jobs, all or none; `Err` with `None` if the supervisor went away.
+    async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Queued, Option<NotPut>> {
+        match self {
+            Access::Api(api, _) => {
+                let ids = ids(&jobs);
+                api.put(jobs).await.map_err(|error| {
+                    let put = if let api::Error::Problem(problem) = &error {
+                        problem.put.clone()
+                    } else {
+                        Vec::new()
+                    };
+                    let failure = match may_be_done(&error) {
+                        true => Some(in_doubt(error.into(), &ids)),
+                        false => unless_gone(error),
+                    };
+                    failure.map(|failure| NotPut { failure, put })
+                })
+            }
+            Access::Store(store) => {
+                let jobs: Vec<NewJob> =
+                    jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
+                let ids = ids(&jobs);
+                store.put(jobs).await.map(only_ids).map_err(|error| {
+                    let put = if let broker::Error::PartlyPut { put, .. } = &error {
+                        put.clone()
+                    } else {
+                        Vec::new()
+                    };
+                    let unanswered = matches!(error, broker::Error::Unanswered(_));
+                    let failure = error.into();
+                    Some(NotPut { failure: if unanswered { in_doubt(failure, &ids) } else { failure }, put })
+                })
+            }
+        }
+    }
+
+    /// Puts jobs, all or none; with routes to other brokers, or one that takes them one by one, also some, and the error
+    /// says which. Even if the supervisor ends and the next one starts meanwhile: if an answer is lost the jobs are put
+    /// again, and recognized by an id made here, or by the token beside a given id.
+    pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, NotPut> {
+        let unique = || uuid::Uuid::now_v7().simple().to_string();
+        let token = unique();
+        for job in &mut jobs {
+            match &job.id {
+                Some(_) if job.exists == Exists::Refuse => job.token = Some(token.clone()),
+                Some(_) => {}
+                None => (job.id, job.exists) = (Some(unique().into()), Exists::Skip),
+            }
+        }
+        loop {
+            match self.put_here(jobs.clone()).await {
+                Ok(queued) => return Ok(queued),
+                Err(None) => {
+                    tokio::time::sleep(BETWEEN).await;
+                    *self = Access::open(config).await?;
+                }
+                Err(Some(not_put)) => return Err(not_put),
+            }
+        }
+    }
+}
+
+/// Ids of jobs whose queues are not known.
+fn only_ids(ids: Vec<JobId>) -> Queued {
+    Queued { ids, unserved: Vec::new() }
+}
+
+/// The put may have been carried out. All of it was, or nothing, so the first job shows it.
+fn in_doubt(mut failure: Failure, ids: &[JobId]) -> Failure {
+    const NAMED: usize = 20;
+    let Some(id) = ids.first() else { return failure };
+    let named: Vec<&str> = ids.iter().take(NAMED).map(JobId::as_str).collect();
+    let more = ids.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = named.join(" ");
+    failure.causes.push(format!(
+        "it may have been queued all the same, as {named}{more}: taskvisor job show {id} tells, once there is an answer; \
+         put again with --jid {id} --exists skip it is queued once"
+    ));
+    failure
+}
+
+fn ids(jobs: &[NewJob]) -> Vec<JobId> {
+    jobs.iter().filter_map(|job| job.id.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::api::Client;
+    use crate::config::{Flags, Surroundings, resolve};
+    use crate::model::{Class, Exec, Payload};
+
+    #[tokio::test(start_paused = true)]
+    async fn unanswered_put_says_how_to_check_the_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("ctl.sock");
+        let _stopped = tokio::net::UnixListener::bind(&socket).unwrap();
+        let program = Payload::Exec(Exec::default());
+        let job =
+            NewJob { id: Some("j1".into()), ..NewJob::new("default".into(), Class::EXEC.into(), program) };
+        let flags = Flags { run_dir: Some(dir.path().into()), ..Flags::default() };
+        let around = Surroundings { home: Some(dir.path().into()), ..Surroundings::default() };
+        let config = Arc::new(resolve(flags, &around).unwrap());
+        let put = Access::Api(Client::new(&socket), config).put_here(vec![job]).await;
+        let said = put.unwrap_err().unwrap().failure.render().replace(dir.path().to_str().unwrap(), "DIR");
+        insta::assert_snapshot!("silent_put", said);
+    }
+}
