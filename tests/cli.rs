@@ -183,6 +183,9 @@ fn second_start_is_refused_and_names_the_run_directory() {
         69,
         &["a supervisor uses DIR/run already (pid 4711)", "hint: taskvisor stop"],
     );
+    let by_supervisord = sandbox.command(&["start"]).env("SUPERVISOR_ENABLED", "1").output().unwrap();
+    let said = String::from_utf8(by_supervisord.stderr).unwrap();
+    assert!(said.contains("hint: numprocs=1 in supervisord: one taskvisor has all workers"), "{said}");
     drop(held);
 }
 

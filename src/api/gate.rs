@@ -1,5 +1,5 @@
-//! Decides which clients may come in by TCP: those that know the token, use one of our names, and are not sent by a
-//! foreign web page.
+//! Decides which clients may come in by TCP: those that know the token, where there is one, use one of our names, and
+//! are not sent by a foreign web page.
 //!
 //! The token alone would keep strangers out. The check of names stops a page whose own name leads here (DNS rebinding);
 //! the check of origins stops a page opened in a browser that has the token.
@@ -39,8 +39,8 @@ impl Gate {
 /// The terms for clients.
 #[derive(Clone)]
 pub struct Terms {
-    /// The token that clients must send.
-    pub token: String,
+    /// The token that clients must send; None = none, on a port of this machine only.
+    pub token: Option<String>,
     /// Names that clients may use besides this machine's own names for itself, in small letters.
     pub hosts: Vec<String>,
     /// Web origins whose pages may send requests.
@@ -79,9 +79,10 @@ impl Terms {
                 refused(format!("pages of '{origin}' may not use this")).hint("list it in api.origins")
             );
         }
+        let Some(known) = &self.token else { return Ok(()) };
         match bearer(headers) {
             None => Err(Problem::new(401, "this takes a token").hint("Authorization: Bearer TOKEN")),
-            Some(token) if same(token, self.token.as_bytes()) => Ok(()),
+            Some(token) if same(token, known.as_bytes()) => Ok(()),
             Some(_) => Err(Problem::new(401, "this is not the token")),
         }
     }
@@ -139,7 +140,7 @@ mod tests {
 
     fn judged(headers: &[(&str, &str)]) -> Result<(), u16> {
         let gate = Terms {
-            token: "0123456789abcdef".into(),
+            token: Some("0123456789abcdef".into()),
             hosts: vec!["jobs.example.org".into()],
             origins: vec!["https://jobs.example.org".into()],
         };
@@ -171,6 +172,21 @@ mod tests {
         }
         assert_eq!(judged(&[("host", "localhost")]), Err(401));
         assert_eq!(judged(&[("host", "localhost"), KNOWN, KNOWN]), Err(401));
+    }
+
+    #[test]
+    fn a_gate_without_a_token_still_refuses_other_names_and_web_pages() {
+        let gate = Terms { token: None, hosts: Vec::new(), origins: Vec::new() };
+        let judged = |headers: &[(&'static str, &str)]| {
+            let named =
+                headers.iter().map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap()));
+            let headers: HeaderMap =
+                named.collect::<Vec<(axum::http::HeaderName, _)>>().into_iter().collect();
+            gate.judge(&Uri::from_static("/v2/notify"), &headers).map_err(|problem| problem.code)
+        };
+        assert_eq!(judged(&[("host", "localhost:8668")]), Ok(()));
+        assert_eq!(judged(&[("host", "evil.example.org")]), Err(403));
+        assert_eq!(judged(&[("host", "localhost:8668"), ("origin", "http://localhost:8668")]), Err(403));
     }
 
     #[test]

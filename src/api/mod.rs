@@ -42,6 +42,6 @@ pub use gate::{Gate, Terms};
 pub use lines::Lines;
 pub use peer::{Members, Peer, Port, SharedSocket};
 pub use place::Place;
-pub use router::{behind, openapi, router};
+pub use router::{behind, openapi, router, tasks_router};
 pub use server::{Limits, serve};
 pub use service::{Changed, Here, Problem, Queued, Reloaded, Service};

@@ -60,7 +60,12 @@ fn all(routes: Routes) -> Routes {
     tasks::routes(pools::routes(verbs::routes(routes)))
 }
 
-/// The same routes behind a gate.
+/// The routes of QuantumLeap alone, for a port whose clients know no token.
+pub fn tasks_router(service: Arc<dyn Service>) -> Router {
+    tasks::alone(service)
+}
+
+/// Routes behind a gate.
 pub fn behind(gate: Gate, router: Router) -> Router {
     router.layer(from_fn_with_state(gate, gate::watch))
 }
@@ -124,7 +129,7 @@ async fn readyz(State(api): Api) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v1/openapi.json, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -89,6 +89,13 @@ fn in_use(mut file: File, dir: &Path) -> Failure {
         (Ok(_), Some(owner)) => format!(" (pid {owner})"),
         (Ok(_) | Err(_), _) => String::new(),
     };
-    Failure::new(exit::UNAVAILABLE, format!("a supervisor uses {} already{who}", dir.display()))
-        .hint("taskvisor stop ends it; --run-dir and --state-dir give this one directories of its own")
+    // supervisord names itself to what it starts.
+    let hint = match std::env::var_os("SUPERVISOR_ENABLED") {
+        Some(_) => {
+            "numprocs=1 in supervisord: one taskvisor has all workers (--workers, WQ_WORKERS); --run-dir and \
+             --state-dir give another one directories of its own"
+        }
+        None => "taskvisor stop ends it; --run-dir and --state-dir give this one directories of its own",
+    };
+    Failure::new(exit::UNAVAILABLE, format!("a supervisor uses {} already{who}", dir.display())).hint(hint)
 }

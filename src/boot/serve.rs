@@ -3,7 +3,7 @@
 use std::fs;
 use std::fs::Permissions;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
@@ -193,6 +193,7 @@ fn run(
         listener,
         members: config.socket_group.as_ref().map(members),
         port: config.api.as_ref().zip(gate).map(|(api, gate)| port(api, gate)).transpose()?,
+        task_port: config.tasks.as_ref().and_then(|tasks| tasks.listen).map(task_port).transpose()?,
         log: log.clone(),
         outputs: config.log.clone(),
         places: Places {
@@ -222,6 +223,18 @@ fn run(
 }
 
 fn tell(swept: &Swept) {
+/// The command by which a newcomer puts a first job; None if no pool runs programs.
+fn first_step(config: &Config) -> Option<String> {
+    let takes = |(_, outfit): &(&PoolSettings, &SpawnSpec)| matches!(outfit.work, Work::Programs);
+    let (pool, _) = config.settings.pools.iter().zip(&config.outfits).find(takes)?;
+    let is_usual = config.run_dir == Surroundings::of_process().run_dir();
+    let dir = if is_usual { String::new() } else { format!(" --run-dir {}", config.run_dir.display()) };
+    let usual = PoolSettings::default().queues;
+    let queue = pool.queues.first().filter(|queue| !usual.contains(queue));
+    let queue = queue.map(|queue| format!(" -q {queue}")).unwrap_or_default();
+    Some(format!("taskvisor{dir} put{queue} -- echo hello"))
+}
+
     for left in &swept.left {
         error!(pid = left.pid, "a process of a job may live on: {left}");
     }
@@ -263,20 +276,27 @@ fn members(group: &SocketGroup) -> Members {
 
 /// Opens the TCP port for clients that know the token.
 fn port(api: &Api, gate: Gate) -> Result<(TcpListener, bool, Gate), Failure> {
-    let Api { listen, allow_exec, .. } = *api;
-    let listener = TcpListener::bind(listen).map_err(|error| {
-        let hint = "is another supervisor, or another program, there? set api.listen to a free port";
+    Ok((bind(api.listen, "api.listen")?, api.allow_exec, gate))
+}
+
+/// Opens the TCP port for notifications, whose clients know no token: nobody but this machine reaches it.
+fn task_port(listen: SocketAddr) -> Result<(TcpListener, bool, Gate), Failure> {
+    let terms = Terms { token: None, hosts: Vec::new(), origins: Vec::new() };
+    Ok((bind(listen, "wq.listen")?, false, Gate::new(terms)))
+}
+
+fn bind(listen: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(listen).map_err(|error| {
         Failure::new(exit::UNAVAILABLE, error.to_string())
             .of(format!("failed to listen on {listen}"))
-            .hint(hint)
-    })?;
-    Ok((listener, allow_exec, gate))
+            .hint(format!("is another supervisor, or another program, there? set {setting} to a free port"))
+    })
 }
 
 /// The conditions for clients of the TCP port.
 fn terms(api: &Api) -> Terms {
     let Api { token, hosts, origins, .. } = api.clone();
-    Terms { token: token.0, hosts, origins }
+    Terms { token: Some(token.0), hosts, origins }
 }
 
 /// Identifies the place of the state directory: a copy of it is elsewhere, on this machine or another.

@@ -1,5 +1,6 @@
 //! The section `wq` of the file.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct WqSection {
     pub when_away: Option<WhenAway>,
     /// The directory for samples of how long tasks took.
     pub telemetry_dir: Option<PathBuf>,
+    /// Address and port where notifications come without a token.
+    pub listen: Option<String>,
 }
 
 impl WqSection {
@@ -59,6 +62,7 @@ impl WqSection {
             failure_ttl: self.failure_ttl.or(other.failure_ttl),
             when_away: self.when_away.or(other.when_away),
             telemetry_dir: self.telemetry_dir.or(other.telemetry_dir),
+            listen: self.listen.or(other.listen),
         }
     }
 
@@ -79,6 +83,13 @@ impl WqSection {
             let hint = "name the class of a worker, or a class of your own for a pool with `run`";
             return Err(("wq.class", Error::new(Fault::Config, message).hint(hint)));
         }
+        let listen = self.listen.map(|listen| loopback(&listen)).transpose()?;
+        if listen.is_some() && class.is_none() {
+            let message =
+                "by wq.listen notifications come without a token, and nothing says which class they have";
+            let hint = "set wq.class: else whoever reaches the port chooses the function that runs";
+            return Err(("wq.listen", Error::new(Fault::Config, message).hint(hint)));
+        }
         let telemetry_dir = self.telemetry_dir.map(from_here).transpose();
         let telemetry_dir = telemetry_dir.map_err(|error| ("wq.telemetry_dir", error))?;
         Ok(self.enabled.unwrap_or_default().then_some(Settings {
@@ -90,7 +101,26 @@ impl WqSection {
             failure_ttl: self.failure_ttl,
             when_away: self.when_away.unwrap_or(default.when_away),
             telemetry_dir,
+            listen,
         }))
+    }
+}
+
+/// An address of this machine alone, and a port.
+fn loopback(listen: &str) -> Result<SocketAddr, (&'static str, Error)> {
+    let wrong = |message: String, hint| ("wq.listen", Error::new(Fault::Config, message).hint(hint));
+    let address: SocketAddr = listen.replace("localhost:", "127.0.0.1:").parse().map_err(|_| {
+        wrong(
+            format!("'{listen}' is nothing to listen on"),
+            "an address and a port: 127.0.0.1:8668, '[::1]:8668'",
+        )
+    })?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err(wrong(
+            format!("{listen} is open to other machines, and this port takes no token"),
+            "listen on 127.0.0.1, or set api.listen, where each request brings the token",
+        )),
     }
 }
 
@@ -106,9 +136,35 @@ pub(super) fn shown(tasks: &Settings) -> Mapping {
         ("success_ttl".into(), length(tasks.success_ttl)),
         ("failure_ttl".into(), length(tasks.failure_ttl)),
         ("when_away".into(), tasks.when_away.as_str().into()),
+        ("listen".into(), tasks.listen.map_or(Value::Null, |listen| listen.to_string().into())),
         (
             "telemetry_dir".into(),
             tasks.telemetry_dir.as_ref().map_or(Value::Null, |dir| dir.display().to_string().into()),
         ),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listen(said: &str) -> Result<Option<SocketAddr>, String> {
+        let section = [said, "class=Insert", "enabled=true"].map(|said| WqSection::parse(said).unwrap());
+        let section = section.into_iter().fold(WqSection::default(), |before, next| next.over(before));
+        let resolved = section.resolve().map_err(|(key, error)| format!("{key}: {error}"))?;
+        Ok(resolved.unwrap().listen)
+    }
+
+    #[test]
+    fn port_without_a_token_is_of_this_machine_and_of_one_class() {
+        assert_eq!(listen("queue=q").unwrap(), None);
+        for local in ["listen=127.0.0.1:8668", "listen=localhost:8668", "listen='[::1]:8668'"] {
+            assert!(listen(local).unwrap().is_some_and(|address| address.port() == 8668), "{local}");
+        }
+        let open = listen("listen=0.0.0.0:8668").unwrap_err();
+        assert!(open.starts_with("wq.listen: 0.0.0.0:8668 is open to other machines"), "{open}");
+        assert!(listen("listen=here").unwrap_err().contains("nothing to listen on"));
+        let any = WqSection { listen: Some("127.0.0.1:1".into()), ..WqSection::default() };
+        assert!(any.resolve().unwrap_err().1.to_string().contains("which class"));
+    }
 }

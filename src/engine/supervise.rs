@@ -50,6 +50,14 @@ use crate::wq;
 /// A TCP listener, whether programs may be put by it, and its gate.
 pub type Port = (TcpListener, bool, api::Gate);
 
+/// The TCP ports of a supervisor.
+struct Ports {
+    /// The one with the whole API.
+    all: Option<Port>,
+    /// The one with the routes of QuantumLeap alone.
+    tasks: Option<Port>,
+}
+
 /// Parameters of a supervisor.
 pub struct Setup {
     /// The settings to run by.
@@ -74,6 +82,8 @@ pub struct Setup {
     pub members: Option<api::Members>,
     /// A TCP listener of the API, for clients that pass the gate.
     pub port: Option<Port>,
+    /// A TCP listener for the routes of QuantumLeap alone.
+    pub task_port: Option<Port>,
     /// The supervisor's own log.
     pub log: OwnLog,
     /// How much of the output of jobs and slots to keep.
@@ -149,7 +159,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let outbox = pass_on(setup.outbox, &mut effects.record);
     let desk =
         ApiService { broker, newsroom, census, requests, reloader, broker_name, started, tasks, outbox };
-    open_doors((setup.listener, setup.members), setup.port, Arc::new(desk), effects.record.watch.counts())?;
+    let ports = Ports { all: setup.port, tasks: setup.task_port };
+    open_doors((setup.listener, setup.members), ports, Arc::new(desk), effects.record.watch.counts())?;
     tokio::spawn(listen(setup.broker, events));
     run(Supervisor::new(settings, started), effects, inbox).await
 }
@@ -232,20 +243,21 @@ fn newsroom(broker: &Arc<Broker>) -> EventBus {
     room
 }
 
-/// Starts the API on the socket and, if configured, on a port. Also starts the task that counts the queues.
+/// Starts the API on the socket and, if configured, on ports. Also starts the task that counts the queues.
 fn open_doors(
     (socket, members): (UnixListener, Option<api::Members>),
-    port: Option<Port>,
+    ports: Ports,
     desk: Arc<ApiService>,
     counts: Arc<Notify>,
 ) -> io::Result<()> {
-    let router = api::router(desk.clone());
+    let (router, of_tasks) = (api::router(desk.clone()), api::tasks_router(desk.clone()));
     tokio::spawn(count_queues(desk, counts));
-    if let Some((listener, programs, gate)) = port {
+    for (port, router) in [(ports.all, router.clone()), (ports.tasks, of_tasks)] {
+        let Some((listener, programs, gate)) = port else { continue };
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         info!(address = %listener.local_addr()?, "the API listens");
-        let router = api::behind(gate, router.clone());
+        let router = api::behind(gate, router);
         tokio::spawn(api::serve(api::Port { listener, programs }, router, api::Limits::default()));
     }
     socket.set_nonblocking(true)?;

@@ -6,6 +6,7 @@ mod notification;
 mod settings;
 mod task;
 mod telemetry;
+mod time_index;
 
 pub use id::{Scope, TaskId};
 pub use notification::{Taken, TaskInput, entities};

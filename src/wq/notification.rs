@@ -1,9 +1,14 @@
 //! A notification of a context broker (FIWARE NGSI), and the data of the job made from it.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
+use super::time_index::{TIME_INDEX, time_index};
 use crate::model::{JobId, json_depth};
 
 /// The data of a task's job: what its worker gets. Entities are as they came, with every digit.
@@ -33,8 +38,9 @@ pub struct Taken {
 /// Deeper notifications are refused: they would make the lists of their tenant unreadable for most clients.
 const DEEPEST: usize = 100;
 
-/// The entities of a notification, or the error in it.
-pub fn entities(body: &[u8]) -> Result<Box<RawValue>, String> {
+/// The entities of a notification, or the error in it. Each has its time in `time_index`: from the attribute `named` or
+/// from those that FIWARE knows, else `now`.
+pub fn entities(body: &[u8], named: Option<&str>, now: Timestamp) -> Result<Box<RawValue>, String> {
     #[derive(Deserialize)]
     struct Notification {
         data: Option<Box<RawValue>>,
@@ -53,48 +59,57 @@ pub fn entities(body: &[u8]) -> Result<Box<RawValue>, String> {
     let data = notification.data.ok_or("the notification has no `data`: a list of entities")?;
     let list: Vec<Box<RawValue>> = serde_json::from_str(data.get())
         .map_err(|_| "`data` of the notification is no list of entities".to_owned())?;
-    if list.is_empty() {
-        return Err("`data` of the notification is empty: it has no entity".into());
-    }
-    list.iter().enumerate().try_for_each(|(at, entity)| check(at, entity))?;
-    Ok(data)
+    let timed = list.iter().enumerate().map(|(at, entity)| with_time(at, entity, named, now));
+    let timed = timed.collect::<Result<Vec<String>, String>>()?;
+    RawValue::from_string(format!("[{}]", timed.join(","))).map_err(|error| error.to_string())
 }
 
-/// Checks that an entity has an id and a type; its attributes are checked by the worker.
-fn check(at: usize, entity: &RawValue) -> Result<(), String> {
-    #[derive(Deserialize)]
-    struct Entity {
-        id: Option<serde_json::Value>,
-        #[serde(rename = "type")]
-        kind: Option<serde_json::Value>,
+/// An entity as it was written, with its time at its end. It has an id and a type; its attributes are checked by the
+/// worker.
+fn with_time(at: usize, entity: &RawValue, named: Option<&str>, now: Timestamp) -> Result<String, String> {
+    let text = entity.get();
+    if !text.starts_with('{') {
+        return Err(format!("entity {at} of `data` is no object"));
     }
-    let entity: Entity = match entity.get().starts_with('{') {
-        true => {
-            serde_json::from_str(entity.get()).map_err(|error| format!("entity {at} of `data`: {error}"))?
+    let members: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| format!("entity {at} of `data`: {error}"))?;
+    for name in ["id", "type"] {
+        if members.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+            return Err(format!("entity {at} of `data` has no `{name}`, a text"));
         }
-        false => return Err(format!("entity {at} of `data` is no object")),
-    };
-    let is_said = |value: &Option<serde_json::Value>| {
-        value.as_ref().and_then(serde_json::Value::as_str).is_some_and(|text| !text.is_empty())
-    };
-    match (is_said(&entity.id), is_said(&entity.kind)) {
-        (true, true) => Ok(()),
-        (false, _) => Err(format!("entity {at} of `data` has no `id`, a text")),
-        (true, false) => Err(format!("entity {at} of `data` has no `type`, a text")),
     }
+    let time = Value::from(time_index(&members, named, now));
+    let written = match members.contains_key(TIME_INDEX) {
+        false => text.to_owned(),
+        true => without_time(text).map_err(|error| format!("entity {at} of `data`: {error}"))?,
+    };
+    // An entity has an id at least, so there is something before the comma.
+    let open = written.strip_suffix('}').unwrap_or(&written).trim_ascii_end();
+    Ok(format!("{open},\"{TIME_INDEX}\":{time}}}"))
+}
+
+/// The other members of an entity that brings a time of its own, which is replaced.
+fn without_time(text: &str) -> serde_json::Result<String> {
+    let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text)?;
+    let others: BTreeMap<_, _> = members.iter().filter(|(name, _)| *name != TIME_INDEX).collect();
+    serde_json::to_string(&others)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
     #[test]
-    fn entities_are_kept_as_written() {
-        let body = r#"{"subscriptionId":"s","data":[ {"id":"r","type":"Room","t":{"value":1.10e1}} ]}"#;
+    fn entities_are_kept_as_written_and_have_their_time_at_the_end() {
+        let body = r#"{"subscriptionId":"s","data":[ {"id":"r","type":"Room","t":{"value":1.10e1} },
+            {"time_index":"x","type":"Room","id":"s","a":{"value":"2024-01-01"}} ]}"#;
         assert_eq!(
-            entities(body.as_bytes()).unwrap().get(),
-            r#"[ {"id":"r","type":"Room","t":{"value":1.10e1}} ]"#
+            entities(body.as_bytes(), Some("a"), NOW).unwrap().get(),
+            r#"[{"id":"r","type":"Room","t":{"value":1.10e1},"time_index":"1970-01-01T00:00:00+00:00"},{"a":{"value":"2024-01-01"},"id":"s","type":"Room","time_index":"2024-01-01T00:00:00"}]"#
         );
+        assert_eq!(entities(br#"{"data":[]}"#, None, NOW).unwrap().get(), "[]");
     }
 
     #[test]
@@ -104,13 +119,12 @@ mod tests {
             ("[1]", "no notification"),
             ("{}", "has no `data`"),
             (r#"{"data":{}}"#, "no list of entities"),
-            (r#"{"data":[]}"#, "it has no entity"),
             (r#"{"data":[{"id":"r","type":"Room"},7]}"#, "entity 1 of `data` is no object"),
             (r#"{"data":[["r","Room"]]}"#, "entity 0 of `data` is no object"),
             (r#"{"data":[{"type":"Room"}]}"#, "has no `id`"),
             (r#"{"data":[{"id":"r","type":""}]}"#, "has no `type`"),
         ] {
-            let said = entities(body.as_bytes()).unwrap_err();
+            let said = entities(body.as_bytes(), None, NOW).unwrap_err();
             assert!(said.contains(why), "{body}: {said}");
         }
     }

@@ -1,5 +1,6 @@
 //! Settings for notifications.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Settings {
     pub when_away: WhenAway,
     /// The directory for samples of how long tasks took and how many wait.
     pub telemetry_dir: Option<PathBuf>,
+    /// The port of this machine where notifications come without a token; None = by the API alone.
+    pub listen: Option<SocketAddr>,
 }
 
 /// What to do with a notification while the broker is away.
@@ -59,6 +62,7 @@ impl Default for Settings {
             failure_ttl: None,
             when_away: WhenAway::Refuse,
             telemetry_dir: None,
+            listen: None,
         }
     }
 }

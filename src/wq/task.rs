@@ -163,13 +163,45 @@ fn errors(job: &JobRecord) -> Vec<String> {
     if errors.is_empty() { job.failure.iter().map(told).collect() } else { errors }
 }
 
-/// A failure in one line: its name and its message.
+/// A failure in one line, as QuantumLeap shows it: an exception as Python's `repr` writes one whose only argument is its
+/// text. What is no exception, as `exit 1`, stands as it is.
 fn told(failure: &Failure) -> String {
-    match failure.message.starts_with(&failure.group) {
-        true => failure.message.clone(),
-        false if failure.message.is_empty() => failure.group.clone(),
-        false => format!("{}: {}", failure.group, failure.message),
+    let Failure { group, message, .. } = failure;
+    if !is_name(group) {
+        return match message.starts_with(group.as_str()) {
+            true => message.clone(),
+            false if message.is_empty() => group.clone(),
+            false => format!("{group}: {message}"),
+        };
     }
+    let text =
+        message.strip_prefix(group.as_str()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message);
+    let has_text = !text.is_empty() && text != group;
+    format!("{group}({})", if has_text { quoted(text) } else { String::new() })
+}
+
+/// Whether this is the name of a class, perhaps with its modules, and not words about a program's end.
+fn is_name(group: &str) -> bool {
+    let is_part = |part: &str| {
+        part.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    group.split('.').all(is_part) && group.contains(char::is_uppercase)
+}
+
+/// A text as Python writes it.
+fn quoted(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let escape = |c: char| match c {
+        '\\' => "\\\\".to_owned(),
+        '\n' => "\\n".to_owned(),
+        '\r' => "\\r".to_owned(),
+        '\t' => "\\t".to_owned(),
+        c if c == quote => format!("\\{c}"),
+        c if c.is_control() && (c as u32) < 0x100 => format!("\\x{:02x}", c as u32),
+        c => c.to_string(),
+    };
+    format!("{quote}{}{quote}", text.chars().map(escape).collect::<String>())
 }
 
 #[cfg(test)]
@@ -232,11 +264,27 @@ mod tests {
         let entry = |n: u32, what: Failure| json!({ "at_ms": n, "kind": "attempt", "attempt": { "attempt": n, "fence": n, "state": "delayed", "failure": what } });
         let mut record = job("failed", 2, 1);
         record.failure = Some(failure("ValueError", "no"));
-        assert_eq!(TaskRuntime::of(&record).errors, ["ValueError: no"]);
+        assert_eq!(TaskRuntime::of(&record).errors, ["ValueError('no')"]);
         let history = json!([entry(1, failure("OSError", "")), entry(2, failure("exit 1", "exit 1"))]);
         let mut whole = serde_json::to_value(&record).unwrap();
         whole["history"] = history;
         let record: JobRecord = serde_json::from_value(whole).unwrap();
-        assert_eq!(TaskRuntime::of(&record).errors, ["OSError", "exit 1"]);
+        assert_eq!(TaskRuntime::of(&record).errors, ["OSError()", "exit 1"]);
+    }
+
+    #[test]
+    fn errors_are_written_as_repr_writes_exceptions() {
+        for (group, message, expected) in [
+            ("ValueError", "ValueError: it's no", r#"ValueError("it's no")"#),
+            ("app.Odd", "'a' and \"b\"\n", r#"app.Odd('\'a\' and "b"\n')"#),
+            ("Odd", "Odd", "Odd()"),
+            ("Odd", "a\\b\u{1}é", r"Odd('a\\b\x01é')"),
+            ("exit 1", "exit 1", "exit 1"),
+            ("signal 9", "killed", "signal 9: killed"),
+            ("lost", "", "lost"),
+        ] {
+            let failure = Failure { group: group.into(), message: message.into(), trace: None };
+            assert_eq!(told(&failure), expected);
+        }
     }
 }

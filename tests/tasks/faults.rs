@@ -108,6 +108,10 @@ fn invalid_notifications_are_refused_with_400_and_the_reason() {
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(code, 400, "{what}: {answer}");
         assert!(answer["error"].as_str().unwrap().contains(why), "{what}: {answer}");
+        // On QuantumLeap's paths in the words of its framework, too.
+        let there = !what.contains("/v1/");
+        assert_eq!(answer["title"] == "Bad Request" && answer["status"] == 400, there, "{what}: {answer}");
+        assert_eq!(answer["detail"].as_str().is_some_and(|detail| detail.contains(why)), there, "{answer}");
     }
     let long = format!("fiware-service: {}", "t".repeat(141));
     let (code, answer) = ask(&sandbox, "POST /v2/notify", &[&long, "taskvisor-class: a"], &room("r"));

@@ -1,49 +1,39 @@
-//! The routes for tasks: requests and answers.
+//! taskvisor's own routes for tasks: requests and answers.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::{AppendHeaders, IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use axum::routing::{get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::extract::{Answer, Api, SMALL_LIMIT, read};
 use super::super::routes::Routes;
 use super::super::{Peer, Problem, Service};
-use super::asked::{Asked, ByStatus, Whose, filter};
+use super::asked::{Asked, Whose, filter};
 use super::list::{self, Shown};
-use super::notify::{CLASS, KEPT, notify};
+use super::notify::{CLASS, TIME_INDEX, notify};
 use super::remove::remove;
 use crate::model::verb::{Answer as VerbAnswer, Number, Queues, Route, Verb};
 use crate::wq::{AskedStatus, Scope, Settings, Taken, Task, TaskRuntime};
 
+/// The headers that a notification may have.
+pub(super) const HEADERS_OF_NOTIFY: [&str; 6] =
+    [Whose::HEADERS[0], Whose::HEADERS[1], Whose::HEADERS[2], Whose::HEADERS[3], CLASS, TIME_INDEX];
+
 /// A notification, as context brokers send it.
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Notification {
+pub(super) struct Notification {
     /// The entities, each with an id and a type.
     data: Vec<serde_json::Value>,
 }
 
-/// The answers that clients of QuantumLeap expect.
-const TAKEN: &str = "Notification successfully processed";
-
-/// The routes over a service.
-pub(in super::super) fn routes(routes: Routes) -> Routes {
-    let routes = own(routes);
-    let notify =
-        Route { method: "POST", path: "/v2/notify", does: "Takes a notification in, as QuantumLeap does." };
-    let routes = routes.headed::<Notification, String>(notify, &HEADERS_OF_NOTIFY, post(notify_as_there));
-    ["/management/queue/notifications", "/wq/notifications"].into_iter().fold(routes, as_there)
-}
-
-const HEADERS_OF_NOTIFY: [&str; 5] =
-    [Whose::HEADERS[0], Whose::HEADERS[1], Whose::HEADERS[2], Whose::HEADERS[3], CLASS];
-
-fn own(routes: Routes) -> Routes {
+/// taskvisor's own routes over a service.
+pub(super) fn own(routes: Routes) -> Routes {
     let notify = Route {
         method: "POST",
         path: "/v1/tasks/notify",
@@ -65,38 +55,8 @@ fn own(routes: Routes) -> Routes {
         )
 }
 
-/// QuantumLeap's own routes, below one of its two paths.
-fn as_there(routes: Routes, path: &'static str) -> Routes {
-    let is_wiki = path.starts_with("/wq");
-    let below = |code: &'static str, wiki: &'static str| if is_wiki { wiki } else { code };
-    let summary = below("/management/queue/notifications/summary", "/wq/notifications/summary");
-    let count = below("/management/queue/notifications/count", "/wq/notifications/count");
-    let route = |method, path, does| Route { method, path, does };
-    routes
-        .headed::<ByStatus, Vec<Task>>(
-            route("GET", path, "Lists tasks, as QuantumLeap does."),
-            &Whose::HEADERS,
-            get(show_all_as_there),
-        )
-        .headed::<ByStatus, Vec<TaskRuntime>>(
-            route("GET", summary, "Lists what has become of tasks, as QuantumLeap does."),
-            &Whose::HEADERS,
-            get(summarize_as_there),
-        )
-        .headed::<ByStatus, u64>(
-            route("GET", count, "Counts tasks, as QuantumLeap does."),
-            &Whose::HEADERS,
-            get(count_as_there),
-        )
-        .headed::<(), ()>(
-            route("DELETE", path, "Removes tasks, as QuantumLeap does, and what they run."),
-            &Whose::HEADERS,
-            delete(remove_as_there),
-        )
-}
-
 /// The settings, if notifications are accepted here.
-fn settings(api: &Arc<dyn Service>) -> Result<Arc<Settings>, Problem> {
+pub(super) fn settings(api: &Arc<dyn Service>) -> Result<Arc<Settings>, Problem> {
     api.tasks().ok_or_else(|| {
         Problem::not_found("this supervisor takes no notifications")
             .hint("set wq.enabled: true, and start it again")
@@ -110,17 +70,6 @@ async fn take(
     body: Body,
 ) -> Answer<Taken> {
     notify(&*api, &*settings(&api)?, peer, &headers, body).await.map(Json)
-}
-
-async fn notify_as_there(
-    State(api): Api,
-    Extension(peer): Extension<Peer>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Problem> {
-    let taken = notify(&*api, &*settings(&api)?, peer, &headers, body).await?;
-    let kept = taken.kept.then_some([(KEPT, "true")]);
-    Ok((kept.map(AppendHeaders), Json(TAKEN)).into_response())
 }
 
 async fn show_all(State(api): Api, uri: Uri) -> Result<Response, Problem> {
@@ -137,36 +86,13 @@ async fn show(api: Arc<dyn Service>, uri: &Uri, shown: Shown) -> Result<Response
     list::answer(api, filter(&asked.scope()?, asked.status), shown).await
 }
 
-async fn show_all_as_there(State(api): Api, request: Request) -> Result<Response, Problem> {
-    show_as_there(api, &request, Shown::Whole)?.await
-}
-
-async fn summarize_as_there(State(api): Api, request: Request) -> Result<Response, Problem> {
-    show_as_there(api, &request, Shown::Runtime)?.await
-}
-
-fn show_as_there(
-    api: Arc<dyn Service>,
-    request: &Request,
-    shown: Shown,
-) -> Result<impl Future<Output = Result<Response, Problem>> + use<>, Problem> {
-    settings(&api)?;
-    let scope = Whose::of(request.headers())?.scope();
-    let filter = filter(&scope, ByStatus::of(request.uri())?);
-    Ok(list::answer(api, filter, shown))
-}
-
 async fn count(State(api): Api, uri: Uri) -> Answer<Number> {
     let asked: Asked<Option<String>> = Asked::of(&uri)?;
     Ok(Json(Number { count: counted(&api, asked.scope_if_said()?, asked.status).await? }))
 }
 
-async fn count_as_there(State(api): Api, headers: HeaderMap, uri: Uri) -> Answer<u64> {
-    Ok(Json(counted(&api, Whose::of(&headers)?.scope_if_said(), ByStatus::of(&uri)?).await?))
-}
-
 /// The number of tasks; without a tenant, that of all jobs of their queue.
-async fn counted(
+pub(super) async fn counted(
     api: &Arc<dyn Service>,
     scope: Option<Scope>,
     status: Option<AskedStatus>,
@@ -193,15 +119,4 @@ async fn remove_some(State(api): Api, Extension(peer): Extension<Peer>, body: Bo
     let asked: Asked = read(body, SMALL_LIMIT).await?;
     let filter = filter(&asked.scope()?, asked.status);
     Ok(Json(Number { count: remove(&api, &filter, &peer.to_string()).await? }))
-}
-
-async fn remove_as_there(
-    State(api): Api,
-    Extension(peer): Extension<Peer>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    settings(&api)?;
-    let filter = filter(&Whose::of(&headers)?.scope(), None);
-    remove(&api, &filter, &peer.to_string()).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
 }

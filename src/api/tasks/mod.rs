@@ -2,9 +2,17 @@
 //! QuantumLeap with its headers. Off unless the settings enable it.
 
 mod answer;
+mod as_there;
 mod asked;
 mod list;
 mod notify;
 mod remove;
 
-pub(super) use answer::routes;
+use super::routes::Routes;
+
+pub(super) use as_there::alone;
+
+/// All routes for tasks.
+pub(super) fn routes(routes: Routes) -> Routes {
+    as_there::as_quantumleap(answer::own(routes))
+}

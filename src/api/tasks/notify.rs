@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::HeaderMap;
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::super::extract::{PUT_LIMIT, collect, may_put};
@@ -15,6 +16,9 @@ pub(super) const KEPT: &str = "taskvisor-kept";
 
 /// A header that names the class of the job. Where the settings name one, it can only be that.
 pub(super) const CLASS: &str = "taskvisor-class";
+
+/// A header that names the attribute with the time of each entity.
+pub(super) const TIME_INDEX: &str = "fiware-timeindex-attribute";
 
 /// Puts the job and gives its id when it is durable.
 pub(super) async fn notify(
@@ -31,7 +35,13 @@ pub(super) async fn notify(
 
 fn job(settings: &Settings, headers: &HeaderMap, body: &[u8]) -> Result<NewJob, Problem> {
     let whose = Whose::of(headers)?;
-    let payload = entities(body).map_err(Problem::bad_request)?;
+    // The id has the same time: of now.
+    let unique = Uuid::now_v7();
+    let now = unique.get_timestamp().map_or((0, 0), |at| at.to_unix());
+    let now = Timestamp::new(now.0.try_into().unwrap_or_default(), now.1.try_into().unwrap_or_default());
+    let now = now.map_err(|error| Problem::new(500, error.to_string()))?;
+    let named = header(headers, TIME_INDEX)?;
+    let payload = entities(body, named.as_deref(), now).map_err(Problem::bad_request)?;
     let class = match header(headers, CLASS)? {
         Some(class) if settings.class.as_ref().is_some_and(|pinned| pinned.as_str() != class) => {
             return Err(Problem::bad_request(format!(
@@ -55,7 +65,7 @@ fn job(settings: &Settings, headers: &HeaderMap, body: &[u8]) -> Result<NewJob, 
         tenant: whose.tenant(),
         service_path: whose.path(),
         correlator: whose.correlator.clone().unwrap_or_default(),
-        unique: Uuid::now_v7().as_u128(),
+        unique: unique.as_u128(),
     };
     let input = TaskInput {
         fiware_service: whose.tenant(),

@@ -45,7 +45,7 @@ fn state_in_memory(whole: &Whole) -> Option<Advice> {
 }
 
 fn tasks_off(whole: &Whole) -> Option<Advice> {
-    let settings = ["wq.class", "wq.success_ttl", "wq.failure_ttl"];
+    let settings = ["wq.class", "wq.listen", "wq.success_ttl", "wq.failure_ttl"];
     let said = settings.into_iter().find(|setting| whole.origins.says(None, setting));
     let message = "notifications are not taken in, so this has no effect";
     let setting = said.filter(|_| whole.config.tasks.is_none())?;
