@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_yaml::{Mapping, Value};
 
-use super::secret::may_be_secret;
 use super::values::{route, workers};
 use super::wq::shown;
 use super::{Config, Origin, Origins, format_duration};
@@ -100,14 +99,17 @@ fn setting(
     secrets: bool,
 ) -> Setting {
     let name = path[..path.len().min(2)].join(".");
-    let hidden = match path.as_slice() {
-        [env, set, name] if env == "env" && set == "set" => {
-            may_be_secret(name, value.as_str().unwrap_or_default())
-        }
-        _ => false,
-    };
-    let hidden = hidden && !secrets;
+    let hidden = may_hold_secrets(&path) && !value.is_null() && !secrets;
     Setting { origin: origins.of(pool, &name), value: if hidden { Value::Null } else { value }, path, hidden }
+}
+
+/// Whether secrets may stand there: no guess by names finds all of them.
+fn may_hold_secrets(path: &[String]) -> bool {
+    match path {
+        [env, set, _] => env == "env" && set == "set",
+        [run] => run == "run",
+        _ => false,
+    }
 }
 
 fn of_whole(values: &mut Mapping, config: &Config) {
@@ -253,9 +255,7 @@ impl Shown {
 /// Each setting: its full name, its value on one line, and whether it is a secret.
 fn named(settings: Option<&Vec<Setting>>) -> Vec<(String, String, bool)> {
     let line = |setting: &Setting| {
-        let text = setting.value.as_str().unwrap_or_default();
-        let secret = setting.path.first().is_some_and(|first| first == "env")
-            && setting.path.last().is_some_and(|name| may_be_secret(name, text));
+        let secret = may_hold_secrets(&setting.path) && !setting.value.is_null();
         (setting.path.join("."), flow(&setting.value), secret)
     };
     settings.into_iter().flatten().map(line).collect()
@@ -372,12 +372,17 @@ mod tests {
             "    mode: prefork  # default\n",
             "    command: [sh, -c, x]  # t.yaml:4:3\n",
             "    retries: 5  # default\n",
-            "      set:\n        TOKEN: null  # hidden; t.yaml:5:3\n        LANG: C  # t.yaml:5:3\n",
+            "      set:\n        TOKEN: null  # hidden; t.yaml:5:3\n        LANG: null  # hidden; t.yaml:5:3\n",
+            "    run: null  # default\n",
         ] {
             assert!(yaml.contains(line), "no {line:?} in\n{yaml}");
         }
         assert!(!yaml.contains("s3cret"));
         assert!(shown(text, true).1.contains("TOKEN: s3cret  # "));
+        let run = "pools:\n- name: a\n  run: send --password s3cret\n";
+        let yaml = shown(run, false).1;
+        assert!(yaml.contains("    run: null  # hidden; t.yaml:3:3\n") && !yaml.contains("s3cret"), "{yaml}");
+        assert!(shown(run, true).1.contains("    run: [send, --password, s3cret]  # "));
     }
 
     #[test]

@@ -140,6 +140,7 @@ fn config_show_prints_settings_that_start_accepts() {
 
     let hidden = sandbox.ok(&["config", "show", "b", "-c", "t.yaml"]);
     assert!(hidden.contains("API_KEY: null  # hidden; t.yaml:7:3") && !hidden.contains("s3cret"), "{hidden}");
+    assert!(hidden.contains("run: null  # hidden; t.yaml:6:3"), "{hidden}");
     assert!(!hidden.contains("name: a") && !hidden.contains("lease:"), "{hidden}");
     let none = sandbox.run(&["config", "show", "c", "-c", "t.yaml"]);
     assert_eq!(none.status.code(), Some(7));

@@ -31,12 +31,12 @@ pub enum ConfigCommand {
 }
 
 const SHOW_HELP: &str = "\
-Takes what start takes. What it prints is a file of settings that start -c reads again; in it secrets are null, which is to say not set.
+Takes what start takes. With --secrets what it prints is a file of settings that start -c reads again; without it the values in env.set and what stands in run are null, which is to say not set.
 
 Examples:
   taskvisor config show -c /etc/taskvisor.yaml
   taskvisor config show mail -c /etc/taskvisor.yaml
-  taskvisor config show -w 8 -- python3 -m taskvisor.worker app.tasks >taskvisor.yaml";
+  taskvisor config show --secrets -w 8 -- python3 -m taskvisor.worker app.tasks >taskvisor.yaml";
 
 #[derive(Debug, clap::Args)]
 pub struct ConfigShow {
@@ -46,7 +46,7 @@ pub struct ConfigShow {
     /// Print as JSON, schema taskvisor.config/1
     #[arg(long)]
     pub json: bool,
-    /// Also the values of variables that look like secrets
+    /// Also the values in env.set and what stands in run
     #[arg(long)]
     pub secrets: bool,
     #[command(flatten)]
