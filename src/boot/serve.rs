@@ -223,17 +223,17 @@ fn run(
 }
 
 fn tell(swept: &Swept) {
-/// The command by which a newcomer puts a first job; None if no pool runs programs.
-fn first_step(config: &Config) -> Option<String> {
-    let takes = |(_, outfit): &(&PoolSettings, &SpawnSpec)| matches!(outfit.work, Work::Programs);
-    let (pool, _) = config.settings.pools.iter().zip(&config.outfits).find(takes)?;
-    let is_usual = config.run_dir == Surroundings::of_process().run_dir();
-    let dir = if is_usual { String::new() } else { format!(" --run-dir {}", config.run_dir.display()) };
-    let usual = PoolSettings::default().queues;
-    let queue = pool.queues.first().filter(|queue| !usual.contains(queue));
-    let queue = queue.map(|queue| format!(" -q {queue}")).unwrap_or_default();
-    Some(format!("taskvisor{dir} put{queue} -- echo hello"))
-}
+    /// The command by which a newcomer puts a first job; None if no pool runs programs.
+    fn first_step(config: &Config) -> Option<String> {
+        let takes = |(_, outfit): &(&PoolSettings, &SpawnSpec)| matches!(outfit.work, Work::Programs);
+        let (pool, _) = config.settings.pools.iter().zip(&config.outfits).find(takes)?;
+        let is_usual = config.run_dir == Surroundings::of_process().run_dir();
+        let dir = if is_usual { String::new() } else { format!(" --run-dir {}", config.run_dir.display()) };
+        let usual = PoolSettings::default().queues;
+        let queue = pool.queues.first().filter(|queue| !usual.contains(queue));
+        let queue = queue.map(|queue| format!(" -q {queue}")).unwrap_or_default();
+        Some(format!("taskvisor{dir} put{queue} -- echo hello"))
+    }
 
     for left in &swept.left {
         error!(pid = left.pid, "a process of a job may live on: {left}");

@@ -5,7 +5,7 @@ use super::effects::Effects;
 use super::request::WhySubject;
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Fit, PoolStatus, SlotId, SlotName, Why};
+use crate::model::{Fit, PoolStatus, SlotId, SlotName, SlotStatus, Why};
 use crate::supervisor::Supervisor;
 
 /// Most classes that are named.
@@ -19,7 +19,7 @@ pub(super) fn explain(
 ) -> Result<Why, Problem> {
     let now = clock::now();
     let class = match asked {
-        WhySubject::Job { class, .. } => Some(class),
+        WhySubject::Job { of, .. } => of.as_ref().map(|(_, class)| class),
         WhySubject::Slot(_) | WhySubject::Pool(_) => None,
     };
     let mut pools = supervisor.status_for(now, class);
@@ -33,7 +33,12 @@ pub(super) fn explain(
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
     let decisions = |about| effects.decisions.about(&about, now);
     match asked {
-        WhySubject::Job { id, queue, .. } => {
+        WhySubject::Job { id, of: None } => {
+            why.decisions = decisions(About::Job(id));
+            let runs = |slot: &SlotStatus| slot.jobs.iter().any(|job| job.id == *id);
+            pools.retain(|(pool, _)| pool.slots.iter().any(runs));
+        }
+        WhySubject::Job { id, of: Some((queue, _)) } => {
             why.decisions = decisions(About::Job(id));
             pools.retain(|(pool, _)| pool.queues.contains(queue));
             if pools.iter().all(|(_, fit)| *fit == Fit::Unknown) {

@@ -105,14 +105,12 @@ impl View {
 
 /// The subject of a question `why`, as far as the loop can answer.
 pub(super) enum WhySubject {
-    /// A job of a queue and a class.
+    /// A job, by its id.
     Job {
         /// The id of the job.
         id: JobId,
-        /// The queue it is in.
-        queue: QueueName,
-        /// The class of the job.
-        class: Class,
+        /// Its queue and its class; None if the broker does not say.
+        of: Option<(QueueName, Class)>,
     },
     /// A slot: `POOL.N`.
     Slot(String),

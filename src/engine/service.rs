@@ -20,8 +20,8 @@ use crate::broker::{Broker, Error, EventBus, Outbox};
 use crate::clock;
 use crate::model::verb::{Ability, Answer, Before, Get, Verb};
 use crate::model::{
-    Change, Cursor, Filter, Host, Instant, JobId, JobState, Meters, Millis, NewJob, Page, PoolsNow,
-    PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page,
+    PoolsNow, PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 use crate::wq::{self, Taken};
@@ -162,8 +162,13 @@ fn gone() -> Problem {
 
 impl ApiService {
     async fn why_job(&self, id: JobId) -> Result<Why, Problem> {
-        let job = self.broker.tell(Get { job: id.clone() }, "").await.map_err(|error| self.problem(error))?;
-        let asked = WhySubject::Job { id: id.clone(), queue: job.queue.clone(), class: job.class.clone() };
+        let Some(job) = self.record(&id).await? else {
+            let asked = WhySubject::Job { id, of: None };
+            let why = self.put_to_loop(|answer| Request::Why(asked, answer)).await??;
+            return Ok(self.with_queues(why, Vec::new()).await);
+        };
+        let of = Some((job.queue.clone(), job.class.clone()));
+        let asked = WhySubject::Job { id: id.clone(), of };
         let before = if job.state == JobState::Waiting && self.broker.card().can(Ability::Position) {
             Some(self.broker.tell(Before { job: id }, "").await.map_err(problem)?.count)
         } else {
@@ -172,6 +177,22 @@ impl ApiService {
         let why = self.put_to_loop(|answer| Request::Why(asked, answer)).await??;
         let queues = vec![job.queue.clone()];
         Ok(self.with_queues(Why { job: Some(job), before, ..why }, queues).await)
+    }
+
+    /// The job as the broker has it; None if the broker is away, which is known here before its connections know.
+    async fn record(&self, id: &JobId) -> Result<Option<JobRecord>, Problem> {
+        let get = self.broker.tell(Get { job: id.clone() }, "");
+        tokio::pin!(get);
+        let found = match tokio::time::timeout(HANGS, &mut get).await {
+            Ok(found) => found,
+            Err(_) if self.counts(HANGS).await.trouble.is_some() => return Ok(None),
+            Err(_) => get.await,
+        };
+        match found {
+            Ok(job) => Ok(Some(job)),
+            Err(Error::Lost(_) | Error::Unanswered(_)) => Ok(None),
+            Err(error) => Err(self.problem(error)),
+        }
     }
 
     async fn why_pool(&self, asked: WhySubject) -> Result<Why, Problem> {

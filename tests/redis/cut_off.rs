@@ -65,6 +65,27 @@ fn job_is_killed_before_its_lease_ends_by_default() {
 }
 
 #[test]
+fn why_job_says_at_once_what_is_known_here_while_redis_is_away() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let cut = Cut::new(&sandbox, &server, "carry_on");
+    kill(server.pid() as i32, "STOP");
+    let began = Instant::now();
+    let (said, none) = (sandbox.run(&["why", "job", &cut.jid]), sandbox.run(&["why", "job", "no-such"]));
+    let took = began.elapsed();
+    kill(server.pid() as i32, "CONT");
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(
+        said.starts_with("It runs in slot default.") && said.contains("The broker is in trouble: "),
+        "{said}"
+    );
+    let none = String::from_utf8(none.stdout).unwrap();
+    assert!(none.starts_with("No slot here runs it"), "{none}");
+    // Requests to the server itself are given up after 5 s each.
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    cut.end_well();
+}
+
+#[test]
 fn carry_on_job_keeps_its_lease_if_untaken_and_completes_in_its_first_attempt() {
     let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
     let cut = Cut::new(&sandbox, &server, "carry_on");

@@ -1,11 +1,38 @@
 //! Explains why a job that depends on others waits.
 
+use crate::broker::Card;
 use crate::cli::term::format::between;
 use crate::cli::term::screen::age;
-use crate::model::{JobRecord, JobState, Millis, Need};
+use crate::model::verb::Ability;
+use crate::model::{JobId, JobRecord, JobState, Millis, Need};
+
+/// The verbs that can help a job, of which brokers lack some.
+#[derive(Clone, Copy, Debug)]
+pub struct Helps {
+    /// Whether `job retry` is known there.
+    retry: bool,
+    /// Whether `job depends … off` is.
+    depends: bool,
+}
+
+impl Helps {
+    #[cfg(test)]
+    pub const ALL: Helps = Helps { retry: true, depends: true };
+
+    /// Those of the broker with this card; None = all.
+    pub fn of(card: Option<&Card>) -> Helps {
+        let can = |ability| card.is_none_or(|card| card.can(ability));
+        Helps { retry: can(Ability::Retry), depends: can(Ability::Depend) }
+    }
+
+    /// How to put back a job that has ended, as a command.
+    fn retry(self, id: &JobId) -> Option<String> {
+        self.retry.then(|| format!("taskvisor job retry {id}"))
+    }
+}
 
 /// The jobs for which it waits, and those of them that will not complete by themselves.
-pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
+pub fn sentences(job: &JobRecord, helps: Helps, now: Millis) -> Vec<String> {
     let mut said = Vec::new();
     let open: Vec<&Need> = job.needs.iter().filter(|need| !need.state.has_ended()).collect();
     if !open.is_empty() {
@@ -16,7 +43,7 @@ pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
         let shown = shown.collect::<Vec<_>>().join(", ");
         said.push(format!("It waits until {shown}{more} {are} complete."));
     }
-    said.extend(dead(job));
+    said.extend(dead(job, helps));
     if said.is_empty() {
         said.push(
             "It needs no other job any more: it is set free as soon as its queue can be written.".into(),
@@ -28,18 +55,18 @@ pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
 }
 
 /// The jobs for which it waits that will not complete by themselves.
-pub fn dead(job: &JobRecord) -> Vec<String> {
+pub fn dead(job: &JobRecord, helps: Helps) -> Vec<String> {
     let is_dead = |need: &&Need| need.state.has_ended() && need.state != JobState::Complete;
     let over: Vec<&Need> = job.needs.iter().filter(is_dead).collect();
     let mut said = Vec::new();
     for need in over.iter().take(SHOWN) {
-        said.push(format!(
-            "It waits for job {id}, which is {}: taskvisor job retry {id} tries that again, taskvisor job depends {} off \
-             {id} does without it.",
-            need.state,
-            job.id,
-            id = need.job,
-        ));
+        let retry = helps.retry(&need.job).map(|retry| format!("{retry} tries that again"));
+        let depends = helps
+            .depends
+            .then(|| format!("taskvisor job depends {} off {} does without it", job.id, need.job));
+        let help: Vec<String> = retry.into_iter().chain(depends).collect();
+        let help = if help.is_empty() { String::new() } else { format!(": {}", help.join(", ")) };
+        said.push(format!("It waits for job {}, which is {}{help}.", need.job, need.state));
     }
     if over.len() > SHOWN {
         said.push(format!("{} more that it waits for have ended like that.", over.len() - SHOWN));
@@ -69,7 +96,7 @@ mod tests {
             need("d", JobState::Canceled),
         ];
         assert_eq!(
-            sentences(&job, NOW),
+            sentences(&job, Helps::ALL, NOW),
             [
                 "It waits until a (running), c (depends) are complete.",
                 "It waits for job b, which is failed: taskvisor job retry b tries that again, taskvisor job depends j off b \
@@ -79,9 +106,15 @@ mod tests {
                 "It is also delayed for 9.5s more.",
             ]
         );
+        let only = |retry, depends| dead(&job, Helps { retry, depends })[0].clone();
+        assert_eq!(
+            only(true, false),
+            "It waits for job b, which is failed: taskvisor job retry b tries that again."
+        );
+        assert_eq!(only(false, false), "It waits for job b, which is failed.");
         (job.needs, job.due_at) = (vec![need("e", JobState::Complete)], None);
-        assert!(sentences(&job, NOW)[0].starts_with("It needs no other job any more"));
+        assert!(sentences(&job, Helps::ALL, NOW)[0].starts_with("It needs no other job any more"));
         (job.needs, job.due_at) = ((0..12).map(|n| need(&n.to_string(), JobState::Waiting)).collect(), None);
-        assert!(sentences(&job, NOW)[0].ends_with("9 (waiting) and 2 more are complete."));
+        assert!(sentences(&job, Helps::ALL, NOW)[0].ends_with("9 (waiting) and 2 more are complete."));
     }
 }

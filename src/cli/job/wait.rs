@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
+use super::needs::Helps;
 use super::state_line::print_state;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, Ends, for_each};
@@ -178,7 +179,7 @@ async fn note_hindrance(config: &Config, id: &JobId, unserved_is_said: bool) -> 
         return Ok(());
     }
     let runs = matches!(access, Access::Api(..));
-    let why = hindrances(&why, job, runs, clock::wall());
+    let why = hindrances(&why, job, runs, Helps::of(access.card().await?), clock::wall());
     if !why.is_empty() {
         say(
             &format!("job {id} cannot run: {}", why.join(" ")),

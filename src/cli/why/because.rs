@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::because_running::{canceled_by, running};
 use crate::broker::Card;
-use crate::cli::job::needs;
+use crate::cli::job::needs::{self, Helps};
 use crate::cli::job::timeline::interrupted_by;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::age;
@@ -27,13 +27,13 @@ pub enum Heard {
 }
 
 /// Why a job is in its state.
-pub fn of_job(why: &Why, heard: &Heard, now: Millis) -> Vec<String> {
-    let Some(job) = &why.job else { return Vec::new() };
+pub fn of_job(id: &JobId, why: &Why, heard: &Heard, helps: Helps, now: Millis) -> Vec<String> {
+    let Some(job) = &why.job else { return here(id, why) };
     let runs = matches!(heard, Heard::Supervisor);
     let mut said = match job.state {
         JobState::Waiting => waiting(why, job, runs, now),
         JobState::Delayed => [delayed(job, now), lasting(why, job, runs, now)].concat(),
-        JobState::Depends => [needs::sentences(job, now), lasting(why, job, runs, now)].concat(),
+        JobState::Depends => [needs::sentences(job, helps, now), lasting(why, job, runs, now)].concat(),
         JobState::Running | JobState::Canceling => running(why, job, now),
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
     };
@@ -41,13 +41,28 @@ pub fn of_job(why: &Why, heard: &Heard, now: Millis) -> Vec<String> {
     said
 }
 
+/// What is known here of a job that its broker does not show.
+fn here(id: &JobId, why: &Why) -> Vec<String> {
+    let slots = why.pools.iter().flat_map(|(pool, _)| &pool.slots);
+    let runs = slots.flat_map(|slot| slot.jobs.iter().map(move |job| (slot, job)));
+    let found = runs.filter(|(_, job)| job.id == *id).map(|(slot, job)| {
+        let ending = job.ending.as_ref().map(|why| format!("; it is being ended: {why}")).unwrap_or_default();
+        format!("It runs in slot {}, attempt {}, for {}{ending}.", slot.slot, job.attempt, age(job.ran))
+    });
+    let found: Vec<String> = found.collect();
+    match found.is_empty() {
+        true => vec!["No slot here runs it, and the broker does not say what has become of it.".into()],
+        false => found,
+    }
+}
+
 /// What keeps a job that waits from running until somebody acts; empty if nothing is known to. `runs`: a
 /// supervisor has answered.
-pub fn hindrances(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
+pub fn hindrances(why: &Why, job: &JobRecord, runs: bool, helps: Helps, now: Millis) -> Vec<String> {
     let pools = if runs { no_pool(&why.pools, job, paused_pool) } else { Vec::new() };
     // A pool that takes the job will run it.
     let pools = Some(pools).filter(|pools| pools.len() >= why.pools.len()).unwrap_or_default();
-    needs::dead(job).into_iter().chain(paused(why, job, now)).chain(pools).collect()
+    needs::dead(job, helps).into_iter().chain(paused(why, job, now)).chain(pools).collect()
 }
 
 /// What it means that no supervisor runs here.
@@ -264,6 +279,7 @@ mod tests {
     use crate::model::{Attempt, Entry, Pause, QueueCounts, Retry};
 
     const NOW: Millis = Millis(1_790_000_060_000);
+    const ALL: Helps = Helps::ALL;
 
     /// A job that failed once and is now in this state.
     fn why(state: JobState) -> Why {
@@ -295,7 +311,7 @@ mod tests {
 
     #[test]
     fn each_state_has_its_reason() {
-        let said = |state| of_job(&why(state), &Heard::Supervisor, NOW);
+        let said = |state| of_job(&"j".into(), &why(state), &Heard::Supervisor, ALL, NOW);
         let failed = "Attempt 1 ended after 1.5s: exit 1: gzip: a.gz: crc error.";
         assert_eq!(said(JobState::Delayed)[..2], ["It is delayed for 9.5s more.", failed]);
         let running = said(JobState::Canceling);
@@ -326,7 +342,7 @@ mod tests {
         let mut why = why(JobState::Delayed);
         let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: None };
         why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
-        let said = of_job(&why, &Heard::Supervisor, NOW);
+        let said = of_job(&"j".into(), &why, &Heard::Supervisor, ALL, NOW);
         assert_eq!(
             said[2..],
             ["Queue default was paused 5.0s ago by uid 0.", "No pool takes jobs from queue default."]
@@ -342,7 +358,7 @@ mod tests {
             {
                 (last.failure, last.counts) = (None, Some(counts));
             }
-            of_job(&why, &Heard::Supervisor, NOW)[1].clone()
+            of_job(&"j".into(), &why, &Heard::Supervisor, ALL, NOW)[1].clone()
         };
         let died = "interrupted by the death of its supervisor or host, or the end of its lease.";
         assert!(came_back(Count::Interrupted).ends_with(died));
@@ -355,7 +371,7 @@ mod tests {
         why.before = Some(1000);
         let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: Some("lunch".into()) };
         why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
-        let said = of_job(&why, &Heard::Supervisor, NOW);
+        let said = of_job(&"j".into(), &why, &Heard::Supervisor, ALL, NOW);
         assert_eq!(
             said[2..],
             [
@@ -364,13 +380,13 @@ mod tests {
                 "At least 1000 jobs of its queue come before it, by priority or by age.",
             ]
         );
-        let last = |heard: Heard| of_job(&why, &heard, NOW).pop().unwrap();
+        let last = |heard: Heard| of_job(&"j".into(), &why, &heard, ALL, NOW).pop().unwrap();
         assert!(last(Heard::Nobody).ends_with("nothing will happen to it until one is started."));
         assert!(last(Heard::Others(Vec::new())).contains("none that shares this broker takes jobs"));
         assert!(last(Heard::Others(vec!["a".into(), "b".into()])).contains("default are taken on a, b:"));
         let nameless = Failure { group: "oom".into(), message: String::new(), trace: None };
         let Some(job) = &mut why.job else { return };
         (job.state, job.failure, job.history) = (JobState::Failed, Some(nameless), Vec::new());
-        assert!(of_job(&why, &Heard::Supervisor, NOW)[1] == "oom.");
+        assert!(of_job(&"j".into(), &why, &Heard::Supervisor, ALL, NOW)[1] == "oom.");
     }
 }

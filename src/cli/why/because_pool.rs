@@ -76,7 +76,14 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
         SlotState::Unkillable,
     ];
     let count = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
-    let each = states.map(|state| (count(state), state.as_str())).into_iter().filter(|(count, _)| *count > 0);
+    // A place whose turn has not come, as in a recycle, or that no job needs, is not down.
+    let is_empty = |slot: &&SlotStatus| slot.until.is_none() && slot.why.is_none();
+    let empty = pool.slots.iter().filter(|slot| slot.state == SlotState::Down).filter(is_empty).count();
+    let each = states.map(|state| {
+        let less = if state == SlotState::Down { empty } else { 0 };
+        (count(state) - less, state.as_str())
+    });
+    let each = each.into_iter().chain([(empty, "not started")]).filter(|(count, _)| *count > 0);
     let each: Vec<String> = each.map(|(count, state)| format!("{count} {state}")).collect();
     let queues: Vec<&str> = pool.queues.iter().map(QueueName::as_str).collect();
     let slots = match pool.slots.len() {
@@ -119,4 +126,20 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
         (_, 0) => format!("{waiting} jobs wait in its queues, and no slot has room."),
     });
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::status::tree::tests::healthy;
+
+    #[test]
+    fn places_whose_turn_has_not_come_are_not_called_down() {
+        let mut pool = healthy().pools.remove(0);
+        let mut slot = pool.slots[0].clone();
+        (slot.state, slot.until, slot.why) = (SlotState::Down, None, None);
+        pool.slots = vec![slot.clone(), SlotStatus { why: Some("exit 1".into()), ..slot.clone() }, slot];
+        let said = of_pool(&pool, &Why::default());
+        assert!(said[0].contains(" has 3 slots: 1 down, 2 not started. "), "{said:?}");
+    }
 }

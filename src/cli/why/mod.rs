@@ -12,6 +12,7 @@ use super::access::Access;
 use super::access::elsewhere::supervisor;
 use super::access::hosts::Hosts;
 use super::args::{WhyCommand, WhyOf};
+use super::job::needs::Helps;
 use super::job::processes;
 use super::term::screen::{Look, age, escaped, print, print_json};
 use crate::clock;
@@ -26,10 +27,11 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
         WhyCommand::Slot(of) => (of, Subject::Slot(of.name.clone())),
         WhyCommand::Pool(of) => (of, Subject::Pool(of.name.clone())),
     };
-    let (mut why, access) = match &subject {
-        Subject::Job(id) => {
+    let (mut why, asked) = match &subject {
+        Subject::Job(typed) => {
             let access = Access::open(config).await?;
-            (access.why(&access.named(id.as_str()).await?).await?, Some(access))
+            let id = access.named(typed.as_str()).await?;
+            (access.why(&id).await?, Some((access, id)))
         }
         Subject::Slot(_) | Subject::Pool(_) => (supervisor(config).await?.why(&subject).await?, None),
     };
@@ -37,16 +39,21 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
         print_json(&why)?;
         return Ok(exit::OK);
     }
-    let heard = match (&access, &mut why.job) {
-        (Some(access), Some(job)) => about(access, job).await,
-        _ => Heard::Supervisor,
+    let now = clock::wall();
+    let because = match (&subject, &asked) {
+        (_, Some((access, id))) => {
+            let heard = match &mut why.job {
+                Some(job) => about(access, job).await,
+                None => Heard::Supervisor,
+            };
+            let card = access.card().await?;
+            let back = why.job.as_ref().and_then(|job| way_back(job, card));
+            [of_job(id, &why, &heard, Helps::of(card), now), back.into_iter().collect()].concat()
+        }
+        (Subject::Pool(_), None) => why.pools.iter().flat_map(|(pool, _)| of_pool(pool, &why)).collect(),
+        (Subject::Slot(_) | Subject::Job(_), None) => of_slot(name, &why),
     };
-    let card = match &access {
-        Some(access) => access.card().await?,
-        None => None,
-    };
-    let back = why.job.as_ref().and_then(|job| way_back(job, card));
-    print(&render(name, &subject, &why, &heard, back, clock::wall(), &Look::of_stdout(false)))?;
+    print(&render(because, &why, now, &Look::of_stdout(false)))?;
     Ok(exit::OK)
 }
 
@@ -62,20 +69,7 @@ async fn about(access: &Access, job: &mut JobRecord) -> Heard {
     }
 }
 
-fn render(
-    name: &str,
-    subject: &Subject,
-    why: &Why,
-    heard: &Heard,
-    back: Option<String>,
-    now: Millis,
-    look: &Look,
-) -> String {
-    let because = match subject {
-        Subject::Job(_) => of_job(why, heard, now),
-        Subject::Slot(_) => of_slot(name, why),
-        Subject::Pool(_) => why.pools.iter().flat_map(|(pool, _)| of_pool(pool, why)).collect(),
-    };
+fn render(because: Vec<String>, why: &Why, now: Millis, look: &Look) -> String {
     let stopping = why.stopping.map(|_| "The supervisor is stopping: it takes no more jobs.".to_owned());
     let broker = why.broker_trouble.as_ref().map(|trouble| {
         let end = if trouble.ends_with('?') { "" } else { "." };
@@ -84,9 +78,7 @@ fn render(
     let concerns = why.broker_concerns.iter().map(|concern| format!("About the broker: {concern}."));
     let counted = why.queues_age.map(|old| format!("Its queues were last counted {} ago.", age(old)));
     let mut out = String::new();
-    for sentence in
-        because.into_iter().chain(back).chain(stopping).chain(broker).chain(concerns).chain(counted)
-    {
+    for sentence in because.into_iter().chain(stopping).chain(broker).chain(concerns).chain(counted) {
         let _ = writeln!(out, "{}", escaped(&sentence));
     }
     if let Some(seen) = &why.snapshot {
