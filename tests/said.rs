@@ -119,6 +119,8 @@ fn log_has_orders_failures_start_and_end_but_no_successes() {
     has(&format!("scaled: pool a will have 3 workers pool=\"a\" by=\"{}\"", uid()));
     has("a queue is paused: smtp down queue=\"mail\"");
     has("a stop was ordered: waits for 1 job until 20");
+    has("Z, then sends TERM, and KILL at 20");
+    has(&format!("put a job: taskvisor --run-dir {} put -- echo hello\n", sandbox.path("run").display()));
     has(&format!("Z (25s): {long}; another Ctrl-C"));
     has("by=\"SIGINT\"");
     has("TERM to 1 job, KILL at 20");

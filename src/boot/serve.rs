@@ -20,12 +20,12 @@ use tracing::{error, warn};
 use super::in_force;
 use crate::api::{Changed, Gate, Members, Terms};
 use crate::broker::{Broker, Error, Opening};
-use crate::config::{self, Api, Config, Origins, Shown, SocketGroup};
+use crate::config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::failure::{Failure, exit};
 use crate::keeper::{self, Sweeper, Swept};
 use crate::log::{self, OwnLog, Places, write_private};
-use crate::model::{Instance, Settings};
+use crate::model::{Instance, PoolSettings, Settings, SpawnSpec, Work};
 use crate::process::on_top;
 
 /// How long to look for processes that outlived the keeper.
@@ -205,6 +205,7 @@ fn run(
         keep_changes: in_force::keep_changes(config),
         tasks: config.tasks.clone(),
         outbox,
+        first_step: first_step(config),
     };
     let ended = runtime
         .block_on(supervise(setup))
@@ -222,19 +223,19 @@ fn run(
     ended
 }
 
-fn tell(swept: &Swept) {
-    /// The command by which a newcomer puts a first job; None if no pool runs programs.
-    fn first_step(config: &Config) -> Option<String> {
-        let takes = |(_, outfit): &(&PoolSettings, &SpawnSpec)| matches!(outfit.work, Work::Programs);
-        let (pool, _) = config.settings.pools.iter().zip(&config.outfits).find(takes)?;
-        let is_usual = config.run_dir == Surroundings::of_process().run_dir();
-        let dir = if is_usual { String::new() } else { format!(" --run-dir {}", config.run_dir.display()) };
-        let usual = PoolSettings::default().queues;
-        let queue = pool.queues.first().filter(|queue| !usual.contains(queue));
-        let queue = queue.map(|queue| format!(" -q {queue}")).unwrap_or_default();
-        Some(format!("taskvisor{dir} put{queue} -- echo hello"))
-    }
+/// The command by which a newcomer puts a first job; None if no pool runs programs.
+fn first_step(config: &Config) -> Option<String> {
+    let takes = |(_, outfit): &(&PoolSettings, &SpawnSpec)| matches!(outfit.work, Work::Programs);
+    let (pool, _) = config.settings.pools.iter().zip(&config.outfits).find(takes)?;
+    let is_usual = config.run_dir == Surroundings::of_process().run_dir();
+    let dir = if is_usual { String::new() } else { format!(" --run-dir {}", config.run_dir.display()) };
+    let usual = PoolSettings::default().queues;
+    let queue = pool.queues.first().filter(|queue| !usual.contains(queue));
+    let queue = queue.map(|queue| format!(" -q {queue}")).unwrap_or_default();
+    Some(format!("taskvisor{dir} put{queue} -- echo hello"))
+}
 
+fn tell(swept: &Swept) {
     for left in &swept.left {
         error!(pid = left.pid, "a process of a job may live on: {left}");
     }

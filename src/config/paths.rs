@@ -68,7 +68,7 @@ impl Surroundings {
     }
 
     /// The default directory for the socket.
-    pub(super) fn run_dir(&self) -> PathBuf {
+    pub fn run_dir(&self) -> PathBuf {
         if self.uid == 0 {
             return "/run/taskvisor".into();
         }

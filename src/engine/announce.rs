@@ -1,5 +1,7 @@
 //! The log line, the event and the status for systemd of each order by a person and each change of health.
 
+use std::time::Duration;
+
 use super::count_cache::Counted;
 use super::effects::Effects;
 use super::flood::Kind;
@@ -21,9 +23,8 @@ pub(super) fn note_order(effects: &mut Effects, event: &Event, by: &str, pools: 
         effects.record.log_order(Kind::Orders, orders::change(pool.as_deref(), *change, by));
     }
     if let Event::Stop(stage) = event {
-        let until = Millis(wall + effects.stop_deadline.as_millis() as i64);
-        let until = judge::rfc3339(until);
-        let line = orders::stop(*stage, by, pools, effects.stop_deadline, &until);
+        let at = |after: Duration| judge::rfc3339(Millis(wall + after.as_millis() as i64));
+        let line = orders::stop(*stage, by, pools, effects.stop_deadline, at);
         effects.record.log_order(Kind::Stops, line);
     }
 }

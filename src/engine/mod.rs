@@ -36,6 +36,7 @@ mod systemd;
 mod task_ttls;
 mod telemetry;
 mod unconfirmed;
+mod verb_lines;
 mod waiting;
 mod watch;
 mod worker_calls;

@@ -1,12 +1,11 @@
-//! Log lines about orders of people: who gave which one.
+//! Log lines about orders of people for the supervisor itself: who gave which one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tracing::Level;
 
-use super::line::{Line, cut};
-use crate::model::verb::{Act, Verb};
+use super::line::Line;
 use crate::model::{Change, JobId, PoolSettings, PoolStatus, QueueName, Scale, Stop, format_duration};
 use crate::supervisor::Step;
 
@@ -27,15 +26,26 @@ pub(super) fn change(pool: Option<&str>, change: Change, by: &str) -> Line {
     pool.into_iter().fold(line, Line::pool)
 }
 
-/// The line of a stop: which jobs it waits for and until when.
-pub(super) fn stop(stage: Stop, by: &str, pools: &[PoolStatus], deadline: Duration, until: &str) -> Line {
+/// The line of a stop: which jobs it waits for, and when each signal comes. `at` writes the time after so long.
+pub(super) fn stop(
+    stage: Stop,
+    by: &str,
+    pools: &[PoolStatus],
+    deadline: Duration,
+    at: impl Fn(Duration) -> String,
+) -> Line {
     let jobs: Vec<&JobId> =
         pools.iter().flat_map(|pool| &pool.slots).flat_map(|slot| &slot.jobs).map(|job| &job.id).collect();
+    let busy = pools.iter().filter(|pool| pool.slots.iter().any(|slot| !slot.jobs.is_empty()));
+    let grace = busy.map(|pool| pool.grace).max().unwrap_or_default();
+    let (term, until) = (at(deadline.saturating_sub(grace)), at(deadline));
     let left = format_duration(Duration::from_secs(deadline.as_secs()));
     let many = counted(jobs.len(), "job");
     let what = match stage {
         _ if jobs.is_empty() => "no job runs".to_owned(),
-        Stop::Drain => format!("waits for {many} until {until} ({left})"),
+        Stop::Drain => {
+            format!("waits for {many} until {term}, then sends TERM, and KILL at {until} ({left})")
+        }
         Stop::Terminate => format!("TERM to {many}, KILL at {until} ({left}) at the latest"),
         Stop::Kill => format!("KILL to {many}"),
     };
@@ -125,54 +135,6 @@ pub(super) fn counted(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// The line of a request about jobs; None for one that only reads.
-pub(super) fn verb(verb: &Verb, by: &str) -> Option<Line> {
-    let route = verb.route();
-    if route.only_looks() {
-        return None;
-    }
-    let line = |message: String| Line::new(Level::INFO, message).by(by);
-    let of_queue = |message: String, queue: &QueueName| Line { queue: Some(queue.clone()), ..line(message) };
-    if let Verb::Cancel(asked) = verb {
-        let why = because(asked.reason.as_deref());
-        return Some(match asked.jobs.as_slice() {
-            [only] => line(format!("a job is to be canceled{why}")).job(only),
-            many => line(format!("{} are to be canceled{why}", counted(many.len(), "job"))),
-        });
-    }
-    if let Verb::Bulk(asked) = verb {
-        let what = match asked.act {
-            Act::Retry => "put back to waiting",
-            Act::Discard => "forgotten",
-        };
-        return (!asked.dry_run).then(|| line(format!("jobs that are {} are {what}", asked.state)));
-    }
-    Some(if let Verb::Retry(asked) = verb {
-        line("a job is put back to waiting".into()).job(&asked.job)
-    } else if let Verb::Discard(asked) = verb {
-        line("a job is forgotten".into()).job(&asked.job)
-    } else if let Verb::Prioritize(asked) = verb {
-        line(format!("a job gets the priority {}", asked.priority)).job(&asked.job)
-    } else if let Verb::Pause(asked) = verb {
-        let why = because(asked.reason.as_deref());
-        of_queue(format!("a queue is paused{why}"), &asked.queue)
-    } else if let Verb::Resume(asked) = verb {
-        of_queue("a queue is resumed".into(), &asked.queue)
-    } else if let Verb::Forget(asked) = verb {
-        of_queue("a queue is forgotten".into(), &asked.queue)
-    } else if let Verb::SetOption(asked) = verb {
-        let line = line(format!("option {} is set to {}", asked.name, cut(&asked.value)));
-        Line { queue: asked.queue.clone(), ..line }
-    } else {
-        line(format!("asked by {}: {}", route.path, route.does))
-    })
-}
-
-/// The reason that a person gave, to append to the line.
-fn because(reason: Option<&str>) -> String {
-    reason.map(|reason| format!(": {}", cut(reason))).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,16 +144,7 @@ mod tests {
         let line = change(Some("mail"), Change::Pause, "uid 0");
         assert_eq!(line.message, "paused: pool mail will take no more jobs until resumed");
         assert_eq!((line.pool.as_deref(), line.by.as_deref()), (Some("mail"), Some("uid 0")));
-        let cancel = crate::model::verb::Cancel {
-            jobs: vec!["a".into()],
-            dependents: false,
-            reason: Some("a typo".into()),
-        };
-        let line = verb(&Verb::Cancel(cancel), "uid 7").unwrap();
-        assert_eq!((line.job, line.by.as_deref()), (Some("a".into()), Some("uid 7")));
-        assert_eq!(line.message, "a job is to be canceled: a typo");
-        assert_eq!(verb(&Verb::Get(crate::model::verb::Get { job: "a".into() }), "uid 7"), None);
-        let line = stop(Stop::Drain, "signal SIGINT", &[], Duration::from_secs(25), "12:00");
+        let line = stop(Stop::Drain, "signal SIGINT", &[], Duration::from_secs(25), |_| "12:00".into());
         assert_eq!(line.message, "a stop was ordered: no job runs");
     }
 }

@@ -10,11 +10,11 @@ use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 
 use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
 use super::judge::{Facts, concerns, judge};
-use super::orders;
 use super::publish;
 use super::reload::Reloader;
 use super::request::{Queues, Request, View, WhySubject};
 use super::served::{mark, unserved};
+use super::verb_lines;
 use crate::api::{Problem, Queued, Reloaded, Service};
 use crate::broker::{Broker, Error, EventBus, Outbox};
 use crate::clock;
@@ -62,7 +62,7 @@ impl Service for ApiService {
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
-        let line = orders::verb(&verb, &by);
+        let line = verb_lines::line(&verb, &by);
         let news = publish::of_verb(&self.newsroom, &verb, &by);
         let mut answer = self.broker.ask(verb, by).await.map_err(|error| self.problem(error))?;
         news.into_iter().for_each(|news| self.newsroom.tell(news));

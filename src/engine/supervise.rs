@@ -100,6 +100,8 @@ pub struct Setup {
     pub tasks: Option<wq::Settings>,
     /// Keeps new jobs that cannot be put now.
     pub outbox: Option<Arc<Outbox>>,
+    /// The command by which a newcomer puts a first job.
+    pub first_step: Option<String>,
 }
 
 /// Runs until a stop is done or the keeper is gone.
@@ -115,7 +117,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     wardrobe.number(&mut settings, setup.outfits);
     let (size_clock, newsroom) = (SizeClock::start(&mut settings.pools), newsroom(&setup.broker));
     let reloader = Reloader::new(setup.read_settings, requests.clone());
-    say_hello(hello, &settings.pools, &setup.broker_name);
+    say_hello(hello, &settings.pools, &setup.broker_name, setup.first_step);
     let mut effects = Effects {
         link,
         children,
@@ -227,13 +229,16 @@ async fn count_queues(desk: Arc<ApiService>, asked: Arc<Notify>) {
     }
 }
 
-fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str) {
+fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str, first_step: Option<String>) {
     orders::started(pools, broker).iter().for_each(Line::write);
     let Hello { pid, cgroup, bounds, restarts, ended, .. } = hello;
     if let Some(ended) = ended {
         warn!(%ended, "the previous supervisor ended, and the keeper ended all that it ran");
     }
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
+    if let Some(first_step) = first_step.filter(|_| restarts == 0) {
+        info!("put a job: {first_step}");
+    }
 }
 
 /// Where events are published: those of jobs by the broker, those of workers here.

@@ -293,7 +293,7 @@ impl Life {
         if self.warning.is_none() {
             let pool = around.plan.settings.name.as_str();
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            warn!(worker = %around.worker, pool, "a worker warns: {line}");
+            warn!(worker = around.plan.name(around.worker), pool, "a worker warns: {line}");
         }
         self.warning = Some(text);
     }
