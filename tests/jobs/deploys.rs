@@ -128,7 +128,10 @@ fn cancel_by_filter_keeps_its_reason_in_each_job() {
     let outside = put(&["--depends", &held_by]);
 
     let dry = sandbox.ok(&["job", "cancel", "--tag", "eu", "--dry-run"]);
-    assert!(dry.starts_with("4 jobs would be canceled (1 running)\n") && dry.contains(&waits), "{dry}");
+    assert!(
+        dry.starts_with("4 jobs would be canceled (1 running)\n") && dry.contains(&format!("  {waits}  ")),
+        "{dry}"
+    );
     assert_eq!(sandbox.state(&runs), "running");
     let done = sandbox.ok(&["job", "cancel", "--tag", "eu", "--reason", "the wrong\ntext", "--wait"]);
     assert_eq!(

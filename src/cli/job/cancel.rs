@@ -1,7 +1,7 @@
 //! `job cancel`: jobs by their ids, or all that match.
 
 use super::list::must_be_known;
-use super::many;
+use super::sample::sample;
 use super::state_line::print_state;
 use super::wait::all_ended;
 use crate::broker::Error;
@@ -113,7 +113,11 @@ async fn every(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     }
     match args.json {
         true => print_json(&done)?,
-        false => print(&text(&done))?,
+        false => {
+            let shown =
+                if done.dry_run { sample(&access, &done.jobs, done.count).await } else { String::new() };
+            print(&(text(&done) + &shown))?;
+        }
     }
     Ok(code)
 }
@@ -193,9 +197,6 @@ fn text(done: &Done) -> String {
         let stay = number(done.needed, "stays", "stay");
         text += &format!("{stay}, because others depend on them: --dependents ends those, too\n");
     }
-    if done.dry_run {
-        text += &many::sample(&done.jobs, done.count);
-    }
     text
 }
 
@@ -213,6 +214,6 @@ mod tests {
              1 stays, because others depend on them: --dependents ends those, too\n"
         );
         let dry = Done { dry_run: true, needed: 0, ..done };
-        assert_eq!(text(&dry), "3 jobs would be canceled (1 running)\n  a\n  b\n  and 1 more\n");
+        assert_eq!(text(&dry), "3 jobs would be canceled (1 running)\n");
     }
 }

@@ -2,16 +2,17 @@
 
 use super::edit::act;
 use super::list::must_be_known;
+use super::sample::sample;
 use super::state_line::print_state;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
 use crate::cli::args::{JobDiscard, JobRetry, Many, QueueForget};
 use crate::cli::term::format::counted;
-use crate::cli::term::screen::{escaped, print, print_json};
+use crate::cli::term::screen::{print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
-use crate::model::{Filter, JobId, JobState, QueueName};
+use crate::model::{Filter, JobState, QueueName};
 
 /// Puts jobs back to waiting.
 pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
@@ -83,7 +84,13 @@ async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Fa
             "count": done.count, "needed": done.needed, "unread": done.unread, "from": done.from,
             "jobs": done.jobs, "dry_run": many.dry_run
         }))?,
-        false => print(&text(act, many.dry_run, &done))?,
+        false => {
+            let mut said = text(act, many.dry_run, &done);
+            if many.dry_run && !done.jobs.is_empty() {
+                said += &sample(&access, &done.jobs, done.count).await;
+            }
+            print(&said)?;
+        }
     }
     Ok(exit::OK)
 }
@@ -149,19 +156,6 @@ fn text(act: Act, dry_run: bool, done: &Swept) -> String {
         let stay = counted(usize::try_from(done.needed).unwrap_or(usize::MAX), "stays", "stay");
         text += &format!("{stay}, because others depend on them\n");
     }
-    if dry_run && !done.jobs.is_empty() {
-        text += &sample(&done.jobs, done.count);
-    }
-    text
-}
-
-/// Some of `count` jobs, one a line, and how many more there are.
-pub(super) fn sample(jobs: &[JobId], count: u64) -> String {
-    let mut text: String = jobs.iter().map(|id| format!("  {}\n", escaped(id.as_str()))).collect();
-    let more = count.saturating_sub(jobs.len() as u64);
-    if more > 0 {
-        text += &format!("  and {more} more\n");
-    }
     text
 }
 
@@ -176,7 +170,7 @@ mod tests {
             text(Act::Discard, false, &done),
             "12 jobs discarded\n1 stays, because others depend on them\n"
         );
-        let dry = "12 jobs would be retried\n1 stays, because others depend on them\n  a\n  b\\x1b\n  and 10 more\n";
+        let dry = "12 jobs would be retried\n1 stays, because others depend on them\n";
         assert_eq!(text(Act::Retry, true, &done), dry);
         assert_eq!(text(Act::Retry, false, &Swept::default()), "0 jobs retried\n");
         let done = Swept { count: 2, unread: 1, from: vec!["dlq-mail".into()], ..Swept::default() };

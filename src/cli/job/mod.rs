@@ -12,6 +12,7 @@ pub(super) mod needs;
 pub(super) mod page;
 pub(super) mod processes;
 mod rows;
+mod sample;
 mod show;
 mod state_line;
 mod stats;

@@ -46,9 +46,6 @@ impl JobTable {
     }
 
     fn row(&self, job: &JobRecord, length: usize, now: Millis) -> Vec<String> {
-        let why = job
-            .cause()
-            .map(|why| if why.message.is_empty() { why.group.as_str() } else { headline(&why.message) });
         let mut row = vec![
             escaped(shortened(job.id.as_str(), length)).into_owned(),
             job.state.to_string(),
@@ -61,7 +58,7 @@ impl JobTable {
         row.extend(self.extra.of(job));
         row.push(exit(job).map_or_else(|| "-".into(), |exit| ended(&exit.status)));
         row.extend(self.extra.tags.then(|| escaped(&job.tags.join(",")).into_owned()));
-        row.push(escaped(why.unwrap_or_default()).into_owned());
+        row.push(escaped(&why(job).unwrap_or_default()).into_owned());
         row
     }
 
@@ -90,6 +87,16 @@ impl Extra {
         };
         Some(known.unwrap_or_else(|| "-".into()))
     }
+}
+
+/// Why a job is as it is, in a few words, if anything went wrong with it.
+pub fn why(job: &JobRecord) -> Option<String> {
+    let cause =
+        job.cause().map(|why| if why.message.is_empty() { &why.group } else { headline(&why.message) });
+    let unknown = || {
+        (job.unknown > 0 && !job.state.has_ended()).then(|| format!("no worker knows class {}", job.class))
+    };
+    cause.map(str::to_owned).or_else(unknown)
 }
 
 /// The sort value of a job; the largest comes first.
