@@ -59,6 +59,15 @@ static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", expire: false, news:
 const READY: Duration = Duration::from_secs(5);
 /// How often to look whether a job has ended, should no event say so.
 const LOOK: Duration = Duration::from_secs(5);
+/// The same for a client without a listener: soon at first, as a tree that was told to end is mostly dead at once.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+/// And at the latest.
+const LAST_LOOK: Duration = Duration::from_millis(200);
+
+/// The time until the look after one that came after this time.
+fn later(look: Duration) -> Duration {
+    (look * 3 / 2).min(LAST_LOOK)
+}
 
 impl Qless {
     /// Opens the Redis at `url`; `name` is shown to people. Sends no request yet.
@@ -312,6 +321,7 @@ impl Browse for Qless {
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+        let mut look = FIRST_LOOK;
         loop {
             let changed = self.shared.changed.notified();
             let state = verbs::state(&self.shared, &id).await?;
@@ -319,8 +329,9 @@ impl Browse for Qless {
                 return Ok(state);
             }
             // A supervisor hears of changes by other clients; without a listener, look often.
-            let wait = if self.ears.get().is_some() { LOOK } else { Duration::from_millis(200) };
+            let wait = if self.ears.get().is_some() { LOOK } else { look };
             let _ = tokio::time::timeout(wait, changed).await;
+            look = later(look);
         }
     }
 }
@@ -347,5 +358,19 @@ impl Peers for Qless {
             Some(sign) => fleet::leave(&self.shared, &sign.instance).await,
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_without_a_listener_looks_soon_at_first_and_five_times_a_second_later() {
+        let looks: Vec<Duration> =
+            std::iter::successors(Some(FIRST_LOOK), |look| Some(later(*look))).take(12).collect();
+        let sum = |many: usize| looks[..many].iter().sum::<Duration>();
+        assert!(sum(3) < Duration::from_millis(50) && sum(4) < Duration::from_millis(100), "{looks:?}");
+        assert_eq!(looks[11], LAST_LOOK);
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Given {
     pub tls: bool,
     /// A socket in the file system.
     pub unix: bool,
+    /// Sentinels, which have passwords of their own.
+    pub sentinels: bool,
     /// The name of a user.
     pub user: bool,
     /// A file with the certificate of a CA.
@@ -71,6 +73,7 @@ impl Address {
             plain: !tls && !unix,
             tls,
             unix,
+            sentinels: matches!(self, Address::Sentinel { .. }),
             user,
             ca: certificates.has_ca(),
             own: certificates.has_own(),
@@ -263,5 +266,6 @@ mod tests {
         let socket = given("unix:///r?user=u");
         assert!(socket.unix && socket.user && !socket.plain && !socket.ca && !socket.own);
         assert!(!given("rediss+sentinel://h/m").plain && given("redis+sentinel://u:p@h/m").user);
+        assert!(given("redis+sentinel://h/m").sentinels && !given("redis://h").sentinels);
     }
 }

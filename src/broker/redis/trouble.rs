@@ -82,6 +82,12 @@ fn of_password(error: &RedisError, said: &str, given: &Given) -> Option<&'static
         return Some("it wants no password: leave it out of the URL, or set one there (requirepass)");
     }
     match (error.kind(), error.code().unwrap_or_default()) {
+        // The error does not say which of them has refused.
+        (ErrorKind::AuthenticationFailed, _) | (_, "WRONGPASS" | "NOAUTH") if given.sentinels => Some(
+            "a sentinel or its server refuses the password, or wants one: that of the server stands before the hosts, \
+             USER:PASSWORD@HOST, that of the sentinels behind them, ?sentinel_user=USER&sentinel_pass=PASSWORD; what is \
+             special in one is written like %2F",
+        ),
         (ErrorKind::AuthenticationFailed, _) | (_, "WRONGPASS") => Some(match (given.user, given.unix) {
             (true, _) => {
                 "it knows no such user with that password; what is special in either is written like %2F"
@@ -157,4 +163,21 @@ pub(super) async fn refusal(client: &Client) -> Option<RedisError> {
     let nobody = info.clone().set_redis_settings(RedisConnectionInfo::default());
     let mut conn = Client::open(nobody).ok()?.get_multiplexed_async_connection().await.ok()?;
     auth.query_async::<Value>(&mut conn).await.err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::redis::address::Address;
+
+    #[test]
+    fn hint_about_a_password_names_those_of_sentinels_where_there_are_some() {
+        let hint = |url: &str| {
+            let refused =
+                RedisError::from((ErrorKind::AuthenticationFailed, "Password authentication failed"));
+            cause(&refused, &Address::read(url).unwrap().given(), "*")
+        };
+        assert!(hint("redis+sentinel://:p@h/m").contains("?sentinel_user=USER&sentinel_pass=PASSWORD"));
+        assert!(!hint("redis://:p@h").contains("sentinel"));
+    }
 }

@@ -199,13 +199,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_store_is_not_scanned_after_the_first_look() {
+    fn idle_store_is_scanned_once_an_hour_after_the_first_look() {
         let mut expiry = Expiry::new(1_000);
         assert!(!expiry.begin(5_999));
         assert!(expiry.begin(6_000));
         // The state after a finished look.
         (expiry.looked, expiry.due) = (6_000, None);
-        assert!(!expiry.begin(i64::MAX));
+        let (hour, first) = (3_600_000, expiry);
+        assert_eq!(expiry.next(), 6_000 + hour);
+        assert!(!expiry.begin(5_999 + hour));
+        assert!(expiry.begin(6_000 + hour));
+        expiry = first;
         expiry.stir(7_000);
         assert_eq!(expiry.due, Some(66_000));
         expiry.stir(65_000);

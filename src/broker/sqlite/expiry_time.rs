@@ -5,6 +5,8 @@ pub(super) const SECOND: i64 = 1_000;
 const FIRST: i64 = 5 * SECOND;
 /// Time from the end of a walk to the next one, if anything happens in the store.
 const BETWEEN: i64 = 60 * SECOND;
+/// The same if nothing happens there: what is kept for days may be removed an hour later.
+const IDLE: i64 = 3_600 * SECOND;
 /// Number of jobs after whose ends a walk does not wait for that time, so that the store does not grow by all that end
 /// in a minute.
 const MANY: usize = 5_000;
@@ -12,7 +14,7 @@ const MANY: usize = 5_000;
 /// How far the walks are.
 #[derive(Clone, Copy)]
 pub(super) struct Expiry {
-    /// When to go on, in store time; None until something happens.
+    /// When to go on, in store time; None until something happens, or an hour has passed.
     pub(super) due: Option<i64>,
     pub(super) looked: i64,
     pub(super) all_again: i64,
@@ -28,9 +30,14 @@ impl Expiry {
         Expiry { due, looked: now, all_again: i64::MIN, places: [i64::MIN; 2], ended: 0 }
     }
 
+    /// When to go on, whatever happens.
+    pub(super) fn next(&self) -> i64 {
+        self.due.unwrap_or(self.looked.saturating_add(IDLE))
+    }
+
     /// Whether to go on now. If that fails, the next try is later.
     pub(super) fn begin(&mut self, now: i64) -> bool {
-        let is_due = self.due.is_some_and(|due| due <= now);
+        let is_due = self.next() <= now;
         if is_due {
             self.due = Some(now.saturating_add(BETWEEN));
         }

@@ -255,7 +255,7 @@ impl Store {
 
     /// When something becomes due by itself, in store time.
     pub(super) fn next_timer(&self) -> Option<i64> {
-        [self.next_due, self.figures_due, self.expiry.due].into_iter().flatten().min()
+        [self.next_due, self.figures_due, Some(self.expiry.next())].into_iter().flatten().min()
     }
 
     /// Whether the due work needs a transaction like those of calls.
