@@ -1,67 +1,82 @@
 //! The settings in force: those of the file when it was last read, and people's changes of pools since. A supervisor
 //! that is started again goes on with both, whatever became of the file; only a start and a reload read the file.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use tracing::warn;
 
 use crate::clock;
 use crate::config::Config;
 use crate::engine::{KeepChanges, Pauses};
 use crate::failure::Failure;
-use crate::log::write_private;
 use crate::model::{Change, Millis, PoolSettings, SizeRule};
 
-/// Environment variable set by `start`: the path of the stored settings.
+/// Environment variables set by `start`: the paths of the settings in force, if they came from a file, and of the changes.
 pub const VARIABLE: &str = "TASKVISOR_SETTINGS_IN_FORCE";
+const CHANGES: &str = "TASKVISOR_CHANGES_IN_FORCE";
 
-/// Stores the settings just read, if they came from a file, and removes earlier changes. Gives the path.
-pub fn begin(config: &Config) -> Result<Option<PathBuf>, Failure> {
-    let changes = changes_path(config);
-    match fs::remove_file(&changes) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Failure::from(error).of(format!("failed to remove {}", changes.display())));
-        }
-        Ok(()) | Err(_) => {}
+/// Descriptors from this number on have no conventional use.
+pub const DESCRIPTORS: i32 = 10;
+
+/// Keeps the settings just read, if they came from a file, and no changes yet. Gives the variables that name both.
+pub fn begin(config: &Config) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
+    let failed =
+        |error: io::Error| Failure::from(error).of("failed to keep the settings in memory".to_owned());
+    let mut named = vec![(CHANGES, in_memory("taskvisor-changes").map_err(failed)?)];
+    if let Some(file) = &config.file {
+        let path = in_memory("taskvisor-settings").map_err(failed)?;
+        keep(&path, &file.text).map_err(failed)?;
+        named.push((VARIABLE, path));
     }
-    let Some(file) = &config.file else { return Ok(None) };
-    let path = path(config);
-    keep(&path, &file.text)
-        .map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
-    Ok(Some(path))
+    Ok(named)
 }
 
-/// The path of the stored settings.
-pub fn path(config: &Config) -> PathBuf {
-    config.run_dir.join("settings.yaml")
+/// A file in memory. The keeper and each of its supervisors inherit it, and nobody can remove it, as happens to the files
+/// of a run directory that is swept. Settings may hold secrets: its path leads nobody else to it.
+fn in_memory(name: &str) -> io::Result<PathBuf> {
+    let file = memfd_create(name, MFdFlags::MFD_CLOEXEC)?;
+    let kept = fcntl(&file, FcntlArg::F_DUPFD(DESCRIPTORS))?;
+    Ok(format!("/proc/self/fd/{kept}").into())
 }
 
-/// The path of the stored changes.
-fn changes_path(config: &Config) -> PathBuf {
-    config.run_dir.join("changes.json")
+/// The path of the settings in force, if they are kept.
+pub fn path() -> Option<PathBuf> {
+    std::env::var_os(VARIABLE).map(Into::into)
 }
 
-/// Stores settings or changes atomically, readable for us alone: settings may hold secrets.
+/// The path of the changes, if they are kept.
+fn changes_path() -> Option<PathBuf> {
+    std::env::var_os(CHANGES).map(Into::into)
+}
+
+/// Replaces what is kept. One write does it, so that a supervisor that is killed meanwhile leaves the old or the new text,
+/// perhaps with empty lines behind it.
 pub fn keep(path: &Path, text: &str) -> io::Result<()> {
-    let fresh = path.with_extension("new");
-    write_private(&fresh, text)?;
-    fs::rename(&fresh, path)
+    let file = OpenOptions::new().write(true).open(path)?;
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.resize(bytes.len().max(file.metadata()?.len() as usize), b'\n');
+    file.write_all_at(&bytes, 0)?;
+    file.set_len(text.len() as u64)
 }
 
 /// The changes that an earlier supervisor of the same keeper has stored, and who paused which pool.
 pub fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
-    let read = match fs::read(changes_path(config)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Default::default(),
+    let Some(path) = changes_path() else { return Default::default() };
+    let read = match fs::read(&path) {
+        Ok(text) if text.is_empty() => return Default::default(),
         read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
     };
     let (mut changes, pauses): (Vec<(String, Change)>, Pauses) = read.unwrap_or_else(|error| {
         warn!(%error, "failed to read the changes that people made to pools: the pools start with their settings");
         Default::default()
     });
-    let kept = fs::metadata(changes_path(config)).and_then(|found| found.modified()).ok();
+    let kept = fs::metadata(&path).and_then(|found| found.modified()).ok();
     let kept = kept.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let kept = Millis(kept.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(i64::MAX));
     changes.retain(|(pool, change)| !is_over(&config.settings.pools, pool, *change, (kept, clock::wall())));
@@ -75,12 +90,13 @@ fn is_over(pools: &[PoolSettings], pool: &str, change: Change, (kept, now): (Mil
     matches!(change, Change::Scale(_)) && come.is_some_and(|(since, _)| since > kept)
 }
 
-/// Keeps the changes and pauses of pools on disk for the next supervisor of the same keeper.
-pub fn keep_changes(config: &Config) -> KeepChanges {
-    let path = changes_path(config);
+/// Keeps the changes and pauses of pools for the next supervisor of the same keeper.
+pub fn keep_changes() -> KeepChanges {
+    let path = changes_path();
     Box::new(move |changes, pauses| {
+        let Some(path) = &path else { return };
         let text = serde_json::to_string(&(changes, pauses)).map_err(io::Error::from);
-        if let Err(error) = text.and_then(|text| keep(&path, &text)) {
+        if let Err(error) = text.and_then(|text| keep(path, &text)) {
             warn!(%error, "failed to save the changes that people made to pools: they end with this supervisor");
         }
     })
@@ -92,6 +108,15 @@ mod tests {
 
     use super::*;
     use crate::model::Scale;
+
+    #[test]
+    fn shorter_text_replaces_a_longer_one_as_a_whole() {
+        let path = in_memory("test").unwrap();
+        for text in ["pools: [{name: a}]\n", "pools: []\n", ""] {
+            keep(&path, text).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+    }
 
     #[test]
     fn manual_scale_holds_until_the_next_time_of_day_size() {

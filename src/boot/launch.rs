@@ -17,9 +17,6 @@ use crate::keeper;
 /// This program, even if its file was replaced or removed meanwhile.
 const SELF: &str = "/proc/self/exe";
 
-/// Descriptors from this number on have no conventional use.
-const LOCKS_FROM: i32 = 10;
-
 /// Becomes the keeper. Returns only if that fails.
 pub fn launch(config: &Config, locks: &Locks) -> Failure {
     let failed = |error: std::io::Error| {
@@ -29,7 +26,7 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
     command.arg0("taskvisor").arg("keeper");
     for lock in [locks.run.as_fd(), locks.state.as_fd()] {
         // A duplicate shares the lock, survives exec, and does not take a number that the supervisor expects.
-        match fcntl(lock, FcntlArg::F_DUPFD(LOCKS_FROM)) {
+        match fcntl(lock, FcntlArg::F_DUPFD(in_force::DESCRIPTORS)) {
             Ok(number) => drop(command.arg("--lock-fd").arg(number.to_string())),
             Err(error) => return failed(error.into()),
         }
@@ -40,8 +37,7 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
         Err(error) => return failed(error),
     }
     match in_force::begin(config) {
-        Ok(Some(path)) => drop(command.env(in_force::VARIABLE, path)),
-        Ok(None) => {}
+        Ok(named) => drop(command.envs(named)),
         Err(failure) => return failure,
     }
     let patience = config.settings.stop_patience();

@@ -126,7 +126,7 @@ fn fresh(
     match fixed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
-            let path = in_force::path(known);
+            let path = in_force::path();
             let (now, shown) = (in_force.clone(), shown(&read));
             let changed = held(&now).differences(&shown).into_iter();
             let changed =
@@ -138,8 +138,8 @@ fn fresh(
                 if let Some((gate, terms)) = gate {
                     gate.change(terms);
                 }
-                if let Some(Err(error)) = text.map(|text| in_force::keep(&path, &text)) {
-                    warn!(path = %path.display(), %error, "failed to keep the settings");
+                if let Some(Err(error)) = path.zip(text).map(|(path, text)| in_force::keep(&path, &text)) {
+                    warn!(%error, "failed to keep the settings");
                 }
             };
             Ok(Fresh { file, settings: read.settings, outfits: read.outfits, changed, keep: Box::new(keep) })
@@ -202,7 +202,7 @@ fn run(
         },
         read_settings,
         pauses,
-        keep_changes: in_force::keep_changes(config),
+        keep_changes: in_force::keep_changes(),
         tasks: config.tasks.clone(),
         outbox,
         first_step: first_step(config),
