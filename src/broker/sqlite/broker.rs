@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::call::Kind;
 use super::checkpoint::LONG;
 use super::handle::Sqlite;
+use super::notify_file::Ear;
 use super::store::Store;
 use super::{admin, lease, list, put, settle, tasks, verbs};
 use crate::broker::{
@@ -50,14 +51,16 @@ impl From<Sqlite> for Broker {
 impl Sqlite {
     /// The concern about a write-ahead log that cannot be cut.
     fn concern(&self, wal_bytes: Option<u64>) -> Option<String> {
+        let looks = self.ear.as_ref().and_then(Ear::concern);
         let wal = self.wal.as_ref()?.display();
-        wal_bytes.filter(|bytes| *bytes >= LONG).map(|bytes| {
+        let long = wal_bytes.filter(|bytes| *bytes >= LONG).map(|bytes| {
             format!(
                 "{wal} has grown to {} and cannot be cut: another program keeps a read transaction open: end it, `fuser \
                  {wal}` shows which",
                 size(bytes)
             )
-        })
+        });
+        long.or(looks)
     }
 
     fn wal_bytes(&self) -> Option<u64> {

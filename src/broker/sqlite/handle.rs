@@ -37,7 +37,7 @@ pub struct Sqlite {
     pub(super) notices: Arc<Notices>,
     pub(super) world: World,
     pub(super) wal: Option<PathBuf>,
-    ear: Option<Ear>,
+    pub(super) ear: Option<Ear>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 

@@ -50,7 +50,7 @@
 //!
 //! # Several processes
 //!
-//! Every process may open the store; SQLite's locks order them, a doorbell (`notify_file.rs`) wakes them. Nobody polls.
+//! Every process may open the store; SQLite's locks order them, a doorbell (`notify_file.rs`) wakes them. Nobody polls, unless inotify is refused.
 //! The counters in `queue` are the program's: who edits jobs with the `sqlite3` shell has to keep them.
 //! In the store a job has one owner of its lease; an expired lease goes back unspent, counted as an interruption.
 

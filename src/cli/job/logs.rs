@@ -28,6 +28,9 @@ const CLOCKS_APART: i64 = 60_000;
 /// Pause between two looks whether another host runs the job.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// Pause between two looks at the file where inotify is refused.
+const UNWATCHED: Duration = Duration::from_millis(250);
+
 /// Prints the output of a job. A job without output has no file, and neither has one whose output was removed.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     only_here(config, "to read the output of a job")?;
@@ -153,13 +156,19 @@ fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
         .mode(0o700)
         .create(dir)
         .map_err(|error| Failure::from(error).of(attempted()))?;
-    let inotify = Inotify::init(InitFlags::IN_CLOEXEC).map_err(io::Error::from)?;
     let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVED_TO;
-    inotify.add_watch(dir, flags).map_err(|error| Failure::from(io::Error::from(error)).of(attempted()))?;
+    let watched = Inotify::init(InitFlags::IN_CLOEXEC)
+        .and_then(|inotify| inotify.add_watch(dir, flags).map(|_| inotify));
     let (changed, changes) = mpsc::channel(1);
-    // The thread ends with this process. One unread note is as good as many.
+    // The thread ends with this process. One unread note is as good as many. Without inotify it has the file read again and
+    // again.
     std::thread::spawn(move || {
-        while inotify.read_events().is_ok() {
+        loop {
+            match &watched {
+                Ok(inotify) if inotify.read_events().is_ok() => {}
+                Ok(_) => return,
+                Err(_) => std::thread::sleep(UNWATCHED),
+            }
             let _ = changed.try_send(());
         }
     });
