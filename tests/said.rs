@@ -1,11 +1,14 @@
 //! What a supervisor reports about itself: its health, who paused it, and its log, with the real binary.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "support/http.rs"]
+mod http;
 #[path = "support/sandbox.rs"]
 mod sandbox;
 
 use std::fs;
 
+use http::get;
 use sandbox::{Sandbox, Setting, alive, is_root, kill, wait_until};
 use serde_json::Value;
 
@@ -20,14 +23,6 @@ fn start<'a>(sandbox: &'a Sandbox, text: &str) -> sandbox::Running<'a> {
     let file = sandbox.work("settings.yaml");
     fs::write(&file, text).unwrap();
     sandbox.start_raw(&["-c", file.to_str().unwrap()])
-}
-
-fn get(sandbox: &Sandbox, path: &str) -> String {
-    let socket = sandbox.path("run").join("ctl.sock");
-    let url = format!("http://taskvisor{path}");
-    let output =
-        std::process::Command::new("curl").args(["-s", "--unix-socket"]).arg(&socket).arg(&url).output();
-    String::from_utf8(output.unwrap().stdout).unwrap()
 }
 
 #[test]
@@ -193,4 +188,25 @@ fn tail_of_a_log_is_its_last_lines() {
     assert_eq!(sandbox.start_raw(&["-w", "1", "--burst"]).wait().code(), Some(0));
     assert_eq!(sandbox.ok(&["job", "logs", "-n", "2", &job]), "4\n5\n");
     assert_eq!(sandbox.ok(&["job", "logs", "-n", "1", "--stream", "stdout", &job]), "5\n");
+}
+
+#[test]
+fn pool_of_one_is_healthy_and_ready_while_it_ends_a_canceled_job() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1", "--grace", "3s"]);
+    let job = sandbox.put(&["sh", "-c", "trap '' TERM; touch begun; while true; do sleep 0.1; done"]);
+    wait_until("it runs", || sandbox.work("begun").exists());
+    sandbox.ok(&["job", "cancel", &job]);
+    let mut is_seen = false;
+    wait_until("it is canceled", || {
+        let status = sandbox.status();
+        is_seen |= status["pools"][0]["slots"][0]["state"] == "stopping";
+        assert_eq!(
+            (&status["health"], get(&sandbox, "/readyz").as_str()),
+            (&"healthy".into(), "{}"),
+            "{status}"
+        );
+        sandbox.state(&job) == "canceled"
+    });
+    assert!(is_seen, "it was not looked at while it ended");
 }

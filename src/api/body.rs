@@ -29,6 +29,14 @@ pub(super) struct Reload {
     pub dry_run: bool,
 }
 
+/// The answer of `GET /readyz`.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Ready {
+    /// Why the service is not healthy although it takes jobs, one line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<String>,
+}
+
 /// Every answer that is not 2xx.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Refusal {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::Problem;
-use crate::model::{PoolStatus, SlotState, Status};
+use super::body::Ready;
+use crate::model::{PoolStatus, SlotStatus, Status};
 
 /// How long the loop may take to answer. It turns many times a second when there is work, and at once when asked.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -17,8 +18,8 @@ pub(super) async fn live(turn: impl Future<Output = Result<(), Problem>>) -> Res
     tokio::time::timeout(PATIENCE, turn).await.unwrap_or_else(dead)
 }
 
-/// Whether some job could be taken now; else why not.
-pub(super) fn ready(status: &Status) -> Result<(), Problem> {
+/// Whether some job could be taken now, with what is wrong all the same; else why not.
+pub(super) fn ready(status: &Status) -> Result<Ready, Problem> {
     let mut reasons = Vec::new();
     if status.stopping.is_some() {
         reasons.push("it was ordered to stop".to_owned());
@@ -29,13 +30,13 @@ pub(super) fn ready(status: &Status) -> Result<(), Problem> {
         reasons.extend(status.pools.iter().filter_map(why_not));
     }
     match reasons.is_empty() {
-        true => Ok(()),
+        true => Ok(Ready { degraded: status.reasons.clone() }),
         false => Err(Problem::unavailable(format!("not ready: {}", reasons.join("; ")))),
     }
 }
 
 fn takes_jobs(pool: &PoolStatus) -> bool {
-    !pool.paused && pool.slots.iter().any(|slot| matches!(slot.state, SlotState::Ready | SlotState::Busy))
+    !pool.paused && pool.slots.iter().any(SlotStatus::is_served)
 }
 
 fn why_not(pool: &PoolStatus) -> Option<String> {
@@ -78,6 +79,7 @@ mod tests {
     #[test]
     fn readyz_needs_a_slot_that_takes_jobs_and_a_working_broker() {
         assert_eq!(said(|_| ()), None);
+        assert_eq!(said(|status| status["reasons"] = json!(["x fails"])), None, "it takes jobs");
         assert_eq!(
             said(|status| status["stopping"] = "drain".into()).unwrap(),
             "not ready: it was ordered to stop"

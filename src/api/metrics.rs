@@ -141,6 +141,10 @@ fn broker(page: &mut Page, meters: &Meters) {
     let counters = &meters.counters;
     let trouble = u8::from(meters.status.broker_trouble.is_some());
     page.one("broker_trouble", "gauge", "Whether the broker does not do what it is asked.", trouble);
+    page.family("failing_seconds", "gauge", "What has failed for 5 s and still does, and for how long.");
+    for (what, lasted) in &meters.failing {
+        page.sample("failing_seconds", &[("what", what)], lasted.as_secs_f64());
+    }
     if let Some(bytes) = meters.wal_bytes {
         page.one("store_wal_bytes", "gauge", "The size of the store's WAL file.", bytes);
     }
@@ -214,6 +218,7 @@ mod tests {
             keeper_descriptors: Some(9),
             supervisor_descriptors: None,
             wal_bytes: Some(8),
+            failing: vec![("failed to settle".into(), Duration::from_secs(7))],
             outbox: Some(6),
         }
     }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 
-use super::body::{Put, StopOrder};
+use super::body::{Put, Ready, StopOrder};
 use super::events::events;
 use super::extract::{Answer, Api, PUT_LIMIT, PathOf, SMALL_LIMIT, job_id, may_put, named, read};
 use super::openapi::Text;
@@ -56,7 +56,11 @@ fn all(routes: Routes) -> Routes {
         .act::<StopOrder, Done>("/v1/stop", "Orders the stop, which goes on after the answer.", post(stop))
         .look::<Text>("/metrics", "Shows what Prometheus reads.", get(show_metrics))
         .look::<Done>("/livez", "Says whether the supervisor's loop turns.", get(livez))
-        .look::<Done>("/readyz", "Says whether a job could be taken now.", get(readyz));
+        .look::<Ready>(
+            "/readyz",
+            "Says whether a job could be taken now, and what is wrong all the same.",
+            get(readyz),
+        );
     tasks::routes(pools::routes(verbs::routes(routes)))
 }
 
@@ -122,9 +126,8 @@ async fn livez(State(api): Api) -> Answer<Done> {
     Ok(Json(Done {}))
 }
 
-async fn readyz(State(api): Api) -> Answer<Done> {
-    health::ready(&api.meters().await?.status)?;
-    Ok(Json(Done {}))
+async fn readyz(State(api): Api) -> Answer<Ready> {
+    Ok(Json(health::ready(&api.meters().await?.status)?))
 }
 
 async fn no_route(request: Request) -> Problem {

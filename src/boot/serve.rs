@@ -20,7 +20,7 @@ use tracing::{error, warn};
 use super::in_force;
 use crate::api::{Changed, Gate, Members, Terms};
 use crate::broker::{Broker, Error, Opening};
-use crate::config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings};
+use crate::config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::failure::{Failure, exit};
 use crate::keeper::{self, Sweeper, Swept};
@@ -179,7 +179,7 @@ fn run(
     let outbox = runtime
         .block_on(config.open_outbox(&broker))
         .map_err(|error| Failure::unopened(error).of("failed to open the outbox"))?;
-    let files = config.clone();
+    let (files, again) = (config.clone(), config.clone());
     let (changes, pauses) = in_force::changes(config);
     let setup = Setup {
         settings: Settings { changes, ..config.settings.clone() },
@@ -191,6 +191,8 @@ fn run(
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
+        bind: Box::new(move || listen(&again).map_err(|failure| failure.in_a_line())),
+        state_dir: config.state_dir.clone(),
         members: config.socket_group.as_ref().map(members),
         port: config.api.as_ref().zip(gate).map(|(api, gate)| port(api, gate)).transpose()?,
         task_port: config.tasks.as_ref().and_then(|tasks| tasks.listen).map(task_port).transpose()?,
@@ -245,6 +247,8 @@ fn tell(swept: &Swept) {
 /// Opens the API's socket. The supervisor that left a socket here is dead, as we hold the lock of its directory.
 fn listen(config: &Config) -> Result<UnixListener, Failure> {
     let path = &config.socket();
+    // The directory may have been swept away since the start.
+    private_dir(&config.run_dir)?;
     fs::remove_file(path).ok();
     let failed =
         |error: io::Error| Failure::from(error).of(format!("failed to listen on {}", path.display()));

@@ -29,7 +29,7 @@ mod sqs;
 mod stored;
 mod zones;
 
-pub use complaints::Complaints;
+pub use complaints::{Complaints, LASTS, Told};
 pub use contract::{
     Admin, Broker, Browse, Card, Error, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling,
     Source,

@@ -6,13 +6,15 @@ use std::sync::{Mutex, OnceLock};
 use tokio::sync::Notify;
 
 use crate::broker::lock::lock;
-use crate::broker::{EventBus, Notice};
+use crate::broker::{Complaints, EventBus, Notice};
 
 #[derive(Default)]
 pub(in crate::broker) struct Notices {
     queue: Mutex<VecDeque<Notice>>,
     more: Notify,
     trouble: Mutex<Option<String>>,
+    /// What fails of what the broker does by itself.
+    pub(in crate::broker) complaints: Complaints,
     room: OnceLock<EventBus>,
 }
 

@@ -48,7 +48,7 @@ impl Outbox {
         }
         let store = Sqlite::open(&file, sqlite::Options::default())?;
         let count = AtomicUsize::new(store.waiting().await?);
-        let (came, wrong) = (Notify::new(), Complaints::default());
+        let (came, wrong) = (Notify::new(), broker.complaints().clone());
         Ok(Some(Arc::new(Outbox { broker: broker.clone(), store, file, takes, count, came, wrong })))
     }
 

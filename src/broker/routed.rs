@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Broker, Error, Fetch, Health, Notice, Renewal, Settling, Source};
+use super::{Broker, Complaints, Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use crate::model::{ClassFilter, Fence, Fetched, JobId, Lease, NewJob, Progress, Settlement};
 
 /// A rule that sends some new jobs to another broker.
@@ -127,6 +127,10 @@ impl Source for Routed {
 
     async fn next_notice(&self) -> Notice {
         self.here.next_notice().await
+    }
+
+    fn complaints(&self) -> Complaints {
+        self.here.complaints()
     }
 
     fn health(&self) -> Health {

@@ -32,7 +32,7 @@ pub(super) fn note_order(effects: &mut Effects, event: &Event, by: &str, pools: 
 /// The queues were counted: judges the health of the whole service now.
 pub(super) fn judge(effects: &mut Effects, view: &View, counted: &Counted<Queues>) {
     let trouble = counted.trouble.as_deref();
-    let concerns = concerns(&effects.broker, effects.record.outbox.as_deref());
+    let concerns = concerns(&effects.broker, effects.record.outbox.as_deref(), &effects.failing, trouble);
     let facts = Facts { view, queues: &counted.counts, trouble, concerns };
     let verdict = judge::judge(&facts);
     if view.stopping.is_none() {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
 
+use super::calls::COUNTING;
 use crate::broker::{Broker, Error};
+use crate::clock;
 use crate::model::{Class, Filter, JobState, QueueCounts, QueueName};
 use crate::supervisor::Event;
 
@@ -15,7 +17,9 @@ pub(super) async fn ask_idle(
     queues: Vec<QueueName>,
     unknown: Vec<Class>,
 ) {
-    if let Ok(Some(left)) = left(&broker, &queues, &unknown).await {
+    let left = left(&broker, &queues, &unknown).await;
+    broker.complaints().note(COUNTING, &left, clock::now());
+    if let Ok(Some(left)) = left {
         let words = Some(left.in_words()).filter(|words| !words.is_empty());
         events.send(Event::Idle(words)).await.ok();
     }

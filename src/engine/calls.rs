@@ -7,17 +7,16 @@ use tokio::sync::mpsc::Sender;
 
 use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling};
 use crate::clock;
-use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, QueueSet, Revocation, Settlement};
+use crate::model::{
+    Fence, JobId, JobState, Lease, Progress, QueueCounts, QueueName, QueueSet, Revocation, Settlement,
+};
 use crate::supervisor::Event;
-
-/// The failures of this process's calls, each kept until a call succeeds.
-pub(super) type Wrong = Arc<Complaints>;
 
 /// Fetches jobs, in batches as large as the broker takes, until one is not full.
 pub(super) async fn fetch(
     broker: Arc<Broker>,
     events: Sender<Event>,
-    wrong: Wrong,
+    wrong: Complaints,
     pool: u16,
     mut request: Fetch,
 ) {
@@ -58,21 +57,24 @@ pub(super) async fn fetch(
 pub(super) async fn renew(
     broker: Arc<Broker>,
     events: Sender<Event>,
-    wrong: Wrong,
+    wrong: Complaints,
     leases: Vec<Lease>,
     by: Duration,
 ) {
-    const WHAT: &str = "failed to renew";
     for leases in batches(&broker, leases) {
         let asked: Vec<(JobId, Fence)> =
             leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
         let answers: Vec<Event> = match broker.renew(leases, by).await {
             Ok(renewals) => {
-                wrong.well(WHAT, clock::now());
-                asked.into_iter().zip(renewals).flat_map(renewed).collect()
+                wrong.well(RENEWING, clock::now());
+                let renewals = asked.into_iter().zip(renewals);
+                renewals
+                    .inspect(|((job, _), renewal)| note_renewal(&wrong, job, renewal))
+                    .flat_map(renewed)
+                    .collect()
             }
             Err(error) => {
-                wrong.wrong(WHAT, &error, clock::now());
+                wrong.wrong(RENEWING, &error, clock::now());
                 asked.into_iter().map(|(job, fence)| Event::RenewFailed(job, fence)).collect()
             }
         };
@@ -82,31 +84,40 @@ pub(super) async fn renew(
     }
 }
 
-/// What failed, for complaints about settling.
+fn note_renewal(wrong: &Complaints, job: &JobId, renewal: &Renewal) {
+    match renewal {
+        Renewal::Failed(error) => wrong.wrong_for(RENEWING, job.as_str(), error, clock::now()),
+        Renewal::Renewed(_) | Renewal::Canceling(_) | Renewal::Lost(_) => {
+            wrong.well_for(RENEWING, job.as_str(), clock::now());
+        }
+    }
+}
+
+/// What failed, for complaints about counting, renewing and settling.
+pub(super) const COUNTING: &str = "failed to count the jobs of queues";
+const RENEWING: &str = "failed to renew";
 pub(super) const SETTLING: &str = "failed to settle";
 
 pub(super) async fn settle(
     broker: Arc<Broker>,
     events: Sender<Event>,
-    wrong: Wrong,
+    wrong: Complaints,
     settlements: Vec<Settlement>,
 ) {
     for settlements in batches(&broker, settlements) {
         let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
         let answers = broker.settle(settlements).await;
         let answers = answers.unwrap_or_else(|error| vec![Settling::Failed(error); asked.len()]);
-        let failure = answers.iter().find_map(|answer| match answer {
-            Settling::Failed(error) => Some(error),
-            Settling::Settled(_) | Settling::NotOurs => None,
-        });
-        match failure {
-            None => wrong.well(SETTLING, clock::now()),
-            Some(error) => wrong.wrong(SETTLING, error, clock::now()),
-        }
         // A settlement without an answer failed, and is sent again.
         let unanswered = || Settling::Failed(Error::Failed("no answer".into()));
         let answers = answers.into_iter().chain(std::iter::repeat_with(unanswered));
         for ((job, fence), answer) in asked.into_iter().zip(answers) {
+            match &answer {
+                Settling::Failed(error) => wrong.wrong_for(SETTLING, job.as_str(), error, clock::now()),
+                Settling::Settled(_) | Settling::NotOurs => {
+                    wrong.well_for(SETTLING, job.as_str(), clock::now())
+                }
+            }
             events.send(settled(job, fence, &answer)).await.ok();
         }
     }
@@ -140,6 +151,11 @@ fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Vec<Event> {
     }
 }
 
+pub(super) async fn progress(broker: &Broker, notes: Vec<(JobId, Fence, Progress)>) {
+    let noted = broker.progress(notes).await;
+    broker.complaints().note("failed to note the progress of jobs", &noted, clock::now());
+}
+
 pub(super) async fn ask_waiting(
     broker: Arc<Broker>,
     events: Sender<Event>,
@@ -148,7 +164,9 @@ pub(super) async fn ask_waiting(
 ) {
     let waits =
         |counts: &QueueCounts| counts.paused.is_none() && counts.jobs.contains_key(&JobState::Waiting);
-    let waiting = match broker.counts().await {
+    let counts = broker.counts().await;
+    broker.complaints().note(COUNTING, &counts, clock::now());
+    let waiting = match counts {
         Ok(counts) => queues.iter().filter_map(|queue| counts.get(queue)).any(waits),
         Err(_) => false,
     };
@@ -164,7 +182,7 @@ mod tests {
     /// Settles and returns the supervisor's events.
     async fn told(broker: &Arc<Broker>, settlements: Vec<Settlement>) -> Vec<Event> {
         let (events, mut told) = tokio::sync::mpsc::channel(9);
-        settle(broker.clone(), events, Wrong::default(), settlements).await;
+        settle(broker.clone(), events, Complaints::default(), settlements).await;
         let mut all = Vec::new();
         while let Some(event) = told.recv().await {
             all.push(event);

@@ -14,6 +14,7 @@ use super::burst::ask_idle;
 use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
+use super::failing::Failing;
 use super::fresh::{KeepChanges, SpawnSpecs};
 use super::mutes::Mutes;
 use super::presence::PresencePublisher;
@@ -50,7 +51,7 @@ pub struct Effects {
     /// The first report of the keeper.
     pub hello: Hello,
     pub(super) broker: Arc<Broker>,
-    pub(super) wrong: calls::Wrong,
+    pub(super) failing: Failing,
     pub(super) events: Sender<Event>,
     /// Receives the answers to calls of workers.
     pub(super) answers: Sender<Answer>,
@@ -120,11 +121,11 @@ impl Effects {
                 let (instance, lease, name) = (self.instance.clone(), self.lease, self.children.pool(pool));
                 let request = Fetch { instance, queues, take, filter, pool: name, workers, lease };
                 let (broker, events) = (self.broker.clone(), self.events.clone());
-                tokio::spawn(calls::fetch(broker, events, self.wrong.clone(), pool, request));
+                tokio::spawn(calls::fetch(broker, events, self.failing.calls.clone(), pool, request));
             }
             Command::Renew(leases) => {
                 let (broker, events) = (self.broker.clone(), self.events.clone());
-                tokio::spawn(calls::renew(broker, events, self.wrong.clone(), leases, self.lease));
+                tokio::spawn(calls::renew(broker, events, self.failing.calls.clone(), leases, self.lease));
             }
             Command::Settle(settlement) => self.reports.settle(settlement, now, oom_kills),
             Command::AskIdle(queues, unknown) => {
@@ -138,7 +139,7 @@ impl Effects {
             Command::Died { .. } => {}
             Command::Equip(pool, settings) => self.equip(pool, &settings),
             Command::VerdictUnconfirmed { job, fence, verdict } => {
-                self.last.untold(&self.wrong, &job, fence, verdict)
+                self.last.untold(&self.failing.calls, &job, fence, verdict)
             }
             Command::LeftAlive { worker, cause, jobs } => {
                 self.last.left_alive(self.children.name(worker), cause, &jobs)
@@ -200,6 +201,10 @@ impl Effects {
     /// Turns a report of the keeper into events.
     pub fn heard(&mut self, (report, descriptors): KeeperMessage, asks: &mut Asks) -> io::Result<Vec<Event>> {
         Ok(match report {
+            Report::Ping if self.failing.ping() => {
+                self.record.watch.changed(clock::now());
+                Vec::new()
+            }
             Report::Hello(_) | Report::Ping => Vec::new(),
             Report::Left(worker, exit) => self.left(worker, exit, descriptors),
             Report::Started(worker, pid) => match self.children.started(worker, pid, descriptors) {
@@ -351,7 +356,7 @@ impl Effects {
 
     fn send_reports(&mut self) {
         if let Some(batch) = self.reports.take(clock::now()) {
-            tokio::spawn(batch.send(self.broker.clone(), self.events.clone(), self.wrong.clone()));
+            tokio::spawn(batch.send(self.broker.clone(), self.events.clone(), self.failing.calls.clone()));
         }
     }
 

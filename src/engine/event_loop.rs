@@ -84,7 +84,7 @@ pub(super) async fn run(
         tell(&mut supervisor, &mut effects, facts);
         notify_idle_waiters(&supervisor, &mut effects);
         if supervisor.has_told_all() {
-            effects.wrong.moot(SETTLING, clock::now());
+            effects.failing.calls.moot(SETTLING, clock::now());
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::failing::Failing;
 use super::request::{Queues, View};
 use crate::broker::{Broker, Outbox};
+use crate::clock;
 use crate::model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
 
 /// Most bad slots of a pool that are named one by one.
@@ -13,7 +15,7 @@ const NAMED: usize = 5;
 pub(super) struct Facts<'a> {
     pub(super) view: &'a View,
     pub(super) queues: &'a Queues,
-    /// The trouble with the broker, and concerns about a broker that works.
+    /// The trouble with the broker, and what else there is to say.
     pub(super) trouble: Option<&'a str>,
     pub(super) concerns: Vec<String>,
 }
@@ -23,7 +25,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
     let Facts { view, queues, trouble, concerns } = facts;
     let mut reasons = Vec::new();
     reasons.extend(trouble.map(|trouble| format!("broker: {trouble}")));
-    reasons.extend(concerns.iter().map(|concern| format!("broker: {concern}")));
+    reasons.extend_from_slice(concerns);
     reasons
         .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
     reasons.extend(view.logs.troubles.clone());
@@ -72,9 +74,16 @@ fn none_alive(pools: &[PoolStatus]) -> String {
     }
 }
 
-/// Concerns about a broker that works.
-pub(super) fn concerns(broker: &Broker, outbox: Option<&Outbox>) -> Vec<String> {
-    broker.health().concern.into_iter().chain(outbox.and_then(Outbox::concern)).collect()
+/// Concerns about a broker that works, and what else fails for a while.
+pub(super) fn concerns(
+    broker: &Broker,
+    outbox: Option<&Outbox>,
+    failing: &Failing,
+    trouble: Option<&str>,
+) -> Vec<String> {
+    let of_broker = broker.health().concern.into_iter().chain(outbox.and_then(Outbox::concern));
+    let of_broker = of_broker.map(|concern| format!("broker: {concern}"));
+    of_broker.chain(failing.others(clock::now(), trouble)).collect()
 }
 
 /// Whether the slot may take a job, now or as soon as its first worker is ready. A slot that starts again after a life

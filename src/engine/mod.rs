@@ -1,6 +1,7 @@
 //! Joins the decisions and the effects: the only room that knows both.
 
 mod announce;
+mod aside;
 mod asks;
 mod burst;
 mod calls;
@@ -11,12 +12,14 @@ mod effects;
 mod event_log;
 mod event_loop;
 mod explain;
+mod failing;
 mod farewell;
 mod flood;
 mod fresh;
 mod inbox;
 mod judge;
 mod line;
+mod lookout;
 mod mutes;
 mod orders;
 mod pauses;

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
-use tracing::warn;
 
 use super::calls;
-use crate::broker::Broker;
+use crate::broker::{Broker, Complaints};
 use crate::failpoint::failpoint;
 use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId};
 use crate::process::JobEnd;
@@ -179,12 +178,10 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Sends the reports to the broker, and the answers to the supervisor.
-    pub(super) async fn send(self, broker: Arc<Broker>, events: Sender<Event>, wrong: calls::Wrong) {
+    pub(super) async fn send(self, broker: Arc<Broker>, events: Sender<Event>, wrong: Complaints) {
         let Batch { notes, mut settlements, written } = self;
-        if !notes.is_empty()
-            && let Err(error) = broker.progress(notes).await
-        {
-            warn!(%error, "failed to note the progress of jobs");
+        if !notes.is_empty() {
+            calls::progress(&broker, notes).await;
         }
         if settlements.is_empty() {
             return;

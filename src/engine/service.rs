@@ -9,6 +9,8 @@ use sysinfo::System;
 use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 
 use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
+use super::effects::Effects;
+use super::failing::Failing;
 use super::judge::{Facts, concerns, judge};
 use super::publish;
 use super::reload::Reloader;
@@ -32,6 +34,8 @@ pub(super) struct ApiService {
     pub broker: Arc<Broker>,
     /// Takes events to publish, and subscribers.
     pub newsroom: EventBus,
+    /// What has failed for a while.
+    pub(super) failing: Failing,
     /// The last counts of jobs by queue.
     pub census: CountCache<Queues>,
     /// Requests to the loop.
@@ -122,7 +126,7 @@ impl Service for ApiService {
     async fn meters(&self) -> Result<Meters, Problem> {
         let (view, counted) = tokio::join!(self.put_to_loop(Request::View), self.counts(HANGS));
         let (view, counted) = (view?, counted.of_now());
-        let counters = view.counters.clone();
+        let (counters, now) = (view.counters.clone(), clock::now());
         let status = self.picture(view, counted);
         Ok(Meters {
             counters,
@@ -130,6 +134,7 @@ impl Service for ApiService {
             keeper_descriptors: usage::descriptors(status.keeper.pid),
             supervisor_descriptors: usage::descriptors(status.supervisor.pid),
             wal_bytes: self.broker.health().wal_bytes,
+            failing: self.failing.all(now).into_iter().map(|one| (one.what, now.since(one.since))).collect(),
             outbox: self.outbox.as_ref().map(|outbox| outbox.count() as u64),
             status,
         })
@@ -161,6 +166,28 @@ fn gone() -> Problem {
 }
 
 impl ApiService {
+    /// The service of a supervisor with these effects.
+    pub(super) fn new(
+        effects: &Effects,
+        requests: Sender<Request>,
+        broker_name: String,
+        tasks: Option<Arc<wq::Settings>>,
+        outbox: Option<Arc<Outbox>>,
+    ) -> ApiService {
+        ApiService {
+            broker: effects.broker.clone(),
+            newsroom: effects.newsroom.clone(),
+            failing: effects.failing.clone(),
+            census: CountCache::default(),
+            requests,
+            reloader: effects.reloader.clone(),
+            broker_name,
+            started: clock::now(),
+            tasks,
+            outbox,
+        }
+    }
+
     async fn why_job(&self, id: JobId) -> Result<Why, Problem> {
         let Some(job) = self.record(&id).await? else {
             let asked = WhySubject::Job { id, of: None };
@@ -232,8 +259,8 @@ impl ApiService {
             Ok::<_, Error>(queues)
         };
         let counted = self.census.ask(patience, question).await;
-        let trouble = self.broker.health().trouble.or(counted.trouble);
-        Counted { trouble, ..counted }
+        let own = self.broker.health().trouble.or(counted.trouble);
+        Counted { trouble: own.or_else(|| self.failing.trouble(clock::now())), ..counted }
     }
 
     async fn view_with_trees(&self) -> Result<View, Problem> {
@@ -258,7 +285,7 @@ impl ApiService {
     fn picture(&self, view: View, counted: Counted<Queues>) -> Status {
         let Counted { counts: queues, age: queues_age, trouble: broker_trouble } = counted;
         let (trouble, health) = (broker_trouble.as_deref(), self.broker.health());
-        let concerns = concerns(&self.broker, self.outbox.as_deref());
+        let concerns = concerns(&self.broker, self.outbox.as_deref(), &self.failing, trouble);
         let (verdict, reasons) = judge(&Facts { view: &view, queues: &queues, trouble, concerns });
         Status {
             schema: Status::SCHEMA.into(),

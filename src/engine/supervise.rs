@@ -12,15 +12,16 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tracing::{info, warn};
 
-use super::calls;
-use super::count_cache::{CountCache, HANGS};
+use super::count_cache::HANGS;
 use super::counting::Counting;
 use super::decisions::Decisions;
 use super::effects::{Effects, fact};
 use super::event_loop::{Ended, run};
+use super::failing::Failing;
 use super::fresh::{KeepChanges, ReadSettings, SpawnSpecs};
 use super::inbox::Inbox;
 use super::line::Line;
+use super::lookout::{Bind, Lookout};
 use super::mutes::Mutes;
 use super::orders;
 use super::pauses::Pauses;
@@ -78,6 +79,10 @@ pub struct Setup {
     pub sandboxes: PathBuf,
     /// The socket on which the API listens.
     pub listener: UnixListener,
+    /// Makes that socket again, when somebody has removed it.
+    pub bind: Bind,
+    /// The state directory, whose disk can be full.
+    pub state_dir: PathBuf,
     /// The group whose members may use it, too.
     pub members: Option<api::Members>,
     /// A TCP listener of the API, for clients that pass the gate.
@@ -116,7 +121,6 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let children = Children::new(plans, outputs.clone(), gauge, cap, dir)?;
     wardrobe.number(&mut settings, setup.outfits);
     let (size_clock, newsroom) = (SizeClock::start(&mut settings.pools), newsroom(&setup.broker));
-    let reloader = Reloader::new(setup.read_settings, requests.clone());
     say_hello(hello, &settings.pools, &setup.broker_name, setup.first_step);
     let mut effects = Effects {
         link,
@@ -125,7 +129,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         log: setup.log,
         hello,
         broker: setup.broker.clone(),
-        wrong: calls::Wrong::default(),
+        failing: Failing::new(setup.broker.complaints().clone(), setup.state_dir),
         events: events.clone(),
         instance: setup.instance,
         lease: settings.lease,
@@ -139,7 +143,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         wardrobe,
         socket: setup.socket,
         sandboxes: setup.sandboxes,
-        reloader: reloader.clone(),
+        reloader: Reloader::new(setup.read_settings, requests.clone()),
         settings_trouble: None,
         keep_changes: setup.keep_changes,
         waiting_for_rest: Vec::new(),
@@ -147,7 +151,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         record: Record::new(setup.pauses, settings.held_degrades),
         stop_deadline: settings.stop_deadline,
         signs: PresencePublisher::new(clock::now(), setup.broker.card().shared),
-        newsroom: newsroom.clone(),
+        newsroom,
         last: UnconfirmedVerdicts::default(),
         mutes: Mutes::default(),
         size_clock,
@@ -156,15 +160,13 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     if let Err(error) = take_over(&mut effects, left, &mut settings).await {
         return end_of_burst(&mut effects, settings.burst, error);
     }
-    let (broker, broker_name, started) = (setup.broker.clone(), setup.broker_name, clock::now());
-    let (census, tasks) = (CountCache::default(), begin_tasks(setup.tasks, &broker, &mut effects.record)?);
+    let tasks = begin_tasks(setup.tasks, &setup.broker, &mut effects.record)?;
     let outbox = pass_on(setup.outbox, &mut effects.record);
-    let desk =
-        ApiService { broker, newsroom, census, requests, reloader, broker_name, started, tasks, outbox };
+    let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
     let ports = Ports { all: setup.port, tasks: setup.task_port };
-    open_doors((setup.listener, setup.members), ports, Arc::new(desk), effects.record.watch.counts())?;
+    open_doors((setup.listener, setup.members, setup.bind), ports, Arc::new(desk), &effects)?;
     tokio::spawn(listen(setup.broker, events));
-    run(Supervisor::new(settings, started), effects, inbox).await
+    run(Supervisor::new(settings, clock::now()), effects, inbox).await
 }
 
 /// Has the outbox put its jobs, now and whenever the broker is back.
@@ -217,11 +219,17 @@ fn end_of_burst(effects: &mut Effects, burst: bool, error: io::Error) -> io::Res
     Ok(Ended::Stopped)
 }
 
-/// Counts the queues at once, so that there is a count to show if the broker hangs later; then each time the loop asks.
+/// Counts the queues at once, so that there is a count to show if the broker hangs later; then each time the loop asks, or
+/// something begins to fail for good or works again.
 async fn count_queues(desk: Arc<ApiService>, asked: Arc<Notify>) {
     desk.counts(HANGS).await;
+    let mut failed = desk.failing.both();
     loop {
-        asked.notified().await;
+        tokio::select! {
+            () = asked.notified() => {}
+            () = desk.failing.turn(&failed) => {}
+        }
+        failed = desk.failing.both();
         let counted = desk.counts(HANGS).await;
         if desk.requests.send(Request::Counted(counted)).await.is_err() {
             return;
@@ -248,16 +256,17 @@ fn newsroom(broker: &Arc<Broker>) -> EventBus {
     room
 }
 
-/// Starts the API on the socket and, if configured, on ports. Also starts the task that counts the queues.
+/// Starts the API on the socket and, if configured, on ports. Also starts the tasks that count the queues and look after
+/// the socket.
 fn open_doors(
-    (socket, members): (UnixListener, Option<api::Members>),
+    (socket, members, bind): (UnixListener, Option<api::Members>, Bind),
     ports: Ports,
     desk: Arc<ApiService>,
-    counts: Arc<Notify>,
+    effects: &Effects,
 ) -> io::Result<()> {
+    tokio::spawn(count_queues(desk.clone(), effects.record.watch.counts()));
     let (router, of_tasks) = (api::router(desk.clone()), api::tasks_router(desk.clone()));
-    tokio::spawn(count_queues(desk, counts));
-    for (port, router) in [(ports.all, router.clone()), (ports.tasks, of_tasks)] {
+    for (port, router) in [(ports.all, router), (ports.tasks, of_tasks)] {
         let Some((listener, programs, gate)) = port else { continue };
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -265,6 +274,25 @@ fn open_doors(
         let router = api::behind(gate, router);
         tokio::spawn(api::serve(api::Port { listener, programs }, router, api::Limits::default()));
     }
+    open_socket(socket, members, &desk)?;
+    let again = move |socket| {
+        if let Err(error) = open_socket(socket, members, &desk) {
+            warn!(%error, "failed to listen on the API's socket again");
+        }
+    };
+    let (complaints, pinged) = (effects.failing.others.clone(), effects.failing.pinged.clone());
+    let lookout = Lookout { socket: effects.socket.clone(), bind, complaints, pinged };
+    tokio::spawn(lookout.look(again));
+    Ok(())
+}
+
+/// Serves the API on its socket. One that was removed goes on for the clients that it has.
+fn open_socket(
+    socket: UnixListener,
+    members: Option<api::Members>,
+    desk: &Arc<ApiService>,
+) -> io::Result<()> {
+    let router = api::router(desk.clone());
     socket.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(socket)?;
     match members {

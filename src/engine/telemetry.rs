@@ -11,10 +11,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use tracing::warn;
 use uuid::Uuid;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, Complaints};
 use crate::clock;
 use crate::model::{Fence, Instant, JobId, WorkerId};
 use crate::process::Children;
@@ -53,8 +52,9 @@ impl Telemetry {
             io::Error::new(error.kind(), why)
         })?;
         let (samples, written) = channel();
-        let dir = dir.to_owned();
-        let writer = Builder::new().name("telemetry".into()).spawn(move || write_all(&dir, &written))?;
+        let (dir, wrong) = (dir.to_owned(), broker.complaints().clone());
+        let writer =
+            Builder::new().name("telemetry".into()).spawn(move || write_all(&dir, &written, &wrong))?;
         tokio::spawn(count(samples.clone(), tasks, broker));
         Ok(Telemetry { samples, running: HashMap::new(), writer: Some(writer) })
     }
@@ -119,23 +119,23 @@ async fn count(samples: Sender<Option<(Kind, Sample)>>, tasks: Arc<Settings>, br
     }
 }
 
-fn write_all(dir: &Path, samples: &Receiver<Option<(Kind, Sample)>>) {
+fn write_all(dir: &Path, samples: &Receiver<Option<(Kind, Sample)>>, wrong: &Complaints) {
     let mut sheets = [Sheet::default(), Sheet::default()];
     for (kind, sample) in samples.iter().map_while(|sample| sample) {
         if let Some(text) = sheets[kind as usize].add(&sample) {
-            write(dir, kind, &text);
+            write(dir, kind, &text, wrong);
         }
     }
     let [durations, gauge] = sheets;
     for (kind, sheet) in [(Kind::Duration, durations), (Kind::Gauge, gauge)] {
         if let Some(text) = sheet.rest() {
-            write(dir, kind, &text);
+            write(dir, kind, &text, wrong);
         }
     }
 }
 
 /// Writes a new file, which appears complete or not at all.
-fn write(dir: &Path, kind: Kind, text: &str) {
+fn write(dir: &Path, kind: Kind, text: &str, wrong: &Complaints) {
     let name = match kind {
         Kind::Duration => "duration",
         Kind::Gauge => "gauge",
@@ -148,7 +148,9 @@ fn write(dir: &Path, kind: Kind, text: &str) {
         file.write_all(text.as_bytes())?;
         std::fs::rename(&half, &path)
     };
-    if let Err(error) = written() {
-        warn!(path = %path.display(), %error, "failed to write telemetry, these samples are lost");
+    const WHAT: &str = "failed to write telemetry, its samples are lost";
+    match written() {
+        Ok(()) => wrong.well(WHAT, clock::now()),
+        Err(error) => wrong.wrong(WHAT, &format!("{}: {error}", dir.display()), clock::now()),
     }
 }

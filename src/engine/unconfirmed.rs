@@ -2,7 +2,8 @@
 
 use tracing::error;
 
-use super::calls::{SETTLING, Wrong};
+use super::calls::SETTLING;
+use crate::broker::Complaints;
 use crate::model::{Fence, JobId, WorkerName};
 use crate::supervisor::GaveUp;
 use crate::wire::keeper::Order;
@@ -27,7 +28,7 @@ pub(super) struct UnconfirmedVerdicts {
 
 impl UnconfirmedVerdicts {
     /// This verdict will not be sent again: logs it.
-    pub fn untold(&mut self, wrong: &Wrong, job: &JobId, fence: Fence, verdict: &str) {
+    pub fn untold(&mut self, wrong: &Complaints, job: &JobId, fence: Fence, verdict: &str) {
         self.untold += 1;
         let why = wrong.latest(SETTLING).unwrap_or_else(|| "the broker has not answered".into());
         error!(
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn unconfirmed_verdicts_give_a_failure_exit_code() {
-        let (mut last, wrong) = (UnconfirmedVerdicts::default(), Wrong::default());
+        let (mut last, wrong) = (UnconfirmedVerdicts::default(), Complaints::default());
         assert_eq!(last.shutdown(), Order::Shutdown(0));
         last.untold(&wrong, &"a".into(), Fence(1), "complete");
         last.gave_up(GaveUp::Undone("pool a: 5 workers died".into()));

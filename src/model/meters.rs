@@ -20,6 +20,8 @@ pub struct Meters {
     pub supervisor_descriptors: Option<u64>,
     /// Size of the store's WAL in bytes, if it has one.
     pub wal_bytes: Option<u64>,
+    /// What has failed for a while, and for how long.
+    pub failing: Vec<(String, Duration)>,
     /// Number of jobs in the outbox, if the supervisor has one.
     pub outbox: Option<u64>,
 }

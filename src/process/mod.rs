@@ -34,3 +34,4 @@ pub use oom_kills::oom_kills;
 pub use plan::Plan;
 pub use remains::Remains;
 pub use unkillable::cause as unkillable_cause;
+pub use watched::watched;

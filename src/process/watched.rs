@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
     reason = "its replacement is unsafe for types that may close the descriptor while it is registered; an OwnedFd \
               cannot, and unsafe code belongs to keeper/ alone"
 )]
-pub(super) fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, interest)
 }
 

@@ -15,6 +15,7 @@ mod starts;
 mod still;
 mod stops;
 mod store;
+mod swept;
 mod unproven;
 
 use std::fs;

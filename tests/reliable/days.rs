@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use crate::http::get;
 use crate::proxy::{Loss, Proxy};
 use crate::python;
 use crate::sandbox::{Sandbox, Setting, alive, kill, wait_until, wait_within};
@@ -34,6 +35,25 @@ fn next_supervisor_reruns_the_jobs_of_a_killed_one_at_once() {
     // Far less than the lease of 60 s.
     wait_within(Duration::from_secs(20), "it runs again", || scene.pids().len() == 2);
     wait_until("the ledger knows it", || python::counts(&scene.sandbox.job("j"))[2] == 1);
+    scene.assert_done(&["j".into()]);
+}
+
+#[test]
+fn end_that_the_server_refuses_to_take_is_told_until_it_is_taken() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    scene.shell("j", "touch begun; while [ ! -e go ]; do sleep 0.02; done");
+    wait_until("it runs", || scene.sandbox.work("begun").exists());
+    scene.raw::<()>(&["SET", "results", "x"]);
+    fs::write(scene.sandbox.work("go"), "").unwrap();
+    let why = "the key 'results' there is a string of another program";
+    wait_until("status says so", || scene.sandbox.reasons().contains(why));
+    let ready = get(&scene.sandbox, "/readyz");
+    assert!(ready.contains("not ready: broker: cannot ") && ready.contains(why), "{ready}");
+    let says = "taskvisor_failing_seconds{what=\"failed to settle\"} ";
+    wait_until("the metrics say so", || get(&scene.sandbox, "/metrics").contains(says));
+    scene.raw::<()>(&["DEL", "results"]);
+    scene.sandbox.wait_healthy();
     scene.assert_done(&["j".into()]);
 }
 

@@ -3,6 +3,8 @@
 
 #[path = "../support/certificates.rs"]
 mod certificates;
+#[path = "../support/http.rs"]
+mod http;
 #[path = "../support/proxy.rs"]
 mod proxy;
 #[path = "../support/python.rs"]

@@ -3,6 +3,8 @@
 
 #[path = "../support/certificates.rs"]
 mod certificates;
+#[path = "../support/http.rs"]
+mod http;
 #[path = "../support/redis.rs"]
 mod redis_server;
 #[path = "../support/sandbox.rs"]

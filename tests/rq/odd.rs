@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::http::get;
 use crate::sandbox::{alive, kill, wait_until};
 use crate::scene::{Scene, begun, stop};
 
@@ -257,4 +258,32 @@ fn rq_worker_says_in_one_line_that_its_config_module_does_not_exist() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("failed to load no_such_module") && said.contains("-P DIR"), "{said}");
     assert!(!output.status.success() && !said.contains("Traceback"), "{said}");
+}
+
+#[test]
+fn end_that_the_server_refuses_to_take_is_told_everywhere_until_it_is_taken() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    scene.rq("c.set('rq:finished:default', 'x')");
+    let job = scene.put("q().enqueue(tasks.add, 1, 2)");
+    let why = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    wait_until("status says so", || scene.sandbox.reasons().contains(why));
+    assert_eq!(scene.sandbox.status()["health"], "degraded");
+    let says = scene.sandbox.ok(&["why", "job", &job]);
+    assert!(says.contains("The broker is in trouble: cannot settle jobs in "), "{says}");
+    assert!(says.contains(why), "{says}");
+    let ready = get(&scene.sandbox, "/readyz");
+    assert!(ready.contains("not ready: broker: cannot settle jobs") && ready.contains(why), "{ready}");
+    let page = get(&scene.sandbox, "/metrics");
+    assert!(page.contains("taskvisor_broker_trouble 1\n"), "{page}");
+    assert!(page.contains("taskvisor_failing_seconds{what=\"failed to settle\"} "), "{page}");
+    wait_until("the log says so", || {
+        let log = scene.sandbox.stderr();
+        log.lines().any(|line| line.contains("degraded: broker: cannot settle jobs") && line.contains(why))
+    });
+    scene.rq("c.delete('rq:finished:default')");
+    scene.wait(&job, "finished");
+    scene.sandbox.wait_healthy();
+    assert_eq!(get(&scene.sandbox, "/readyz"), "{}");
+    wait_until("the log says that, too", || scene.sandbox.stderr().contains("healthy again after "));
 }

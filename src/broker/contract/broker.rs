@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     Admin, Browse, Card, Error, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
 };
-use crate::broker::{EventBus, failures};
+use crate::broker::{Complaints, EventBus, failures};
 use crate::model::verb::{
     Ability, Answer, Cancel, Each, Failed, Fate, Get, Pause, Queues, Resume, Retry, Verb, VerbRequest,
 };
@@ -21,6 +21,7 @@ use crate::model::{
 pub struct Broker {
     card: &'static Card,
     source: Arc<dyn Source>,
+    complaints: Complaints,
     recovery: Option<Arc<dyn Recovery>>,
     admin: Option<Arc<dyn Admin>>,
     browse: Option<Arc<dyn Browse>>,
@@ -31,7 +32,17 @@ pub struct Broker {
 impl Broker {
     /// A broker with a source and no other face.
     pub fn new(card: &'static Card, source: Arc<dyn Source>) -> Broker {
-        Broker { card, source, recovery: None, admin: None, browse: None, feed: None, peers: None }
+        let complaints = source.complaints();
+        Broker {
+            card,
+            source,
+            complaints,
+            recovery: None,
+            admin: None,
+            browse: None,
+            feed: None,
+            peers: None,
+        }
     }
 
     /// The same, with recovery of what a dead supervisor held.
@@ -116,6 +127,11 @@ impl Broker {
     /// Waits for the next notice: see [`Source::next_notice`].
     pub async fn next_notice(&self) -> Notice {
         self.source.next_notice().await
+    }
+
+    /// What fails of the things that the broker does by itself, and of those that others do for it.
+    pub fn complaints(&self) -> &Complaints {
+        &self.complaints
     }
 
     /// Whether the broker works: see [`Source::health`].

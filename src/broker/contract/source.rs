@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Error;
+use crate::broker::Complaints;
 use crate::model::{
     ClassFilter, Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, QueueName, QueueSet,
     Revocation, Settlement, Take, WorkerId,
@@ -31,6 +32,11 @@ pub trait Source: Send + Sync {
 
     /// Waits for the next notice of the broker. Cancel-safe.
     async fn next_notice(&self) -> Notice;
+
+    /// What fails at the moment of what the broker does by itself. All copies are one.
+    fn complaints(&self) -> Complaints {
+        Complaints::default()
+    }
 
     /// Whether the broker works. Answers at once, from what is already known.
     fn health(&self) -> Health {

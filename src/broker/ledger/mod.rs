@@ -119,7 +119,13 @@ impl Ledger {
             Ok(store) => (store, None),
             Err(error) => (Sqlite::memory_in(world)?, Some(error.to_string())),
         };
-        Ok(Ledger { store: Arc::new(store), lost, prepared: OnceCell::new(), wrong: Complaints::default() })
+        let wrong = store.complaints();
+        Ok(Ledger { store: Arc::new(store), lost, prepared: OnceCell::new(), wrong })
+    }
+
+    /// What fails of the ledger, and of whatever else the broker does by itself.
+    pub fn complaints(&self) -> Complaints {
+        self.wrong.clone()
     }
 
     /// The store, for verbs and lists.
@@ -140,8 +146,11 @@ impl Ledger {
 
     /// A concern: history is not kept.
     pub fn concern(&self) -> Option<String> {
-        let lost = self.lost.as_ref()?;
-        Some(format!("the history of jobs is kept in memory only: {lost}"))
+        match (&self.lost, self.store.health().trouble) {
+            (Some(lost), _) => Some(format!("the history of jobs is kept in memory only: {lost}")),
+            (None, Some(trouble)) => Some(format!("the history of jobs is not kept: {trouble}")),
+            (None, None) => None,
+        }
     }
 
     /// Records deliveries and says which ones run: each comes with its worker. Without a ledger all of them run.

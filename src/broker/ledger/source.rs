@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Adopted, Delivery, Handle, Ledger};
-use crate::broker::{Admin, Broker, Card, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source};
+use crate::broker::{
+    Admin, Broker, Card, Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source,
+};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Fence, Fetched, Instance, JobId, JobState, Lease, Millis, NewJob, Next, Progress, QueueName, Settlement,
@@ -160,6 +162,10 @@ impl<S: BareSource> Source for WithLedger<S> {
 
     async fn next_notice(&self) -> Notice {
         self.0.next_notice().await
+    }
+
+    fn complaints(&self) -> Complaints {
+        self.0.ledger().complaints()
     }
 
     fn health(&self) -> Health {

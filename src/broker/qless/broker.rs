@@ -16,8 +16,8 @@ use crate::broker::host::host_name;
 use crate::broker::lock::lock;
 use crate::broker::redis::{Link, Needs};
 use crate::broker::{
-    Admin, Browse, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
-    stored,
+    Admin, Browse, Complaints, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal,
+    Settling, Source, stored,
 };
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
@@ -250,6 +250,10 @@ impl Source for Qless {
 
     async fn next_notice(&self) -> Notice {
         self.shared.notices.next().await
+    }
+
+    fn complaints(&self) -> Complaints {
+        self.shared.complaints.clone()
     }
 
     fn health(&self) -> Health {

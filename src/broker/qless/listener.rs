@@ -101,7 +101,8 @@ async fn hear(
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);
                 tokio::spawn(async move {
                     // A failure shows at the next request.
-                    let _ = fleet::sign(&shared, &own).await;
+                    let signed = fleet::sign(&shared, &own).await;
+                    shared.complaints.note("failed to give a sign of life", &signed, shared.link.now());
                     if measures {
                         let _ = shared.link.measure().await;
                     }

@@ -20,7 +20,7 @@ use crate::broker::lost_replies::{InDoubt, Unheard};
 use crate::broker::owed::Owed;
 use crate::broker::redis::values::{read, write_list};
 use crate::broker::redis::{Arrivals, Link};
-use crate::broker::{Complaints, Error, Fetch, Health, Notice, Renewal, Settling};
+use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling};
 use crate::model::{
     Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueSet, Revocation, Settlement, Verdict,
 };
@@ -43,6 +43,7 @@ impl Reliable {
         let shared = Shared {
             link,
             settings,
+            complaints: ledger.complaints(),
             ledger,
             place: place.into(),
             unheard: Unheard::new(),
@@ -52,7 +53,6 @@ impl Reliable {
             dropped: AtomicU64::default(),
             poison: Damper::default(),
             owed: Owed::default(),
-            complaints: Complaints::default(),
         };
         Reliable { shared: Arc::new(shared), tasks: Mutex::default() }
     }

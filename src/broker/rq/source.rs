@@ -17,7 +17,7 @@ use super::{chores, commands};
 use crate::broker::redis::Arrivals;
 use crate::broker::redis::values::{Text, write_list};
 use crate::broker::{
-    Address, Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source, stored,
+    Address, Complaints, Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source, stored,
 };
 use crate::model::{
     Fence, Fetched, Instance, Instant, JobId, JobState, Lease, NewJob, Presence, Progress, PublishedEvent,
@@ -255,6 +255,10 @@ impl Source for Rq {
 
     async fn next_notice(&self) -> Notice {
         self.shared.notices.next().await
+    }
+
+    fn complaints(&self) -> Complaints {
+        self.shared.complaints.clone()
     }
 
     fn health(&self) -> Health {

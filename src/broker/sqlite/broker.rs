@@ -13,8 +13,8 @@ use super::notify_file::Ear;
 use super::store::Store;
 use super::{admin, lease, list, put, settle, tasks, verbs};
 use crate::broker::{
-    Admin, Broker, Browse, Card, Error, EventBus, Feed, Fetch, Health, Notice, Recovery, Renewal, Settling,
-    Source,
+    Admin, Broker, Browse, Card, Complaints, Error, EventBus, Feed, Fetch, Health, Notice, Recovery, Renewal,
+    Settling, Source,
 };
 use crate::model::verb::{Ability, Answer, Verb};
 use crate::model::{
@@ -102,6 +102,10 @@ impl Source for Sqlite {
 
     async fn next_notice(&self) -> Notice {
         self.notices.next().await
+    }
+
+    fn complaints(&self) -> Complaints {
+        self.notices.complaints.clone()
     }
 
     fn health(&self) -> Health {

@@ -42,14 +42,14 @@ impl Call for Look {
     }
 
     fn apply(&mut self, store: &mut Store) -> Result<(), rusqlite::Error> {
-        match step(store) {
+        const WHAT: &str = "jobs that have been kept for long enough cannot be removed";
+        let done = match step(store) {
             Ok(()) => Ok(()),
-            Err(Trouble::Store(error)) => Err(error),
-            Err(Trouble::Mine(error)) => {
-                tracing::error!(%error, "jobs that have been kept for long enough cannot be removed");
-                Ok(())
-            }
-        }
+            Err(Trouble::Store(error)) => return Err(error),
+            Err(Trouble::Mine(error)) => Err(error),
+        };
+        store.notices.complaints.note(WHAT, &done, (store.world.now)());
+        Ok(())
     }
 
     fn answer(self: Box<Self>, _: Result<(), Error>) {}

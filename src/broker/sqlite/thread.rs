@@ -309,7 +309,14 @@ impl Room {
     }
 
     fn broke(&mut self, reason: String) {
-        tracing::error!(store = %self.file, error = reason, "no job can be put or fetched until the store is repaired");
+        match self.store.is_ledger {
+            true => {
+                tracing::error!(store = %self.file, error = reason, "the history of jobs is not kept until the ledger is repaired")
+            }
+            false => {
+                tracing::error!(store = %self.file, error = reason, "no job can be put or fetched until the store is repaired")
+            }
+        }
         self.store.notices.set_trouble(Some(reason.clone()));
         let wait = Duration::from_secs(1);
         self.broken.get_or_insert(Broken { reason, retry_at: clock::now() + wait, wait });

@@ -1,0 +1,226 @@
+//! What has failed for a while, whoever does it: the calls to the broker, which keep jobs from running, and everything else.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::lookout::no_room;
+use crate::broker::{Complaints, Told};
+use crate::clock;
+use crate::model::Instant;
+
+/// The failures of one supervisor. All copies are one.
+#[derive(Clone, Debug)]
+pub(super) struct Failing {
+    /// Calls that take, renew and settle jobs.
+    pub(super) calls: Complaints,
+    /// What the broker does by itself, and what else keeps no job from running.
+    pub(super) others: Complaints,
+    /// The state directory, whose disk can be full.
+    state_dir: Arc<Path>,
+    /// Told when the keeper pings, as it does a supervisor at rest.
+    pub(super) pinged: Arc<Notify>,
+}
+
+impl Failing {
+    /// Those of a broker with these complaints, and of a state directory.
+    pub(super) fn new(others: Complaints, state_dir: PathBuf) -> Failing {
+        Failing { calls: Complaints::default(), others, state_dir: state_dir.into(), pinged: Arc::default() }
+    }
+
+    /// The keeper has pinged: looks around; gives whether the health is to be judged although nothing has happened.
+    pub(super) fn ping(&self) -> bool {
+        self.pinged.notify_waiters();
+        no_room(&self.state_dir).is_some()
+    }
+
+    /// How the calls to the broker fail, if they have for a while.
+    pub(super) fn trouble(&self, now: Instant) -> Option<String> {
+        self.calls.told(now).into_iter().next().map(|told| told.how)
+    }
+
+    /// What else fails, apart from what `trouble` explains.
+    pub(super) fn others(&self, now: Instant, trouble: Option<&str>) -> Vec<String> {
+        let is_explained = |told: &Told| trouble.is_some_and(|trouble| cause(trouble) == cause(&told.how));
+        let all = self.all(now).into_iter();
+        let others = all.filter(|told| Some(told.how.as_str()) != trouble && !is_explained(told));
+        let others = others.map(|Told { what, how, .. }| format!("{what}: {how}"));
+        // A store on a full disk has said so itself.
+        let full = no_room(&self.state_dir).filter(|_| trouble.is_none());
+        full.into_iter().chain(others).collect()
+    }
+
+    /// All that fails.
+    pub(super) fn all(&self, now: Instant) -> Vec<Told> {
+        [&self.calls, &self.others].into_iter().flat_map(|some| some.told(now)).collect()
+    }
+
+    /// Waits until something else fails than `before`, which [`Failing::both`] gave.
+    pub(super) async fn turn(&self, before: &[Vec<Told>; 2]) {
+        tokio::select! {
+            () = self.calls.turn(&before[0], clock::now) => {}
+            () = self.others.turn(&before[1], clock::now) => {}
+        }
+    }
+
+    /// What fails of the calls, and of everything else.
+    pub(super) fn both(&self) -> [Vec<Told>; 2] {
+        let now = clock::now();
+        [self.calls.told(now), self.others.told(now)]
+    }
+}
+
+/// The part of an error that says why: `cannot DO THIS at SERVER: why`. It is the same for all that is asked of a server
+/// that is away.
+fn cause(error: &str) -> &str {
+    error.split_once(": ").map_or(error, |(_, why)| why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use async_trait::async_trait;
+    use tokio::sync::mpsc::channel;
+
+    use super::*;
+    use crate::broker::{Admin, Broker, Card, Error, Fetch, LASTS, Notice, Renewal, Settling, Source};
+    use crate::engine::{burst, calls};
+    use crate::model::verb::{Answer, Verb};
+    use crate::model::{
+        ClassFilter, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, QueueName, Settlement, SlotId,
+        Take, WorkerId,
+    };
+
+    static CARD: Card =
+        Card { name: "sick", shared: true, batch: 10, longest_delay: None, data_max: 9, cannot: &[] };
+
+    /// A broker that fails in all it does, while it is so.
+    struct Sick(AtomicBool);
+
+    impl Sick {
+        fn or<T>(&self, answer: T) -> Result<T, Error> {
+            if self.0.load(Ordering::Relaxed) {
+                Err(Error::Failed("cannot: sick".into()))
+            } else {
+                Ok(answer)
+            }
+        }
+    }
+
+    #[async_trait]
+    impl Source for Sick {
+        async fn fetch(&self, _: Fetch) -> Result<Vec<Fetched>, Error> {
+            self.or(Vec::new())
+        }
+
+        /// Of two leases only one fails.
+        async fn renew(&self, leases: Vec<Lease>, _: Duration) -> Result<Vec<Renewal>, Error> {
+            let each = leases.into_iter().enumerate().map(|(at, lease)| match self.or(()) {
+                Err(error) if at == 0 => Renewal::Failed(error),
+                Ok(()) | Err(_) => Renewal::Renewed(lease),
+            });
+            Ok(each.collect())
+        }
+
+        async fn settle(&self, ends: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+            self.or(ends.iter().map(|_| Settling::Settled(JobState::Canceled)).collect())
+        }
+
+        async fn put(&self, _: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+            self.or(Vec::new())
+        }
+
+        async fn next_notice(&self) -> Notice {
+            std::future::pending().await
+        }
+
+        async fn progress(&self, _: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+            self.or(())
+        }
+    }
+
+    #[async_trait]
+    impl Admin for Sick {
+        async fn ask(&self, _: Verb, _: String) -> Result<Answer, Error> {
+            self.or(Answer::Queues(BTreeMap::new()))
+        }
+    }
+
+    /// What the supervisor asks of its broker, each once.
+    async fn ask_all(broker: &Arc<Broker>, failing: &Failing) {
+        let (events, _told) = channel(99);
+        let queues: Vec<QueueName> = vec!["q".into()];
+        let worker = WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 1 };
+        let request = Fetch {
+            pool: "default".into(),
+            instance: "me".into(),
+            queues: queues.clone(),
+            take: Take::InOrder,
+            filter: ClassFilter::default(),
+            workers: vec![worker],
+            lease: Duration::from_secs(60),
+        };
+        let wrong = || failing.calls.clone();
+        calls::fetch(broker.clone(), events.clone(), wrong(), 0, request).await;
+        let lease = |job: &str| Lease { job: job.into(), fence: Fence(1), expires_at: clock::now() };
+        let leases = vec![lease("a"), lease("b")];
+        calls::renew(broker.clone(), events.clone(), wrong(), leases, Duration::from_secs(60)).await;
+        let end = Settlement {
+            job: "a".into(),
+            fence: Fence(1),
+            verdict: crate::model::Verdict::Canceled,
+            crashed: false,
+            forensics: None,
+        };
+        calls::settle(broker.clone(), events.clone(), wrong(), vec![end]).await;
+        calls::progress(broker, Vec::new()).await;
+        calls::ask_waiting(broker.clone(), events.clone(), 0, queues.clone()).await;
+        burst::ask_idle(broker.clone(), events, queues, Vec::new()).await;
+    }
+
+    #[tokio::test]
+    async fn whatever_fails_for_five_seconds_is_told_and_taken_back_when_it_works() {
+        let sick = Arc::new(Sick(AtomicBool::new(true)));
+        let broker = Arc::new(Broker::new(&CARD, sick.clone()).with_admin(sick.clone()));
+        let failing = Failing::new(broker.complaints().clone(), "/dev/shm".into());
+        let names = || failing.all(clock::now()).into_iter().map(|told| told.what).collect::<Vec<_>>();
+        let all = [
+            "failed to fetch from q",
+            "failed to renew",
+            "failed to settle",
+            "failed to count the jobs of queues",
+            "failed to note the progress of jobs",
+        ];
+        let began = clock::now();
+        let mut tries = tokio::time::interval(LASTS / 20);
+        while names() != all {
+            tries.tick().await;
+            ask_all(&broker, &failing).await;
+            assert!(names().is_empty() || clock::now().since(began) >= LASTS, "{:?}", names());
+            assert!(clock::now().since(began) < 8 * LASTS, "{:?}", names());
+        }
+        assert_eq!(failing.trouble(clock::now()).as_deref(), Some("cannot: sick"));
+        sick.0.store(false, Ordering::Relaxed);
+        ask_all(&broker, &failing).await;
+        assert_eq!((names(), failing.trouble(clock::now())), (Vec::new(), None));
+    }
+
+    #[test]
+    fn trouble_of_the_broker_is_told_once_and_everything_else_beside_it() {
+        let failing = Failing::new(Complaints::default(), "/dev/shm".into());
+        let at = Instant::from_millis;
+        for millis in [1_000, 7_000] {
+            failing.calls.wrong("failed to settle", &"cannot settle jobs in R: gone: start it", at(millis));
+            failing.others.wrong("nothing is heard", &"cannot listen to R: gone: start it", at(millis));
+            failing.others.wrong("what recurs is not put", &"no zone X", at(millis));
+        }
+        let trouble = failing.trouble(at(7_000));
+        assert_eq!(trouble.as_deref(), Some("cannot settle jobs in R: gone: start it"));
+        assert_eq!(failing.others(at(7_000), trouble.as_deref()), ["what recurs is not put: no zone X"]);
+        assert_eq!(failing.all(at(7_000)).len(), 3);
+    }
+}

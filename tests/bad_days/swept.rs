@@ -1,0 +1,67 @@
+//! What is taken from under a running supervisor: the files of its run directory, inotify.
+
+use super::*;
+
+/// Starts with a settings file of one pool.
+fn start(sandbox: &Sandbox) -> sandbox::Running<'_> {
+    let file = sandbox.work("settings.yaml");
+    fs::write(&file, "pools: [{name: kept, workers: 2}]\n").expect("settings");
+    sandbox.start(&["-c", file.to_str().expect("text")])
+}
+
+#[test]
+fn removed_socket_is_made_again() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = start(&sandbox);
+    let socket = sandbox.path("run").join("ctl.sock");
+    fs::remove_file(&socket).expect("rm");
+    wait_until("it answers again", || is_up(&sandbox.status()));
+    assert_eq!(sandbox::mode(&socket), 0o600);
+    assert!(sandbox.stderr().contains("somebody has removed the API's socket; it is made again"));
+    // A file of somebody else stays.
+    fs::remove_file(&socket).expect("rm");
+    fs::write(&socket, "mine").expect("another file");
+    stays(Duration::from_secs(4), "it is left alone", || {
+        fs::read_to_string(&socket).is_ok_and(|text| text == "mine")
+    });
+}
+
+#[test]
+fn supervisor_after_a_sweep_of_the_run_directory_has_settings_and_changes() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = start(&sandbox);
+    sandbox.ok(&["scale", "kept", "3"]);
+    let supervisor = both(&sandbox)[1];
+    fs::remove_file(sandbox.work("settings.yaml")).expect("rm");
+    fs::remove_dir_all(sandbox.path("run")).expect("rm");
+    kill(supervisor, "KILL");
+    let mut last = Value::Null;
+    wait_until("the next one is up", || {
+        last = sandbox.status();
+        last["supervisor_restarts"] == 1 && is_up(&last)
+    });
+    assert_eq!((&last["pools"][0]["name"], slots(&last).len()), (&"kept".into(), 3), "{last}");
+    assert_works(&sandbox);
+    running.signal("TERM");
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+}
+
+#[test]
+fn store_without_inotify_is_used_all_the_same_and_says_so() {
+    let sandbox = Sandbox::new(Setting::Root);
+    const NONE: &str = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"";
+    let under = ["unshare", "--user", "--map-root-user", "sh", "-c", NONE, "sh"];
+    if !Command::new(under[0]).args(&under[1..]).arg("true").status().expect("unshare").success() {
+        return missing("user namespaces");
+    }
+    let _running = sandbox.start_under(&under, &["-w", "1"]);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    assert!(sandbox.reasons().contains("inotify is refused (EMFILE"), "{}", sandbox.reasons());
+    assert_works(&sandbox);
+    // A process that does not find the supervisor puts into the store itself.
+    let put =
+        sandbox.command(&["put", "--", "true"]).env("TASKVISOR_RUN_DIR", sandbox.path("elsewhere")).output();
+    let put = put.expect("put");
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    assert_completes(&sandbox, String::from_utf8_lossy(&put.stdout).trim());
+}
