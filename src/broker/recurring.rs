@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use super::{Error, stored, zones};
-use crate::model::{Millis, Overlap, Recurring, Schedule, millis_up};
+use crate::model::{Millis, Overlap, Recurring, RecurringRecord, Schedule, millis_up};
 
 /// Longest time between two looks for due jobs; an occurrence that is late by no more counts as on time.
 pub(super) const NET: Duration = Duration::from_secs(60);
+/// Wait after a recurring job that is due could not be put. It stays due when it was.
+pub(super) const PUT_OFF: Duration = Duration::from_secs(3);
+/// What failed then, in complaints.
+pub(super) const NOT_PUT: &str = "a recurring job is due and cannot be put";
 /// If a clock is set back by more than this, it was wrong before.
 pub(super) const WRONG: Duration = Duration::from_secs(3 * 3600);
 /// Largest size of a recurring job, in bytes. It is copied into each of its jobs, and sent in one request.
@@ -40,8 +44,18 @@ pub(super) fn first(schedule: &Schedule, now: i64) -> Result<Option<i64>, Error>
     })
 }
 
+/// Adds the next few occurrences after the next one, or why they are not known: that must not hide the rest.
+pub(super) fn with_then(mut record: RecurringRecord) -> RecurringRecord {
+    match record.next_at.map(|next| then(&record.recurring.schedule, next)) {
+        Some(Ok(times)) => record.then_at = times,
+        Some(Err(error)) => record.stuck = record.stuck.or_else(|| Some(error.to_string())),
+        None => {}
+    }
+    record
+}
+
 /// The next few occurrences after the next one.
-pub(super) fn then(schedule: &Schedule, next: Millis) -> Result<Vec<Millis>, Error> {
+fn then(schedule: &Schedule, next: Millis) -> Result<Vec<Millis>, Error> {
     let table = zones::timetable(schedule, next.0)?;
     let following = |at: &Millis| table.after(at.0).map(Millis);
     Ok(std::iter::successors(Some(next), following).skip(1).take(THEN).collect())

@@ -123,7 +123,11 @@ fn cells(record: &RecurringRecord, look: &Look) -> Vec<String> {
         escaped(name).into_owned(),
         escaped(job.queue.as_str()).into_owned(),
         escaped(job.class.as_str()).into_owned(),
-        record.paused.as_ref().map_or_else(|| moment(record.next_at, look), |_| "paused".into()),
+        match (&record.paused, &record.stuck) {
+            (Some(_), _) => "paused".into(),
+            (None, Some(_)) => "cannot be put".into(),
+            (None, None) => moment(record.next_at, look),
+        },
         record.count.to_string(),
         latest.unwrap_or_else(|| "-".into()),
         escaped(&said(schedule)).into_owned(),
@@ -176,6 +180,9 @@ fn page(record: &RecurringRecord, look: &Look) -> String {
         row(&mut out, "paused", &format!("{} by {by}", look.moment(*since)));
     }
     row(&mut out, "next", &moment(record.next_at, look));
+    if let Some(why) = &record.stuck {
+        row(&mut out, "not put", &format!("{why}; it is tried again all the time"));
+    }
     for then in &record.then_at {
         let _ = writeln!(out, "{:<11} {}", "", look.moment(*then));
     }
@@ -249,6 +256,7 @@ mod tests {
             count: 17,
             skipped: 2,
             missed_at: Some(at(1)),
+            stuck: None,
             latest: Some(LatestJob { id: "nightly-17".into(), state: JobState::Running, at: at(2) }),
             paused: None,
         }

@@ -124,6 +124,9 @@ pub struct RecurringRecord {
     /// What it missed last, and did not make up: nobody served the store, or the clock was put forward.
     #[serde(flatten, with = "MissedAt::<Option<Millis>>")]
     pub missed_at: Option<Millis>,
+    /// Why it cannot be put although it is due: it is tried again all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
     /// The latest job, if it is still known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<LatestJob>,

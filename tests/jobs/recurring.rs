@@ -166,3 +166,29 @@ fn two_supervisors_on_one_store_fire_each_occurrence_once() {
         jobs_of(&one, &shared, "tick").iter().all(|job| job["state"] == "complete")
     });
 }
+
+#[test]
+fn recurring_job_that_cannot_be_put_is_told_and_is_put_once_it_can() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "1"]);
+    let minutely = ["--cron", "* * * * *", "--tz", "Europe/Vienna", "--", "true"];
+    sandbox.ok(&[&["recur", "put", "gone"], &minutely[..]].concat());
+    let store = rusqlite::Connection::open(sandbox.path("state/store.db")).unwrap();
+    store.busy_timeout(std::time::Duration::from_secs(9)).unwrap();
+    let zone = |from: &str, to: &str| {
+        let set = "UPDATE recurring SET spec = replace(spec, ?1, ?2), next_at = next_at - 60000 WHERE name = 'gone'";
+        assert_eq!(store.execute(set, [from, to]).unwrap(), 1);
+        sandbox.ok(&["recur", "put", "other", "--every", "1h", "--", "true"]);
+    };
+    zone("Europe/Vienna", "Mars/Base");
+    let why = "a recurring job is due and cannot be put: 'gone': no time zone is called 'Mars/Base'";
+    wait_until("status says so", || sandbox.reasons().contains(why));
+    assert!(sandbox.ok(&["recur", "list"]).contains("  cannot be put  "));
+    let shown = sandbox.ok(&["recur", "show", "gone"]);
+    assert!(shown.contains("not put     'gone': no time zone is called 'Mars/Base'"), "{shown}");
+    assert!(sandbox.stderr().contains(why.split_once(": ").unwrap().0), "{}", sandbox.stderr());
+    let before = sandbox.json(&["recur", "show", "gone", "--json"])["count"].as_u64();
+    zone("Mars/Base", "Europe/Vienna");
+    wait_until("it is put", || sandbox.json(&["recur", "show", "gone", "--json"])["count"].as_u64() > before);
+    sandbox.wait_healthy();
+}

@@ -12,17 +12,15 @@ use super::reply::{array, number, parts, text};
 use super::shared::Shared;
 use super::{put, recur};
 use crate::broker::Error;
-use crate::broker::recurring::{NET, Occurrences, WRONG, mended, occurrences, put_by};
+use crate::broker::recurring::{NET, NOT_PUT, Occurrences, PUT_OFF, WRONG, mended, occurrences, put_by};
 use crate::model::{Instant, JobId, Overlap, Recurring, millis_up};
 
 /// Most recurring jobs in one look.
 const BATCH: usize = 100;
 /// What failed, for the log.
-const NOT_PUT: &str = "what recurs is not put";
+const NOT_LOOKED: &str = "what recurs is not put";
 /// Wait after a look that failed.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Wait after a due job could not be put: it is tried a few times before it counts as late.
-const PUT_OFF: Duration = Duration::from_secs(20);
 
 /// Fires what is due, for ever.
 pub(super) async fn attend(shared: &Shared) {
@@ -46,7 +44,7 @@ pub(super) async fn come_due(shared: &Shared) {
     let again = (now + AGAIN).0;
     recurs.at.store(again, Ordering::SeqCst);
     let looked = looks.look(shared).await;
-    shared.complaints.note(NOT_PUT, &looked, shared.link.now());
+    shared.complaints.note(NOT_LOOKED, &looked, shared.link.now());
     let next = looked.unwrap_or(now + AGAIN);
     // Only if nothing has changed meanwhile.
     let _ = recurs.at.compare_exchange(again, next.0, Ordering::SeqCst, Ordering::SeqCst);
@@ -72,10 +70,18 @@ impl Looks {
         });
         let [later, found] = parts(answer.await?)?;
         self.mend(shared, at, now).await?;
-        self.put_off.retain(|_, (_, until)| *until > now);
-        let due = self.read(array(found)?, now)?;
-        if !due.is_empty() {
+        let again: Vec<(String, (String, i64))> =
+            self.put_off.extract_if(|_, (_, until)| *until <= now).collect();
+        let due = self.read(shared, array(found)?, now)?;
+        let is_any = !due.is_empty();
+        if is_any {
             self.have(shared, due, now).await?;
+        }
+        // What was tried again and is not put off again works, or is removed, paused or put by another supervisor.
+        for (name, _) in again.into_iter().filter(|(name, _)| !self.put_off.contains_key(name)) {
+            shared.complaints.well_for(NOT_PUT, &name, shared.link.now());
+        }
+        if is_any {
             return Ok(at);
         }
         let later = text(&later).and_then(|later| later.parse().ok());
@@ -86,7 +92,7 @@ impl Looks {
     }
 
     /// The recurring jobs that are due, with their occurrences. One that cannot be read does not block the others.
-    fn read(&mut self, found: Vec<Value>, now: i64) -> Result<Vec<Due>, Error> {
+    fn read(&mut self, shared: &Shared, found: Vec<Value>, now: i64) -> Result<Vec<Due>, Error> {
         let mut due = Vec::with_capacity(found.len());
         for one in found {
             let [name, version, next, spec] = parts(one)?;
@@ -99,7 +105,7 @@ impl Looks {
                 .and_then(|recurring| Ok((occurrences(&recurring, number(&next), now)?, recurring)));
             match read {
                 Ok((times, recurring)) => due.push(Due { name, version, recurring, times }),
-                Err(error) => self.put_off(name, version, now, &error.to_string()),
+                Err(error) => self.try_later(shared, name, version, now, &error.to_string()),
             }
         }
         Ok(due)
@@ -116,15 +122,15 @@ impl Looks {
             let Value::Array(answer) = answer else { continue };
             let [word, why] = parts(Value::Array(answer))?;
             if text(&word).as_deref() == Some("no") {
-                self.put_off(due.name, due.version, now, &text(&why).unwrap_or_default());
+                self.try_later(shared, due.name, due.version, now, &text(&why).unwrap_or_default());
             }
         }
         Ok(())
     }
 
     /// Defers a job that cannot be put here and now; other supervisors may fire it meanwhile.
-    fn put_off(&mut self, name: String, version: String, now: i64, why: &str) {
-        tracing::error!("the recurring job '{name}' is due and cannot be put: {why}; it is tried again soon");
+    fn try_later(&mut self, shared: &Shared, name: String, version: String, now: i64, why: &str) {
+        shared.complaints.wrong_for(NOT_PUT, &name, &format!("'{name}': {why}"), shared.link.now());
         self.put_off.insert(name, (version, now.saturating_add(millis_up(PUT_OFF))));
     }
 

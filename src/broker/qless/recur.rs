@@ -52,16 +52,23 @@ pub(super) async fn all(link: &Link) -> Result<All, Error> {
 
 pub(super) async fn list(redis: &Shared) -> Result<Vec<RecurringRecord>, Error> {
     let All { ours, of_qless } = all(&redis.link).await?;
-    let mut records: Vec<_> = ours.into_iter().map(|one| one.record).chain(of_qless).collect();
+    let ours = ours.into_iter().map(|one| with_trouble(redis, one.record));
+    let mut records: Vec<_> = ours.chain(of_qless).collect();
     records.sort_by(|one, other| one.recurring.name.cmp(&other.recurring.name));
     Ok(records)
 }
 
 pub(super) async fn show(redis: &Shared, name: &str) -> Result<RecurringRecord, Error> {
-    with_then(match look(redis, name).await? {
-        Found::Ours(kept) => kept.record,
+    Ok(recurring::with_then(match look(redis, name).await? {
+        Found::Ours(kept) => with_trouble(redis, kept.record),
         Found::OfQless(record) => record,
-    })
+    }))
+}
+
+/// Adds why it cannot be put, if this process has tried.
+fn with_trouble(redis: &Shared, record: RecurringRecord) -> RecurringRecord {
+    let stuck = redis.complaints.latest_for(recurring::NOT_PUT, &record.recurring.name);
+    RecurringRecord { stuck, ..record }
 }
 
 enum Found {
@@ -75,14 +82,6 @@ async fn look(redis: &Shared, name: &str) -> Result<Found, Error> {
     });
     let [ours, of_qless] = parts(reply::unless_refused(answer.await?, |_| None)?)?;
     Ok(if ours == Value::Nil { Found::OfQless(theirs(of_qless)?) } else { Found::Ours(kept(ours)?) })
-}
-
-/// Adds the occurrences after the next.
-fn with_then(mut record: RecurringRecord) -> Result<RecurringRecord, Error> {
-    if let Some(next) = record.next_at {
-        record.then_at = recurring::then(&record.recurring.schedule, next)?;
-    }
-    Ok(record)
 }
 
 pub(super) async fn put(redis: &Shared, recurring: &Recurring, by: &str) -> Result<RecurringRecord, Error> {
@@ -102,7 +101,7 @@ pub(super) async fn put(redis: &Shared, recurring: &Recurring, by: &str) -> Resu
         is_taken.then(|| Error::Refused(format!("cannot put the recurring job '{name}': {why}")))
     })?;
     redis.recurs.look_now();
-    with_then(kept(answer)?.record)
+    Ok(recurring::with_then(kept(answer)?.record))
 }
 
 /// Pauses it: it does not fire until it is resumed, and stays due meanwhile.
@@ -172,6 +171,7 @@ fn kept(value: Value) -> Result<Kept, Error> {
             count: number(&count),
             skipped: number(&skipped),
             missed_at: some_number(&missed).map(Millis),
+            stuck: None,
             latest: latest(last)?,
             paused: reply::kept::<Pause>(&paused),
         },
@@ -234,6 +234,7 @@ fn theirs(value: Value) -> Result<RecurringRecord, Error> {
         count: number(&count),
         skipped: 0,
         missed_at: None,
+        stuck: None,
         latest,
         paused: None,
     })

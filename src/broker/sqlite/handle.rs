@@ -173,6 +173,7 @@ fn new_store(
         waiters: Default::default(),
         effects: Effects::default(),
         wall_ahead: None,
+        put_off: Default::default(),
         serves,
         is_ledger: false,
         next_due: None,

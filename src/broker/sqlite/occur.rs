@@ -13,7 +13,7 @@ use super::recurring_row::{self, IN_FORCE, InForce, in_force};
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::broker::recurring::{NET, WRONG, mended, occurrences, put_by};
+use crate::broker::recurring::{NET, NOT_PUT, PUT_OFF, WRONG, mended, occurrences, put_by};
 use crate::model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedule, millis_up};
 
 /// Two clocks count as read at the same moment if no more milliseconds lie between.
@@ -45,21 +45,33 @@ pub(super) fn next_look(store: &Store) -> Result<Option<i64>, rusqlite::Error> {
     if !store.serves {
         return Ok(None);
     }
+    let put_off = put_off(store);
     let first = |by_wall: bool| {
         store
             .conn
-            .prepare_cached("SELECT min(next_at) FROM recurring WHERE by_wall = ?1 AND next_at IS NOT NULL AND paused_at IS NULL")?
-            .query_row([by_wall], |row| row.get::<_, Option<i64>>(0))
+            .prepare_cached(
+                "SELECT min(next_at) FROM recurring WHERE by_wall = ?1 AND next_at IS NOT NULL AND paused_at IS NULL
+                 AND id NOT IN (SELECT value FROM json_each(?2))",
+            )?
+            .query_row(params![by_wall, put_off], |row| row.get::<_, Option<i64>>(0))
     };
     let time = store.time();
     let by_wall = first(true)?.map(|next| time.saturating_add(next.saturating_sub(store.wall_at(time))));
     let next = [first(false)?, by_wall].into_iter().flatten().min();
     let latest = if store.wall_ahead.is_some() { time.saturating_add(millis_up(NET)) } else { time };
-    Ok(next.map(|next| next.min(latest)))
+    let again = store.put_off.values().map(|(_, until)| *until).min();
+    Ok(next.map(|next| next.min(latest)).into_iter().chain(again).min())
+}
+
+/// The rows that are tried again later, as JSON.
+fn put_off(store: &Store) -> String {
+    serde_json::json!(store.put_off.keys().collect::<Vec<_>>()).to_string()
 }
 
 /// A schedule has changed.
 pub(super) fn expect(store: &mut Store) -> Result<(), rusqlite::Error> {
+    // What could not be put may be another one now.
+    store.put_off.values_mut().for_each(|(_, until)| *until = 0);
     if let Some(look) = next_look(store)? {
         store.expect(look);
     }
@@ -73,6 +85,8 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     }
     let wall = store.wall_at(now);
     mend(store, now, wall)?;
+    let again: Vec<(String, i64)> =
+        store.put_off.extract_if(.., |_, (_, until)| *until <= now).map(|(_, off)| off).collect();
     for by_wall in [false, true] {
         let clock =
             Clock { now: if by_wall { wall } else { now }, behind: if by_wall { now - wall } else { 0 } };
@@ -80,9 +94,15 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
             let done = found.and_then(|due| have(store, due, clock));
             match done {
                 Ok(()) => {}
-                Err(Trouble::Mine(error)) => put_off(store, row, clock.now, &error)?,
+                Err(Trouble::Mine(error)) => try_later(store, row, now, &error)?,
                 Err(error @ Trouble::Store(_)) => return Err(error),
             }
+        }
+    }
+    // What was tried again and is not put off again works, or is removed or paused.
+    for (name, _) in again {
+        if !store.put_off.values().any(|(off, _)| *off == name) {
+            store.notices.complaints.well_for(NOT_PUT, &name, (store.world.now)());
         }
     }
     Ok(())
@@ -101,9 +121,10 @@ type Due = (i64, Result<InForce, Trouble>);
 fn due(store: &Store, by_wall: bool, now: i64) -> Result<Vec<Due>, rusqlite::Error> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {IN_FORCE} FROM recurring WHERE by_wall = ?1 AND next_at <= ?2 AND paused_at IS NULL
-         ORDER BY next_at LIMIT {BATCH}"
+         AND id NOT IN (SELECT value FROM json_each(?3)) ORDER BY next_at LIMIT {BATCH}"
     ))?;
-    let rows = statement.query_map(params![by_wall, now], |row| Ok((row.get(0)?, in_force(row))))?;
+    let rows =
+        statement.query_map(params![by_wall, now, put_off(store)], |row| Ok((row.get(0)?, in_force(row))))?;
     rows.collect()
 }
 
@@ -171,13 +192,14 @@ pub(super) fn run(store: &mut Store, name: &str, by: &str, now: Instant) -> Resu
 }
 
 /// Defers a recurring job that cannot fire now, because its time zone is gone or its row comes from another version. It
-/// is tried again, and does not block the others.
-fn put_off(store: &Store, row: i64, now: i64, error: &Error) -> Result<(), Trouble> {
-    let name: String = store
-        .conn
-        .prepare_cached("UPDATE recurring SET next_at = ?2 WHERE id = ?1 RETURNING name")?
-        .query_row([row, now.saturating_add(millis_up(NET))], |row| row.get(0))?;
-    tracing::error!(%error, "the recurring job '{name}' is due and cannot be put; it is tried again in a minute");
+/// stays due, is tried again, and does not block the others.
+fn try_later(store: &mut Store, row: i64, now: i64, error: &Error) -> Result<(), Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT name FROM recurring WHERE id = ?1")?;
+    let name: String = statement.query_row([row], |row| row.get(0))?;
+    drop(statement);
+    let how = format!("'{name}': {error}");
+    store.notices.complaints.wrong_for(NOT_PUT, &name, &how, (store.world.now)());
+    store.put_off.insert(row, (name, now.saturating_add(millis_up(PUT_OFF))));
     Ok(())
 }
 

@@ -96,7 +96,7 @@ pub(super) fn list(store: &Store) -> Result<Vec<RecurringRecord>, Trouble> {
     let mut rows = statement.query([])?;
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
-        records.push(record(row)?);
+        records.push(record(store, row)?);
     }
     Ok(records)
 }
@@ -105,14 +105,10 @@ pub(super) fn get(store: &Store, name: &str) -> Result<RecurringRecord, Trouble>
     let mut statement = store.conn.prepare_cached(&format!("SELECT {RECORD} AND name = ?1"))?;
     let mut rows = statement.query([name])?;
     let row = rows.next()?.ok_or_else(|| Error::NoRecurring(name.into()))?;
-    let mut record = record(row)?;
-    if let Some(next) = record.next_at {
-        record.then_at = recurring::then(&record.recurring.schedule, next)?;
-    }
-    Ok(record)
+    Ok(recurring::with_then(record(store, row)?))
 }
 
-fn record(row: &Row<'_>) -> Result<RecurringRecord, Trouble> {
+fn record(store: &Store, row: &Row<'_>) -> Result<RecurringRecord, Trouble> {
     let latest: Option<String> = row.get(7)?;
     let latest = match latest {
         Some(id) => Some(LatestJob { id: id.into(), state: state(row.get(8)?), at: Millis(row.get(9)?) }),
@@ -120,8 +116,11 @@ fn record(row: &Row<'_>) -> Result<RecurringRecord, Trouble> {
     };
     let paused = columns::moment(row, 10)?;
     let by: Option<String> = row.get(11)?;
+    let spec = row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
+    let recurring: Recurring = stored::from_json(spec)?;
     Ok(RecurringRecord {
-        recurring: stored::from_json(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default())?,
+        stuck: store.notices.complaints.latest_for(recurring::NOT_PUT, &recurring.name),
+        recurring,
         put_at: Millis(row.get(1)?),
         put_by: row.get(2)?,
         next_at: columns::moment(row, 3)?,

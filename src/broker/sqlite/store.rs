@@ -40,6 +40,8 @@ pub(super) struct Store {
     pub(super) effects: Effects,
     /// How far the wall clock was ahead of store time when recurring jobs were last looked at.
     pub(super) wall_ahead: Option<i64>,
+    /// Recurring jobs that are due and could not be put, by row: their names, and when to try again, in store time.
+    pub(super) put_off: BTreeMap<i64, (String, i64)>,
     /// Whether this process fires recurring jobs and takes back expired leases.
     pub(super) serves: bool,
     /// Whether this is a ledger: it records another broker's jobs, and does not learn of ends elsewhere.

@@ -243,6 +243,7 @@ fn json_of_a_recurring_job_is_stable() {
         count: 4,
         skipped: 1,
         missed_at: None,
+        stuck: None,
         latest: Some(LatestJob { id: "nightly-4".into(), state: JobState::Running, at: MOMENT }),
         paused: Some(Pause { since: MOMENT, by: "uid 7".into(), reason: None }),
     };
