@@ -35,7 +35,13 @@ impl OpenConnections {
         if known < self.places {
             return true;
         }
-        let idle = self.guests.iter().position(|(_, doing)| !doing.is_stranger() && doing.is_idle());
+        self.close_idle(false)
+    }
+
+    /// Closes the oldest idle connection, of a stranger only if those count; gives whether there was one.
+    pub(super) fn close_idle(&mut self, strangers_count: bool) -> bool {
+        let counts = |doing: &Activity| strangers_count || !doing.is_stranger();
+        let idle = self.guests.iter().position(|(_, doing)| counts(doing) && doing.is_idle());
         if let Some(at) = idle {
             self.guests.remove(at).0.abort();
         }

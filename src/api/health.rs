@@ -86,6 +86,8 @@ mod tests {
         );
         let trouble = said(|status| status["broker_trouble"] = "disk full".into());
         assert_eq!(trouble.unwrap(), "not ready: broker: disk full");
+        let ends = said(|status| status["pools"][0]["slots"][0]["state"] = "stopping".into());
+        assert_eq!(ends, None, "it ends a canceled job, and takes the next one");
         let down = said(|status| {
             status["pools"][0]["slots"][0]["state"] = "down".into();
             status["pools"][0]["slots"][0]["why"] = "exit 1".into();

@@ -60,6 +60,8 @@ pub async fn serve(door: impl Door, router: Router, limits: Limits) {
             Ok(client) => client,
             Err(error) => {
                 trouble.again(&error);
+                // For want of a descriptor, most likely: an idle client has one.
+                guests.close_idle(true);
                 tokio::time::sleep(AGAIN).await;
                 continue;
             }

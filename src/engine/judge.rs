@@ -89,11 +89,7 @@ pub(super) fn concerns(
 /// Whether the slot may take a job, now or as soon as its first worker is ready. A slot that starts again after a life
 /// that never became ready counts as down.
 fn is_alive(slot: &SlotStatus) -> bool {
-    match slot.state {
-        SlotState::Starting => !slot.failing,
-        SlotState::Ready | SlotState::Busy => true,
-        SlotState::Down | SlotState::Stopping | SlotState::Killed | SlotState::Unkillable => false,
-    }
+    slot.is_served() || (slot.state == SlotState::Starting && !slot.failing)
 }
 
 fn is_bad(slot: &SlotStatus, stopping: Option<Stop>) -> bool {
@@ -182,6 +178,10 @@ mod tests {
             |view: &View| judge(&Facts { view, queues: &Queues::new(), trouble: None, concerns: Vec::new() });
         for slot in &mut view.pools[0].slots {
             slot.state = SlotState::Stopping;
+        }
+        assert_eq!(verdict(&view), (Health::Healthy, vec![]), "it ends a canceled job, and goes on");
+        for slot in &mut view.pools[0].slots {
+            slot.failing = true;
         }
         let count = view.pools[0].slots.len();
         let reason = format!("no worker can take a job: {count} stopping");

@@ -218,6 +218,16 @@ pub struct PoolsNow {
 }
 
 impl SlotStatus {
+    /// Whether it has a worker, or will have one as soon as the last one has ended: one that ends for a job, such as a
+    /// canceled one, or is replaced. Not while workers die before they are ready.
+    pub fn is_served(&self) -> bool {
+        match self.state {
+            SlotState::Ready | SlotState::Busy => true,
+            SlotState::Stopping | SlotState::Killed => !self.failing,
+            SlotState::Down | SlotState::Starting | SlotState::Unkillable => false,
+        }
+    }
+
     /// Whether this job was ended there, and a process of it does not die.
     pub fn has_unkillable(&self, job: &JobId) -> bool {
         self.state == SlotState::Unkillable && self.jobs.iter().any(|running| running.id == *job)

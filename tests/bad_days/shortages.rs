@@ -41,11 +41,11 @@ fn start_is_refused_with_the_limit_when_descriptors_are_too_few() {
         let mut running = sandbox.start_under(&["prlimit", &limit], &["-w", "1", "--burst"]);
         assert_eq!(running.wait().code(), Some(74), "{}", sandbox.stderr());
         let said = sandbox.stderr();
-        assert!(said.contains("a supervisor needs 36 descriptors"), "{said}");
+        assert!(said.contains("a supervisor needs 39 descriptors"), "{said}");
         assert!(said.contains(&format!("the limit is {few}")) && said.contains("LimitNOFILE="), "{said}");
         assert!(!sandbox.path("state").exists(), "it leaves nothing");
     }
-    let _running = sandbox.start_under(&["prlimit", "--nofile=36:36"], &["-w", "1"]);
+    let _running = sandbox.start_under(&["prlimit", "--nofile=39:39"], &["-w", "1"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));
     assert_works(&sandbox);
 }
@@ -61,6 +61,7 @@ fn accept_failure_for_want_of_descriptors_is_logged_once_and_once_when_it_ends()
     let fails = "failed to accept a connection; ";
     wait_until("it is logged", || count(fails) > 0);
     stays(Duration::from_secs(1), "it fails again and again, and is told once", || count(fails) == 1);
+    wait_until("idle clients make room", || is_up(&sandbox.status()));
     drop(crowd);
     wait_until("the log says that it is over", || count("recovered after") > 0);
     assert_eq!((count(fails), count("recovered after")), (1, 1), "{}", sandbox.stderr());

@@ -159,14 +159,16 @@ fn status_shows_the_latest_counts_and_their_age_while_the_store_hangs() {
         sandbox.command(&["put", "-q", "never", "--", "true"]).stdout(Stdio::null()).spawn().unwrap();
     wait_until("it is known to hang", || {
         let (as_before, is_old, trouble) = look();
-        assert!(as_before && (is_old || trouble.is_null()), "{is_old} {trouble}");
-        trouble.as_str().is_some_and(|trouble| trouble.contains("no answer for"))
+        assert!(as_before && trouble.is_null(), "slowness of a moment is no trouble: {trouble}");
+        is_old
     });
     assert!(sandbox.ok(&["status"]).contains(" ago; the broker has not counted since\n"));
     assert!(sandbox.ok(&["why", "pool", "default"]).contains("Its queues were last counted "));
     let page = get(&sandbox, "/metrics").1;
-    assert_eq!(sample(&page, "taskvisor_broker_trouble"), Some(1.0));
     assert!(!page.contains("queue=\"never\""), "a number that is not of now: {page}");
+    wait_until("it is trouble", || {
+        sample(&get(&sandbox, "/metrics").1, "taskvisor_broker_trouble") == Some(1.0)
+    });
     store.execute_batch("ROLLBACK").unwrap();
     assert!(put.wait().unwrap().success());
     wait_until("it counts again", || {
