@@ -2,6 +2,7 @@
 
 use tokio::sync::{mpsc::Sender, oneshot};
 
+use super::aside::aside;
 use super::fresh::ReadSettings;
 use super::request::Request;
 use crate::api::{Problem, Reloaded};
@@ -24,8 +25,8 @@ impl Reloader {
     pub async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem> {
         let read = self.read.clone();
         // It may look up users, and read files on a slow disk.
-        let fresh = tokio::task::spawn_blocking(move || read()).await;
-        let fresh = fresh.unwrap_or_else(|error| Err(format!("failed to read the settings: {error}")));
+        let fresh = aside(move || read()).await;
+        let fresh = fresh.unwrap_or_else(|error| Err(format!("they cannot be read now: {error}")));
         let (answer, steps) = oneshot::channel();
         let read = fresh.as_ref().map(|fresh| (fresh.file.clone(), fresh.changed.clone()));
         let read = read.map_err(Clone::clone);

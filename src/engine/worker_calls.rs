@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
 
+use super::aside::aside;
 use crate::broker::Broker;
 use crate::model::verb::{Get, Prioritize, SetData, Tag, Track, Untrack, VerbRequest};
 use crate::model::{Class, Fence, JobId, NewJob, Object, Payload, WorkerId, batch};
@@ -161,7 +162,7 @@ async fn read_jobs(args: String, by: String) -> Result<Vec<NewJob>, Wrong> {
         put.jobs.into_iter().map(|job| new_job(job, &by)).collect::<Result<Vec<_>, String>>().map_err(Wrong)
     };
     match is_long {
-        true => tokio::task::spawn_blocking(read).await.map_err(|error| Wrong(format!("put: {error}")))?,
+        true => aside(read).await.map_err(|error| Wrong(format!("put: {error}")))?,
         false => read(),
     }
 }
