@@ -58,6 +58,21 @@ fn end_that_the_server_refuses_to_take_is_told_until_it_is_taken() {
 }
 
 #[test]
+fn removed_ledger_is_said_to_be_one_and_jobs_go_on() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    fs::remove_file(scene.sandbox.path("state").join("ledger.db")).unwrap();
+    wait_until("status says so", || scene.sandbox.reasons().contains("the history of jobs is not kept: "));
+    assert!(scene.sandbox.reasons().contains("ledger.db"), "{}", scene.sandbox.reasons());
+    assert_eq!(get(&scene.sandbox, "/readyz").split(':').next(), Some("{\"degraded\""));
+    scene.shell("j", "true");
+    scene.assert_done(&["j".into()]);
+    let log = scene.sandbox.stderr();
+    assert!(log.contains("the history of jobs is not kept until the ledger is repaired"), "{log}");
+    assert!(!log.contains("no job can be put"), "{log}");
+}
+
+#[test]
 fn job_of_a_lost_host_is_taken_over_when_its_lease_ends() {
     let scene = Scene::new();
     scene.stuck_once("j");

@@ -6,6 +6,7 @@ mod card;
 mod error;
 mod faces;
 mod source;
+mod typed;
 
 pub use broker::Broker;
 pub use card::Card;
