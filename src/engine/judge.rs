@@ -74,15 +74,19 @@ fn none_alive(pools: &[PoolStatus]) -> String {
     }
 }
 
-/// Concerns about a broker that works, and what else fails for a while.
+/// Concerns about a broker that works.
+pub(super) fn of_broker(broker: &Broker, outbox: Option<&Outbox>) -> Vec<String> {
+    broker.health().concern.into_iter().chain(outbox.and_then(Outbox::concern)).collect()
+}
+
+/// The reasons that these concerns are, and what else fails for a while.
 pub(super) fn concerns(
     broker: &Broker,
     outbox: Option<&Outbox>,
     failing: &Failing,
     trouble: Option<&str>,
 ) -> Vec<String> {
-    let of_broker = broker.health().concern.into_iter().chain(outbox.and_then(Outbox::concern));
-    let of_broker = of_broker.map(|concern| format!("broker: {concern}"));
+    let of_broker = of_broker(broker, outbox).into_iter().map(|concern| format!("broker: {concern}"));
     of_broker.chain(failing.others(clock::now(), trouble)).collect()
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
 use super::effects::Effects;
 use super::failing::Failing;
-use super::judge::{Facts, concerns, judge};
+use super::judge::{Facts, concerns, judge, of_broker};
 use super::publish;
 use super::reload::Reloader;
 use super::request::{Queues, Request, View, WhySubject};
@@ -231,7 +231,8 @@ impl ApiService {
     async fn with_queues(&self, why: Why, wanted: Vec<QueueName>) -> Why {
         let Counted { counts: mut queues, age, trouble } = self.counts(HANGS).await;
         queues.retain(|name, _| wanted.contains(name));
-        let broker_concerns = concerns(&self.broker, self.outbox.as_deref());
+        let mut broker_concerns = of_broker(&self.broker, self.outbox.as_deref());
+        broker_concerns.extend(self.failing.others(clock::now(), trouble.as_deref()));
         Why { queues, queues_age: age, broker_trouble: trouble, broker_concerns, ..why }
     }
 
