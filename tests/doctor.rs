@@ -134,3 +134,89 @@ fn doctor_reports_hidepid_to_plain_users_only() {
     let Some(findings) = below_a_shell(Setting::Root, "hidepid=2") else { return };
     assert_eq!(check(&findings, "/proc")["state"], "ok");
 }
+
+/// Has these system calls fail with EPERM, as an old seccomp profile does, and executes the rest of the line.
+const SECCOMP: &str = "import ctypes, os, struct, sys
+calls = [int(number) for number in sys.argv[1].split(',')]
+op = lambda code, yes, no, value: struct.pack('HBBI', code, yes, no, value)
+code = op(0x20, 0, 0, 0)
+for left, number in zip(range(len(calls), 0, -1), calls): code += op(0x15, left, 0, number)
+code += op(0x06, 0, 0, 0x7fff0000) + op(0x06, 0, 0, 0x00050001)
+filters = ctypes.create_string_buffer(code)
+program = struct.pack('HxxxxxxP', len(code) // 8, ctypes.addressof(filters))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.c_char_p(program), 0, 0) == 0
+os.execvp(sys.argv[2], sys.argv[2:])";
+
+/// What the commands print on stderr behind that prefix, with their exit codes.
+fn refused_behind(sandbox: &Sandbox, before: &[&str], args: &[&str]) -> (Option<i32>, String) {
+    let own = sandbox.command(args);
+    let mut command = Command::new(before[0]);
+    command.args(&before[1..]).arg(own.get_program()).args(own.get_args());
+    for (name, value) in own.get_envs() {
+        value.map(|value| command.env(name, value));
+    }
+    let output = command.current_dir(sandbox.path("work")).output().expect("it runs");
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), said)
+}
+
+#[test]
+fn old_seccomp_profile_is_named_by_its_system_call_by_doctor_start_and_trial() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    for (number, call) in [
+        (libc::SYS_signalfd4, "signalfd4"),
+        (libc::SYS_timerfd_create, "timerfd_create"),
+        (libc::SYS_prlimit64, "prlimit64"),
+        (libc::SYS_clone3, "clone3"),
+    ] {
+        let before = ["python3", "-c", SECCOMP, &number.to_string()];
+        let (code, said) = refused_behind(&sandbox, &before, &["doctor"]);
+        assert!(said.contains(&format!("the system call {call}")) && said.contains("seccomp"), "{said}");
+        assert_eq!(code, Some(1), "{said}");
+        for args in [&["start", "-w", "1"][..], &["start", "-w", "1", "--check"]] {
+            let (code, said) = refused_behind(&sandbox, &before, args);
+            assert_eq!(code, Some(77), "{said}");
+            assert!(said.contains(&format!("the system call {call}")) && said.contains("seccomp"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn proc_without_its_files_is_named_with_the_path() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mount = "mount -t proc -o subset=pid proc /proc 2>/dev/null || exit 9; exec \"$@\"";
+    let before = ["unshare", "-m", "sh", "-c", mount, "sh"];
+    let (code, said) = refused_behind(&sandbox, &before, &["doctor"]);
+    if !matches!(code, Some(0 | 1)) {
+        return sandbox::missing("mount namespace");
+    }
+    let words = ["cannot open /proc/sys/kernel/random/boot_id", "without subset=pid"];
+    assert!(code == Some(1) && words.iter().all(|words| said.contains(words)), "{said}");
+    let (code, said) = refused_behind(&sandbox, &before, &["start", "-w", "1"]);
+    assert!(code == Some(74) && words.iter().all(|words| said.contains(words)), "{said}");
+}
+
+#[test]
+fn trial_of_a_start_says_what_works_and_what_does_not_and_leaves_nothing() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    assert_eq!(sandbox.ok(&["start", "-w", "4", "--check"]), "ok    pool default\n");
+    let broken = ["start", "-w", "4", "--check", "--", "sh", "-c", "echo no module >&2; exit 3"];
+    let output = sandbox.run(&broken);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("BAD   pool default: exit 3") && said.contains("no module"), "{said}");
+    for place in ["state", "run"] {
+        assert!(!sandbox.path(place).exists(), "{place} was made");
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn trial_runs_beside_the_supervisor_with_the_same_settings() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    assert_eq!(sandbox.ok(&["start", "-w", "1", "--check"]), "ok    pool default\n");
+    sandbox.ok(&["job", "wait", &sandbox.put(&["true"])]);
+}

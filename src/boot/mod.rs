@@ -12,4 +12,4 @@ pub use self::in_force::VARIABLE;
 pub use self::living_keeper::living_keeper;
 pub use self::locks::run_lock;
 pub use self::serve::{LAST_LINES, serve};
-pub use self::start::start;
+pub use self::start::{can_run, start};

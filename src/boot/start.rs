@@ -14,11 +14,12 @@ use super::locks::{Locks, lock_both, run_lock, sign, state_lock};
 use crate::broker::Sqlite;
 use crate::config::{Config, private_dir};
 use crate::failure::{Failure, exit};
-use crate::keeper::{Left, Sweeper, Traces};
+use crate::keeper::{Left, Sweeper, Traces, essentials};
 use crate::log;
 
 /// Makes the directories, takes the locks, and launches.
 pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
+    can_run()?;
     let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
     enough(descriptors)?;
     if let Some(dir) = &config.log.dir {
@@ -36,6 +37,16 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     sign(&mut run, &run_lock(&config), &format!("{}\n", config.state_dir.display()))?;
     sign(&mut state, &state_lock(&config), &own)?;
     Err(launch(&config, &Locks { run, state }))
+}
+
+/// Whether this machine has what keeper and supervisor cannot do without.
+pub fn can_run() -> Result<(), Failure> {
+    essentials().map_err(|missing| {
+        let code = if missing.is_refused() { exit::PERMISSION } else { exit::IO };
+        Failure::new(code, missing.to_string())
+            .of("neither keeper nor supervisor can run here")
+            .hint(missing.remedy)
+    })
 }
 
 /// Makes a new store. Only this process does so: a supervisor that the keeper starts again finds the new store.

@@ -13,7 +13,7 @@ use super::queue::statsd;
 use super::settings::{settings, settings_for};
 use super::{
     check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, release,
-    rq, simulate, status, values, why, wq,
+    rq, simulate, status, trial, values, why, wq,
 };
 use crate::boot;
 use crate::config::{Config, Purpose};
@@ -107,6 +107,9 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let config = settings(&args)?;
     if let Command::Start(typed) = &args.command {
+        if typed.check {
+            return trial::trial(&config);
+        }
         check::warn_of_findings(&args, &config);
         return boot::start(config, typed.new_store);
     }

@@ -23,6 +23,7 @@ mod settings;
 mod simulate;
 mod status;
 mod term;
+mod trial;
 mod values;
 mod why;
 mod wq;

@@ -1,6 +1,7 @@
 //! Makes settings of the command line.
 
 use super::args::{Args, Command};
+use super::trial;
 use crate::boot;
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 use crate::failure::Failure;
@@ -20,5 +21,5 @@ pub(super) fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Fail
     if flags.purpose == Purpose::Serve {
         flags.in_force = std::env::var_os(boot::VARIABLE).map(Into::into);
     }
-    Ok(resolve(flags, &Surroundings::of_process())?)
+    Ok(trial::adapt(resolve(flags, &Surroundings::of_process())?))
 }

@@ -14,6 +14,7 @@ mod children;
 mod command;
 mod controllers;
 mod crashes;
+mod essentials;
 mod forks;
 mod gap;
 mod inherited;
@@ -47,6 +48,7 @@ mod watchdog;
 
 pub use abilities::{Abilities, abilities};
 pub use command::command;
+pub use essentials::{Missing, essentials};
 pub use inherited::inherited_socket;
 pub use main_loop::run;
 pub use setup::{Restarts, Setup, Without};

@@ -39,6 +39,10 @@ pub struct Start {
     /// Begin a new store where the old one is lost: its file is missing or empty, and start refuses it
     #[arg(long, help_heading = SUPERVISOR)]
     pub new_store: bool,
+    /// Start one worker of each pool for a moment, with a store in memory and directories of its own, say what does
+    /// not work, and end
+    #[arg(long, help_heading = SUPERVISOR)]
+    pub check: bool,
     /// Take notifications in with `enabled=true`, and set what becomes of them; may be given several times
     #[arg(long = "wq", value_name = "NAME=VALUE", value_parser = WqSection::parse, help_heading = SUPERVISOR)]
     wq: Vec<WqSection>,

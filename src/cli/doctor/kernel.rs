@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use nix::sys::utsname::uname;
 
 use super::finding::Check;
-use crate::keeper::{Abilities, Without, abilities};
+use crate::keeper::{Abilities, Missing, Without, abilities, essentials};
 
 /// The oldest kernel version with everything that the keeper needs.
 const OLDEST: (u32, u32) = (5, 3);
@@ -16,7 +16,8 @@ pub(super) fn checks() -> Vec<Check> {
     let release = uname().map(|names| names.release().to_string_lossy().into_owned()).unwrap_or_default();
     let without = Without::from_env();
     let found = abilities(without);
-    let mut checks = vec![kernel(&release), cgroup(&found), birth(&found)];
+    // It starts a thread, so it comes behind what needs a process with one.
+    let mut checks = vec![kernel(&release), needs(essentials()), cgroup(&found), birth(&found)];
     checks.extend(["memory", "pids"].map(|name| controller(name, &found)));
     checks.extend([subreaper(&found), children(&found), proc(&read("/proc/self/mountinfo"))]);
     checks.push(ptrace(&read("/proc/sys/kernel/yama/ptrace_scope")));
@@ -42,6 +43,15 @@ fn kernel(release: &str) -> Check {
         );
     }
     Check::ok("kernel", found)
+}
+
+fn needs(found: Result<(), Missing>) -> Check {
+    match found {
+        Ok(()) => Check::ok("system calls", "all that keeper and supervisor need"),
+        Err(missing) => {
+            Check::bad("system calls", missing.to_string(), "nothing can be started", missing.remedy)
+        }
+    }
 }
 
 fn cgroup(found: &Abilities) -> Check {
