@@ -141,8 +141,12 @@ fn suspended_queues_give_no_jobs_and_shutdown_of_all_workers_ends_the_supervisor
     let other = scene.put("q('other').enqueue(tasks.add, 1, 2)");
     wait_until("the chores were done twice", || scene.rq("c.exists('rq:scheduler-lock:default')") == 1);
     assert_eq!((scene.status(&job), scene.status(&other)), ("queued".into(), "queued".into()));
+    let told = "RQ is suspended, so no job is taken from any queue";
+    wait_until("status says so", || scene.sandbox.reasons().contains(told));
+    assert!(scene.sandbox.ok(&["-b", &scene.url(), "why", "job", &job]).contains(told));
     scene.rq("resume(c)");
     scene.wait(&job, "finished");
+    wait_until("status says no more of it", || !scene.sandbox.reasons().contains(told));
     scene.rq("[send_shutdown_command(c, w.name) for w in Worker.all(c)]");
     assert!(running.wait().success());
     assert_eq!(scene.rq("left()"), json!([]));

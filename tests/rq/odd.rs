@@ -33,6 +33,26 @@ fn job_that_cannot_be_loaded_fails_with_the_reason_and_the_next_one_runs() {
     assert_eq!(scene.rq("left()"), json!([]));
 }
 
+/// Here ids are texts: nobody could renew or settle such a job.
+#[test]
+fn job_with_an_id_that_is_not_utf_8_fails_at_once_and_the_next_one_runs() {
+    let scene = Scene::new();
+    let like = scene.put("q('elsewhere').enqueue(tasks.add, 1, 2, retry=Retry(max=3))");
+    let odd = r"b'rq:job:\xff'";
+    scene.rq(&format!("c.copy('rq:job:{like}', {odd}) and c.hset({odd}, 'origin', 'default')"));
+    scene.rq(r"c.rpush('rq:queue:default', b'\xff')");
+    let _running = scene.start(&["-w", "1"]);
+    let status = format!("c.hget({odd}, 'status').decode()");
+    wait_until("it has failed", || scene.rq(&status) == "failed");
+    assert!(scene.rq(r"c.zscore('rq:failed:default', b'\xff')").is_number());
+    assert_eq!(scene.rq("c.zcard('rq:wip:default')"), 0);
+    assert!(
+        scene.sandbox.stderr().contains(r"the id of a job is not UTF-8, so it cannot be run and fails: \xff")
+    );
+    let next = scene.put("q().enqueue(tasks.add, 3, 4)");
+    scene.wait(&next, "finished");
+}
+
 #[test]
 fn unknown_fields_of_a_job_are_kept() {
     let scene = Scene::new();

@@ -67,6 +67,14 @@ impl End {
         end
     }
 
+    /// The end of a job with an id that is not UTF-8, which is not tried again: here ids are texts, so nobody could renew
+    /// or settle it.
+    pub(super) fn refused(id: &[u8]) -> End {
+        let said = format!("the id of the job is not UTF-8, so it cannot be run: {}", id.escape_ascii());
+        let fields = vec![("retries_left".to_owned(), b"0".to_vec())];
+        End { fields, ..End::new("fail", json!({"exception": packed(&said)})) }
+    }
+
     fn new(how: &'static str, said: Json) -> End {
         End { how, said, noted: String::new(), fields: Vec::new() }
     }
@@ -133,7 +141,7 @@ impl End {
     }
 
     /// Writes the end of an execution as the script reads it.
-    pub(super) fn write(&self, cmd: &mut Cmd, job: &str, execution: &str) {
+    pub(super) fn write(&self, cmd: &mut Cmd, job: &[u8], execution: &str) {
         cmd.arg(job).arg(execution).arg(self.how).arg(self.said.to_string()).arg(&self.noted);
         cmd.arg(2 * self.fields.len());
         self.fields.iter().for_each(|(name, bytes)| _ = cmd.arg(name).arg(bytes.as_slice()));

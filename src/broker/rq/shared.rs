@@ -1,7 +1,7 @@
 //! State that the calls and the tasks of a broker of RQ share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use redis::{Cmd, FromRedisValue};
@@ -45,6 +45,8 @@ pub(super) struct Shared {
     /// Makes the periodic work run at once.
     pub hurry: Notify,
     taken: AtomicU64,
+    /// Whether the latest fetch has found all queues suspended.
+    pub is_suspended: AtomicBool,
     spoiled: Mutex<BTreeSet<String>>,
     pub complaints: Complaints,
     /// Lines about commands that end no job: anybody can publish them.
@@ -89,6 +91,7 @@ impl Shared {
             arrivals: Mutex::default(),
             hurry: Notify::new(),
             taken: AtomicU64::new(0),
+            is_suspended: AtomicBool::new(false),
             spoiled: Mutex::default(),
             complaints: Complaints::default(),
             strange: Damper::default(),
@@ -196,6 +199,12 @@ impl Shared {
             write_list(cmd, queues.iter().map(QueueName::as_str));
         };
         self.call("take workers out of", "leave", write).await
+    }
+
+    /// Why no job is taken from any queue, if somebody has suspended them all.
+    pub(super) fn suspended(&self) -> Option<String> {
+        let why = "RQ is suspended, so no job is taken from any queue: `rq resume` ends that";
+        self.is_suspended.load(Ordering::Relaxed).then(|| why.into())
     }
 
     /// All queues from which jobs were fetched.

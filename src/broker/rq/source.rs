@@ -1,5 +1,6 @@
 //! RQ as a source of jobs.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl Rq {
     }
 
     /// Which of the first jobs of its queues a request may take; `None` = all.
-    async fn wanted(&self, request: &Fetch) -> Result<Option<Vec<JobId>>, Error> {
+    async fn wanted(&self, request: &Fetch) -> Result<Option<Vec<Vec<u8>>>, Error> {
         let filter = &request.filter;
         if filter.only.is_empty() && filter.except.is_empty() {
             return Ok(None);
@@ -88,9 +89,9 @@ impl Rq {
         let asked = self.shared.call("look at jobs in", "heads", |cmd| {
             write_list(cmd, request.queues.iter().map(QueueName::as_str));
         });
-        let heads: Vec<(Text, Vec<u8>)> = asked.await?;
+        let heads: Vec<(Vec<u8>, Vec<u8>)> = asked.await?;
         let wanted = heads.into_iter().filter(|(_, data)| filter.matches(&class_of(data)));
-        Ok(Some(wanted.map(|(id, _)| id.0.into()).collect()))
+        Ok(Some(wanted.map(|(id, _)| id).collect()))
     }
 
     /// Releases what an earlier process of this instance held, apart from `keep`.
@@ -107,12 +108,12 @@ impl Rq {
     /// Holds a job that was taken for a worker of the request that was sent at this moment.
     fn given(
         &self,
-        (queue, id, fields): (Text, Text, Fields),
+        (queue, id, fields): (Text, String, Fields),
         asked: &Asking,
         request: &Fetch,
         at: Instant,
     ) -> Fetched {
-        let taken = Taken { queue: queue.0.into(), id: id.0.into(), fields };
+        let taken = Taken { queue: queue.0.into(), id: id.into(), fields };
         let (shared, timeout) = (&self.shared, taken.timeout());
         let job = taken.job(&asked.execution, &asked.name, &shared.settings.prefix);
         let lease = Lease { job: job.id.clone(), fence: asked.fence, expires_at: at + request.lease };
@@ -126,8 +127,28 @@ impl Rq {
         Fetched { job, lease }
     }
 
+    /// Fails jobs whose ids are not UTF-8. If that cannot be done now, they come again after their leases.
+    async fn refuse(&self, jobs: &[(Vec<u8>, &Asking)]) {
+        if jobs.is_empty() {
+            return;
+        }
+        for (id, _) in jobs {
+            tracing::warn!(
+                "the id of a job is not UTF-8, so it cannot be run and fails: {}",
+                id.escape_ascii()
+            );
+        }
+        let refused = self.shared.call::<Vec<String>>("settle jobs in", "settle", |cmd| {
+            cmd.arg(jobs.len());
+            jobs.iter().for_each(|(id, asked)| End::refused(id).write(cmd, id, &asked.execution));
+        });
+        let what = "jobs with ids that are not UTF-8 cannot be failed";
+        self.shared.complaints.note(what, &refused.await, self.shared.link.now());
+    }
+
     /// Notes how many jobs a fetch has `left` in each queue; `None` if RQ is suspended.
     fn listen(&self, queues: &[QueueName], left: Option<Vec<u64>>, is_full: bool) {
+        self.shared.is_suspended.store(left.is_none(), Ordering::Relaxed);
         let mut known = lock(&self.shared.arrivals);
         let is_full = is_full && left.is_some();
         for (queue, left) in queues.iter().zip(left.unwrap_or_else(|| vec![1; queues.len()])) {
@@ -161,15 +182,21 @@ impl Source for Rq {
             write_take(cmd, &request, wanted.as_deref(), &asking);
         });
         let answer = answer.await.inspect_err(|_| self.shared.unheard.add(name, at + request.lease));
-        let (jobs, spoiled, left): (Vec<(Text, Text, usize, Fields)>, Vec<Text>, _) = answer?;
+        let (jobs, spoiled, left): (Vec<(Text, Vec<u8>, usize, Fields)>, Vec<Text>, _) = answer?;
         self.shared.unheard.remove(&unheard);
         self.shared.tell_spoiled(spoiled);
         self.listen(&request.queues, left, jobs.len() >= asking.len());
         self.shared.took(jobs.len());
-        let given = jobs.into_iter().filter_map(|(queue, id, place, fields)| {
-            Some(self.given((queue, id, fields), asking.get(place)?, &request, at))
-        });
-        Ok(given.collect())
+        let (mut given, mut refused) = (Vec::new(), Vec::new());
+        for (queue, id, place, fields) in jobs {
+            let Some(asked) = asking.get(place) else { continue };
+            match String::from_utf8(id) {
+                Ok(id) => given.push(self.given((queue, id, fields), asked, &request, at)),
+                Err(odd) => refused.push((odd.into_bytes(), asked)),
+            }
+        }
+        self.refuse(&refused).await;
+        Ok(given)
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
@@ -205,7 +232,7 @@ impl Source for Rq {
         let asked = self.shared.call("settle jobs in", "settle", |cmd| {
             cmd.arg(ends.len());
             for (settlement, end) in settlements.iter().zip(&ends) {
-                end.write(cmd, settlement.job.as_str(), &self.shared.execution(settlement.fence));
+                end.write(cmd, settlement.job.as_str().as_bytes(), &self.shared.execution(settlement.fence));
             }
         });
         let answers: Vec<String> = asked.await?;
@@ -263,7 +290,7 @@ impl Source for Rq {
 
     fn health(&self) -> Health {
         Health {
-            trouble: self.shared.link.trouble(),
+            trouble: self.shared.link.trouble().or_else(|| self.shared.suspended()),
             concern: self.shared.link.concern(),
             ..Health::default()
         }
@@ -312,7 +339,7 @@ fn seconds(time: Duration) -> u64 {
     time.as_secs().max(1)
 }
 
-fn write_take(cmd: &mut Cmd, request: &Fetch, wanted: Option<&[JobId]>, asking: &[Asking]) {
+fn write_take(cmd: &mut Cmd, request: &Fetch, wanted: Option<&[Vec<u8>]>, asking: &[Asking]) {
     cmd.arg(seconds(request.lease)).arg(request.instance.as_str()).arg(match request.take {
         Take::InOrder => "order",
         Take::InTurn => "turn",
@@ -322,7 +349,7 @@ fn write_take(cmd: &mut Cmd, request: &Fetch, wanted: Option<&[JobId]>, asking: 
         None => _ = cmd.arg("all"),
         Some(ids) => {
             cmd.arg("some");
-            write_list(cmd, ids.iter().map(JobId::as_str));
+            write_list(cmd, ids.iter().map(Vec::as_slice));
         }
     }
     cmd.arg(asking.len());
