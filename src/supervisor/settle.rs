@@ -36,16 +36,23 @@ impl Supervisor {
 
 /// The word for the state in which the broker put the job after a verdict.
 fn taken(verdict: &Verdict, became: JobState) -> &'static str {
-    match became {
-        JobState::Canceled => verdict::word(&Verdict::Canceled),
-        JobState::Held => verdict::HELD,
-        JobState::Complete
-        | JobState::Failed
-        | JobState::Waiting
-        | JobState::Delayed
-        | JobState::Depends
-        | JobState::Running
-        | JobState::Canceling => verdict::word(verdict),
+    match (became, verdict) {
+        (JobState::Canceled, _) => verdict::word(&Verdict::Canceled),
+        (JobState::Held, _) => verdict::HELD,
+        // The broker decides where RQ's own code ends the jobs, and where RQ's own retries come first.
+        (JobState::Failed, _) => verdict::FAILED,
+        (JobState::Waiting | JobState::Delayed, Verdict::Complete { .. } | Verdict::Fail { .. }) => {
+            verdict::RETRY
+        }
+        (
+            JobState::Complete
+            | JobState::Waiting
+            | JobState::Delayed
+            | JobState::Depends
+            | JobState::Running
+            | JobState::Canceling,
+            _,
+        ) => verdict::word(verdict),
     }
 }
 

@@ -22,6 +22,9 @@ const CANNOT_BEGIN: Duration = Duration::from_secs(1);
 
 /// The word for a job that is held, by the supervisor or by the broker.
 pub(super) const HELD: &str = "held";
+/// The same for a job that has failed for good, and for one that is tried again.
+pub(super) const FAILED: &str = "failed";
+pub(super) const RETRY: &str = "retry";
 
 /// The verdict on what the worker reported, and whether that is a crash.
 pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut Random) -> (Verdict, bool) {
@@ -118,8 +121,8 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
 pub(super) fn word(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Complete { .. } => "complete",
-        Verdict::Retry { .. } => "retry",
-        Verdict::Fail { .. } => "failed",
+        Verdict::Retry { .. } => RETRY,
+        Verdict::Fail { .. } => FAILED,
         Verdict::Release { .. } => "released",
         Verdict::Hold { .. } => HELD,
         Verdict::Canceled => "canceled",

@@ -33,6 +33,13 @@ fn runs(scene: &Scene, flags: &[&str]) {
     let left = [&failing, &killed].map(|job| scene.rq(&format!("job({job:?}).retries_left")));
     assert_eq!(left, [json!(0), json!(0)]);
 
+    // What RQ's own code ended is counted as it ended.
+    let settled = || {
+        let settled = scene.sandbox.status()["settled"].clone();
+        ["failed", "retry"].map(|word| settled[word].as_u64().unwrap_or(0))
+    };
+    wait_until("each end is counted", || settled() == [2, 2]);
+
     let (job, file) = scene.put_waiting("native", "");
     let horse = begun(&file).unwrap();
     assert_eq!(scene.rq("c.zcard('rq:wip:default')"), 1, "it is one running job");
