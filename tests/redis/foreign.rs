@@ -110,6 +110,23 @@ fn unknown_dates_are_not_shown() {
     assert!(rep.contains("at an unknown time by another program"), "{rep}");
 }
 
+/// No call may hold Redis for long, however many queues other programs have.
+#[test]
+fn hundreds_of_foreign_queues_are_counted_in_parts() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let fill = "for i = 1, 450 do redis.call('ZADD', 'ql:queues', i, 'queue' .. i) end return 1";
+    let _: i64 = other.raw_call(&["EVAL", fill, "0"]);
+    let _: String = other.raw("CONFIG RESETSTAT");
+    let shown = scene.ok(&["queue", "list"]);
+    assert!(shown.contains("queue1 ") && shown.contains("queue450 "), "{shown}");
+    // One for each queue, and one for each part.
+    let stats: String = other.raw("INFO commandstats");
+    let of =
+        |command: &str| stats.lines().find(|line| line.starts_with(command)).unwrap_or_default().to_owned();
+    assert!(of("cmdstat_zrange:").starts_with("cmdstat_zrange:calls=453,"), "{stats}");
+}
+
 /// Failed jobs of another program, made by one call of its own script.
 fn fail_many(other: &mut crate::support::Scripted, count: usize) {
     let script = "for i = 1, tonumber(ARGV[1]) do \

@@ -12,6 +12,8 @@ use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, Forget, QueueDay, Stats, Swept, Times};
 use crate::model::{Day, Filter, JobState, Millis, Pause, QueueCounts, QueueName, Sum, Today};
 
+/// Number of queues to count in one call: a limit on how long it blocks the server.
+const QUEUES: usize = 200;
 /// Days for which statistics are kept.
 const DAYS: u32 = 91;
 
@@ -149,9 +151,20 @@ async fn refuse_unless_free(redis: &Shared, it: &Forget, ended_go: bool) -> Resu
 
 /// The jobs of each queue by state, and the queue's pause and limits.
 pub(super) async fn counts(redis: &Shared) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
-    let [queues, ended] = parts(asked(redis, "taskvisor.queues", |_| {}).await?)?;
+    let (mut queues, mut all_ended) = (Vec::new(), Vec::new());
+    for page in 0.. {
+        let answer = asked(redis, "taskvisor.queues", |cmd| {
+            cmd.arg(page * QUEUES).arg(QUEUES);
+        });
+        let [some, ended, goes_on] = parts(answer.await?)?;
+        queues.extend(array(some)?);
+        all_ended.extend(array(ended)?);
+        if number::<u8>(&goes_on) == 0 {
+            break;
+        }
+    }
     let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
-    for queue in array(queues)? {
+    for queue in queues {
         let [name, waiting, delayed, depends, running, canceling, oldest, is_paused, paused, most, on_day] =
             parts(queue)?;
         let jobs = [
@@ -177,8 +190,7 @@ pub(super) async fn counts(redis: &Shared) -> Result<BTreeMap<QueueName, QueueCo
         };
         counts.insert(text(&name).unwrap_or_default().into(), counted);
     }
-    let ended = array(ended)?;
-    for pair in ended.chunks_exact(2) {
+    for pair in all_ended.chunks_exact(2) {
         let (Some(name), count) = (text(&pair[0]), number::<u64>(&pair[1])) else { continue };
         let Some((state, queue)) = name.split_once(':') else { continue };
         let (Ok(state), true) = (state.parse(), count > 0) else { continue };

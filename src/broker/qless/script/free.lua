@@ -71,15 +71,14 @@ do
     end
   end
 
-  -- Where a job of a state is: the list of its queue to which it is added, and others in which it may be instead.
-  local PLACES = {
-    waiting = {'-work', '-scheduled', '-throttled'}, stalled = {'-work'}, throttled = {'-work', '-throttled'},
-    scheduled = {'-scheduled', '-work'}, running = {'-locks'}, depends = {'-depends'},
-  }
-
   -- Puts a job that is in no list back into that of its state: an error, or another program, has kept it from there. A
   -- job that needs no other any more is set free.
   function put_right(jid)
+    -- Where a job of a state is: the list of its queue to which it is added, and others in which it may be instead.
+    local PLACES = {
+      waiting = {'-work', '-scheduled', '-throttled'}, stalled = {'-work'}, throttled = {'-work', '-throttled'},
+      scheduled = {'-scheduled', '-work'}, running = {'-locks'}, depends = {'-depends'},
+    }
     local state, queue, priority, order, time, due, expires, ended =
       fields(jid, 'state', 'queue', 'priority', 'order', 'time', 'due', 'expires', 'ended')
     local index = state == 'complete' and 'ql:completed' or state == 'canceled' and 'ql:taskvisor:canceled'
@@ -112,7 +111,8 @@ end
 
 -- Puts some of the jobs right whose lists could not be written. Gives whether some are left.
 local function put_strays_right()
-  for _, jid in ipairs(aside('SRANDMEMBER', STRAY, 100) or {}) do
+  local some = aside('SRANDMEMBER', STRAY, 100) or {}
+  for _, jid in ipairs(some) do
     odd.latest = nil
     if pcall(put_right, jid) then
       call('SREM', STRAY, jid)
@@ -120,7 +120,7 @@ local function put_strays_right()
       note_odd(odd.latest[1], odd.latest[2], try('HGET', 'ql:j:' .. jid, 'queue'), jid)
     end
   end
-  return aside('EXISTS', STRAY) == 1
+  return #some > 0 and call('EXISTS', STRAY) == 1
 end
 
 -- Makes a job wait for those of `needs` that are other jobs, exist and are not complete. Gives whether there is any.

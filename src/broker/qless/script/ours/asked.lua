@@ -19,9 +19,12 @@ if command == 'taskvisor.get' then
   }
 end
 
+-- The counts of some queues from a place on, and whether there may be more; with the first ones how many jobs ended.
 if command == 'taskvisor.queues' then
-  local answers, ended = {}, call('HGETALL', 'ql:taskvisor:ended')
-  for _, queue in ipairs(call('ZRANGE', 'ql:queues', 0, -1)) do
+  local from, most = tonumber(take()), tonumber(take())
+  local answers, ended = {}, from == 0 and call('HGETALL', 'ql:taskvisor:ended') or {}
+  local queues = call('ZRANGE', 'ql:queues', from, from + most - 1)
+  for _, queue in ipairs(queues) do
     local key = 'ql:q:' .. queue
     local canceling = 0
     for _, jid in ipairs(call('ZRANGE', key .. '-locks', 0, 999)) do
@@ -43,7 +46,7 @@ if command == 'taskvisor.queues' then
       },
     }
   end
-  return {answers, ended}
+  return {answers, ended, #queues == most and 1 or 0}
 end
 
 if command == 'taskvisor.pause' then

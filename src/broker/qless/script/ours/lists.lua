@@ -161,6 +161,8 @@ end
 -- on. With `is_quick`, only if there are more jobs than entries: that is quick to see, unless there are still entries
 -- of jobs that other programs have removed.
 if command == 'taskvisor.adopt' then
+  -- Most indices that one call looks at: no call may take long.
+  local KEYS_AT_ONCE = 5000
   write_though_full()
   local last, from, most, is_quick, asked = take(), tonumber(take()), tonumber(take()), take() == '1', take_asked()
   local keys, are_some = indices(asked)
@@ -169,8 +171,11 @@ if command == 'taskvisor.adopt' then
     for _, key in ipairs(keys) do jobs = jobs + size_of(key) end
     if jobs <= call('ZCARD', 'ql:taskvisor:jobs') then return {false, 0} end
   end
+  local looked = 0
   for _, key in ipairs(keys) do
     if key >= last then
+      looked = looked + 1
+      if looked > KEYS_AT_ONCE then return {key, 0} end
       local jids = members(key, key == last and from or 0, most)
       local places = #jids > 0 and call('ZMSCORE', 'ql:taskvisor:jobs', unpack(jids)) or {}
       for i, jid in ipairs(jids) do
