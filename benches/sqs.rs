@@ -1,7 +1,8 @@
 //! Benchmarks of Amazon SQS, on the fake of the tests: `cargo bench --bench sqs` prints the table.
 //!
-//! `-- --only NAME…` selects some of: busy idle wake killed kale. The last needs Python with pip: an emulator and the
-//! peer are installed below `target`.
+//! `-- --only NAME…` selects some of: busy idle wake killed shares kale. The last needs Python with pip: an emulator and
+//! the peer are installed below `target`. With NDKALE=FOLDER, a clone of Nextdoor/ndkale, and Python 3.9 the row `shares`
+//! has the real kale beside it.
 
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
@@ -13,6 +14,7 @@ mod kale;
 mod support;
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use sandbox::{Running, Sandbox, Setting, is_up, kill, wait_until, wait_within};
@@ -21,8 +23,14 @@ use sqs::FakeSqs;
 use support::{Figures, row};
 
 fn main() {
-    let rows: &[(&str, fn())] =
-        &[("busy", busy), ("idle", idle), ("wake", wake), ("killed", killed), ("kale", beside_kale)];
+    let rows: &[(&str, fn())] = &[
+        ("busy", busy),
+        ("idle", idle),
+        ("wake", wake),
+        ("killed", killed),
+        ("shares", shares),
+        ("kale", beside_kale),
+    ];
     support::table(rows, "");
 }
 
@@ -42,9 +50,13 @@ impl Scene {
     }
 
     fn start(&self, slots: &str, queues: &[&str], worker: &[&str]) -> Running<'_> {
-        let url = self.url();
         let queues: Vec<&str> = queues.iter().flat_map(|queue| ["-q", queue]).collect();
-        let args = [&["--broker", &url, "-w", slots], &queues[..], worker].concat();
+        self.start_with(&[&["-w", slots], &queues[..], worker].concat())
+    }
+
+    fn start_with(&self, args: &[&str]) -> Running<'_> {
+        let url = self.url();
+        let args = [&["--broker", &url], args].concat();
         let running = self.sandbox.start_with(&args, |command| {
             command.env("AWS_ACCESS_KEY_ID", "bench").env("AWS_SECRET_ACCESS_KEY", "bench");
         });
@@ -150,6 +162,53 @@ fn killed() {
     wait_until("its message is visible again, or soon", || hidden() > before);
     let took = begun.elapsed().as_secs_f64() * 1000.0;
     row("worker killed to its message given back (kale 600,000)", "<= 200", &Figures::of(took), "ms");
+}
+
+/// The order of queues: how many of the first jobs come from each of three queues with a backlog, of the priorities 100,
+/// 40 and 5.
+fn shares() {
+    const JOBS: usize = 250;
+    const QUEUES: [&str; 3] = ["high", "mid", "low"];
+    let orders = [
+        ("strict_priority", None),
+        ("highest_priority_first", Some("HighestPriorityFirst")),
+        ("reduced_lottery", Some("ReducedLottery")),
+    ];
+    for (order, selector) in orders {
+        let scene = Scene::new();
+        let pool = format!(
+            "pools:\n- name: p\n  workers: 4\n  order: {order}\n  queues: [low, mid, high]\n  queue_priorities: {{high: \
+             100, mid: 40, low: 5}}\n"
+        );
+        let settings = scene.sandbox.work("pools.yaml");
+        fs::write(&settings, pool).expect("the settings");
+        for queue in QUEUES {
+            scene.send(queue, &vec![scene.shell(&format!("echo {queue} >>out")); JOBS]);
+        }
+        let _running = scene.start_with(&["-c", &settings.display().to_string()]);
+        let said = || fs::read_to_string(scene.sandbox.work("out")).unwrap_or_default();
+        wait_within(Duration::from_secs(300), "so many have run", || said().lines().count() >= JOBS);
+        let said = said();
+        let count = |queue| said.lines().take(JOBS).filter(|line| *line == queue).count().to_string();
+        let ours = QUEUES.map(count).join("/");
+        let kales =
+            selector.map_or_else(|| "it has no such order".into(), |selector| of_kale(selector, JOBS));
+        println!(
+            "| first {JOBS} of {} jobs from high/mid/low, {order} | | {ours} | | kale: {kales} |",
+            3 * JOBS
+        );
+    }
+}
+
+/// The same of the real kale, one process with batches of ten, if its folder is given.
+fn of_kale(selector: &str, tasks: usize) -> String {
+    if std::env::var_os("NDKALE").is_none() {
+        return "not given by NDKALE".into();
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/run-ndkale");
+    let ran = Command::new(script).args(["shares", selector, &tasks.to_string()]).output().expect("a shell");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).trim().replace(' ', "/")
 }
 
 /// Tasks of kale on an emulator: our two workers and two processes of a kale-like worker, in turns.
