@@ -187,3 +187,19 @@ fn wall_clock_jump_of_a_day_moves_no_delay_and_no_lease() {
     assert_completes(&sandbox, &jid);
     assert_calm(&sandbox);
 }
+
+#[test]
+fn job_that_a_damaged_store_calls_running_is_named_and_put_back_at_the_start() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let jid = sandbox.put(&["true"]);
+    let other = rusqlite::Connection::open(sandbox.path("state").join("store.db")).expect("the store");
+    assert_eq!(other.execute("UPDATE job SET state = 2", []).expect("the damage"), 1);
+    drop(other);
+    let mut running = sandbox.start_raw(&["-w", "1", "--burst"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    assert_eq!(sandbox.state(&jid), "complete");
+    let log = sandbox.stderr();
+    assert!(log.contains("the store is damaged: it says that this job runs") && log.contains(&jid), "{log}");
+    let queues = sandbox.json(&["queue", "list", "--json"]);
+    assert_eq!(queues["default"]["jobs"], serde_json::json!({ "complete": 1 }), "{queues}");
+}

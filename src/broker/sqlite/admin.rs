@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::lease::{HELD_LEASE, HeldLease, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
-use super::{figures, history, needs};
+use super::{figures, history, leaseless, needs};
 use crate::broker::Error;
 use crate::model::{
     Fence, Happened, Instance, Instant, JobId, JobState, QueueName, What, WorkerId, name_fault,
@@ -90,6 +90,7 @@ pub(super) fn recover(
     now: Instant,
 ) -> Result<u64, Trouble> {
     let now = store.millis(now);
+    leaseless::put_back(store, now)?;
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {HELD_LEASE} FROM job INDEXED BY job_expiry WHERE expires_at IS NOT NULL AND instance = ?1"
     ))?;

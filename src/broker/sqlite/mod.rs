@@ -79,6 +79,7 @@ mod heard;
 mod history;
 mod in_force;
 mod lease;
+mod leaseless;
 mod list;
 mod lost;
 mod message;
