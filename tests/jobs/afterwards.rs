@@ -32,7 +32,10 @@ fn failed_jobs_are_listed_retried_and_removed_by_the_verbs() {
         assert_eq!(sandbox.ok(&["job", "retry", "--held"]), "0 jobs retried\n");
         assert_eq!(sandbox.refused(&["job", "discard", "--failed", "--class", "none"]).0, 7);
         let swept = sandbox.json(&["job", "discard", "--canceled", "--class", "exec", "--json"]);
-        assert_eq!(swept.to_string(), r#"{"count":0,"dry_run":false,"jobs":[],"needed":0}"#);
+        assert_eq!(
+            swept.to_string(),
+            r#"{"count":0,"dry_run":false,"from":[],"jobs":[],"needed":0,"unread":0}"#
+        );
         for (args, why) in [
             (&["job", "retry"][..], "required"),
             (&["job", "discard"], "required"),
