@@ -160,7 +160,15 @@ fn fault(asked: &Bulk) -> Option<String> {
         JobState::Held => {
             Some("held jobs are dead letters as failed ones are: retry those that have failed, which moves both".into())
         }
-        state => Some(format!("SQS keeps no message of a job that is {state}: put it again")),
+        state @ (JobState::Waiting
+        | JobState::Delayed
+        | JobState::Depends
+        | JobState::Running
+        | JobState::Canceling
+        | JobState::Complete
+        | JobState::Canceled) => {
+            Some(format!("SQS keeps no message of a job that is {state}: put it again"))
+        }
     }
 }
 
