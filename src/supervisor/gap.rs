@@ -31,9 +31,10 @@ struct Gap {
 
 impl Gap {
     /// The time that counts towards nothing. The gap may have begun at any moment since the supervisor last did
-    /// anything; the jobs get the benefit of the doubt.
+    /// anything; the jobs get the benefit of the doubt, but not more of it than is sure: on a host that a job makes slow,
+    /// its limit would never come.
     fn stopped(self) -> Option<Duration> {
-        (self.late >= STOPPED).then_some(self.since_last)
+        (self.late >= STOPPED).then_some(self.since_last.min(self.late * 2))
     }
 }
 
@@ -65,8 +66,9 @@ impl Supervisor {
 
 impl Slot {
     fn bear(&mut self, now: Instant, gap: Gap) {
-        self.leased_mut().for_each(|running| running.spare(now));
-        let Some(stopped) = gap.stopped() else { return };
+        let stopped = gap.stopped();
+        self.leased_mut().for_each(|running| running.spare(now, stopped.is_some()));
+        let Some(stopped) = stopped else { return };
         if let State::Starting | State::Stopping(_) = self.state {
             self.deadline = self.deadline.map(|deadline| deadline + stopped);
         }
@@ -78,13 +80,17 @@ impl Slot {
 }
 
 impl Running {
-    /// Gives the broker time to say whose the job is. The keeper's fence moves only if it has not fallen, though it was
-    /// due: then the keeper has stood still as well.
-    fn spare(&mut self, now: Instant) {
-        let asked = now + PATIENCE;
-        self.spared = asked;
-        if self.lease.expires_at - MARGIN <= now {
-            self.reprieved = asked + MARGIN;
+    /// Gives the broker time to say whose the job is, once for each lease. The keeper's fence moves only if it has not
+    /// fallen, though it was due: then the keeper has stood still as well.
+    fn spare(&mut self, now: Instant, was_stopped: bool) {
+        let is_due = self.lease.expires_at - MARGIN <= now;
+        if self.spared_for == Some(self.lease.expires_at) || !(is_due || was_stopped) {
+            return;
+        }
+        self.spared_for = Some(self.lease.expires_at);
+        self.spared = now + PATIENCE;
+        if is_due {
+            self.reprieved = self.spared + MARGIN;
         }
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Running {
     pub(super) backoff: Backoff,
     /// Until then it is not given up: the broker is asked whose it is.
     pub(super) spared: Instant,
+    /// The end of the lease for which that time was given.
+    pub(super) spared_for: Option<Instant>,
     /// The same for the self-fence at the keeper.
     pub(super) reprieved: Instant,
     /// The part of its time in which this process did not run.
@@ -88,6 +90,7 @@ impl Running {
             died_before: None,
             backoff,
             spared: Instant(0),
+            spared_for: None,
             reprieved: Instant(0),
             stopped: Duration::ZERO,
         }

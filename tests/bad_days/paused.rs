@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SETTINGS: [&str; 8] = ["-w", "2", "--lease", "5s", "--grace", "200ms", "--time-limit", "8s"];
+const SETTINGS: [&str; 8] = ["-w", "2", "--lease", "5s", "--grace", "200ms", "--time-limit", "60s"];
 
 /// For longer than a lease and its grace.
 fn stays_stopped(supervisor: i32) {

@@ -244,10 +244,10 @@ fn the_fence_kills_while_the_supervisor_is_stopped(mut keeper: Keeper) {
 
 fn the_fence_waits_once_if_the_keeper_was_stopped_itself(mut keeper: Keeper) {
     let run = keeper.run(worker(1, 1), "sleep 1000");
-    let soon = || clock::now() + Duration::from_millis(200);
+    let soon = || clock::now() + Duration::from_secs(3);
     let stop_until_late = |keeper: &Keeper, at: taskvisor::model::Instant| {
         signal(keeper.pid(), SIGSTOP);
-        wait_until("it is late", SOON, || clock::now() >= at + Duration::from_millis(1_200));
+        wait_until("it is late", SOON, || clock::now() >= at + Duration::from_millis(2_200));
         signal(keeper.pid(), nix::sys::signal::Signal::SIGCONT);
     };
     let at = soon();
