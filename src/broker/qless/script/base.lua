@@ -298,9 +298,19 @@ local function need_failure(queue, group)
   need_kind('list', 'ql:f:' .. group)
 end
 
+-- Jobs whose lists could not be written. They are looked at again with each fetch.
+local STRAY = 'ql:taskvisor:stray'
+
+-- Adds a job to an index. Its end does not wait for that: where the key is spoiled, it is added later.
+local function index_or_stray(key, score, jid)
+  if not aside('ZADD', key, score, jid) then aside('SADD', STRAY, jid) end
+end
+
+-- Lists a failed job. Its end does not wait for that either.
 local function add_failure(jid, group)
-  call('SADD', 'ql:failures', group)
-  call('LPUSH', 'ql:f:' .. group, jid)
+  if not (aside('SADD', 'ql:failures', group) and aside('LPUSH', 'ql:f:' .. group, jid)) then
+    aside('SADD', STRAY, jid)
+  end
 end
 
 local function remove_failure(jid, group)

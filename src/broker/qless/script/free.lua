@@ -23,9 +23,6 @@ local function set_free(jid, when, done)
   call('PUBLISH', 'ql:taskvisor', queue)
 end
 
--- Jobs whose lists could not be written. They are looked at again with each fetch.
-local STRAY = 'ql:taskvisor:stray'
-
 local function free_or_stray(jid, when, done)
   if not pcall(set_free, jid, when, done) then aside('SADD', STRAY, jid) end
 end
@@ -71,16 +68,29 @@ do
     end
   end
 
+  -- Lists a failed job again. Whether it is listed takes long to see, so only strays come here.
+  local function list_failure(jid, failure, held, ended)
+    local group = (json_table(failure) or {}).group
+    if type(group) ~= 'string' then return end
+    need_kind('set', 'ql:failures')
+    need_kind('list', 'ql:f:' .. group)
+    need_kind('zset', 'ql:taskvisor:failed')
+    call('LREM', 'ql:f:' .. group, 0, jid)
+    add_failure(jid, group)
+    if held == '0' then call('ZADD', 'ql:taskvisor:failed', (number(ended) or clock * 1000) / 1000, jid) end
+  end
+
   -- Puts a job that is in no list back into that of its state: an error, or another program, has kept it from there. A
   -- job that needs no other any more is set free.
-  function put_right(jid)
+  function put_right(jid, is_stray)
     -- Where a job of a state is: the list of its queue to which it is added, and others in which it may be instead.
     local PLACES = {
       waiting = {'-work', '-scheduled', '-throttled'}, stalled = {'-work'}, throttled = {'-work', '-throttled'},
       scheduled = {'-scheduled', '-work'}, running = {'-locks'}, depends = {'-depends'},
     }
-    local state, queue, priority, order, time, due, expires, ended =
-      fields(jid, 'state', 'queue', 'priority', 'order', 'time', 'due', 'expires', 'ended')
+    local state, queue, priority, order, time, due, expires, ended, failure, held =
+      fields(jid, 'state', 'queue', 'priority', 'order', 'time', 'due', 'expires', 'ended', 'failure', 'held')
+    if state == 'failed' and is_stray then return list_failure(jid, failure, held, ended) end
     local index = state == 'complete' and 'ql:completed' or state == 'canceled' and 'ql:taskvisor:canceled'
     if index then
       if not call('ZSCORE', index, jid) then call('ZADD', index, (number(ended) or clock * 1000) / 1000, jid) end
@@ -114,7 +124,7 @@ local function put_strays_right()
   local some = aside('SRANDMEMBER', STRAY, 100) or {}
   for _, jid in ipairs(some) do
     odd.latest = nil
-    if pcall(put_right, jid) then
+    if pcall(put_right, jid, true) then
       call('SREM', STRAY, jid)
     elseif odd.latest then
       note_odd(odd.latest[1], odd.latest[2], try('HGET', 'ql:j:' .. jid, 'queue'), jid)

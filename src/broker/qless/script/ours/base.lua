@@ -246,10 +246,10 @@ local function need_lease(job, ...)
   if job.instance then need_kind('set', 'ql:taskvisor:held:' .. job.instance) end
 end
 
--- The same before a job ends badly: with `group`, or canceled.
-local function need_end(queue, group)
-  if group then need_failure(queue, group) end
-  need_kind('zset', group and 'ql:taskvisor:failed' or 'ql:taskvisor:canceled')
+-- The same before a job fails, is held or is canceled. Indices of ended jobs are not asked for: an end that waited for
+-- one would outlast its lease, and the job would run again.
+local function need_end(queue)
+  need_lists(queue, '-work', '-locks', '-scheduled')
 end
 
 -- The job has no holder any more.
@@ -283,7 +283,7 @@ local function end_badly(jid, job, state, why, group, message)
   history(jid, clock, 'failed', '{"worker":' .. encode(job.worker or '') .. ',"group":' .. encode(list) .. '}')
   set_failed(jid, job.queue, clock, list, failure)
   call('HSET', 'ql:j:' .. jid, 'why', why, 'group', group, 'held', held, 'ended', millis)
-  if state == 'failed' then call('ZADD', 'ql:taskvisor:failed', now, jid) end
+  if state == 'failed' then index_or_stray('ql:taskvisor:failed', now, jid) end
   if state == 'held' then
     -- A held job has not failed: a person decides.
     count(job.queue, clock, 'failures', -1)
@@ -300,7 +300,7 @@ end
 local function end_canceled(jid, job, reason)
   call('HSET', 'ql:j:' .. jid, 'state', 'canceled', 'worker', '', 'expires', '0', 'ended', millis)
   call('HDEL', 'ql:j:' .. jid, 'canceling', 'grace', 'due')
-  call('ZADD', 'ql:taskvisor:canceled', now, jid)
+  index_or_stray('ql:taskvisor:canceled', now, jid)
   count_ended(job.queue, 'canceled', 1)
   news('canceled', jid, job.queue, 'canceled', reason)
 end
@@ -321,7 +321,7 @@ end
 local function take_back(jid, job, ran_alone)
   local interrupted = (number(job.interrupted) or 0) + 1
   need_lease(job, '-work')
-  if job.canceling or held_after(interrupted, ran_alone) then need_end(job.queue, not job.canceling and 'held') end
+  if job.canceling or held_after(interrupted, ran_alone) then need_end(job.queue) end
   let_go(jid, job)
   call('HSET', 'ql:j:' .. jid, 'interrupted', interrupted, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   call('HDEL', 'ql:j:' .. jid, 'grace')

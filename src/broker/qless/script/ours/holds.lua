@@ -4,7 +4,7 @@
 local function spend(jid, job)
   local remaining = (number(job.remaining) or 0) - 1
   need_lease(job, '-work')
-  if remaining < 0 then need_end(job.queue, 'failed-retries-' .. job.queue) end
+  if remaining < 0 then need_end(job.queue) end
   let_go(jid, job)
   call('HDEL', 'ql:j:' .. jid, 'grace')
   call('HSET', 'ql:j:' .. jid, 'remaining', remaining)

@@ -24,6 +24,6 @@ local function refuse_jid(jid, queue)
   local shown = jid:gsub('[^\32-\126]', function(byte) return format('\\x%02x', byte:byte()) end)
   local group, message = 'taskvisor-jid', 'the id of the job is not UTF-8, so it cannot be run: ' .. shown
   local why = '{"group":' .. encode(group) .. ',"message":' .. encode(message) .. '}'
-  need_end(queue, group)
+  need_failure(queue, group)
   end_badly(jid, {queue = queue, worker = ''}, 'failed', why, group, message)
 end

@@ -36,7 +36,7 @@ end
 local function need_left_end(job, state)
   local group = (json_table(job.failure or '') or {}).group
   need_kind('zset', state == 'complete' and 'ql:completed' or 'ql:taskvisor:canceled')
-  need_end(queue_of(job), type(group) == 'string' and group or 'held')
+  need_failure(queue_of(job), type(group) == 'string' and group or 'held')
 end
 
 -- Takes a job out of the state in which it ended, with the index, the counter and the group of that state.

@@ -151,18 +151,17 @@ do
   -- Asks for the kinds of all keys that a verdict writes.
   local function need_verdict(job, verdict, left)
     need_lease(job)
-    if verdict == 'complete' then
-      need_kind('zset', 'ql:completed')
-    elseif job.canceling or verdict == 'canceled' then
+    if verdict == 'complete' then return end
+    if job.canceling or verdict == 'canceled' then
       need_end(job.queue)
     elseif verdict == 'advance' then
       need_lists(left.next, '-work', '-scheduled', '-depends')
       need_kind('zset', 'ql:queues')
-      need_end(job.queue, 'held')
+      need_end(job.queue)
     elseif verdict == 'retry' or verdict == 'release' then
       need_lists(job.queue, left.after > 0 and '-scheduled' or '-work')
     else
-      need_end(job.queue, verdict == 'fail' and left.group or 'held')
+      need_end(job.queue)
     end
   end
 
