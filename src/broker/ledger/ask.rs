@@ -37,7 +37,7 @@ impl Ledger {
     }
 
     /// The state of a job by the ledger.
-    async fn state(&self, job: &JobId) -> Result<Option<JobState>, Error> {
+    pub async fn state(&self, job: &JobId) -> Result<Option<JobState>, Error> {
         match self.store().ask(Get { job: job.clone() }.verb(), String::new()).await {
             Ok(answer) => Ok(Get::answer(answer).map(|record| record.state)),
             Err(Error::NoJob(_)) => Ok(None),

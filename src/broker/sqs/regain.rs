@@ -1,6 +1,7 @@
 //! A message of a running job that is hidden no more, after a silence of SQS or of this host, is received again.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::fault::Fault;
@@ -16,7 +17,7 @@ const TRIES: usize = 5;
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Receives the message of a running job again, and others beside it. Gives whether it is ours again, and hidden for the
-/// length of a lease. `handle` is that of the delivery whose time is over.
+/// length of a lease. `handle` is that of the delivery whose time is over. A stop begins no receive.
 pub(super) async fn regain(
     shared: &Arc<Shared>,
     source: &Arc<SourceQueue>,
@@ -28,8 +29,8 @@ pub(super) async fn regain(
     let _turn = source.regaining.lock().await;
     let is_back = || shared.held.with(job, fence, |held| held.handle != handle).unwrap_or(false);
     for _ in 0..TRIES {
-        if is_back() {
-            return Ok(true);
+        if is_back() || shared.stopping.load(Ordering::Relaxed) {
+            break;
         }
         let messages = shared.client.receive(&source.queue.name, MOST, lease, WAIT).await?;
         if messages.is_empty() {

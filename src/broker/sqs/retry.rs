@@ -70,7 +70,8 @@ impl Sqs {
         let queues = self.dead_letter_queues(&asked).await?;
         let mut swept = Swept::default();
         let mut cursor = Cursor::of(asked.after, clock::wall());
-        let (mut looked, most) = (0, usize::try_from(asked.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX));
+        let most = usize::try_from(asked.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        let (mut looked, mut moved_here) = (0, 0);
         while let Some((queue, dead)) = queues.get(cursor.at) {
             let left = most.saturating_sub(usize::try_from(swept.count).unwrap_or(usize::MAX));
             if left == 0 {
@@ -84,13 +85,19 @@ impl Sqs {
                 continue;
             }
             if looked >= STRETCH {
-                swept.next = Some(cursor.after());
+                // Those that stay are hidden for a while, and come again: then a stretch of nothing else ends a queue.
+                let seen_again = i128::from(clock::wall().0 - cursor.began.0) > HIDDEN.as_millis() as i128;
+                let is_over = moved_here == 0 && seen_again;
+                cursor.at += usize::from(is_over);
+                swept.next = Some(cursor.after()).filter(|_| cursor.at < queues.len());
                 return Ok(swept);
             }
             let received = self.shared.client.receive(&dead.name, MOST.min(left), HIDDEN, WAIT).await;
             let letters = received.map_err(failed)?;
             if letters.is_empty() {
-                cursor.at += 1;
+                // The wait for nothing takes as long as many letters do.
+                looked += MOST;
+                (cursor.at, moved_here) = (cursor.at + 1, 1);
                 continue;
             }
             looked += letters.len();
@@ -99,16 +106,7 @@ impl Sqs {
                 let by = by.clone();
                 async move { move_back(&shared, &queue, &dead, letter, cursor.began, by).await }
             });
-            for moved in all(moved).await {
-                match moved.flatten()? {
-                    Moved::Job(job) => {
-                        note(&mut swept, dead, 1);
-                        swept.jobs.extend(Some(job).filter(|_| swept.jobs.len() < SHOWN));
-                    }
-                    Moved::Unread => swept.unread += 1,
-                    Moved::Before | Moved::Later => {}
-                }
-            }
+            moved_here += tell(&mut swept, dead, all(moved).await.into_iter().map(Result::flatten))?;
         }
         Ok(swept)
     }
@@ -179,6 +177,34 @@ fn note(swept: &mut Swept, dead: &Queue, count: u64) {
     }
 }
 
+/// Adds what became of dead letters. Gives how many have moved. An error is one only if none has: else it is logged, and
+/// what has moved is told.
+fn tell(
+    swept: &mut Swept,
+    dead: &Queue,
+    letters: impl Iterator<Item = Result<Moved, Error>>,
+) -> Result<usize, Error> {
+    let (mut moved, mut failed) = (0, None);
+    for letter in letters {
+        match letter {
+            Ok(Moved::Job(job)) => {
+                moved += 1;
+                note(swept, dead, 1);
+                swept.jobs.extend(Some(job).filter(|_| swept.jobs.len() < SHOWN));
+            }
+            Ok(Moved::Unread) => swept.unread += 1,
+            Ok(Moved::Before | Moved::Later) => {}
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(error) if swept.count == 0 => return Err(error),
+        Some(error) => tracing::warn!(queue = dead.name, %error, "dead letters stay that could not be moved"),
+        None => {}
+    }
+    Ok(moved)
+}
+
 /// Moves a dead letter back to its queue, with its counters cleared. A job keeps its id.
 async fn move_back(
     shared: &Arc<Shared>,
@@ -207,8 +233,10 @@ async fn move_back(
     let id = sent.map_err(|fault| target.error("put a dead letter back into", &fault))?;
     shared.forget_count(queue);
     let job: JobId = if is_named { letter.job.as_str().into() } else { id.as_str().into() };
-    // It may run already.
-    shared.ledger.ask(Retry { job: job.clone() }.verb(), by).await.ok();
+    // It may run already, or have run: then the ledger has heard of it.
+    if matches!(shared.ledger.state(&job).await, Ok(Some(JobState::Failed | JobState::Held))) {
+        shared.ledger.ask(Retry { job: job.clone() }.verb(), by).await.ok();
+    }
     shared.ledger.discarded(letter.id.clone()).await;
     dead.delete(&letter.handle).await.map_err(failed)?;
     Ok(Moved::Job(job))

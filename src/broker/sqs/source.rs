@@ -244,21 +244,33 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
     let Some(held) = held else { return Renewal::Lost(Revocation::LockLost) };
     let time = by.min(held.room(now));
     let queue = &held.source.queue;
-    let hidden =
-        async { if time.is_zero() { Err(Fault::NotOurs) } else { queue.hide(&held.handle, time).await } };
-    // After a silence of SQS, or of this host: nobody else has it.
+    let patience = by / PATIENCE;
     let hidden = async {
-        match hidden.await {
+        if time.is_zero() {
+            return Err(Fault::NotOurs);
+        }
+        match queue.hide(&held.handle, time).await {
+            // After a silence of SQS, or of this host: nobody else has it. This runs to its end, also if the answer to
+            // the renewal comes too late: what a receive brings must not be lost.
             Err(Fault::Visible) if held.message.is_some() => {
-                let is_back =
-                    regain(&shared, &held.source, (&lease.job, lease.fence), &held.handle, time).await?;
+                let (shared, held, lease) = (shared.clone(), held.clone(), lease.clone());
+                let regained = tokio::spawn(async move {
+                    regain(&shared, &held.source, (&lease.job, lease.fence), &held.handle, time).await
+                });
+                let is_back = regained.await.unwrap_or(Ok(false))?;
                 if is_back { Ok(String::new()) } else { Err(Fault::Visible) }
             }
             outcome => outcome,
         }
     };
-    let patience = by / PATIENCE;
+    let is_new =
+        || shared.held.with(&lease.job, lease.fence, |now| now.handle != held.handle).unwrap_or(false);
     match timeout(patience, hidden).await.map(|done| done.map_err(|fault| shared.fault(fault, &held))) {
+        // Its message has come again meanwhile: the next renewal has the new handle.
+        Ok(Err(Fault::NotOurs | Fault::Visible)) if is_new() => Renewal::Failed(Error::Unanswered(format!(
+            "the message of job '{}' has just come again",
+            lease.job
+        ))),
         Err(_) => Renewal::Failed(Error::Unanswered(format!(
             "SQS has not answered for {patience:?} whether job '{}' is renewed",
             lease.job
