@@ -102,7 +102,11 @@ pub(super) fn trial(config: &Config) -> Result<ExitCode, Failure> {
 
 fn begin(place: &Place) -> Result<Child, Failure> {
     let log = OpenOptions::new().write(true).create_new(true).mode(0o600).open(place.0.join("log"))?;
-    let arguments = env::args_os().skip(1).filter(|argument| argument != "--check");
+    let mut is_ours = true;
+    let arguments = env::args_os().skip(1).filter(move |argument| {
+        is_ours &= argument != "--";
+        !is_ours || argument != "--check"
+    });
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments).env(VARIABLE, &place.0).env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
