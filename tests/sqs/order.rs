@@ -78,3 +78,25 @@ fn message_of_an_empty_queue_overtakes_the_backlog_behind_it() {
     let before = scene.said("out").lines().take_while(|line| *line == "low").count();
     assert!(before < 200, "{before} of 300 ran before it");
 }
+
+/// Its messages have waited for an hour, and those of the first queue for seconds: 5 times an hour is more than 100 times
+/// a minute. The queues are counted every 5 s, which is 50 jobs at most.
+#[test]
+fn queue_whose_messages_are_old_overtakes_one_of_higher_priority() {
+    let scene = Scene::new();
+    let busy = |queue: &str| scene.shell(&format!("echo {queue} >>out; sleep 0.1"));
+    scene.fake.put("high", []);
+    scene.fake.put("mid", []);
+    scene.fake.put("low", [scene.shell("echo first >>out; while [ ! -e go ]; do sleep 0.02; done")]);
+    scene.fake.put("low", std::iter::repeat_n(busy("low"), 120));
+    scene.fake.age("low", Duration::from_secs(3600));
+    let _running = scene.start_ordered("priority_aging", 1);
+    wait_until("a message of the old queue runs", || !scene.said("out").is_empty());
+    scene.fake.put("high", std::iter::repeat_n(busy("high"), 120));
+    fs::write(scene.sandbox.work("go"), "").unwrap();
+    scene.shares(110);
+    let said = scene.said("out");
+    let late: Vec<&str> = said.lines().skip(70).take(40).collect();
+    let low = late.iter().filter(|line| **line == "low").count();
+    assert!(low >= 36, "{low} of {}: {said}", late.len());
+}
