@@ -123,8 +123,9 @@ impl Selection {
             (true, Order::RoundRobin | Order::Shuffled) => 0,
             (true, _) => self.asked.iter().position(|at| Some(*at) == last).unwrap_or(0),
         };
+        // Its age is kept: a broker may give nothing while it waits for an answer, and have more a moment later.
         for at in self.asked.drain(..looked) {
-            (self.known[at].empty, self.known[at].age) = (true, None);
+            self.known[at].empty = true;
         }
     }
 
