@@ -10,10 +10,13 @@ impl Access {
     pub async fn card(&self) -> Result<Option<&'static Card>, Failure> {
         match self {
             Access::Store(store) => Ok(Some(store.card())),
-            Access::Api(api, _) => {
-                let shown = api.broker().await?;
-                Ok(shown.and_then(|shown| Address::parse(&shown).ok()).map(|at| at.card()))
-            }
+            Access::Api(api, config) => match api.broker().await {
+                Ok(shown) => Ok(card_of(shown)),
+                Err(error) => match Access::after(config, error).await? {
+                    Access::Store(store) => Ok(Some(store.card())),
+                    Access::Api(api, _) => Ok(card_of(api.broker().await?)),
+                },
+            },
         }
     }
 
@@ -29,4 +32,9 @@ impl Access {
         Err(Failure::new(exit::UNSUPPORTED, message)
             .hint("put it without --wait; once a job runs on this host: taskvisor job wait ID"))
     }
+}
+
+/// The card of a broker that is shown like this.
+fn card_of(shown: Option<String>) -> Option<&'static Card> {
+    Some(Address::parse(&shown?).ok()?.card())
 }
