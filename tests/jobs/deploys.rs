@@ -31,7 +31,10 @@ fn reload_wait_returns_when_all_workers_are_new_and_fails_if_they_cannot_boot() 
 
     write(&sandbox, 2, "app");
     let told = sandbox.ok(&["reload", "--dry-run"]);
-    assert_eq!(told, "app: gets new workers\n  env.set.TOKEN: hidden -> hidden\n  env.set.V: v1 -> v2\n");
+    assert_eq!(
+        told,
+        "app: gets new workers\n  env.set.TOKEN: hidden -> hidden\n  env.set.V: hidden -> hidden\n"
+    );
     let (code, said) = sandbox.refused(&["reload", "--wait", "--timeout", "3s"]);
     assert!(
         code == 124 && said.contains(&format!("old workers of pool app still run, with {long}")),
