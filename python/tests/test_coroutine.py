@@ -319,13 +319,13 @@ class Coroutines(WorkerTest):
         self.assertEqual(self.dones(worker, 1)["b"]["result"], "seen")
         self.assertEqual(worker.wait(), 0)
 
-    def test_sigterm_fails_a_job_that_is_alone(self):
+    def test_sigterm_interrupts_a_job_that_is_alone(self):
         worker = self.coroutines()
         worker.run("async_wait", id="a")
         worker.receive()
         worker.kill()
         done = self.dones(worker, 1)["a"]
-        self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "Interrupted"))
+        self.assertEqual((done["outcome"], done["error"]["group"]), ("canceled", "Interrupted"))
         self.assertEqual(worker.wait(), 0)
 
     def test_end_of_file_ends_the_worker_even_with_jobs(self):

@@ -297,7 +297,7 @@ class Ends(WorkerTest):
         worker = self.waiting()
         worker.kill()
         done = worker.done()
-        self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "Interrupted"))
+        self.assertEqual((done["outcome"], done["error"]["group"]), ("canceled", "Interrupted"))
         self.assertIn("in wait", done["error"]["trace"])
         self.assertEqual(worker.wait(), 0)
 
@@ -343,7 +343,7 @@ class Ends(WorkerTest):
         worker = self.waiting("async_wait", [0.01])
         worker.kill()
         done = worker.done()
-        self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "Interrupted"))
+        self.assertEqual((done["outcome"], done["error"]["group"]), ("canceled", "Interrupted"))
         self.assertIn(("progress", {"job": "j1", "message": "really over"}), worker.seen)
         self.assertEqual(worker.stdout(), "cleaned up\n")
         self.assertEqual(worker.wait(), 0)

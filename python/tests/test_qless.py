@@ -413,7 +413,7 @@ class Options(QlessTest):
         with contextlib.suppress(BrokenPipeError):
             answers.worker.send("reply", n=call["n"], ok=RECORD)
         done = answers.worker.done()
-        self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "Interrupted"))
+        self.assertEqual((done["outcome"], done["error"]["group"]), ("canceled", "Interrupted"))
 
     def test_exceptions_are_subclasses_of_those_of_the_loaded_packages(self):
         from taskvisor.qless import LostLockException, QlessException
