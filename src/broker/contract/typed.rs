@@ -38,7 +38,7 @@ impl Broker {
         self.tell(Queues {}, "").await
     }
 
-    /// Cancels a job; if it runs, its supervisor gets a [`Notice::Revoked`].
+    /// Cancels a job; if it runs, its supervisor gets a [`Notice::Revoked`](crate::broker::Notice::Revoked).
     pub async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
         let asked = Cancel { jobs: vec![id], dependents: false, reason: None };
         match self.tell(asked, by).await?.pop() {
