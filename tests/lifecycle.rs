@@ -5,7 +5,7 @@ mod sandbox;
 
 use std::process::Stdio;
 
-use sandbox::{SETTINGS, Sandbox, Setting, in_all_settings, mode, wait_until};
+use sandbox::{SETTINGS, Sandbox, Setting, in_all_settings, is_up, mode, wait_until};
 
 #[test]
 fn jobs_put_before_and_after_the_start_run_and_nothing_is_left_after_stop() {
@@ -226,6 +226,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))";
 fn closed_terminal_stops_a_start_in_it() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = sandbox.start_under(&["python3", "-c", ON_A_TERMINAL], &["-w", "1"]);
+    wait_until("it is up", || is_up(&sandbox.status()));
     std::fs::write(sandbox.work("close"), "").expect("a file");
     assert!(running.wait().success());
     sandbox.assert_nothing_left();
