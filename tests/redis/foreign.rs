@@ -65,6 +65,8 @@ fn timeline_shows_what_other_clients_did_in_order() {
     let mut other = scene.other();
     let _running = scene.start(&["-w", "1"]);
     let (jid, _) = scene.a_long_job();
+    // Else it may be taken again between the two.
+    scene.ok(&["queue", "pause", "default"]);
     let _: redis::Value = other.call(&["timeout", &Scene::now(), &jid]);
     let _: String = other.call(&["put", &Scene::now(), "me", "elsewhere", &jid, "k", "{}", "0"]);
     let page = scene.ok(&["job", "show", &jid]);
