@@ -112,7 +112,10 @@ fn stop(worker: i32, parent: i32, pid: i32) {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
+    use std::os::fd::AsFd;
     use std::process::{Command, Stdio};
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     use super::*;
 
@@ -131,11 +134,14 @@ time.sleep(1000)";
         let mut first = python.args(["-c", CHAIN, "300"]).stdout(Stdio::piped()).spawn().expect("python3");
         let mut last = String::new();
         BufReader::new(first.stdout.take().unwrap()).read_line(&mut last).unwrap();
+        let last = Pid::from_raw(last.trim().parse().unwrap()).unwrap();
+        let deepest = pidfd_open(last, PidfdFlags::empty()).unwrap();
         let (own, pid) = (std::process::id() as i32, first.id() as i32);
         let thread = std::thread::Builder::new().stack_size(64 << 10);
         thread.spawn(move || end(own, pid)).unwrap().join().unwrap();
         assert!(!first.wait().unwrap().success());
-        let last = last.trim().parse().unwrap();
-        assert!(usage::process(last).is_none_or(|process| process.state == "Z"), "{last} lives");
+        // A killed process takes a moment to die.
+        let mut ends = [PollFd::new(deepest.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut ends, PollTimeout::from(10_000u16)), Ok(1), "{last:?} lives");
     }
 }
