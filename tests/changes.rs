@@ -395,6 +395,8 @@ fn keeper_uses_the_stop_deadline_of_the_last_reload() {
     let mut running = start(&sandbox, "stop_deadline: 1h\n");
     write(&sandbox, "stop_deadline: 10ms\n");
     sandbox.ok(&["reload"]);
+    // Its next answer comes after its word to the keeper.
+    assert!(sandbox.status().is_object());
     // The stopped supervisor does not read the order to stop; the keeper waits for the stop deadline and 10 s more.
     sandbox::kill(sandbox.one("tv-supervisor"), "STOP");
     running.signal("TERM");
