@@ -287,7 +287,12 @@ fn end_that_the_server_refuses_to_take_is_told_everywhere_until_it_is_taken() {
     scene.rq("c.set('rq:finished:default', 'x')");
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");
     let why = "WRONGTYPE Operation against a key holding the wrong kind of value";
-    wait_until("status says so", || scene.sandbox.reasons().contains(why));
+    // What fails for a moment is told of for that moment only.
+    wait_until("it has failed for long enough to count", || {
+        get(&scene.sandbox, "/metrics").contains("taskvisor_failing_seconds{what=\"failed to settle\"} ")
+    });
+    wait_until("status says so", || scene.sandbox.reasons().contains("cannot settle jobs"));
+    assert!(scene.sandbox.reasons().contains(why), "{}", scene.sandbox.reasons());
     assert_eq!(scene.sandbox.status()["health"], "degraded");
     let says = scene.sandbox.ok(&["why", "job", &job]);
     assert!(says.contains("The broker is in trouble: cannot settle jobs in "), "{says}");
