@@ -5,11 +5,13 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -115,18 +117,26 @@ fn begin(place: &Place) -> Result<Child, Failure> {
 
 /// Ends the trial, which is the keeper's process.
 fn end(child: &mut Child) {
-    let until = clock::now() + PATIENCE;
     let pid = Pid::from_raw(child.id() as i32);
-    // Twice: workers that boot get TERM at once.
-    for signal in [Signal::SIGINT, Signal::SIGINT] {
-        _ = kill(pid, signal);
-        std::thread::sleep(LOOK);
-    }
-    while clock::now() < until && matches!(child.try_wait(), Ok(None)) {
-        std::thread::sleep(LOOK);
+    // The second one has workers that boot get TERM at once. Two without a pause would arrive as one.
+    for patience in [LOOK, PATIENCE] {
+        _ = kill(pid, Signal::SIGINT);
+        if ends_within(child, patience) {
+            break;
+        }
     }
     _ = child.kill();
     _ = child.wait();
+}
+
+/// Waits until a child has ended, for `patience` at most. Gives whether it has; it is not reaped.
+fn ends_within(child: &Child, patience: Duration) -> bool {
+    let pid = rustix::process::Pid::from_child(child);
+    let Ok(ended) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else {
+        return false;
+    };
+    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+    poll(&mut [PollFd::new(ended.as_fd(), PollFlags::POLLIN)], timeout).is_ok_and(|ready| ready > 0)
 }
 
 /// Waits until each pool has a worker, or is known to get none. Gives the trouble of each.
