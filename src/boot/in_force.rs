@@ -55,8 +55,9 @@ fn changes_path() -> Option<PathBuf> {
     std::env::var_os(CHANGES).map(Into::into)
 }
 
-/// Replaces what is kept. One write does it, so that a supervisor that is killed meanwhile leaves the old or the new text,
-/// perhaps with empty lines behind it.
+/// Replaces what is kept. Empty lines fill up a shorter text until the file is cut. A supervisor that is killed during this
+/// leaves the old or the new text; but of a text longer than a page (4 KiB) it may leave the start of the new one and the
+/// rest of the old one.
 pub fn keep(path: &Path, text: &str) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let mut bytes = text.as_bytes().to_vec();

@@ -47,7 +47,8 @@ impl Lookout {
     /// Looks for ever; `serve` gets each new listener.
     pub(super) async fn look(self, serve: impl Fn(UnixListener)) {
         loop {
-            // Watched before it is looked at; and anew each time, as the directory may be another one.
+            // The watch comes first, so that no change between it and the look is missed. A directory that was replaced
+            // needs a new watch.
             let watch = watch(self.dir()).ok();
             self.touch();
             let Ok(()) = self.look_for_socket(&serve) else {

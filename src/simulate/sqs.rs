@@ -200,7 +200,7 @@ impl OnSqs {
         }
     }
 
-    /// An answer is here. True if the supervisor is told.
+    /// Takes an answer of SQS. Gives whether it wakes the supervisor.
     fn answered(&mut self, now: u64, place: usize) -> bool {
         let lane = &mut self.lanes[place];
         let Some(Open { receive, brings, .. }) = lane.open.take() else { return false };

@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// Tells how a job ended. It is told again until it is taken.
+    /// Settles a job, and retries until the broker accepts the verdict.
     fn settle(&mut self, jid: &str, verdict: &str) {
         let Some(fence) = self.runs.get(jid) else { return };
         let mut args = words(&format!("1 {jid} {fence}"));
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// What failed is done again, and all jobs run to their ends.
+    /// Repeats the commands that failed, and runs all jobs to their ends.
     fn go_on(&mut self) {
         for _ in 0..12 {
             self.now += 20.0;

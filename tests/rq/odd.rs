@@ -287,7 +287,7 @@ fn end_that_the_server_refuses_to_take_is_told_everywhere_until_it_is_taken() {
     scene.rq("c.set('rq:finished:default', 'x')");
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");
     let why = "WRONGTYPE Operation against a key holding the wrong kind of value";
-    // What fails for a moment is told of for that moment only.
+    // A chore that fails once shows in the status for some milliseconds: wait for what lasts.
     wait_until("it has failed for long enough to count", || {
         get(&scene.sandbox, "/metrics").contains("taskvisor_failing_seconds{what=\"failed to settle\"} ")
     });

@@ -23,8 +23,8 @@ const COUNTERS: [(&str, JobState); 9] = [
     ("canceled", JobState::Canceled),
 ];
 
-/// Puts such jobs back, or has them canceled, and names them. Then nothing that is derived from the jobs can be trusted
-/// either: the indexes and the counters are made anew.
+/// Puts such jobs back, or has them canceled, and names them. The store is damaged, so this also rebuilds its
+/// indexes and counters from the jobs.
 pub(super) fn put_back(store: &mut Store, now: i64) -> Result<(), Trouble> {
     if size(store)? > SEARCHED_MAX {
         return Ok(());

@@ -177,8 +177,8 @@ fn note(swept: &mut Swept, dead: &Queue, count: u64) {
     }
 }
 
-/// Adds what became of dead letters. Gives how many have moved. An error is one only if none has: else it is logged, and
-/// what has moved is told.
+/// Counts what became of dead letters. Gives how many were moved. If some were moved before, it logs an error in place of
+/// returning it, so that the answer still names them.
 fn tell(
     swept: &mut Swept,
     dead: &Queue,

@@ -106,7 +106,7 @@ fn spoiled_index_of_all_jobs_is_named_by_lists_and_status() {
     assert_eq!(names(&scene.ok(&["job", "list"])), [&job], "the index is made again");
 }
 
-/// A job that cannot be handed out stays in its queue, and the first that looks is told why.
+/// A job that a fetch cannot hand out stays in its queue, and `why job` gives the reason.
 #[test]
 fn job_that_a_spoiled_key_keeps_from_running_waits_for_it_and_says_so() {
     let scene = Scene::new();
