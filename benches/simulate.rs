@@ -64,7 +64,8 @@ const CALL: Duration = Duration::from_millis(20);
 const MOMENTS: Duration = Duration::from_millis(30);
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
+    // Cargo adds an argument of its own.
+    let args: Vec<String> = std::env::args().filter(|arg| arg != "--bench").collect();
     match args.iter().position(|arg| arg == "--against") {
         Some(at) => against(&args[at + 1..]),
         None => time(),
@@ -91,6 +92,9 @@ fn against(named: &[String]) {
         ("diurnal", Order::Ordered, diurnal()),
         ("overload", Order::StrictPriority, workload(OVERLOAD, 7)),
     ];
+    for name in named.iter().filter(|name| *name != "goal") {
+        assert!(workloads.iter().any(|(known, ..)| known == name), "no workload is called '{name}'");
+    }
     let wanted = |name: &str| named.is_empty() || named.iter().any(|one| one == name);
     let latency = Replay::latency(CALL);
     println!("from a fetch to the start of its jobs: {latency:.1?}\n");

@@ -16,8 +16,8 @@ use super::program::{must_be_there, program};
 use super::wrong::Wrong;
 use super::{Purpose, Surroundings};
 use crate::model::{
-    Bytes, Class, ClassFilter, Cron, PoolSettings, ProcessLimits, QUEUE_PRIORITY_MAX, QueueName, Recycle,
-    Retry, SizeRule, SpawnSpec, Work,
+    Bytes, Class, ClassFilter, Cron, PoolSettings, ProcessLimits, QUEUE_PRIORITY_MAX, QUEUE_TURN_MAX,
+    QueueName, Recycle, Retry, SizeRule, SpawnSpec, Work,
 };
 
 /// Default of jobs at a time in a worker of coroutines.
@@ -67,6 +67,7 @@ pub(super) fn resolve_pool(
         jobs_at_once: shape.jobs_at_once,
         jobs_per_life: shape.jobs_per_life,
         queue_priorities: queue_priorities(pool.queue_priorities.take())?,
+        queue_turns: queue_turns(pool.queue_turns.take())?,
         queues,
         order: pool.order.unwrap_or_default(),
         turn: default.turn,
@@ -204,6 +205,18 @@ fn queue_priorities(said: Option<Named<u64>>) -> Result<BTreeMap<QueueName, u8>,
         _ => {
             let message = format!("the priority of queue '{name}' is {said}");
             Err(Wrong::new("queue_priorities", message).hint("it is a number from 1 to 100"))
+        }
+    };
+    said.unwrap_or_default().0.into_iter().map(one).collect()
+}
+
+/// Checks turns: a turn of none would never end, and a very long one would leave the others without jobs.
+fn queue_turns(said: Option<Named<u64>>) -> Result<BTreeMap<QueueName, usize>, Wrong> {
+    let one = |(name, said): (String, u64)| match usize::try_from(said) {
+        Ok(turn @ 1..=QUEUE_TURN_MAX) => Ok((QueueName::from(name), turn)),
+        _ => {
+            let message = format!("the turn of queue '{name}' is {said}");
+            Err(Wrong::new("queue_turns", message).hint("it is a number of jobs from 1 to 10000"))
         }
     };
     said.unwrap_or_default().0.into_iter().map(one).collect()

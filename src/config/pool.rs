@@ -34,6 +34,8 @@ pub struct Pool {
     pub order: Option<Order>,
     /// The priorities of its queues.
     pub queue_priorities: Option<Named<u64>>,
+    /// How many jobs its queues give in a row once a lottery has drawn them.
+    pub queue_turns: Option<Named<u64>>,
     /// Take only these classes.
     pub classes: Option<Vec<String>>,
     /// Do not take these classes.
@@ -182,6 +184,7 @@ impl Pool {
             queues: self.queues.or(other.queues),
             order: self.order.or(other.order),
             queue_priorities: self.queue_priorities.or(other.queue_priorities),
+            queue_turns: self.queue_turns.or(other.queue_turns),
             classes: self.classes.or(other.classes),
             except_classes: self.except_classes.or(other.except_classes),
             // Both settings name the workers' program.

@@ -164,6 +164,7 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
         ("queues", yaml(&pool.queues)),
         ("order", yaml(pool.order)),
         ("queue_priorities", yaml(&pool.queue_priorities)),
+        ("queue_turns", yaml(&pool.queue_turns)),
         ("classes", yaml(&pool.filter.only)),
         ("except_classes", yaml(&pool.filter.except)),
         ("limits", limits.into()),

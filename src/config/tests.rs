@@ -108,7 +108,8 @@ fn a_pool_chooses_among_jobs() {
     assert_eq!(settings.order, Order::RoundRobin);
     let only = vec!["mail.*".into(), "sms".into()];
     assert_eq!(settings.filter, ClassFilter { only, except: vec!["mail.Slow".into()] });
-    let (settings, _) = pool("{order: reduced_lottery, queues: [a, b], queue_priorities: {b: 100}}");
+    let (settings, _) =
+        pool("{order: reduced_lottery, queues: [a, b], queue_priorities: {b: 100}, queue_turns: {a: 50}}");
     let queues: Vec<_> = settings.queues_by_priority().collect();
     assert_eq!((settings.order, queues), (Order::ReducedLottery, vec![("a".into(), 5), ("b".into(), 100)]));
 }

@@ -10,6 +10,10 @@ use super::cipher::{DEFAULT_KEY, KeyError};
 use super::queue_name::{NameError, QueueNames};
 use super::queues::Queue;
 use super::settings::endpoint;
+use crate::model::QUEUE_TURN_MAX;
+
+/// The shortest lease, in seconds, that leaves room for the usual grace of a task.
+const LEASE_MIN: u64 = 24;
 
 /// What an application's class of queues makes of the name [`Names::PROBE`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -95,8 +99,8 @@ impl Application<'_> {
         let broker = self.broker(&mut notes)?;
         let pool = self.pool(&mut notes);
         let mut whole = mapping([("broker", broker.as_str().into())]);
-        if let Some(lease) = self.lease(&mut notes) {
-            whole.insert("lease".into(), lease.into());
+        if let Some(seconds) = self.lease() {
+            whole.insert("lease".into(), format!("{seconds}s").into());
         }
         whole.insert("pools".into(), vec![Yaml::from(pool)].into());
         self.note_what_is_left(&mut notes);
@@ -131,6 +135,7 @@ impl Application<'_> {
         query.extend(self.prefix().map(|prefix| format!("prefix={prefix}")));
         query.extend(self.dead(notes).map(|dead| format!("dead={dead}")));
         query.extend(self.tags(notes));
+        query.extend(self.leases(notes));
         query.push(self.key(notes)?);
         Ok(format!("sqs://{region}?{}", query.join("&")))
     }
@@ -188,24 +193,32 @@ impl Application<'_> {
         Ok(file.into_iter().chain(["default_key=yes".to_owned()]).collect::<Vec<_>>().join("&"))
     }
 
-    /// How long messages are hidden, in seconds with their unit. It is one time for all queues: the longest.
-    fn lease(&self, notes: &mut Vec<String>) -> Option<String> {
-        let times = || self.queues.iter().map(|queue| queue.visibility_timeout_sec);
-        let longest = times().max()?;
-        let lease = format!("{longest}s");
-        if times().any(|time| time != longest) {
-            notes.push(format!(
-                "visibility_timeout_sec differs by queue: `lease: {lease}` hides messages of all queues as long; it is renewed \
-                 while a task runs, and matters only when a whole host dies"
-            ));
-        }
-        Some(lease)
+    /// For how many seconds messages are hidden in the queue in which that is shortest, but at least [`LEASE_MIN`].
+    fn lease(&self) -> Option<u64> {
+        self.queues.iter().map(|queue| queue.visibility_timeout_sec.max(LEASE_MIN)).min()
+    }
+
+    /// The part of the URL for queues in which messages are hidden for longer.
+    fn leases(&self, notes: &mut Vec<String>) -> Vec<String> {
+        let shortest = self.lease().unwrap_or_default();
+        let short = self.queues.iter().filter(|queue| queue.visibility_timeout_sec < LEASE_MIN);
+        notes.extend(short.map(|Queue { name, visibility_timeout_sec, .. }| {
+            format!(
+                "the visibility_timeout_sec of {name} is {visibility_timeout_sec}: its messages are hidden for {shortest} s, as \
+                 a task must be dead before; the time is renewed while it runs, and matters only when a whole host dies"
+            )
+        }));
+        let own = self.queues.iter().filter(|queue| queue.visibility_timeout_sec > shortest);
+        own.map(|queue| format!("lease={}:{}s", queue.name, queue.visibility_timeout_sec)).collect()
     }
 
     fn pool(&self, notes: &mut Vec<String>) -> Mapping {
         let names: Vec<Yaml> = self.queues.iter().map(|queue| queue.name.as_str().into()).collect();
         let order = self.order(notes);
-        let priorities = self.priorities(order, notes);
+        let by_queue = |value: fn(&Queue) -> u64| -> Yaml {
+            let all = self.queues.iter().map(|queue| (queue.name.as_str().into(), value(queue).into()));
+            Yaml::Mapping(all.collect())
+        };
         let paths = self.paths.iter().flat_map(|path| ["-p", path.as_str()]);
         let command: Vec<Yaml> =
             [self.python, "-m", "taskvisor.kale"].into_iter().chain(paths).map(Yaml::from).collect();
@@ -216,41 +229,18 @@ impl Application<'_> {
             ("command", command.into()),
             ("queues", names.into()),
             ("order", order.into()),
-            ("queue_priorities", Yaml::Mapping(priorities)),
+            ("queue_priorities", by_queue(|queue| queue.priority)),
             ("cwd", self.cwd.into()),
             ("env", env.into()),
         ]);
+        if order.contains("lottery") || order == "random" {
+            pool.insert("queue_turns".into(), by_queue(turn));
+        }
         if let Some(size) = self.settings.get("DIE_ON_RESIDENT_SET_SIZE_MB").and_then(Value::as_u64) {
             let recycle = mapping([("memory", format!("{size}MiB").into())]);
             pool.insert("recycle".into(), recycle.into());
         }
         pool
-    }
-
-    /// The priority of each queue. In a lottery it is that of kale's share of tasks: a queue that is drawn has
-    /// `num_iterations` times `batch_size` of them.
-    fn priorities(&self, order: &str, notes: &mut Vec<String>) -> Mapping {
-        let turn = |queue: &Queue| queue.num_iterations.saturating_mul(queue.batch_size);
-        let share = |queue: &Queue| queue.priority.saturating_mul(turn(queue));
-        let most = self.queues.iter().map(share).max().unwrap_or(1).max(1);
-        let is_even = self.queues.windows(2).all(|pair| turn(&pair[0]) == turn(&pair[1]));
-        if is_even || !order.contains("lottery") {
-            return self
-                .queues
-                .iter()
-                .map(|queue| (queue.name.as_str().into(), queue.priority.into()))
-                .collect();
-        }
-        notes.push(
-            "queue_priorities are priority x num_iterations x batch_size, at most 100: so each queue has its share of tasks \
-             as in kale"
-                .into(),
-        );
-        let scaled = |queue: &Queue| {
-            let part = u128::from(share(queue)) * 100 / u128::from(most);
-            u64::try_from(part).unwrap_or(100).clamp(1, 100)
-        };
-        self.queues.iter().map(|queue| (queue.name.as_str().into(), scaled(queue).into())).collect()
     }
 
     fn order(&self, notes: &mut Vec<String>) -> &'static str {
@@ -308,6 +298,11 @@ impl Application<'_> {
             }
         }
     }
+}
+
+/// How many tasks one of kale's workers takes from a queue that it has chosen.
+fn turn(queue: &Queue) -> u64 {
+    queue.num_iterations.saturating_mul(queue.batch_size).min(QUEUE_TURN_MAX as u64)
 }
 
 fn mapping<const N: usize>(entries: [(&str, Yaml); N]) -> Mapping {

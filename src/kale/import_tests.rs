@@ -143,16 +143,28 @@ fn class_of_queues_gives_prefix_and_dead_letters_and_a_function_gives_tags() {
 }
 
 #[test]
-fn lottery_has_kales_shares_where_turns_differ() {
-    let text = QUEUES.replacen("batch_size: 5", "batch_size: 10", 1);
-    let queues = read_queues(&text).expect("queues");
-    let (yaml, notes) = import_with(json!({}), None, |app| Application {
-        queues: Box::leak(queues.into_boxed_slice()),
-        ..app
-    })
-    .unwrap();
-    assert!(yaml.contains("mail: 100\n    reports: 3\n"), "80 x 20 and 5 x 10: {yaml}");
-    assert!(notes.iter().any(|note| note.starts_with("queue_priorities")), "{notes:?}");
+fn each_queue_keeps_its_turn_and_its_visibility() {
+    let long = QUEUES.replacen("batch_size: 5", "batch_size: 10", 1);
+    let text = long.replacen("visibility_timeout_sec: 600", "visibility_timeout_sec: 60", 1);
+    let with = |text: &str| {
+        let queues = read_queues(text).expect("queues");
+        import_with(json!({}), None, |app| Application {
+            queues: Box::leak(queues.into_boxed_slice()),
+            ..app
+        })
+        .unwrap()
+    };
+    let (yaml, notes) = with(&text);
+    assert!(yaml.contains("queue_turns:\n    mail: 20\n    reports: 10\n"), "2 x 10 and 2 x 5: {yaml}");
+    assert!(yaml.contains("queue_priorities:\n    mail: 80\n    reports: 5\n"), "{yaml}");
+    assert!(yaml.contains("&lease=reports:600s&") && yaml.contains("\nlease: 60s\n"), "{yaml}");
+    assert!(!notes.iter().any(|note| note.contains("visibility")), "{notes:?}");
+    let (yaml, notes) = with(&text.replace(": 60}", ": 5}"));
+    assert!(yaml.contains("\nlease: 24s\n"), "{yaml}");
+    assert!(
+        notes.iter().any(|note| note.starts_with("the visibility_timeout_sec of mail is 5")),
+        "{notes:?}"
+    );
 }
 
 #[test]

@@ -175,9 +175,10 @@ impl Queue {
             (
                 "num_iterations",
                 format!(
-                    "kale stays with a queue for {} receives; taskvisor stays with one that a lottery has drawn for ten \
-                     jobs, and `kale import` gives queues kale's shares",
-                    self.num_iterations
+                    "kale stays with a queue for {} receives, {} tasks; `kale import` writes them as its `queue_turns`, so \
+                     that each queue has the share that it has in kale",
+                    self.num_iterations,
+                    self.num_iterations.saturating_mul(self.batch_size)
                 ),
             ),
             (

@@ -65,7 +65,7 @@ pub use outcome::{
 pub use payload::{Exec, Payload, Retry};
 pub use pool::{
     ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Order, ProcessLimits, QUEUE_PRIORITY,
-    QUEUE_PRIORITY_MAX, SpawnSpec, Take, Waiting, Work,
+    QUEUE_PRIORITY_MAX, QUEUE_TURN_MAX, SpawnSpec, Take, Waiting, Work,
 };
 pub use progress::Progress;
 pub use published_event::{Interest, PublishedEvent, What};

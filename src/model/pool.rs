@@ -154,6 +154,8 @@ impl Order {
 pub const QUEUE_PRIORITY: u8 = 5;
 /// The highest priority of a queue; the lowest is 1.
 pub const QUEUE_PRIORITY_MAX: u8 = 100;
+/// The longest turn of a queue, in jobs; the shortest is 1.
+pub const QUEUE_TURN_MAX: usize = 10_000;
 
 /// The waiting jobs of a queue: how many, how old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -64,6 +64,8 @@ pub struct PoolSettings {
     pub order: Order,
     /// The number of jobs that are taken from a queue before the lottery draws again; 1 = every fetch draws.
     pub turn: usize,
+    /// The same by queue, where it differs.
+    pub queue_turns: BTreeMap<QueueName, usize>,
     /// Which classes to take.
     pub filter: ClassFilter,
     /// The classes that its workers know, if that is known before they report it; None = any.
@@ -145,9 +147,16 @@ impl PoolSettings {
 
     /// Whether it takes jobs from the same queues in the same order.
     pub fn takes_as(&self, other: &PoolSettings) -> bool {
-        let from =
-            |pool: &PoolSettings| (pool.order, pool.turn, pool.queues_by_priority().collect::<Vec<_>>());
+        let from = |pool: &PoolSettings| {
+            let turns: Vec<usize> = pool.queues.iter().map(|queue| pool.turn_of(queue)).collect();
+            (pool.order, turns, pool.queues_by_priority().collect::<Vec<_>>())
+        };
         from(self) == from(other)
+    }
+
+    /// How many jobs a queue gives in a row once a lottery has drawn it.
+    pub fn turn_of(&self, queue: &QueueName) -> usize {
+        self.queue_turns.get(queue).copied().unwrap_or(self.turn)
     }
 
     /// Its queues, each with its priority.
@@ -195,6 +204,7 @@ impl Default for PoolSettings {
             queue_priorities: BTreeMap::new(),
             order: Order::Ordered,
             turn: 1,
+            queue_turns: BTreeMap::new(),
             filter: ClassFilter::default(),
             knows: None,
             grace: Duration::from_secs(10),

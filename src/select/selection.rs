@@ -16,8 +16,8 @@ pub struct Selection {
     first: usize,
     /// The order in which the latest fetch took from the queues.
     asked: Vec<usize>,
-    /// The number of jobs that are taken from a queue before the lottery draws again.
-    turn: usize,
+    /// The number of jobs that are taken from each queue, once it is drawn, before the lottery draws again.
+    turns: Vec<usize>,
     /// The queue that was drawn, and how many more jobs it gives.
     drawn: Option<(usize, usize)>,
 }
@@ -29,15 +29,16 @@ impl Selection {
         if order.uses_priorities() {
             queues.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
         }
-        let (queues, known) = queues.into_iter().map(|(name, priority)| (name, Known::new(priority))).unzip();
-        let (counted_at, asked) = (Instant(0), Vec::new());
-        Selection { order, queues, known, counted_at, first: 0, asked, turn: 1, drawn: None }
+        let (queues, known): (Vec<_>, Vec<_>) =
+            queues.into_iter().map(|(name, priority)| (name, Known::new(priority))).unzip();
+        let (counted_at, asked, turns) = (Instant(0), Vec::new(), vec![1; queues.len()]);
+        Selection { order, queues, known, counted_at, first: 0, asked, turns, drawn: None }
     }
 
-    /// The same, in which a queue that is drawn gives this many jobs in a row, unless it has fewer: as in kale, whose
+    /// The same, in which a queue that is drawn gives `turn(queue)` jobs in a row, unless it has fewer: as in kale, whose
     /// processes stay at a queue for several batches.
-    pub fn with_turn(self, jobs: usize) -> Self {
-        Selection { turn: jobs, ..self }
+    pub fn with_turns(self, turn: impl FnMut(&QueueName) -> usize) -> Self {
+        Selection { turns: self.queues.iter().map(turn).collect(), ..self }
     }
 
     /// The order in which the next fetch takes from the queues, and how. `below` draws a number below its argument.
@@ -73,7 +74,7 @@ impl Selection {
 
     /// Puts the queue whose turn it is first. If there is none, the first one begins a turn.
     fn keep_turn(&mut self, asked: &mut Vec<usize>) {
-        if self.turn <= 1 || !self.order.draws() {
+        if !self.order.draws() {
             return;
         }
         match self.drawn.filter(|(_, left)| *left > 0) {
@@ -81,7 +82,7 @@ impl Selection {
                 asked.retain(|at| *at != drawn);
                 asked.insert(0, drawn);
             }
-            None => self.drawn = asked.first().map(|at| (*at, self.turn)),
+            None => self.drawn = asked.first().map(|at| (*at, self.turns[*at])).filter(|(_, turn)| *turn > 1),
         }
     }
 
@@ -89,7 +90,7 @@ impl Selection {
     fn count_turn(&mut self, at: usize) {
         let left = match self.drawn {
             Some((drawn, left)) if drawn == at => left,
-            Some(_) | None => self.turn,
+            Some(_) | None => self.turns[at],
         };
         self.drawn = Some((at, left.saturating_sub(1)));
     }
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn drawn_queue_keeps_its_turn_and_passes_it_on_when_it_has_no_more() {
         let queues = [("high", 100), ("mid", 40), ("low", 5)].map(|(name, priority)| (name.into(), priority));
-        let mut selection = Selection::new(Order::Lottery, queues).with_turn(3);
+        let mut selection = Selection::new(Order::Lottery, queues).with_turns(|_| 3);
         let next = |selection: &mut Selection, draw: usize| {
             selection.next(Instant(0), |below| draw.min(below - 1)).0[0].to_string()
         };
@@ -276,7 +277,7 @@ mod tests {
     fn turns_leave_the_shares_of_a_lottery_as_they_are() {
         let names: [QueueName; 3] = ["high".into(), "mid".into(), "low".into()];
         let queues = names.clone().into_iter().zip([100, 40, 5]);
-        let mut selection = Selection::new(Order::ReducedLottery, queues).with_turn(10);
+        let mut selection = Selection::new(Order::ReducedLottery, queues).with_turns(|_| 10);
         let (mut random, mut shares) = (Random(1), [0usize; 3]);
         for _ in 0..145_000 {
             let first = selection.next(Instant(0), |below| random.below(below)).0.remove(0);
@@ -286,6 +287,21 @@ mod tests {
         for (share, expected) in shares.into_iter().zip([100_000, 40_000, 5_000]) {
             assert!(share.abs_diff(expected) < 4_000, "{shares:?}");
         }
+    }
+
+    #[test]
+    fn share_of_a_queue_is_its_tickets_times_its_turn() {
+        let names: [QueueName; 2] = ["long".into(), "short".into()];
+        let turns = |queue: &QueueName| if queue.as_str() == "long" { 30 } else { 5 };
+        let queues = names.clone().into_iter().zip([10, 20]);
+        let mut selection = Selection::new(Order::Lottery, queues).with_turns(turns);
+        let (mut random, mut shares) = (Random(1), [0usize; 2]);
+        for _ in 0..40_000 {
+            let first = selection.next(Instant(0), |below| random.below(below)).0.remove(0);
+            shares[names.iter().position(|name| *name == first).unwrap()] += 1;
+            selection.answered(&[first], true);
+        }
+        assert!(shares[0].abs_diff(30_000) < 1_500, "10 x 30 against 20 x 5: {shares:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::workload::{JOBS_MAX, Queue, SimulatedJob, Workload, WrongWorkload};
-use crate::model::{QUEUE_PRIORITY, QUEUE_PRIORITY_MAX, Random, parse_duration};
+use crate::model::{QUEUE_PRIORITY, QUEUE_PRIORITY_MAX, QUEUE_TURN_MAX, Random, parse_duration};
 
 /// 95 % of a normal distribution lie below this many standard deviations above its mean.
 const P95: f64 = 1.644_853_626_951_472_2;
@@ -33,6 +33,7 @@ struct Named(Vec<(String, DescribedQueue)>);
 struct DescribedQueue {
     #[serde(default)]
     priority: Priority,
+    turn: Option<Turn>,
     /// Jobs a second.
     rate: Rate,
     #[serde(default)]
@@ -50,6 +51,10 @@ impl Burst {
 
 #[derive(Clone, Copy, Debug)]
 struct Priority(u8);
+
+/// Jobs in a row.
+#[derive(Clone, Copy, Debug)]
+struct Turn(usize);
 
 /// Jobs a second.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +117,11 @@ impl Workload {
                 return Err(WrongWorkload::whole(message));
             }
             queue.fill(name, index, described.duration, &mut random, &mut jobs)?;
-            queues.push(Queue { name: name.as_str().into(), priority: queue.priority.0 });
+            queues.push(Queue {
+                name: name.as_str().into(),
+                priority: queue.priority.0,
+                turn: queue.turn.map(|turn| turn.0),
+            });
         }
         if jobs.is_empty() {
             return Err(WrongWorkload::whole("no job comes within its duration: give a higher rate"));
@@ -228,6 +237,15 @@ impl<'de> Deserialize<'de> for Priority {
         match u64::deserialize(deserializer)? {
             said if (1..=u64::from(QUEUE_PRIORITY_MAX)).contains(&said) => Ok(Priority(said as u8)),
             said => Err(D::Error::custom(format!("priority '{said}' is no number from 1 to 100"))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Turn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match usize::deserialize(deserializer)? {
+            said if (1..=QUEUE_TURN_MAX).contains(&said) => Ok(Turn(said)),
+            said => Err(D::Error::custom(format!("turn '{said}' is no number from 1 to {QUEUE_TURN_MAX}"))),
         }
     }
 }

@@ -65,6 +65,10 @@ fn invalid_description_is_reported_with_its_line() {
         ("    rate: 1/s\n    run_time: {median: 2s, p95: 1s}\n", "a p95 not below it"),
         ("    rate: 1/s\n    run_time: {median: 2s}\n", "{mean: …}, or {median: …, p95: …}"),
         (
+            "    rate: 1/s\n    run_time: 1s\n    turn: 0\n",
+            "line 6: queues.a: turn '0' is no number from 1 to 10000",
+        ),
+        (
             "    rate: 1/s\n    run_time: 1s\n    priority: 101\n",
             "line 6: queues.a: priority '101' is no number from 1 to 100",
         ),

@@ -82,11 +82,14 @@ impl<'a> Run<'a> {
         }
         let by_priority = queues.iter().map(|queue| (queue.name.clone(), queue.priority));
         let selection = Selection::new(plan.order, by_priority);
-        let (supply, selection): (Box<dyn Supply>, Selection) = match plan.sqs {
-            None => (Box::new(Store::new(names.len())), selection),
+        let (supply, turn): (Box<dyn Supply>, usize) = match plan.sqs {
+            None => (Box::new(Store::new(names.len())), 1),
             // A drawn queue gives as many jobs as one call brings, as in a pool on SQS.
-            Some(sqs) => (Box::new(OnSqs::new(sqs, &names)), selection.with_turn(terms::MOST)),
+            Some(sqs) => (Box::new(OnSqs::new(sqs, &names)), terms::MOST),
         };
+        let turn_of =
+            |name: &QueueName| queues.iter().find(|queue| queue.name == *name).and_then(|queue| queue.turn);
+        let selection = selection.with_turns(|name| turn_of(name).unwrap_or(turn));
         Run {
             workload,
             plan,

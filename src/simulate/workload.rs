@@ -16,6 +16,8 @@ pub struct Queue {
     pub name: QueueName,
     /// Priority from 1 to 100.
     pub priority: u8,
+    /// How many jobs it gives in a row once a lottery has drawn it; None = as usual with the broker.
+    pub turn: Option<usize>,
 }
 
 /// A job of a workload.
@@ -111,7 +113,7 @@ impl Queues {
         }
         let index = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
         self.found.insert(name.to_owned(), index);
-        self.all.push(Queue { name: name.into(), priority: QUEUE_PRIORITY });
+        self.all.push(Queue { name: name.into(), priority: QUEUE_PRIORITY, turn: None });
         index
     }
 }

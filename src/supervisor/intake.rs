@@ -41,7 +41,8 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(now: Instant, pool: &PoolSettings) -> Self {
-        let selection = Selection::new(pool.order, pool.queues_by_priority()).with_turn(pool.turn);
+        let selection =
+            Selection::new(pool.order, pool.queues_by_priority()).with_turns(|queue| pool.turn_of(queue));
         let (due, net, backoff) = (now, now + NET, Backoff::BROKER);
         Intake {
             asked: None,
@@ -60,7 +61,8 @@ impl Intake {
 
     /// Takes from other queues, or from the same in another order.
     pub(super) fn turn_to(&mut self, now: Instant, pool: &PoolSettings) {
-        self.selection = Selection::new(pool.order, pool.queues_by_priority()).with_turn(pool.turn);
+        self.selection =
+            Selection::new(pool.order, pool.queues_by_priority()).with_turns(|queue| pool.turn_of(queue));
         self.maybe_waiting = true;
         self.due = self.due.min(now);
     }

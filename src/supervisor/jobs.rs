@@ -266,9 +266,11 @@ pub(super) fn release(lease: &Lease, after: Duration) -> Settlement {
     unstarted(lease, Verdict::Release { after, counts: None })
 }
 
-/// A lease is renewed when a third of it is over.
+/// A lease is renewed when a third of it is over, also one of a queue whose leases are longer than the supervisor's; and
+/// at once if the job came late, with less than two thirds left.
 fn renewal(now: Instant, right: &Lease, lease: Duration) -> Instant {
-    (right.expires_at - lease * 2 / 3).max(now + SHORTEST_RENEWAL)
+    let third = now + right.expires_at.since(now) / 3;
+    third.min(right.expires_at - lease * 2 / 3).max(now + SHORTEST_RENEWAL)
 }
 
 /// When the job needs something next: its renewal or its deadline.

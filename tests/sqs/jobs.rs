@@ -354,6 +354,35 @@ fn job_longer_than_its_lease_is_renewed_and_runs_once() {
     assert_eq!(scene.said("out"), "ran\n");
 }
 
+/// A queue whose leases are longer than the supervisor's: from its receive on, and at each renewal.
+#[test]
+fn messages_of_a_queue_with_a_longer_lease_stay_hidden_for_longer() {
+    let hold = |scene: &Scene, queue: &str| scene.send_shell(queue, "echo ran >>out; exec sleep 600");
+    let start = |scene: &mut Scene| scene.url.push_str("&lease=slow:9s");
+    let args = ["-w", "2", "-q", "fast", "-q", "slow", "--lease", "5s", "--grace", "1s"];
+    let visible = |scene: &Scene| ["fast", "slow"].map(|queue| scene.fake.counts(queue)[0]);
+
+    let mut scene = Scene::new();
+    start(&mut scene);
+    hold(&scene, "fast");
+    hold(&scene, "slow");
+    let running = scene.start(&args);
+    wait_until("both run", || scene.said("out").lines().count() == 2);
+    scene.fake.advance(Duration::from_secs(7));
+    assert_eq!(visible(&scene), [1, 0]);
+    drop(running);
+
+    let mut scene = Scene::new();
+    start(&mut scene);
+    hold(&scene, "slow");
+    scene.fake.put("fast", []);
+    let _running = scene.start(&args);
+    let renewed = || scene.fake.done().get("ChangeMessageVisibilityBatch").copied().unwrap_or(0);
+    wait_until("it is renewed", || renewed() >= 1);
+    scene.fake.advance(Duration::from_secs(7));
+    assert_eq!(visible(&scene), [0, 0]);
+}
+
 #[test]
 fn ledger_that_cannot_be_opened_loses_history_but_no_job() {
     let scene = Scene::new();

@@ -18,13 +18,21 @@ fn backlog(each: usize) -> Scene {
     scene
 }
 
+/// A settings file whose pool takes from the queues in this order of theirs.
+fn pool(order: &str, workers: usize) -> String {
+    format!(
+        "pools:\n  - name: p\n    workers: {workers}\n    queues: [low, mid, high]\n    order: {order}\n    \
+         queue_priorities: {{high: 100, mid: 40, low: 5}}\n"
+    )
+}
+
 impl Scene {
     /// Starts a pool that takes from the queues in this order of theirs.
     fn start_ordered(&self, order: &str, workers: usize) -> Running<'_> {
-        let pool = format!(
-            "pools:\n  - name: p\n    workers: {workers}\n    queues: [low, mid, high]\n    order: {order}\n    \
-             queue_priorities: {{high: 100, mid: 40, low: 5}}\n"
-        );
+        self.start_pool(&pool(order, workers))
+    }
+
+    fn start_pool(&self, pool: &str) -> Running<'_> {
         fs::write(self.sandbox.work("t.yaml"), pool).unwrap();
         self.start(&["-c", "t.yaml"])
     }
@@ -56,6 +64,19 @@ fn lottery_shares_follow_the_priorities() {
     let _running = scene.start_ordered("reduced_lottery", 4);
     let [high, mid, low] = scene.shares(400);
     assert!((160..=395).contains(&high) && mid >= 20 && low <= 90, "{high} {mid} {low}");
+}
+
+/// Each drawn queue gives its whole turn: the starts change queues as seldom as that.
+#[test]
+fn drawn_queue_gives_its_whole_turn() {
+    let scene = backlog(120);
+    let more = "    queue_turns: {high: 40, mid: 40, low: 40}\n";
+    let _running = scene.start_pool(&[&pool("random", 1), more].concat());
+    scene.shares(240);
+    let said = scene.said("out");
+    let starts: Vec<&str> = said.lines().take(240).collect();
+    let changes = starts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes <= 8, "{changes} changes: {starts:?}");
 }
 
 #[test]

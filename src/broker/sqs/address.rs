@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use super::held::LONGEST;
 use crate::broker::registry::yes_or_no;
 use crate::broker::{Address, Error};
+use crate::model::parse_duration;
 
 /// The form of its URLs.
 pub(super) const FORM: &str = "sqs://REGION[?endpoint=http://HOST:PORT]";
@@ -33,6 +36,8 @@ pub(super) struct Place {
     pub default_key: bool,
     /// Tags of the queues that are made: key and value.
     pub tags: BTreeMap<String, String>,
+    /// Leases of queues that keep their messages invisible for longer than the supervisor's lease, by their names here.
+    pub leases: BTreeMap<String, Duration>,
     /// Whether new jobs are written as tasks of kale.
     pub puts_tasks: bool,
 }
@@ -83,12 +88,13 @@ impl Place {
             "key_file" if !value.is_empty() => self.key_file = Some(value.into()),
             "default_key" => self.default_key = yes()?,
             "tag" => self.tag(value)?,
+            "lease" => self.lease_of(value)?,
             "put" if value == "kale" || value == "json" => self.puts_tasks = value == "kale",
             "put" => return Err("takes json or kale for put"),
             _ => {
                 return Err(
-                    "knows endpoint, prefix, dead, create, exec, text_class, key_file, default_key, put and tag \
-                            after its ?, and no others",
+                    "knows endpoint, prefix, dead, create, exec, text_class, key_file, default_key, put, tag \
+                            and lease after its ?, and no others",
                 );
             }
         }
@@ -103,6 +109,23 @@ impl Place {
         }
         self.tags.insert(key.to_owned(), value.to_owned());
         if self.tags.len() > 50 { Err("has over 50 tags: AWS allows 50") } else { Ok(()) }
+    }
+
+    /// SQS hides a message for twelve hours at most.
+    fn lease_of(&mut self, value: &str) -> Result<(), &'static str> {
+        const FORM: &str = "takes QUEUE:TIME for lease, as mail:10m: 1s to 12h";
+        let (queue, time) = value.rsplit_once(':').filter(|(queue, _)| !queue.is_empty()).ok_or(FORM)?;
+        let time = parse_duration(time).map_err(|_| FORM)?;
+        if time < Duration::from_secs(1) || time > Duration::from_hours(12) {
+            return Err(FORM);
+        }
+        self.leases.insert(queue.to_owned(), time.min(LONGEST));
+        Ok(())
+    }
+
+    /// The least time for which messages of a queue are invisible; zero = the supervisor's lease.
+    pub(super) fn lease(&self, queue: &str) -> Duration {
+        self.leases.get(queue).copied().unwrap_or_default()
     }
 
     /// Whether it has a key to read tasks of kale.
@@ -158,6 +181,8 @@ mod tests {
         );
         let tags: Vec<_> = place.tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(tags, [("env", "a:b"), ("team", "mail")]);
+        let place = Place::read("sqs://x?lease=mail:10m&lease=web:5s").unwrap();
+        assert_eq!(["mail", "web", "other"].map(|queue| place.lease(queue).as_secs()), [600, 5, 0]);
     }
 
     #[test]
@@ -175,6 +200,9 @@ mod tests {
             ("sqs://x?put=kale", "key_file"),
             ("sqs://x?tag=team", "KEY:VALUE"),
             ("sqs://x?tag=:mail", "1 to 128"),
+            ("sqs://x?lease=10m", "QUEUE:TIME"),
+            ("sqs://x?lease=mail:13h", "12h"),
+            ("sqs://x?lease=mail:0s", "1s"),
         ] {
             let wrong = Place::read(url).unwrap_err();
             assert!(wrong.contains(word), "{url}: {wrong}");

@@ -92,6 +92,7 @@ fn next(shared: &Shared, source: &SourceQueue) -> Option<Receive> {
     }
     let now = shared.now();
     let receive = plan.next(&source.name, now, |queue| shared.here(queue))?;
+    let receive = Receive { lease: receive.lease.max(source.lease), ..receive };
     plan.began(&source.name, &receive, now);
     shared.open.fetch_add(1, Ordering::SeqCst);
     Some(receive)

@@ -109,7 +109,8 @@ impl Shared {
 
     /// A queue that jobs are taken from.
     pub(super) fn source(&self, name: &QueueName) -> Arc<SourceQueue> {
-        let make = || Arc::new(SourceQueue::new(name.clone(), self.queue_of(name)));
+        let lease = self.client.place.lease(name.as_str());
+        let make = || Arc::new(SourceQueue::new(name.clone(), self.queue_of(name), lease));
         lock(&self.sources).entry(name.clone()).or_insert_with(make).clone()
     }
 

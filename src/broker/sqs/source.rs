@@ -242,7 +242,7 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
     let now = shared.now();
     let held = shared.held.with(&lease.job, lease.fence, |held| held.clone());
     let Some(held) = held else { return Renewal::Lost(Revocation::LockLost) };
-    let time = by.min(held.room(now));
+    let time = by.max(held.source.lease).min(held.room(now));
     let queue = &held.source.queue;
     let patience = by / PATIENCE;
     let hidden = async {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -16,6 +17,8 @@ use crate::model::{Instant, Millis, QueueName};
 pub(super) struct SourceQueue {
     pub name: QueueName,
     pub queue: Arc<Queue>,
+    /// The least time for which its messages are invisible.
+    pub lease: Duration,
     pub buffer: Mutex<Buffer>,
     /// Whether it is polled: from its first fetch on.
     pub is_polled: AtomicBool,
@@ -60,11 +63,12 @@ impl SourceQueue {
     }
 
     /// A queue that is not polled yet.
-    pub(super) fn new(name: QueueName, queue: Arc<Queue>) -> SourceQueue {
+    pub(super) fn new(name: QueueName, queue: Arc<Queue>, lease: Duration) -> SourceQueue {
         SourceQueue {
             name,
             buffer: Mutex::new(Buffer::new(queue.is_fifo())),
             queue,
+            lease,
             is_polled: AtomicBool::new(false),
             wants: Notify::new(),
             trouble: Mutex::default(),

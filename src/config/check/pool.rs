@@ -10,7 +10,7 @@ use crate::model::{Class, Leftovers, Order, QueueName, Retry, Work};
 type Rule = fn(&Pool) -> Option<Advice>;
 
 /// One row for each rule.
-pub(super) const RULES: [(&str, Rule); 23] = [
+pub(super) const RULES: [(&str, Rule); 25] = [
     ("grace-beyond-stop", grace_beyond_stop),
     ("no-grace", no_grace),
     ("short-boot", short_boot),
@@ -23,6 +23,8 @@ pub(super) const RULES: [(&str, Rule); 23] = [
     ("queue-list", queue_list),
     ("priorities-unused", priorities_unused),
     ("priority-of-none", priority_of_none),
+    ("turns-unused", turns_unused),
+    ("turn-of-none", turn_of_none),
     ("priorities-equal", priorities_equal),
     ("order-of-one", order_of_one),
     ("life-below-concurrency", life_below_concurrency),
@@ -151,10 +153,29 @@ fn priorities_unused(pool: &Pool) -> Option<Advice> {
 }
 
 fn priority_of_none(pool: &Pool) -> Option<Advice> {
-    let taken = |queue: &&QueueName| !pool.settings.queues.contains(queue);
-    let queue = pool.settings.queue_priorities.keys().find(taken)?;
-    let message = format!("queue_priorities.{queue} has no effect: the pool takes no jobs from that queue");
-    Some(advice("queue_priorities", message, "name it in queues too, or is it misspelled?"))
+    of_none(pool, "queue_priorities", pool.settings.queue_priorities.keys())
+}
+
+fn turn_of_none(pool: &Pool) -> Option<Advice> {
+    of_none(pool, "queue_turns", pool.settings.queue_turns.keys())
+}
+
+/// A setting of a queue from which the pool takes no jobs.
+fn of_none<'a>(
+    pool: &Pool,
+    setting: &'static str,
+    mut queues: impl Iterator<Item = &'a QueueName>,
+) -> Option<Advice> {
+    let queue = queues.find(|queue| !pool.settings.queues.contains(queue))?;
+    let message = format!("{setting}.{queue} has no effect: the pool takes no jobs from that queue");
+    Some(advice(setting, message, "name it in queues too, or is it misspelled?"))
+}
+
+fn turns_unused(pool: &Pool) -> Option<Advice> {
+    let (order, said) = (pool.settings.order, !pool.settings.queue_turns.is_empty());
+    let message = format!("queue_turns has no effect: order {} draws no queue", order.as_str());
+    let hint = "set order to reduced_lottery, or leave queue_turns out";
+    (said && !order.draws()).then(|| advice("queue_turns", message, hint))
 }
 
 fn priorities_equal(pool: &Pool) -> Option<Advice> {

@@ -127,6 +127,11 @@ fn settings_without_effect() {
     finds("priorities-unused", &unused, "t.yaml:5:3", "order round_robin does not look at it");
     let none = lottery.replace("[a, b]", "[a, B, c]");
     finds("priority-of-none", &none, "t.yaml:5:3", "queue_priorities.b has no effect");
+    let turns = "order: lottery\n  queues: [a, b]\n  queue_priorities: {a: 9, b: 1}\n  queue_turns: {a: 50}";
+    let unused = turns.replace("lottery", "strict_priority");
+    finds("turns-unused", &unused, "t.yaml:6:3", "order strict_priority draws no queue");
+    finds("turn-of-none", &turns.replace("a: 50", "c: 50"), "t.yaml:6:3", "queue_turns.c has no effect");
+    finds_nothing(turns);
     let equal = "order: reduced_lottery\n  queues: [a, b]";
     finds("priorities-equal", equal, "t.yaml:3:3", "all its queues have 5");
     finds("order-of-one", "order: shuffled", "t.yaml:3:3", "there is only one");
