@@ -16,6 +16,7 @@ mod credentials;
 mod faces;
 mod fault;
 mod held;
+mod open_note;
 mod poll;
 mod queue;
 mod regain;

@@ -7,21 +7,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::body::Unread;
 use super::buffer::Buffered;
 use super::client::Message;
 use super::fault::Fault;
+use super::open_note;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use crate::broker::Notice;
-use crate::broker::ledger::OpenReceive;
 use crate::broker::lock::lock;
 use crate::clock;
-use crate::model::{Millis, QueueSet};
+use crate::model::QueueSet;
 use crate::select::Receive;
-use crate::select::terms::{HOLD, WAIT};
+use crate::select::terms::HOLD;
 
 /// No poll begins while so many messages wait here: nearly all of them are for a busy pool then.
 const BUFFERED: usize = 100;
@@ -33,20 +33,23 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// Polls a queue for as long as the broker lives.
 pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     let mut pause = PAUSES.0;
-    said_left_open(&shared, &source).await;
+    open_note::said_left_open(&shared, &source).await;
+    // Whether the latest receive has its answer, and still counts as open.
+    let mut counts = false;
     loop {
-        let receive = worth(&shared, &source).await;
+        let receive = worth(&shared, &source, counts).await;
+        counts = false;
         match answer(&shared, &source, &receive).await {
             Ok(messages) => {
                 *lock(&source.trouble) = None;
                 if let Some(back) = took(&shared, &source, messages, &receive) {
                     back.await.ok();
                 }
-                is_over(&shared, &source, &receive).await;
-                shared.open.fetch_sub(1, Ordering::SeqCst);
                 if lock(&source.unopened).is_none() {
                     pause = PAUSES.0;
+                    counts = true;
                 } else {
+                    rests(&shared, &source).await;
                     // Else all its messages would be received again and again, and the queues behind it would wait.
                     lock(&shared.plan).failed(&source.name);
                     shared.look_again();
@@ -58,10 +61,10 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
                 *lock(&source.trouble) = Some(source.queue.error("read", &fault).to_string());
                 lock(&shared.plan).failed(&source.name);
                 decided(&shared, &receive);
-                if !matches!(fault, Fault::Unanswered(_)) {
-                    is_over(&shared, &source, &receive).await;
+                if matches!(fault, Fault::Unanswered(_)) {
+                    open_note::stays(&source);
                 }
-                shared.open.fetch_sub(1, Ordering::SeqCst);
+                rests(&shared, &source).await;
                 sleep(jittered(pause)).await;
                 pause = (pause * 2).min(PAUSES.1);
                 // Throttled once, it is to be asked more gently, and not to be given up.
@@ -73,15 +76,31 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     }
 }
 
-/// Waits until a receive is worthwhile, which has begun then.
-async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> Receive {
+/// Waits until a receive is worthwhile, which has begun then. The latest one may still count as open: most have a
+/// successor in a moment, and the ledger need not know of each.
+async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>, mut counts: bool) -> Receive {
+    let patience = Instant::now() + open_note::LINGERS;
     loop {
         let wanting = source.wants.notified();
         if let Some(receive) = next(shared, source) {
+            if counts {
+                shared.open.fetch_sub(1, Ordering::SeqCst);
+            }
             return receive;
         }
-        wanting.await;
+        if !counts {
+            wanting.await;
+        } else if shared.stopping.load(Ordering::SeqCst) || timeout_at(patience, wanting).await.is_err() {
+            rests(shared, source).await;
+            counts = false;
+        }
     }
+}
+
+/// No receive from the queue is open any more, and the ledger knows.
+async fn rests(shared: &Shared, source: &SourceQueue) {
+    open_note::ends(shared, source).await;
+    shared.open.fetch_sub(1, Ordering::SeqCst);
 }
 
 fn next(shared: &Shared, source: &SourceQueue) -> Option<Receive> {
@@ -116,46 +135,12 @@ async fn answer(
     asked.await
 }
 
-/// Receives. The ledger knows of a long receive before it begins, until its answer.
+/// Receives. The ledger knows of a long receive before it begins.
 async fn asked(shared: &Shared, source: &SourceQueue, receive: &Receive) -> Result<Vec<Message>, Fault> {
-    let Receive { most, lease, is_long, .. } = *receive;
-    if !is_long {
-        return shared.client.receive(&source.queue.name, most, lease, Duration::ZERO).await;
-    }
-    let until = Millis(clock::wall().0 + millis(WAIT));
-    shared.ledger.receives(&source.name, Some(OpenReceive { until, lease })).await;
-    shared.client.receive(&source.queue.name, most, lease, WAIT).await
-}
-
-/// The ledger learns that a long receive is not open any more.
-async fn is_over(shared: &Shared, source: &SourceQueue, receive: &Receive) {
     if receive.is_long {
-        shared.ledger.receives(&source.name, None).await;
+        open_note::begins(shared, source, receive.lease).await;
     }
-}
-
-fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Says that a receive of an earlier supervisor may still be open, or its messages hidden, if the ledger knows of one.
-async fn said_left_open(shared: &Shared, source: &SourceQueue) {
-    let Some(OpenReceive { until, lease }) = shared.ledger.open_receive(&source.name).await else { return };
-    let over = Millis(until.0 + millis(lease));
-    if over.0 <= clock::wall().0 {
-        return;
-    }
-    let (queue, time) = (&source.queue.name, |at: Millis| {
-        jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().strftime("%H:%M:%S UTC").to_string()
-    });
-    let said = format!(
-        "the last supervisor left a receive from the SQS queue '{queue}' without its answer: messages that SQS gives to it \
-         until {} are hidden until {} at the latest",
-        time(until),
-        time(over)
-    );
-    tracing::warn!(queue, "{said}");
-    *lock(&source.left_open) = Some((said, over));
+    shared.client.receive(&source.queue.name, receive.most, receive.lease, receive.wait()).await
 }
 
 /// The state of a queue is known now: others may be received from, and messages of others that wait here may run.

@@ -181,6 +181,7 @@ impl Shared {
             let _plan = lock(&self.plan);
             self.stopping.store(true, Ordering::SeqCst);
         }
+        self.look_again();
         for source in self.sources() {
             let all = lock(&source.buffer).drain();
             self.open.fetch_add(1, Ordering::SeqCst);

@@ -34,6 +34,8 @@ pub(super) struct SourceQueue {
     pub unopened: Mutex<Option<String>>,
     /// Held while messages of running jobs are received again.
     pub regaining: tokio::sync::Mutex<()>,
+    /// Until when the ledger says that a receive may be open.
+    pub noted: Mutex<Option<Millis>>,
     /// What the last supervisor left open at SQS, in words, and until when that may matter.
     pub left_open: Mutex<Option<(String, Millis)>>,
     /// Why the latest dead letter could not be sent.
@@ -76,6 +78,7 @@ impl SourceQueue {
             is_opened: AtomicBool::new(false),
             unopened: Mutex::default(),
             regaining: tokio::sync::Mutex::default(),
+            noted: Mutex::default(),
             left_open: Mutex::default(),
             no_dead_letters: Mutex::default(),
             visible: Mutex::default(),

@@ -106,6 +106,16 @@ impl FakeSqs {
         world.queues.get(queue).map_or([0; 3], |queue| queue.counts(world.now()))
     }
 
+    /// For how much longer the message of a queue that is hidden for longest is hidden; zero = none is.
+    pub fn hidden_for(&self, queue: &str) -> Duration {
+        let world = self.world();
+        let until = world
+            .queues
+            .get(queue)
+            .and_then(|queue| queue.messages.iter().map(|message| message.visible).max());
+        Duration::from_millis(until.unwrap_or(0).saturating_sub(world.now()))
+    }
+
     /// Puts messages into a queue without a call; makes the queue if it is missing.
     pub fn put(&self, queue: &str, bodies: impl IntoIterator<Item = String>) {
         self.put_each(queue, bodies.into_iter().map(|body| (None, body)));

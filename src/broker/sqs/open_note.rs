@@ -1,0 +1,65 @@
+//! The ledger's note that a long receive may be open, for a start after a kill: SQS goes on to give messages to it, and
+//! hides them.
+
+use std::time::Duration;
+
+use super::shared::Shared;
+use super::source_queue::SourceQueue;
+use crate::broker::ledger::OpenReceive;
+use crate::broker::lock::lock;
+use crate::clock;
+use crate::model::Millis;
+use crate::select::terms::WAIT;
+
+/// A note covers the receives that begin within this time, so that a busy queue writes one in it, and not two for each.
+const COVERS: Duration = Duration::from_secs(10);
+/// How long a note stays after an answer if no receive follows.
+pub(super) const LINGERS: Duration = Duration::from_secs(1);
+
+/// A long receive is about to begin.
+pub(super) async fn begins(shared: &Shared, source: &SourceQueue, lease: Duration) {
+    let over = Millis(clock::wall().0 + millis(WAIT));
+    if lock(&source.noted).is_some_and(|until| until >= over) {
+        return;
+    }
+    let until = Millis(over.0 + millis(COVERS));
+    shared.ledger.receives(&source.name, Some(OpenReceive { until, lease })).await;
+    *lock(&source.noted) = Some(until);
+}
+
+/// No receive is open.
+pub(super) async fn ends(shared: &Shared, source: &SourceQueue) {
+    let noted = lock(&source.noted).take();
+    if noted.is_some() {
+        shared.ledger.receives(&source.name, None).await;
+    }
+}
+
+/// The receive has no answer, and SQS may go on to give messages to it: the note stays until the next one.
+pub(super) fn stays(source: &SourceQueue) {
+    *lock(&source.noted) = None;
+}
+
+/// Says that a receive of an earlier supervisor may still be open, or its messages hidden, if the ledger knows of one.
+pub(super) async fn said_left_open(shared: &Shared, source: &SourceQueue) {
+    let Some(OpenReceive { until, lease }) = shared.ledger.open_receive(&source.name).await else { return };
+    let over = Millis(until.0 + millis(lease));
+    if over.0 <= clock::wall().0 {
+        return;
+    }
+    let (queue, time) = (&source.queue.name, |at: Millis| {
+        jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().strftime("%H:%M:%S UTC").to_string()
+    });
+    let said = format!(
+        "the last supervisor died while it received from the SQS queue '{queue}': messages that SQS gives to that receive, \
+         until {} at the latest, are hidden until {} at the latest",
+        time(until),
+        time(over)
+    );
+    tracing::warn!(queue, "{said}");
+    *lock(&source.left_open) = Some((said, over));
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
