@@ -264,6 +264,32 @@ fn processes_have_the_rlimits_nice_and_oom_score_of_their_pool() {
 }
 
 #[test]
+fn processes_of_jobs_die_for_want_of_memory_before_keeper_and_supervisor() {
+    let score = |pid: i32| -> i64 {
+        std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap().trim().parse().unwrap()
+    };
+    let own = score(std::process::id() as i32);
+    let above = |sandbox: &Sandbox, found: i64, what: &str| {
+        let services = ["taskvisor", "tv-supervisor"].map(|name| score(sandbox.one(name)));
+        assert_eq!(services, [own; 2], "{what}");
+        assert!(found > own.max(0) && found <= 1000, "{what}: {found}");
+    };
+    in_all_settings(|sandbox| {
+        let _running = programs(sandbox, "{}");
+        let job = program(sandbox, &["cat", "/proc/self/oom_score_adj"]);
+        let found = sandbox.ok(&["job", "logs", job["id"].as_str().unwrap()]);
+        above(sandbox, found.trim().parse().unwrap(), "a program");
+    });
+    for mode in ["prefork", "fork"] {
+        let sandbox = python::new();
+        let _running = workers(&sandbox, mode, "limits: {}");
+        let found = || result(&run(&sandbox, "means", "null"))[3].as_i64().unwrap();
+        above(&sandbox, found(), mode);
+        above(&sandbox, found(), mode);
+    }
+}
+
+#[test]
 fn limits_that_only_root_can_raise_are_refused_at_start() {
     let sandbox = Sandbox::new(Setting::Plain);
     for (limits, words) in [
@@ -332,6 +358,25 @@ fn job_gets_soft_time_limit_exceeded_and_may_still_complete() {
         );
         assert_eq!(failure["message"], "the soft time limit of 0.2 s is over", "{job}");
         assert_eq!(run(&sandbox, "look", "null")["state"], "complete", "{mode}");
+    }
+}
+
+#[test]
+fn worker_that_begins_above_its_recycle_size_is_not_replaced_again_and_again() {
+    for (mode, class) in [("prefork", "keeps"), ("coroutine", "keeps.async")] {
+        let sandbox = python::new();
+        let _running = workers(&sandbox, mode, "recycle: {memory: 1MB}");
+        let pid = || result(&run(&sandbox, "look", "null"));
+        let first = pid();
+        assert_eq!([pid(), pid()], [first.clone(), first.clone()], "{mode}");
+        let why = "of memory before its first job, and recycle.memory of its pool is 1 MB";
+        let seen = sandbox.status()["pools"][0]["slots"][0]["warning"].as_str().unwrap().to_owned();
+        for said in [seen, sandbox.stderr(), sandbox.ok(&["why", "pool", "default"])] {
+            assert!(said.contains(why), "{mode}: {said}");
+        }
+        // It is replaced once it has grown to twice its first size.
+        assert_eq!(result(&run(&sandbox, class, "150")), first, "{mode}");
+        wait_until("another worker is there", || pid() != first);
     }
 }
 

@@ -5,7 +5,7 @@ use super::effects::Effects;
 use super::request::WhySubject;
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Fit, PoolStatus, SlotId, SlotName, SlotStatus, Why};
+use crate::model::{Fit, PoolStatus, SlotId, SlotName, SlotStatus, Why, WorkerId};
 use crate::supervisor::Supervisor;
 
 /// Most classes that are named.
@@ -28,6 +28,8 @@ pub(super) fn explain(
         pool.pause = effects.record.pauses.of(pool);
     }
     for slot in pools.iter_mut().flat_map(|(pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
+        let worker = WorkerId { slot: slot.place, generation: slot.generation };
+        slot.warning = effects.children.warning(worker).map(Into::into);
         slot.trace = effects.stillborn.get(&slot.place).cloned();
     }
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };

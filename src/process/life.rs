@@ -15,9 +15,8 @@ use super::orphans::ChildTracker;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::sandbox::Sandboxes;
-use super::weight::Tree;
 use crate::log::Outputs;
-use crate::model::{Bounds, Classes, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut, size};
+use crate::model::{Bounds, Classes, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut};
 use crate::wire::worker::{self, Done, Said, decode};
 
 /// A message of a child, in our types.
@@ -103,6 +102,8 @@ pub(super) struct Life {
     strangers: u32,
     /// The latest warning about its application, for `status`.
     pub(super) warning: Option<String>,
+    /// Its memory when it became ready, if it was more than its pool recycles at.
+    pub(super) heavy: Option<u64>,
     /// Whether it broke the protocol: its messages do not count any more.
     pub(super) faulty: bool,
     /// When its channel was closed by the worker.
@@ -141,8 +142,8 @@ impl Life {
             Role::Worker | Role::Template => Handshake::Silent,
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
-        let (calls, strangers, warning, faulty, closed, brood) =
-            (Calls::default(), 0, None, false, None, None);
+        let (calls, strangers, warning, heavy, faulty, closed, brood) =
+            (Calls::default(), 0, None, None, false, None, None);
         let bounds = Bounds::default();
         Life {
             pid,
@@ -155,6 +156,7 @@ impl Life {
             calls,
             strangers,
             warning,
+            heavy,
             faulty,
             closed,
             bounds,
@@ -224,6 +226,7 @@ impl Life {
             (Handshake::Greeted, Said::Ready(_)) => {
                 self.greeting = Handshake::Ready;
                 self.is_light(around.plan)?;
+                self.weighs_already(around);
                 // In a life of one job, the keeper ends what the job leaves behind.
                 if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
                     self.brood = Some(ChildTracker::new(self.pid));
@@ -252,22 +255,6 @@ impl Life {
         Ok(())
     }
 
-    /// Refuses a worker whose memory exceeds its jobs' limit before it has any job: it would see all of them killed.
-    /// Memory of a template is shared by its forks.
-    fn is_light(&self, plan: &Plan) -> Result<(), String> {
-        let Some(limit) = plan.settings.limits.memory else { return Ok(()) };
-        let (who, sharers) = match self.role {
-            Role::Template => ("each fork of it takes", u64::from(plan.settings.workers) + 1),
-            Role::Worker | Role::Parked | Role::Child => ("it takes", 1),
-        };
-        let tree = Tree::of(self.pid, usize::MAX);
-        if tree.resident() / sharers <= limit || tree.memory() / sharers <= limit {
-            return Ok(());
-        }
-        let (taken, limit) = (size(tree.memory() / sharers), size(limit));
-        Err(format!("{who} {taken} of memory before its first job, and limits.memory of its pool is {limit}"))
-    }
-
     /// Whether it may be read: a worker with too many calls is read again when some are answered.
     pub(super) fn is_served(&self) -> bool {
         !self.calls.are_full() && !self.channel.is_clogged()
@@ -291,9 +278,7 @@ impl Life {
     fn warned(&mut self, around: &LifeContext<'_>, text: &str) {
         let text: String = text.chars().take(LONGEST_WARNING).collect();
         if self.warning.is_none() {
-            let pool = around.plan.settings.name.as_str();
-            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            warn!(worker = around.plan.name(around.worker), pool, "a worker warns: {line}");
+            around.log_warning(&text);
         }
         self.warning = Some(text);
     }
@@ -324,7 +309,7 @@ impl Life {
         if let (true, Some(dir)) = (around.plan.one_at_a_time(), around.plan.sandbox(around.worker)) {
             around.sandboxes.clear(&dir).ok();
         }
-        if let Some(most) = around.plan.settings.recycle.memory {
+        if let Some(most) = self.recycled_at(around.plan) {
             around.gauge.weigh(around.worker, self.pid, most);
         }
         if let Some(brood) = &mut self.brood {

@@ -7,6 +7,7 @@ mod calls;
 mod channel;
 mod children;
 mod gauge;
+mod heavy;
 mod life;
 mod link;
 mod look;

@@ -34,6 +34,7 @@ impl Pool {
             return;
         }
         let mut workers = self.room();
+        workers.truncate(workers.len().saturating_sub(self.intake.beside));
         workers.extend(self.ahead_for());
         if workers.is_empty() {
             return;

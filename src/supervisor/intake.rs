@@ -34,9 +34,11 @@ pub(super) struct Intake {
     selection: Selection,
     /// Whether a person has paused the pool.
     pub(super) paused: bool,
-    /// Whether to wait until the broker has answered who holds the leases of jobs that run here: a fetch could bring
-    /// one of them again.
+    /// Whether to wait: until the broker has answered who holds the leases of jobs that run here, as a fetch could bring
+    /// one of them again, or until a place is free.
     pub(super) held_up: bool,
+    /// How many jobs the worn out worker still has that this pool relieves.
+    pub(super) beside: usize,
 }
 
 impl Intake {
@@ -56,6 +58,7 @@ impl Intake {
             selection,
             paused: false,
             held_up: false,
+            beside: 0,
         }
     }
 

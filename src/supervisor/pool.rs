@@ -12,7 +12,7 @@ use super::restart::{BOOTS, Boots, Random};
 use super::size::Size;
 use super::slots::Slots;
 use super::unsettled::Unsettled;
-use super::wear::Wears;
+use super::wear::{Wear, Wears};
 use super::worker::{Slot, State};
 use crate::model::{CutOff, Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
 
@@ -35,6 +35,8 @@ pub(super) struct Pool {
     pub(super) rank: usize,
     /// Whether the pool ends, as soon as its heir can replace it.
     pub(super) outdated: bool,
+    /// Why its only worker is worn out, if it ends for that.
+    pub(super) worn: Option<Wear>,
     /// Whether the pool replaces another one: then it starts a quarter of its workers at a time.
     pub(super) rolling: bool,
     pub(super) first_generation: u32,
@@ -61,6 +63,7 @@ impl Pool {
             age: 0,
             rank: usize::from(number),
             outdated: false,
+            worn: None,
             rolling: false,
             first_generation: generation,
             since: now,

@@ -39,19 +39,18 @@ impl Supervisor {
     /// Decides which workers leave: those that are replaced, too many, or worn out.
     fn decide_who_leaves(&mut self, now: Instant) {
         self.roll(now);
-        for pool in &mut self.pools {
-            pool.fit(now);
-            pool.exchange_worn(now);
-        }
+        self.pools.iter_mut().for_each(|pool| pool.fit(now));
+        self.exchange_worn(now);
     }
 
-    /// Stops fetching while a suspect has the host for itself, or while the broker has not answered who holds the
-    /// leases of jobs that run here.
+    /// Stops fetching while a suspect has the host for itself, while the broker has not answered who holds the leases of
+    /// jobs that run here, or while a worn out worker has the jobs of its heir's places.
     fn hold_up(&mut self, now: Instant) {
         self.alone_until = self.alone(now).map(|(_, until)| until);
         let is_in_doubt = |pool: &Pool| pool.slots.index().doubts.first().is_some_and(|(at, _)| at <= now);
         let held_up = self.alone_until.is_some() || self.pools.iter().any(is_in_doubt);
-        self.pools.iter_mut().for_each(|pool| pool.intake.held_up = held_up);
+        let is_full = |pool: &Pool| pool.intake.beside > 0 && pool.room().len() <= pool.intake.beside;
+        self.pools.iter_mut().for_each(|pool| pool.intake.held_up = held_up || is_full(pool));
     }
 
     /// Gives up every job whose lease ends too soon to wait for its renewal.

@@ -135,7 +135,7 @@ impl Supervisor {
 
     /// Makes an heir. It begins with as many workers as there are now, and keeps the changes made to the pool since its
     /// start.
-    fn replace(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
+    pub(super) fn replace(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
         let old = &mut self.pools[number];
         old.outdated = true;
         let (size, rank) = (old.filled(), old.rank);
@@ -191,7 +191,8 @@ impl Supervisor {
             let left = missing.entry(name).or_insert(heir.unwrap_or(0));
             let pool = &mut self.pools[number];
             let keep = if pool.boots.proven { *left } else { 0 };
-            *left -= pool.at_most(now, keep, Why::Replaced);
+            let why = pool.worn.map_or(Why::Replaced, Why::Relieved);
+            *left -= pool.at_most(now, keep, why);
         }
     }
 }

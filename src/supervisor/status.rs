@@ -54,7 +54,7 @@ impl Slot {
             generation: self.id.generation,
             state: self.shown(),
             age: now.since(self.since),
-            until: self.deadline.map(|deadline| deadline.since(now)),
+            until: self.deadline.filter(|at| !self.awaits_turn(now, *at)).map(|at| at.since(now)),
             jobs: self.jobs.iter().map(|running| running.status(now)).collect(),
             waits: self.waits.iter().map(|waiting| waiting.job.id.clone()).collect(),
             failing: self.failing,
@@ -65,6 +65,11 @@ impl Slot {
             warning: None,
             process: None,
         }
+    }
+
+    /// Whether the next life could begin, and others begin first: a few at a time, as in a recycle.
+    fn awaits_turn(&self, now: Instant, deadline: Instant) -> bool {
+        self.state == State::Down && deadline <= now
     }
 
     fn shown(&self) -> SlotState {

@@ -112,7 +112,7 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
         Why::Stop => Some(Count::Stopped),
         Why::Orphaned => Some(Count::Interrupted),
         Why::Neighbour | Why::Boot | Why::Spent | Why::Backoff | Why::Fault | Why::Unfit => None,
-        Why::Idle | Why::Worn(_) | Why::Scaled | Why::Replaced => None,
+        Why::Idle | Why::Worn(_) | Why::Relieved(_) | Why::Scaled | Why::Replaced => None,
     };
     Some(Verdict::Release { after: Duration::ZERO, counts })
 }

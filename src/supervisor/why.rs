@@ -30,6 +30,8 @@ pub(super) enum Why {
     Idle,
     /// It has run for long enough.
     Worn(Wear),
+    /// It has, and the worker of an heir replaces it.
+    Relieved(Wear),
     /// Its pool has fewer slots now.
     Scaled,
     /// The workers of an heir replace it.
@@ -52,7 +54,7 @@ impl Why {
             Why::Fault => "fault",
             Why::Unfit => "a job could not be begun",
             Why::Idle => "idle",
-            Why::Worn(wear) => wear.as_str(),
+            Why::Worn(wear) | Why::Relieved(wear) => wear.as_str(),
             Why::Scaled => "scaled down",
             Why::Replaced => "replaced",
             Why::Orphaned => "supervisor died",
@@ -80,6 +82,6 @@ impl Why {
 
     /// Whether no worker is wanted in the slot afterwards.
     pub(super) fn empties_the_place(self) -> bool {
-        matches!(self, Why::Idle | Why::Scaled | Why::Replaced)
+        matches!(self, Why::Idle | Why::Scaled | Why::Relieved(_) | Why::Replaced)
     }
 }

@@ -210,12 +210,73 @@ fn worn_out_workers_are_recycled_at_most_a_quarter_at_a_time() {
 }
 
 #[test]
-fn worker_over_its_recycle_size_is_recycled_after_its_job() {
+fn only_worker_over_its_recycle_size_works_on_until_the_next_one_is_ready() {
     check(
         prefork(1),
         "0.1 ready 1.1
          0.2 fetched a
          0.3 outgrown 1.1
+         1 done 1.1 a
+         1.1 settled a
+         1.2 fetched b
+         1.3 done 1.1 b
+         1.4 settled b
+         1.5 ready 1:1.2
+         1.6 exited 1.1 0",
+        "0 > spawn 1.1
+        0.1 > fetch 1.1
+        0.2 > assign 1.1 a
+        0.2 > kill_at 1.1 58.2
+        0.3 > equip 1 default outfit=0 workers=1
+        0.3 > spawn 1:1.2
+        1 > fetch 1.1
+        1 > settle a complete
+        1.2 > assign 1.1 b
+        1.3 > fetch 1.1
+        1.3 > settle b complete
+        1.5 > term 1.1 (recycled: memory)
+        1.5 > fetch 1:1.2",
+    );
+}
+
+#[test]
+fn job_of_a_worn_out_worker_keeps_its_place_beside_the_next_worker() {
+    let mut settings = prefork(1);
+    settings.pools[0].recycle = Recycle { age: Some(Duration::from_secs(1)), ..Recycle::default() };
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched a
+         2 ready 1:1.2
+         5 done 1.1 a
+         5.1 settled a
+         5.2 fetched:1 b
+         5.3 exited 1.1 0
+         5.4 done 1:1.2 b",
+        "0 > spawn 1.1
+        0.1 > fetch 1.1
+        0.2 > assign 1.1 a
+        0.2 > kill_at 1.1 58.2
+        1.01 > equip 1 default outfit=0 workers=1
+        1.01 > spawn 1:1.2
+        5 > term 1.1 (recycled: age)
+        5 > fetch 1:1.2
+        5 > settle a complete
+        5.2 > assign 1:1.2 b
+        5.2 > kill_at 1:1.2 63.2
+        5.4 > fetch 1:1.2
+        5.4 > settle b complete",
+    );
+}
+
+#[test]
+fn worker_for_one_job_never_has_a_second_one_while_the_next_starts() {
+    let mut settings = prefork(1);
+    settings.pools[0].recycle = Recycle { jobs: Some(1), ..Recycle::default() };
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched a
          1 done 1.1 a
          1.1 settled a
          1.2 exited 1.1 0
@@ -224,7 +285,7 @@ fn worker_over_its_recycle_size_is_recycled_after_its_job() {
         0.1 > fetch 1.1
         0.2 > assign 1.1 a
         0.2 > kill_at 1.1 58.2
-        1 > term 1.1 (recycled: memory)
+        1 > term 1.1 (recycled: jobs)
         1 > settle a complete
         1.2 > spawn 1.2
         1.3 > fetch 1.2",

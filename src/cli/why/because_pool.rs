@@ -43,6 +43,7 @@ fn of_life(pool: &PoolStatus, slot: &SlotStatus) -> Vec<String> {
         let lives = counted(slot.restarts as usize, "life", "lives");
         said.push(format!("{lives} there ended other than as planned{last}."));
     }
+    said.extend(warning(slot).map(|warning| format!("Its worker warns: {warning}.")));
     let trace = slot.trace.iter().flat_map(|trace| trace.lines().rev().find(|line| !line.trim().is_empty()));
     said.extend(trace.map(|line| format!("Its last words before it was ready: {line}")));
     said
@@ -52,7 +53,7 @@ fn in_state(slot: &SlotStatus) -> Option<String> {
     let left = slot.until.map(age);
     Some(match (slot.state, left) {
         (SlotState::Down, Some(left)) => format!("The next worker is started in {left}."),
-        (SlotState::Down, None) => "No worker is wanted there.".into(),
+        (SlotState::Down, None) => "Its worker is started when its turn comes.".into(),
         (SlotState::Starting, Some(left)) => format!("Its worker must be ready within {left}."),
         (SlotState::Stopping, Some(left)) => format!("Its worker is killed in {left} if it has not ended."),
         (SlotState::Killed, _) => {
@@ -98,8 +99,9 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     }
     said.extend(pool.suspect.as_ref().map(held_up));
     if pool.outdated {
-        said.push("Its settings were changed: it ends when its workers have run their jobs.".into());
+        said.push("Others take its place: it ends when its workers have run their jobs.".into());
     }
+    said.extend(replaced(pool, why));
     said.extend(
         pool.scaled.map(|to| format!("It was scaled to {to} by a person; the settings say otherwise.")),
     );
@@ -108,6 +110,8 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     if let Some(template) = pool.template.as_ref().filter(|template| template.state != SlotState::Ready) {
         said.push(format!("Its template is {}: no worker can be forked.", template.state.as_str()));
     }
+    let warned = pool.template.iter().chain(&pool.slots).find_map(|slot| Some((slot, warning(slot)?)));
+    said.extend(warned.map(|(slot, warning)| format!("The worker of {} warns: {warning}.", slot.slot)));
     for (class, jobs) in &pool.unknown {
         said.push(format!(
             "Class {class} is known to none of its workers: {} of it came lately.",
@@ -128,10 +132,30 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     said
 }
 
+/// The first line of what the worker of a slot warns of.
+fn warning(slot: &SlotStatus) -> Option<&str> {
+    slot.warning.as_deref()?.lines().next().map(|line| line.trim_end_matches('.'))
+}
+
+/// How far a pool is with the exchange of its workers.
+fn replaced(pool: &PoolStatus, why: &Why) -> Option<String> {
+    let old = why.pools.iter().filter(|(old, _)| old.outdated && old.name == pool.name);
+    let old: usize = old.map(|(old, _)| old.slots.len()).sum();
+    let ready = pool.slots.iter().filter(|slot| slot.is_served()).count();
+    (old > 0 && !pool.outdated).then(|| {
+        format!(
+            "Its workers are being replaced, a quarter at a time: {ready} of {} are new, and {} still there.",
+            pool.slots.len(),
+            counted(old, "old one is", "old ones are"),
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::status::tree::tests::healthy;
+    use crate::model::Fit;
 
     #[test]
     fn places_whose_turn_has_not_come_are_not_called_down() {
@@ -141,5 +165,23 @@ mod tests {
         pool.slots = vec![slot.clone(), SlotStatus { why: Some("exit 1".into()), ..slot.clone() }, slot];
         let said = of_pool(&pool, &Why::default());
         assert!(said[0].contains(" has 3 slots: 1 down, 2 not started. "), "{said:?}");
+    }
+
+    #[test]
+    fn pool_whose_workers_are_exchanged_says_how_far_it_is() {
+        let mut heir = healthy().pools.remove(0);
+        let mut slot = heir.slots[0].clone();
+        (slot.state, slot.until, slot.why) = (SlotState::Ready, None, None);
+        let waits = SlotStatus { state: SlotState::Down, ..slot.clone() };
+        heir.slots = vec![slot.clone(), waits.clone(), waits];
+        let old = PoolStatus { outdated: true, slots: vec![slot.clone(), slot], ..heir.clone() };
+        let pools = vec![(old.clone(), Fit::Runs), (heir.clone(), Fit::Runs)];
+        let why = Why { pools, ..Why::default() };
+        let said = of_pool(&heir, &why).join("\n");
+        assert!(said.contains(" has 3 slots: 1 ready, 2 not started. "), "{said}");
+        let how_far = "replaced, a quarter at a time: 1 of 3 are new, and 2 old ones are still there.";
+        assert!(said.contains(how_far), "{said}");
+        assert!(of_pool(&old, &why).join("\n").contains("Others take its place"));
+        assert!(!of_pool(&heir, &Why::default()).join("\n").contains("replaced"));
     }
 }
