@@ -107,16 +107,30 @@ fn exit() -> impl Strategy<Value = Exit> {
     )
 }
 
+fn hello() -> impl Strategy<Value = Hello> {
+    let ended = (proptest::option::of(status()), proptest::option::of(0..u64::MAX));
+    (any::<i32>(), ended, any::<[u32; 4]>(), any::<[bool; 3]>()).prop_map(
+        |(pid, (ended, oom_kills), [restarts, generation, left, stuck], [cgroup, bounds, notify])| Hello {
+            pid,
+            restarts,
+            ended,
+            oom_kills,
+            generation,
+            cgroup,
+            bounds,
+            notify,
+            left,
+            stuck,
+        },
+    )
+}
+
 fn report() -> impl Strategy<Value = Report> {
     let steps =
         proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]);
     let asks = proptest::sample::select(Ask::ALL.to_vec());
     prop_oneof![
-        (any::<i32>(), proptest::option::of(status()), any::<[u32; 4]>(), any::<[bool; 3]>()).prop_map(
-            |(pid, ended, [restarts, generation, left, stuck], [cgroup, bounds, notify])| Report::Hello(
-                Hello { pid, restarts, ended, generation, cgroup, bounds, notify, left, stuck }
-            )
-        ),
+        hello().prop_map(Report::Hello),
         (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Started(id, pid)),
         (worker(), steps, any::<i32>()).prop_map(|(id, step, errno)| Report::SpawnFailed {
             worker: id,

@@ -10,7 +10,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 
 use super::in_force;
 use super::locks::Locks;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::failure::{Failure, exit};
 use crate::keeper;
 
@@ -42,6 +42,9 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
     }
     let patience = config.settings.stop_patience();
     command.arg("--stop-deadline").arg(patience.as_secs_f64().to_string());
+    if let Some(memory) = config::memory() {
+        command.arg("--memory").arg(memory.to_string());
+    }
     let (arguments, broker) = without_broker(std::env::args_os().skip(1));
     command.arg("--").arg(SELF).arg("supervisor").args(arguments);
     if let Some(url) = broker {

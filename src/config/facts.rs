@@ -83,7 +83,7 @@ impl Facts {
         Ok(Facts {
             uid: nix::unistd::geteuid().as_raw(),
             cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
-            memory: least([memory_of_the_machine(), of_own_cgroup("memory.max")]),
+            memory: memory(),
             processes: least([limit(Resource::RLIMIT_NPROC), pid_max(), of_own_cgroup("pids.max")]),
             descriptors: limit(Resource::RLIMIT_NOFILE),
             state: disk(&config.state_dir),
@@ -190,6 +190,14 @@ fn limit(resource: Resource) -> Option<u64> {
 
 fn pid_max() -> Option<u64> {
     fs::read_to_string("/proc/sys/kernel/pid_max").ok()?.trim().parse().ok()
+}
+
+/// The memory of this machine, or of this process's cgroup or one above it if that has less, in bytes.
+pub fn memory() -> Option<u64> {
+    // In a container of cgroup v1 this is the container's own; elsewhere the whole machine's, which has no limit.
+    let v1 = fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes").ok();
+    let v1 = v1.and_then(|text| text.trim().parse().ok());
+    least([memory_of_the_machine(), of_own_cgroup("memory.max"), v1])
 }
 
 fn memory_of_the_machine() -> Option<u64> {

@@ -36,7 +36,7 @@ pub use crate::model::{format_duration, parse_duration};
 pub use api::{Api, ApiSection, Remote};
 pub use check::{Finding, check};
 pub use error::{Error, Fault};
-pub use facts::{Disk, Facts, PoolFacts, Rights};
+pub use facts::{Disk, Facts, PoolFacts, Rights, memory};
 pub use file::{File, suggestion};
 pub use flags::Flags;
 pub use identity::SocketGroup;

@@ -308,6 +308,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         settings_trouble: effects.settings_trouble.clone(),
         keeper: usage::process(effects.hello.pid).unwrap_or_default(),
         restarts: effects.hello.restarts,
+        last_end: effects.hello.last_end(),
         counters: Counters { tallies: supervisor.tallies().clone(), ..effects.counting.counters.clone() },
         logs: log_status(effects),
     }

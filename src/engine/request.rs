@@ -80,6 +80,8 @@ pub struct View {
     pub keeper: Process,
     /// Number of supervisors that ended before this one.
     pub restarts: u32,
+    /// How the latest of them ended, in words.
+    pub last_end: Option<String>,
     /// The counters for metrics.
     pub counters: Counters,
 }
@@ -98,6 +100,7 @@ impl View {
             settings_trouble: None,
             keeper: Process::default(),
             restarts: 0,
+            last_end: None,
             counters: Counters::default(),
         }
     }

@@ -296,6 +296,7 @@ impl ApiService {
             host: host(),
             keeper: view.keeper,
             supervisor_restarts: view.restarts,
+            supervisor_last_end: view.last_end,
             supervisor: usage::process(std::process::id() as i32).unwrap_or_default(),
             up: clock::now().since(self.started),
             stopping: view.stopping,

@@ -239,8 +239,8 @@ async fn count_queues(desk: Arc<ApiService>, asked: Arc<Notify>) {
 
 fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str, first_step: Option<String>) {
     orders::started(pools, broker).iter().for_each(Line::write);
-    let Hello { pid, cgroup, bounds, restarts, ended, .. } = hello;
-    if let Some(ended) = ended {
+    let Hello { pid, cgroup, bounds, restarts, .. } = hello;
+    if let Some(ended) = hello.last_end() {
         warn!(%ended, "the previous supervisor ended, and the keeper ended all that it ran");
     }
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");

@@ -13,6 +13,8 @@ pub(super) struct Crashes {
     pub total: u32,
     /// How the latest supervisor ended.
     pub last: Option<ExitStatus>,
+    /// If that was a SIGKILL of somebody else: how many processes the kernel killed for want of memory meanwhile.
+    pub oom_kills: Option<u64>,
     wait: Option<Duration>,
     /// When the supervisor last could not get what it needs.
     wanted: Option<Instant>,
@@ -20,7 +22,15 @@ pub(super) struct Crashes {
 
 impl Crashes {
     pub fn new(limits: Restarts) -> Self {
-        Crashes { limits, recent: VecDeque::new(), total: 0, last: None, wait: None, wanted: None }
+        Crashes {
+            limits,
+            recent: VecDeque::new(),
+            total: 0,
+            last: None,
+            oom_kills: None,
+            wait: None,
+            wanted: None,
+        }
     }
 
     /// Counts a crash. Gives when to start the supervisor again; None after too many crashes.

@@ -14,6 +14,7 @@ use super::gap::STOPPED;
 use super::launch::{Launch, fill_standard_descriptors};
 use super::life::Life;
 use super::notify::Notify;
+use super::oom::OomScore;
 use super::parked::Origin;
 use super::phase::Phase;
 use super::report_queue::ReportQueue;
@@ -61,8 +62,9 @@ impl Keeper {
     fn new(setup: Setup) -> Result<Self, Box<dyn std::error::Error>> {
         let ends_with_terminal = !sys::ignores(libc::SIGHUP);
         sys::default_signals();
-        setup.without.close_to_others();
         let null = fill_standard_descriptors()?;
+        let oom_score = OomScore::open(setup.memory);
+        setup.without.close_to_others();
         _ = nix::sys::prctl::set_name(c"taskvisor");
         let subreaper = adopt_orphans(setup.without)?;
         let nofile = raise_nofile();
@@ -71,14 +73,8 @@ impl Keeper {
         if cgroups.is_none() && !subreaper {
             return Err(NoProof.into());
         }
-        let origin = Origin {
-            keeper: std::process::id() as i32,
-            null,
-            subreaper,
-            nofile,
-            nice: priority::raise(),
-            precious: oom_score_adj().is_some_and(|score| score < 0),
-        };
+        let origin =
+            Origin { keeper: std::process::id() as i32, null, subreaper, nofile, nice: priority::raise() };
         let notify = Notify::new(std::env::var_os("NOTIFY_SOCKET"));
         let fed_within = fed_within().filter(|_| notify.is_heard());
         let now = clock::now();
@@ -92,6 +88,7 @@ impl Keeper {
             setup,
             cgroups,
             origin,
+            oom_score,
             lives: BTreeMap::new(),
             leaders: HashMap::new(),
             ended: Vec::new(),
@@ -175,8 +172,4 @@ impl Keeper {
 fn raise_nofile() -> Option<(u64, u64)> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     (soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok()).then_some((soft, hard))
-}
-
-fn oom_score_adj() -> Option<i32> {
-    std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()
 }

@@ -149,7 +149,7 @@ impl Keeper {
         let sockets = template.then(fork_sockets).transpose().map_err(|errno| (Step::Socket, errno))?;
         let clone3 = !self.setup.without.clone3;
         let theirs = sockets.as_ref().map(|(_, theirs)| theirs);
-        let life = spawn(worker, self.cgroups.as_ref(), clone3, &self.origin, theirs)?;
+        let life = spawn(worker, self.cgroups.as_ref(), clone3, (&self.origin, &self.oom_score), theirs)?;
         if let Some((ours, _)) = sockets {
             self.templates.add(worker, life.pid, ours);
         }

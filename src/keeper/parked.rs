@@ -40,8 +40,6 @@ pub(super) struct Origin {
     pub nofile: Option<(u64, u64)>,
     /// The keeper's nice value before it raised its priority.
     pub nice: Option<i32>,
-    /// Whether the keeper is protected from the out-of-memory killer. A job must not be.
-    pub precious: bool,
 }
 
 /// The child's ends of the socket and the pipes.
@@ -90,9 +88,6 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     bind_to(origin.keeper)?;
     if let Some(nice) = origin.nice {
         super::priority::take_back(nice);
-    }
-    if origin.precious {
-        _ = set_oom_score(0);
     }
     // The keeper holds descriptors 0 to 4 open all its life (null, signals and timer come before any child), so no end
     // is overwritten before it is placed.

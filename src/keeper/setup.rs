@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// The reason for a missing ability that [`Without`] switches off.
@@ -21,6 +22,8 @@ pub struct Setup {
     /// How long a supervisor may leave reports unread before it counts as hanging. Under systemd's watchdog, its
     /// interval replaces this.
     pub silence: Duration,
+    /// Memory that all of it has together, in bytes, if that is known.
+    pub memory: Option<u64>,
     /// When to start a crashed supervisor again.
     pub restarts: Restarts,
     /// Kernel abilities to do without.
@@ -68,6 +71,7 @@ impl Setup {
             lock_fds: Vec::new(),
             stop_deadline: Duration::from_secs(30),
             silence: Duration::from_secs(30),
+            memory: None,
             restarts: Restarts {
                 first: Duration::from_millis(100),
                 longest: Duration::from_secs(30),
@@ -78,7 +82,7 @@ impl Setup {
         }
     }
 
-    /// Reads `[--lock-fd N]… [--stop-deadline SECONDS] [--silence SECONDS] -- SUPERVISOR…`.
+    /// Reads `[--lock-fd N]… [--stop-deadline SECONDS] [--silence SECONDS] [--memory BYTES] -- SUPERVISOR…`.
     pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let mut setup = Setup::new(Vec::new());
         loop {
@@ -90,6 +94,7 @@ impl Setup {
                 Some("--lock-fd") => setup.lock_fds.push(number(args.next(), "--lock-fd")?),
                 Some("--stop-deadline") => setup.stop_deadline = seconds(args.next(), "--stop-deadline")?,
                 Some("--silence") => setup.silence = seconds(args.next(), "--silence")?,
+                Some("--memory") => setup.memory = Some(number(args.next(), "--memory")?),
                 Some(_) | None => return Err(format!("unknown option {}", option.display())),
             }
         }
@@ -104,7 +109,7 @@ impl Setup {
     }
 }
 
-fn number(text: Option<OsString>, option: &str) -> Result<RawFd, String> {
+fn number<T: FromStr>(text: Option<OsString>, option: &str) -> Result<T, String> {
     let text = text.unwrap_or_default();
     text.to_str().and_then(|text| text.parse().ok()).ok_or(format!("{option} needs a number"))
 }
@@ -166,11 +171,13 @@ mod tests {
 
     #[test]
     fn options_come_before_the_supervisors_command() {
-        let setup =
-            parse("--lock-fd 9 --lock-fd 8 --stop-deadline 1.5 --silence 4 -- /bin/true --lock-fd").unwrap();
+        let setup = parse(
+            "--lock-fd 9 --lock-fd 8 --stop-deadline 1.5 --silence 4 --memory 5 -- /bin/true --lock-fd",
+        )
+        .unwrap();
         assert_eq!(setup.lock_fds, [9, 8]);
         assert_eq!(setup.stop_deadline, Duration::from_millis(1500));
-        assert_eq!(setup.silence, Duration::from_secs(4));
+        assert_eq!((setup.silence, setup.memory), (Duration::from_secs(4), Some(5)));
         assert_eq!(setup.supervisor, ["/bin/true", "--lock-fd"]);
     }
 

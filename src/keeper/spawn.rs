@@ -9,6 +9,7 @@ use nix::unistd::pipe2;
 
 use super::cgroup::Cgroups;
 use super::life::{Ends, Life};
+use super::oom::OomScore;
 use super::parked::{self, ChildEnds, Origin};
 use super::sys;
 use crate::model::WorkerId;
@@ -20,7 +21,7 @@ pub(super) fn spawn(
     worker: WorkerId,
     cgroups: Option<&Cgroups>,
     clone3: bool,
-    origin: &Origin,
+    (origin, oom_score): (&Origin, &OomScore),
     forks: Option<&OwnedFd>,
 ) -> Result<Life, (Step, Errno)> {
     let (ends, child_socket) = ends()?;
@@ -34,6 +35,7 @@ pub(super) fn spawn(
         forks: forks.map(AsRawFd::as_raw_fd),
     };
     let by_clone = cgroups.is_none_or(|cgroups| cgroups.by_clone);
+    oom_score.raise();
     let forked = if clone3 && by_clone {
         // SAFETY: the keeper has one thread.
         unsafe { sys::clone_into(cgroup.as_ref().map(AsFd::as_fd)) }
@@ -41,6 +43,9 @@ pub(super) fn spawn(
         // SAFETY: as above.
         unsafe { sys::fork() }
     };
+    if forked != Ok(0) {
+        oom_score.take_back();
+    }
     match forked {
         Ok(0) => parked::run(child_ends, cgroup.as_ref().filter(|_| !(clone3 && by_clone)), origin),
         Ok(pid) => Ok(Life::new(worker, pid, ends, cgroup.is_some())),

@@ -9,6 +9,7 @@ use super::crashes::Crashes;
 use super::launch::Launch;
 use super::life::Life;
 use super::notify::Notify;
+use super::oom::OomScore;
 use super::parked::Origin;
 use super::phase::Phase;
 use super::report_queue::ReportQueue;
@@ -27,6 +28,7 @@ pub(super) struct Keeper {
     pub children: Children,
     pub cgroups: Option<Cgroups>,
     pub origin: Origin,
+    pub oom_score: OomScore,
     pub notify: Notify,
     pub launch: Launch,
     /// Every life that the supervisor has not had forgotten.
@@ -71,4 +73,8 @@ pub(super) struct Supervisor {
     pub kill_at: Option<Instant>,
     /// By when the supervisor must have read an order to stop.
     pub stop_by: Option<Instant>,
+    /// Whether the keeper has killed it.
+    pub killed: bool,
+    /// How many processes the kernel had killed for want of memory when it began.
+    pub oom_kills: Option<u64>,
 }

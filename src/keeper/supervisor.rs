@@ -12,7 +12,7 @@ use super::say::say;
 use super::state::{Keeper, Supervisor};
 use super::{EXIT_CRASHES, EXIT_STALLED, sys};
 use crate::clock;
-use crate::model::{ExitStatus, Instant};
+use crate::model::{ExitStatus, Instant, oom_kills_in, who_sent_it};
 use crate::wire::fault::passes;
 use crate::wire::keeper::{Ask, Hello, Report};
 
@@ -32,8 +32,16 @@ impl Keeper {
             0 => self.launch.become_supervisor(theirs.as_raw_fd()),
             pid => pid,
         };
-        self.supervisor =
-            Some(Supervisor { pid, socket, open: true, spoke: false, kill_at: None, stop_by: None });
+        self.supervisor = Some(Supervisor {
+            pid,
+            socket,
+            open: true,
+            spoke: false,
+            kill_at: None,
+            stop_by: None,
+            killed: false,
+            oom_kills: oom_kills(),
+        });
         self.phase = Phase::Serving;
         self.unsaid.clear();
         self.lives.retain(|_, life| life.exit().is_none() || life.ended_by_itself());
@@ -44,6 +52,7 @@ impl Keeper {
             pid: std::process::id() as i32,
             restarts: self.crashes.total,
             ended: self.crashes.last,
+            oom_kills: self.crashes.oom_kills,
             generation: self.generation,
             cgroup: self.cgroups.is_some(),
             bounds: self.cgroups.as_ref().is_some_and(|cgroups| cgroups.controllers.is_ok()),
@@ -69,9 +78,11 @@ impl Keeper {
     /// The supervisor is reaped. Everything it had started ends before anything else happens.
     pub(super) fn supervisor_ended(&mut self, now: Instant, status: ExitStatus) {
         self.take_last_orders(now);
-        let spoke = self.supervisor.take().is_some_and(|supervisor| supervisor.spoke);
+        let supervisor = self.supervisor.take();
+        let spoke = supervisor.as_ref().is_some_and(|supervisor| supervisor.spoke);
         self.unsaid.clear();
         self.crashes.last = Some(status);
+        self.crashes.oom_kills = supervisor.and_then(|supervisor| supervisor.killed_meanwhile(status));
         let next = match (self.phase, status) {
             (Phase::Closing(code) | Phase::Clearing(Next::Exit(code), _), _) => Next::Exit(code),
             (_, ExitStatus::Code(code)) if !spoke => self.refused(now, code),
@@ -105,16 +116,13 @@ impl Keeper {
             say(format_args!("the supervisor ended by {status}, starting it again in {wait} s"));
             return Next::Restart(at);
         }
-        match self.crashes.crashed(now) {
-            Some(at) => {
-                say(format_args!("the supervisor ended by {status}, starting it again"));
-                Next::Restart(at)
-            }
-            None => {
-                say(format_args!("the supervisor ended by {status}, too often: giving up"));
-                Next::Exit(EXIT_CRASHES)
-            }
+        let again = self.crashes.crashed(now);
+        let then = if again.is_some() { "starting it again" } else { "too often: giving up" };
+        say(format_args!("the supervisor ended by {status}, {then}"));
+        if let Some(kills) = self.crashes.oom_kills {
+            say(format_args!("nobody here sent that SIGKILL: {}", who_sent_it(kills)));
         }
+        again.map_or(Next::Exit(EXIT_CRASHES), Next::Restart)
     }
 
     /// The supervisor could not even be forked.
@@ -186,6 +194,7 @@ impl Keeper {
         }
         if let Some(supervisor) = self.supervisor.as_mut().filter(|supervisor| due(supervisor.kill_at)) {
             supervisor.kill_at = Some(now + LAST_WORDS);
+            supervisor.killed = true;
             _ = sys::kill(supervisor.pid, libc::SIGKILL);
         }
     }
@@ -193,12 +202,13 @@ impl Keeper {
     /// The supervisor was asked to stop long ago and has sent no order since: if it has not even read the request,
     /// kills it.
     fn judge_silence(&mut self) {
-        let Some(supervisor) = &self.supervisor else { return };
+        let Some(supervisor) = &mut self.supervisor else { return };
         if self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0 {
             return;
         }
         say(format_args!("the supervisor does not read its order to stop: ending everything"));
         self.phase = Phase::Closing(EXIT_STALLED);
+        supervisor.killed = true;
         _ = sys::kill(supervisor.pid, libc::SIGKILL);
     }
 
@@ -229,6 +239,21 @@ impl Keeper {
         }
         None
     }
+}
+
+impl Supervisor {
+    /// How many processes the kernel has killed for want of memory while this one ran, if it ended by a SIGKILL that the
+    /// keeper did not send.
+    fn killed_meanwhile(&self, status: ExitStatus) -> Option<u64> {
+        let is_killed = matches!(status, ExitStatus::Signal { signal: libc::SIGKILL, .. }) && !self.killed;
+        let (before, now) = (self.oom_kills.filter(|_| is_killed)?, oom_kills()?);
+        Some(now.saturating_sub(before))
+    }
+}
+
+/// The kernel's count of processes that it has killed for want of memory, for this machine since it booted.
+fn oom_kills() -> Option<u64> {
+    oom_kills_in(&std::fs::read_to_string("/proc/vmstat").ok()?)
 }
 
 impl Keeper {

@@ -29,6 +29,9 @@ pub struct Status {
     pub keeper: Process,
     /// Supervisors that ended before this one.
     pub supervisor_restarts: u32,
+    /// How the latest of them ended, and who may have killed it, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supervisor_last_end: Option<String>,
     /// The deciding process.
     pub supervisor: Process,
     /// Since the supervisor started.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use super::ask::Ask;
 use super::fields::Fields;
-use crate::model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
+use crate::model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId, who_sent_it};
 
 /// Largest packet that either side sends, in bytes.
 pub const PACKET_MAX: usize = 4096;
@@ -95,6 +95,9 @@ pub struct Hello {
     pub restarts: u32,
     /// How the last supervisor ended.
     pub ended: Option<ExitStatus>,
+    /// If that was a SIGKILL that the keeper did not send: how many processes the kernel killed for want of memory
+    /// meanwhile.
+    pub oom_kills: Option<u64>,
     /// The highest generation ever spawned.
     pub generation: u32,
     /// Whether lives get cgroups of their own.
@@ -108,6 +111,14 @@ pub struct Hello {
     /// Number of `Stuck` that follow after those: lives of an earlier supervisor of which a process still lives. `Left`
     /// reports the end of each, when it is proven.
     pub stuck: u32,
+}
+
+impl Hello {
+    /// How the last supervisor ended, in words; None = this is the first one.
+    pub fn last_end(&self) -> Option<String> {
+        let killer = self.oom_kills.map(|kills| format!(", which nobody here sent: {}", who_sent_it(kills)));
+        self.ended.map(|status| format!("{status}{}", killer.unwrap_or_default()))
+    }
 }
 
 /// The steps of making a child, for `SpawnFailed`.
@@ -242,6 +253,7 @@ impl Report {
                 packet.extend_from_slice(&hello.restarts.to_le_bytes());
                 packet.push(u8::from(hello.ended.is_some()));
                 encode_status(packet, hello.ended.unwrap_or(ExitStatus::Code(0)));
+                packet.extend_from_slice(&hello.oom_kills.unwrap_or(u64::MAX).to_le_bytes());
                 packet.extend_from_slice(&hello.generation.to_le_bytes());
                 packet.push(u8::from(hello.cgroup));
                 packet.push(u8::from(hello.bounds));
@@ -292,6 +304,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
                 let is_known = fields.u8()? != 0;
                 decode_status(fields).map(|status| is_known.then_some(status))?
             },
+            oom_kills: fields.u64().map(|kills| Some(kills).filter(|kills| *kills != u64::MAX))?,
             generation: fields.u32()?,
             cgroup: fields.u8()? != 0,
             bounds: fields.u8()? != 0,

@@ -119,7 +119,7 @@ fn an_unexplained_sigkill_is_reported_with_possible_causes() {
     };
     let killed = page("kill -9 $$");
     assert!(
-        killed.contains("nobody here sent that SIGKILL\n  ") && killed.contains("while the job ran"),
+        killed.contains("nobody here sent that SIGKILL\n  ") && killed.contains("for want of memory"),
         "{killed}"
     );
     assert!(!page("kill -15 $$").contains("nobody here sent"));

@@ -1,6 +1,6 @@
 //! Checks resources: descriptors, processes, watches, and the clock.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -8,6 +8,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use super::finding::Check;
 use crate::clock;
 use crate::config::{self, Config};
+use crate::keeper::oom_score_of_jobs;
 
 /// Processes of ours besides one for each slot, and some for what jobs start.
 const PROCESSES: u64 = 16;
@@ -25,6 +26,7 @@ pub(super) fn checks(config: &Config) -> Vec<Check> {
         processes(soft(Resource::RLIMIT_NPROC), slots, is_root),
         pids(&fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default()),
         inotify(watch()),
+        oom_score(own_oom_score(), config::memory()),
         wall_clock(clock::wall_millis()),
     ]
 }
@@ -92,6 +94,26 @@ fn inotify(watched: nix::Result<()>) -> Check {
     }
 }
 
+/// The score of this process for the out-of-memory killer; None = it cannot be set.
+fn own_oom_score() -> Option<i32> {
+    let path = "/proc/self/oom_score_adj";
+    OpenOptions::new().write(true).open(path).ok()?;
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn oom_score(own: Option<i32>, memory: Option<u64>) -> Check {
+    let Some(own) = own else {
+        return Check::less(
+            "oom_score_adj",
+            "cannot be set",
+            "for want of memory the kernel may kill the supervisor in place of a job: then all jobs run again",
+            "a /proc that can be written, or limits.memory well below the memory there is",
+        );
+    };
+    let jobs = oom_score_of_jobs(own, memory);
+    Check::ok("oom_score_adj", format!("{own}, and {jobs} for jobs: the kernel kills them first"))
+}
+
 fn wall_clock(millis: i64) -> Check {
     if millis < WRITTEN {
         return Check::less(
@@ -132,6 +154,11 @@ mod tests {
         for errno in [Errno::EMFILE, Errno::ENOSPC, Errno::ENOSYS] {
             assert_eq!(inotify(Err(errno)).state, State::Less);
         }
+        assert_eq!(oom_score(None, None).state, State::Less);
+        assert_eq!(
+            oom_score(Some(0), Some(1 << 30)).found,
+            "0, and 125 for jobs: the kernel kills them first"
+        );
         assert_eq!(wall_clock(0).state, State::Less);
     }
 }

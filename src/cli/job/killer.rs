@@ -1,6 +1,6 @@
 //! Who may have killed a job that taskvisor did not kill: a note below the page of `job show`.
 
-use crate::model::JobRecord;
+use crate::model::{JobRecord, who_sent_it};
 
 /// The note, if the latest attempt ended by a SIGKILL that taskvisor did not send.
 pub fn of(job: &JobRecord) -> Option<String> {
@@ -8,23 +8,10 @@ pub fn of(job: &JobRecord) -> Option<String> {
     Some(words(left.oom_kills))
 }
 
-/// `oom_kills` is the number of processes that the kernel killed for lack of memory while the job ran.
+/// `oom_kills` is the number of processes that the kernel killed for want of memory while the job ran.
 fn words(oom_kills: Option<u64>) -> String {
-    const LOG: &str = "journalctl -k -g 'out of memory'";
-    let kernel = match oom_kills {
-        Some(0) => {
-            "not the kernel for want of memory: it killed nothing while the job ran (/proc/vmstat)".into()
-        }
-        Some(1) => {
-            format!("perhaps the kernel for want of memory, which killed 1 process while the job ran: {LOG}")
-        }
-        Some(many) => {
-            format!(
-                "perhaps the kernel for want of memory, which killed {many} processes while the job ran: {LOG}"
-            )
-        }
-        None => "perhaps the kernel for want of memory; its count of that time is not known".to_owned(),
-    };
+    let unknown = || "perhaps the kernel for want of memory; its count of that time is not known".to_owned();
+    let kernel = oom_kills.map_or_else(unknown, who_sent_it);
     format!(
         "\nnobody here sent that SIGKILL\n  {kernel}\n  or the job itself, systemd-oomd, a container's limit, or kill -9 by somebody else\n"
     )

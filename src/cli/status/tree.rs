@@ -99,7 +99,10 @@ fn below_keeper(status: &Status, look: &Look) -> Vec<Node> {
     if status.supervisor_restarts > 0 {
         let _ = write!(supervisor, "  restarts {}", status.supervisor_restarts);
     }
-    let supervisor = Node::new(Line::plain(supervisor), processes(&status.supervisor));
+    let last = status.supervisor_last_end.as_ref();
+    let last = last.map(|last| Node::leaf(escaped(&format!("the last one ended by {last}"))));
+    let below = last.into_iter().chain(processes(&status.supervisor)).collect();
+    let supervisor = Node::new(Line::plain(supervisor), below);
     std::iter::once(supervisor).chain(status.pools.iter().map(|each| pool(each, look))).collect()
 }
 
@@ -224,6 +227,7 @@ pub mod tests {
             up: Duration::from_secs(526_000),
             stopping: None,
             stop_deadline: Duration::from_secs(25),
+            supervisor_last_end: None,
             store_bytes: Some(48 << 20),
             broker: "sqlite:/var/lib/taskvisor/store.db".into(),
             broker_trouble: None,
@@ -265,6 +269,7 @@ pub mod tests {
         status.reasons = vec!["slot default.3 backs off".into(), "slot default.4 cannot be killed".into()];
         status.stopping = Some(Stop::Terminate);
         status.supervisor_restarts = 1;
+        status.supervisor_last_end = Some("signal 9".into());
         status.broker_trouble = Some("disk full".into());
         status.queues_age = Some(Duration::from_secs(40));
         status.logs = LogStatus { output_dropped: 70_000, lines_dropped: 3, ..LogStatus::default() };
