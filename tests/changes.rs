@@ -196,7 +196,7 @@ fn next_supervisor_uses_the_settings_in_force_not_the_edited_file() {
 }
 
 #[test]
-fn scale_and_pause_of_a_pool_survive_the_supervisor_but_not_the_keeper() {
+fn scale_and_pause_of_a_pool_survive_the_supervisor_and_the_pause_also_the_keeper() {
     let sandbox = python::new();
     let other = "  - {name: other, workers: 1, queues: [other]}\n";
     let mut running = start(&sandbox, &(version(1, "workers: 1") + other));
@@ -219,7 +219,8 @@ fn scale_and_pause_of_a_pool_survive_the_supervisor_but_not_the_keeper() {
     sandbox.ok(&["stop"]);
     running.wait();
     let _running = sandbox.start(&["-c", &file(&sandbox)]);
-    assert_eq!(seen().unwrap(), [(None, false), (None, false)]);
+    assert_eq!(seen().unwrap(), [(None, true), (None, true)]);
+    sandbox.ok(&["resume"]);
     all_ready(&sandbox, 2);
     assert_eq!(version_of_a_job(&sandbox), "v1");
 }
@@ -362,6 +363,45 @@ fn paused_pool_takes_no_jobs_and_drain_waits_for_running_ones() {
     assert_eq!(sandbox.status()["pools"][0]["paused"], true);
     sandbox.ok(&["resume", "app"]);
     assert_eq!(version_of_a_job(&sandbox), "v1");
+}
+
+#[test]
+fn pause_of_a_pool_lasts_with_its_reason_over_a_stop_and_a_start_until_the_resume() {
+    let sandbox = python::new();
+    let pools = "pools: [{name: a, workers: 1, queues: [a]}, {name: b, workers: 1, queues: [b]}]\n";
+    let stop = |mut running: Running| {
+        sandbox.ok(&["stop"]);
+        assert!(running.wait().success());
+    };
+    let says = |words: &[&str], all: &[&str]| {
+        let said = String::from_utf8(sandbox.run(words).stdout).unwrap();
+        all.iter().for_each(|one| assert!(said.contains(one), "no {one:?} in {said}"));
+    };
+    let running = start(&sandbox, pools);
+    sandbox.ok(&["scale", "b", "2"]);
+    sandbox.ok(&["recycle", "b"]);
+    says(&["why", "pool", "b"], &["It was scaled to 2 by uid ", "Its workers were last recycled by uid "]);
+    says(&["status"], &["scaled to 2 by uid ", "recycled by uid "]);
+    sandbox.ok(&["drain"]);
+    sandbox.ok(&["pause", "b", "--reason", "the printer burns"]);
+    stop(running);
+    // What `drain` paused was for the stop.
+    let running = start(&sandbox, pools);
+    let run = |queue: &str| ended(&sandbox, sandbox.ok(&["put", "-q", queue, "--", "true"]).trim());
+    assert_eq!(run("a")["state"], "complete");
+    let waits = sandbox.ok(&["put", "-q", "b", "--", "true"]).trim().to_owned();
+    says(&["status"], &["pool b is paused by uid ", ": the printer burns: taskvisor resume b"]);
+    says(&["why", "pool", "b"], &["It is paused since ", ": the printer burns. taskvisor resume b"]);
+    says(&["why", "job", &waits], &["Pool b is paused by uid ", ": the printer burns."]);
+    stop(running);
+    let running = start(&sandbox, "pools: [{name: c, workers: 1, queues: [b]}]\n");
+    assert!(sandbox.stderr().contains("a pool of this name was paused, and is not there any more"));
+    assert_eq!(ended(&sandbox, &waits)["state"], "complete");
+    sandbox.ok(&["pause", "c"]);
+    sandbox.ok(&["resume", "c"]);
+    stop(running);
+    let _running = start(&sandbox, "pools: [{name: c, workers: 1, queues: [b]}]\n");
+    assert_eq!(run("b")["state"], "complete");
 }
 
 fn check_worn(rule: &str, why: &str) {

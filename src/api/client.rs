@@ -20,7 +20,7 @@ use super::body::{Put, Refusal, Reload, StopOrder};
 use super::client_error::Error;
 use super::connect::connect;
 use super::lists::LINES;
-use super::{Here, Lines, Place, Queued, Reloaded};
+use super::{Here, Lines, PauseOrder, Place, Queued, Reloaded};
 use crate::model::verb::{Done, State, VerbRequest};
 use crate::model::{
     Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, PoolsNow, PublishedEvent, Status, Stop,
@@ -157,12 +157,17 @@ impl Client {
         self.post("/v1/reload", &Reload { dry_run }).await
     }
 
-    /// Changes a pool, or all pools; gives what holds then.
-    pub async fn change(&self, pool: Option<&str>, change: Change) -> Result<PoolsNow, Error> {
+    /// Changes a pool, or all pools; gives what holds then. `how` is of a pause alone.
+    pub async fn change(
+        &self,
+        pool: Option<&str>,
+        change: Change,
+        how: &PauseOrder,
+    ) -> Result<PoolsNow, Error> {
         let of = pool.map(|pool| format!("/pools/{}", encode(pool))).unwrap_or_default();
         match change {
             Change::Recycle => self.post(&format!("/v1{of}/recycle"), &Done {}).await,
-            Change::Pause => self.post(&format!("/v1{of}/pause"), &Done {}).await,
+            Change::Pause => self.post(&format!("/v1{of}/pause"), how).await,
             Change::Resume => self.post(&format!("/v1{of}/resume"), &Done {}).await,
             Change::Scale(scale) => self.post(&format!("/v1{of}/scale"), &scale).await,
         }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use super::{Problem, Queued, Reloaded, Service};
+use super::{PauseOrder, Problem, Queued, Reloaded, Service};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use crate::model::{
     Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent,
@@ -116,7 +116,13 @@ impl Service for Fake {
         let pools = BTreeMap::from([("default".into(), "unchanged".into())]);
         Ok(Reloaded { file: None, pools, changed: Vec::new() })
     }
-    async fn change(&self, pool: Option<String>, change: Change, _by: String) -> Result<PoolsNow, Problem> {
+    async fn change(
+        &self,
+        pool: Option<String>,
+        change: Change,
+        _how: PauseOrder,
+        _by: String,
+    ) -> Result<PoolsNow, Problem> {
         self.note(format!("{change:?} of {pool:?}"));
         Ok(PoolsNow::default())
     }

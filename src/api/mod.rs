@@ -44,4 +44,4 @@ pub use peer::{Members, Peer, Port, SharedSocket};
 pub use place::Place;
 pub use router::{behind, openapi, router, tasks_router};
 pub use server::{Limits, serve};
-pub use service::{Changed, Here, Problem, Queued, Reloaded, Service};
+pub use service::{Changed, Here, PauseOrder, Problem, Queued, Reloaded, Service};

@@ -10,8 +10,8 @@ use axum::routing::{get, post};
 use super::body::Reload;
 use super::extract::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
-use super::{Peer, Problem, Reloaded};
-use crate::model::verb::Done;
+use super::{PauseOrder, Peer, Problem, Reloaded};
+use crate::model::verb::{Done, reason_fault};
 use crate::model::{Change, PoolsNow, Scale};
 
 /// The routes over a service.
@@ -25,7 +25,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             "Exchanges all workers for new ones.",
             post(all(Change::Recycle)),
         )
-        .act::<Done, PoolsNow>("/v1/pause", "Takes no more jobs in any pool.", post(all(Change::Pause)))
+        .act::<PauseOrder, PoolsNow>("/v1/pause", "Takes no more jobs in any pool.", post(pause_all))
         .act::<Done, PoolsNow>("/v1/resume", "Takes jobs again in all pools.", post(all(Change::Resume)))
         .look::<Done>("/v1/at-rest", "Waits until no job runs.", get(at_rest))
         .act::<Done, PoolsNow>(
@@ -33,11 +33,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             "Exchanges the workers of a pool for new ones.",
             post(one(Change::Recycle)),
         )
-        .act::<Done, PoolsNow>(
-            "/v1/pools/{pool}/pause",
-            "Takes no more jobs in a pool.",
-            post(one(Change::Pause)),
-        )
+        .act::<PauseOrder, PoolsNow>("/v1/pools/{pool}/pause", "Takes no more jobs in a pool.", post(pause))
         .act::<Done, PoolsNow>(
             "/v1/pools/{pool}/resume",
             "Takes jobs again in a pool.",
@@ -62,11 +58,27 @@ async fn change(
     pool: Option<String>,
     change: Change,
 ) -> Answer<PoolsNow> {
-    Ok(Json(api.change(pool, change, by.to_string()).await?))
+    Ok(Json(api.change(pool, change, PauseOrder::default(), by.to_string()).await?))
 }
 
 async fn of(api: Api, by: By, pool: PoolOf, what: Change) -> Answer<PoolsNow> {
     change(api, by, Some(name(pool)?), what).await
+}
+
+async fn pause(api: Api, by: By, pool: PoolOf, body: Body) -> Answer<PoolsNow> {
+    paused(api, by, Some(name(pool)?), body).await
+}
+
+async fn pause_all(api: Api, by: By, body: Body) -> Answer<PoolsNow> {
+    paused(api, by, None, body).await
+}
+
+async fn paused(State(api): Api, Extension(by): By, pool: Option<String>, body: Body) -> Answer<PoolsNow> {
+    let how: PauseOrder = read_or_default(body, SMALL_LIMIT).await?;
+    if let Some(fault) = reason_fault(how.reason.as_deref()) {
+        return Err(Problem::bad_request(fault));
+    }
+    Ok(Json(api.change(pool, Change::Pause, how, by.to_string()).await?))
 }
 
 async fn scale(api: Api, by: By, pool: PoolOf, body: Body) -> Answer<PoolsNow> {

@@ -68,7 +68,13 @@ pub trait Service: Send + Sync + 'static {
     async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem>;
 
     /// Changes a pool, or all pools; gives what holds then.
-    async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<PoolsNow, Problem>;
+    async fn change(
+        &self,
+        pool: Option<String>,
+        change: Change,
+        how: PauseOrder,
+        by: String,
+    ) -> Result<PoolsNow, Problem>;
 
     /// Waits until no job is here. Dropped when the client goes away.
     async fn at_rest(&self) -> Result<(), Problem>;
@@ -176,4 +182,16 @@ impl Problem {
     pub fn is_in_doubt(&self) -> bool {
         self.code == 504
     }
+}
+
+/// The body of `POST /v1/pause` and `POST /v1/pools/{pool}/pause`; it may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseOrder {
+    /// Why, for others to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether the stop of the service ends the pause; else it holds until a resume, also after a stop and a start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_stop: bool,
 }

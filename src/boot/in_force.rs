@@ -11,9 +11,10 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use tracing::warn;
 
+use super::lasting;
 use crate::clock;
 use crate::config::Config;
-use crate::engine::{KeepChanges, Pauses};
+use crate::engine::{Authors, KeepChanges};
 use crate::failure::Failure;
 use crate::model::{Change, Millis, PoolSettings, SizeRule};
 
@@ -66,14 +67,15 @@ pub fn keep(path: &Path, text: &str) -> io::Result<()> {
     file.set_len(text.len() as u64)
 }
 
-/// The changes that an earlier supervisor of the same keeper has stored, and who paused which pool.
-pub fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
+/// The changes that hold, and who made them: those that an earlier supervisor of the same keeper has stored, else the
+/// pauses that an earlier start has left.
+pub fn changes(config: &Config) -> (Vec<(String, Change)>, Authors) {
     let Some(path) = changes_path() else { return Default::default() };
     let read = match fs::read(&path) {
-        Ok(text) if text.is_empty() => return Default::default(),
+        Ok(text) if text.is_empty() => return lasting::pauses(config),
         read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
     };
-    let (mut changes, pauses): (Vec<(String, Change)>, Pauses) = read.unwrap_or_else(|error| {
+    let (mut changes, authors): (Vec<(String, Change)>, Authors) = read.unwrap_or_else(|error| {
         warn!(%error, "failed to read the changes that people made to pools: the pools start with their settings");
         Default::default()
     });
@@ -81,7 +83,7 @@ pub fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
     let kept = kept.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let kept = Millis(kept.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(i64::MAX));
     changes.retain(|(pool, change)| !is_over(&config.settings.pools, pool, *change, (kept, clock::wall())));
-    (changes, pauses)
+    (changes, authors)
 }
 
 /// Whether a size rule has begun since a pool was scaled, while no supervisor ran: then the rule counts.
@@ -91,15 +93,16 @@ fn is_over(pools: &[PoolSettings], pool: &str, change: Change, (kept, now): (Mil
     matches!(change, Change::Scale(_)) && come.is_some_and(|(since, _)| since > kept)
 }
 
-/// Keeps the changes and pauses of pools for the next supervisor of the same keeper.
-pub fn keep_changes() -> KeepChanges {
-    let path = changes_path();
-    Box::new(move |changes, pauses| {
-        let Some(path) = &path else { return };
-        let text = serde_json::to_string(&(changes, pauses)).map_err(io::Error::from);
-        if let Err(error) = text.and_then(|text| keep(path, &text)) {
+/// Keeps the changes of pools for the next supervisor of the same keeper, and the pauses for the next start.
+pub fn keep_changes(state_dir: &Path) -> KeepChanges {
+    let (path, lasting) = (changes_path(), lasting::Writer::new(state_dir));
+    Box::new(move |changes, authors| {
+        let text = serde_json::to_string(&(changes, authors)).map_err(io::Error::from);
+        let kept = path.as_ref().map_or(Ok(()), |path| text.and_then(|text| keep(path, &text)));
+        if let Err(error) = kept {
             warn!(%error, "failed to save the changes that people made to pools: they end with this supervisor");
         }
+        lasting.keep(authors.lasting(changes))
     })
 }
 

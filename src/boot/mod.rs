@@ -2,6 +2,7 @@
 //! `exec`. The keeper starts the supervisor, which opens its broker and its API and runs the loop until it is stopped.
 
 mod in_force;
+mod lasting;
 mod launch;
 mod living_keeper;
 mod locks;

@@ -180,7 +180,7 @@ fn run(
         .block_on(config.open_outbox(&broker))
         .map_err(|error| Failure::unopened(error).of("failed to open the outbox"))?;
     let (files, again) = (config.clone(), config.clone());
-    let (changes, pauses) = in_force::changes(config);
+    let (changes, authors) = in_force::changes(config);
     let setup = Setup {
         settings: Settings { changes, ..config.settings.clone() },
         outfits: config.outfits.clone(),
@@ -203,8 +203,8 @@ fn run(
             job: Box::new(move |job| files.log_file(job)),
         },
         read_settings,
-        pauses,
-        keep_changes: in_force::keep_changes(),
+        authors,
+        keep_changes: in_force::keep_changes(&config.state_dir),
         tasks: config.tasks.clone(),
         outbox,
         first_step: first_step(config),

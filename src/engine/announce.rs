@@ -10,17 +10,24 @@ use super::orders;
 use super::publish;
 use super::request::{Queues, View};
 use super::systemd;
+use crate::api::PauseOrder;
 use crate::clock;
 use crate::model::{Health, Millis, PoolStatus};
 use crate::supervisor::Event;
 
 /// A person gave this order: records who it was, logs the order and publishes it.
-pub(super) fn note_order(effects: &mut Effects, event: &Event, by: &str, pools: &[PoolStatus]) {
+pub(super) fn note_order(
+    effects: &mut Effects,
+    event: &Event,
+    (by, how): (&str, &PauseOrder),
+    pools: &[PoolStatus],
+) {
     let wall = clock::wall_millis();
-    publish::ordered(&effects.newsroom, event, by);
+    publish::ordered(&effects.newsroom, event, (by, how.reason.as_deref()));
     if let Event::Change(pool, change) = event {
-        effects.record.pauses.note(pool.as_deref(), *change, by, Millis(wall));
-        effects.record.log_order(Kind::Orders, orders::change(pool.as_deref(), *change, by));
+        effects.record.authors.note(pool.as_deref(), *change, (by, how), Millis(wall));
+        let line = orders::change(pool.as_deref(), *change, (by, how.reason.as_deref()));
+        effects.record.log_order(Kind::Orders, line);
     }
     if let Event::Stop(stage) = event {
         let at = |after: Duration| judge::rfc3339(Millis(wall + after.as_millis() as i64));

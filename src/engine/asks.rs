@@ -1,6 +1,6 @@
 //! Turns the signals that the keeper passes on into events.
 
-use super::pauses::PAUSING;
+use super::authors::PAUSING;
 use crate::model::{Change, Scale, Stop};
 use crate::supervisor::Event;
 use crate::wire::keeper::Ask;

@@ -15,7 +15,7 @@ use super::inbox::{Inbox, Input};
 use super::orders;
 use super::publish;
 use super::request::{Request, View};
-use crate::api::Problem;
+use crate::api::{PauseOrder, Problem};
 use crate::clock;
 use crate::model::{Change, Counters, LogStatus, Millis, PoolsNow, Process};
 use crate::process::usage;
@@ -97,12 +97,21 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::Turn(answer) => drop(answer.send(())),
         Request::Queues(answer) => drop(answer.send(supervisor.queues().cloned().collect())),
         Request::AtRest(answer) => effects.waiting_for_rest.push(answer),
-        Request::Stop(stop, by) => ordered(supervisor, effects, Event::Stop(stop), &by),
-        Request::Change { pool, change, by, answer } => {
-            drop(answer.send(match refusal(pool.as_deref(), supervisor) {
+        Request::Stop(stop, by) => {
+            ordered(supervisor, effects, Event::Stop(stop), (&by, &PauseOrder::default()));
+        }
+        Request::Change { pool, change, how, by, answer } => {
+            let now = match refusal(pool.as_deref(), supervisor) {
                 Some(problem) => Err(problem),
-                None => Ok(changed(supervisor, effects, pool, change, &by)),
-            }));
+                None => Ok(changed(supervisor, effects, pool, change, (&by, &how))),
+            };
+            let kept = effects.record.keeping.take();
+            tokio::spawn(async move {
+                if let Some(kept) = kept {
+                    kept.await.ok();
+                }
+                drop(answer.send(now));
+            });
         }
         Request::Reload { fresh, dry_run, by, answer } => {
             drop(answer.send(reload(fresh, (dry_run, &by), supervisor, effects)));
@@ -124,7 +133,7 @@ fn changed(
     effects: &mut Effects,
     pool: Option<String>,
     change: Change,
-    by: &str,
+    by: (&str, &PauseOrder),
 ) -> PoolsNow {
     let before = supervisor.pools_now(pool.as_deref());
     ordered(supervisor, effects, Event::Change(pool.clone(), change), by);
@@ -137,7 +146,7 @@ fn changed(
 }
 
 /// Carries out a person's order.
-fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by: &str) {
+fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by: (&str, &PauseOrder)) {
     let pools = supervisor.status(clock::now());
     note_order(effects, &event, by, &pools);
     tell(supervisor, effects, vec![event]);
@@ -146,8 +155,8 @@ fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by:
 /// Carries out the order that a signal stands for.
 fn signaled(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by: &str) {
     let resumes = matches!(event, Event::Change(_, Change::Resume));
-    if !resumes || effects.record.pauses.are_of_a_signal() {
-        ordered(supervisor, effects, event, by);
+    if !resumes || effects.record.authors.are_of_a_signal() {
+        ordered(supervisor, effects, event, (by, &PauseOrder::default()));
     } else if supervisor.status(clock::now()).iter().any(|pool| pool.paused) {
         effects.record.log_order(Kind::Orders, orders::not_resumed());
     }
@@ -245,7 +254,7 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
         facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Resized(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);
     if lasts {
-        (effects.keep_changes)(&supervisor.changes(), &effects.record.pauses);
+        effects.record.keeping = (effects.keep_changes)(&supervisor.changes(), &effects.record.authors);
     }
 }
 
@@ -286,7 +295,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
     let mut pools = supervisor.status(clock::now());
     effects.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
     for pool in &mut pools {
-        pool.pause = effects.record.pauses.of(pool);
+        effects.record.authors.sign(pool);
         pool.time_of_day = effects.size_clock.of(&pool.name, Millis(clock::wall_millis()));
     }
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {

@@ -25,7 +25,7 @@ pub(super) fn explain(
     let mut pools = supervisor.status_for(now, class);
     effects.wardrobe.name_users(supervisor.outfits(), pools.iter_mut().map(|(pool, _)| pool));
     for (pool, _) in &mut pools {
-        pool.pause = effects.record.pauses.of(pool);
+        effects.record.authors.sign(pool);
     }
     for slot in pools.iter_mut().flat_map(|(pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = WorkerId { slot: slot.place, generation: slot.generation };

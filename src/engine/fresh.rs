@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use super::pauses::Pauses;
+use tokio::task::JoinHandle;
+
+use super::authors::Authors;
 use crate::api::Changed;
 use crate::model::{Change, PoolStatus, Settings, SpawnSpec};
 
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 
-/// Stores the changes that last, all of them each time, and who paused which pool, so that they outlive this
-/// supervisor.
-pub type KeepChanges = Box<dyn Fn(&[(String, Change)], &Pauses) + Send>;
+/// Stores the changes that last, all of them each time, and who made them, so that they outlive this supervisor.
+pub type KeepChanges = Box<dyn Fn(&[(String, Change)], &Authors) -> Kept + Send>;
+
+/// Ends when what was to be kept is on disk; None = nothing was to be written there.
+pub type Kept = Option<JoinHandle<()>>;
 
 /// Settings as they were read.
 pub struct Fresh {

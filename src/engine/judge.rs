@@ -122,7 +122,8 @@ fn paused(pools: &[PoolStatus]) -> Vec<String> {
     let staying = || pools.iter().filter(|pool| !pool.outdated);
     let told = |what: &str, pool: &PoolStatus, resume: &str| {
         let pause = pool.pause.as_ref();
-        let by = pause.map(|pause| format!(" by {} since {}", pause.by, rfc3339(pause.since)));
+        let by =
+            pause.map(|pause| format!(" by {} since {}{}", pause.by, rfc3339(pause.since), pause.because()));
         format!("{what} paused{}: {resume}", by.unwrap_or_default())
     };
     let one = |pool: &PoolStatus| {
@@ -141,7 +142,8 @@ fn paused(pools: &[PoolStatus]) -> Vec<String> {
 fn scaled_away(pool: &PoolStatus) -> Option<String> {
     let name = &pool.name;
     let is_so = pool.scaled == Some(0) && !pool.outdated;
-    is_so.then(|| format!("pool {name} was scaled to 0 workers: taskvisor scale {name} 1"))
+    let by = pool.scaled_by.as_ref().map(|order| format!(" by {}", order.by)).unwrap_or_default();
+    is_so.then(|| format!("pool {name} was scaled to 0 workers{by}: taskvisor scale {name} 1"))
 }
 
 /// The moment as RFC 3339 in UTC, as in the log.

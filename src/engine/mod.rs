@@ -3,6 +3,7 @@
 mod announce;
 mod aside;
 mod asks;
+mod authors;
 mod burst;
 mod calls;
 mod count_cache;
@@ -22,7 +23,6 @@ mod line;
 mod lookout;
 mod mutes;
 mod orders;
-mod pauses;
 mod presence;
 mod publish;
 mod record;
@@ -44,7 +44,7 @@ mod waiting;
 mod watch;
 mod worker_calls;
 
+pub use authors::Authors;
 pub use event_loop::Ended;
 pub use fresh::{Fresh, KeepChanges, ReadSettings};
-pub use pauses::Pauses;
 pub use supervise::{Setup, supervise};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::line::Line;
+use super::line::{Line, cut};
 use crate::model::{Change, JobId, PoolSettings, PoolStatus, QueueName, Scale, Stop, format_duration};
 use crate::supervisor::Step;
 
@@ -13,7 +13,7 @@ use crate::supervisor::Step;
 const NAMED: usize = 5;
 
 /// The line of a change.
-pub(super) fn change(pool: Option<&str>, change: Change, by: &str) -> Line {
+pub(super) fn change(pool: Option<&str>, change: Change, (by, reason): (&str, Option<&str>)) -> Line {
     let whose = pool.map_or("all pools".to_owned(), |pool| format!("pool {pool}"));
     let message = match change {
         Change::Recycle => format!("the workers of {whose} are exchanged for new ones"),
@@ -22,7 +22,8 @@ pub(super) fn change(pool: Option<&str>, change: Change, by: &str) -> Line {
         Change::Scale(Scale::To(workers)) => format!("scaled: {whose} will have {workers} workers"),
         Change::Scale(Scale::By(more)) => format!("scaled: {whose} will have {more:+} workers"),
     };
-    let line = Line::new(Level::INFO, message).by(by);
+    let because = reason.map(|reason| format!(": {}", cut(reason))).unwrap_or_default();
+    let line = Line::new(Level::INFO, message + &because).by(by);
     pool.into_iter().fold(line, Line::pool)
 }
 
@@ -141,8 +142,8 @@ mod tests {
 
     #[test]
     fn an_order_is_a_sentence_with_its_author() {
-        let line = change(Some("mail"), Change::Pause, "uid 0");
-        assert_eq!(line.message, "paused: pool mail will take no more jobs until resumed");
+        let line = change(Some("mail"), Change::Pause, ("uid 0", Some("lunch")));
+        assert_eq!(line.message, "paused: pool mail will take no more jobs until resumed: lunch");
         assert_eq!((line.pool.as_deref(), line.by.as_deref()), (Some("mail"), Some("uid 0")));
         let line = stop(Stop::Drain, "signal SIGINT", &[], Duration::from_secs(25), |_| "12:00".into());
         assert_eq!(line.message, "a stop was ordered: no job runs");

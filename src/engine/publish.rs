@@ -59,12 +59,12 @@ fn now(what: What) -> PublishedEvent {
 }
 
 /// A person ordered a change of pools, or a stop.
-pub(super) fn ordered(room: &EventBus, event: &Event, by: &str) {
+pub(super) fn ordered(room: &EventBus, event: &Event, (by, reason): (&str, Option<&str>)) {
     let by = Some(by.to_owned());
     if let Event::Change(pool, change) = event {
         let (what, why) = match change {
             Change::Recycle => (What::Recycled, None),
-            Change::Pause => (What::Paused, None),
+            Change::Pause => (What::Paused, reason.map(cut)),
             Change::Resume => (What::Resumed, None),
             Change::Scale(Scale::To(workers)) => (What::Scaled, Some(format!("to {workers}"))),
             Change::Scale(Scale::By(more)) => (What::Scaled, Some(format!("by {more:+}"))),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
+use super::authors::Authors;
 use super::event_log::EventLog;
 use super::flood::Kind;
+use super::fresh::Kept;
 use super::line::Line;
-use super::pauses::Pauses;
 use super::telemetry::Telemetry;
 use super::watch::Watch;
 use crate::broker::Outbox;
@@ -22,8 +23,10 @@ pub(super) struct Record {
     pub(super) lines: EventLog,
     /// Orders that came by signals and are yet to be carried out, with the names of the signals.
     pub(super) by_signal: Vec<(Event, &'static str)>,
-    /// Who paused which pool.
-    pub(super) pauses: Pauses,
+    /// Who paused, scaled or recycled which pool.
+    pub(super) authors: Authors,
+    /// The latest change of a pool while it is being stored.
+    pub(super) keeping: Kept,
     /// Whether held jobs make the verdict degraded.
     pub(super) held_degrades: bool,
     /// Decides when to judge the health of the service.
@@ -38,14 +41,15 @@ pub(super) struct Record {
 
 impl Record {
     /// The record of a supervisor that starts now.
-    pub(super) fn new(pauses: Pauses, held_degrades: bool) -> Record {
+    pub(super) fn new(authors: Authors, held_degrades: bool) -> Record {
         let now = clock::now();
         let level = LevelFilter::current().into_level().unwrap_or(Level::ERROR);
         let (lines, watch) = (EventLog::new(level), Watch::new(now));
         Record {
             lines,
             by_signal: Vec::new(),
-            pauses,
+            authors,
+            keeping: None,
             held_degrades,
             watch,
             started: now,

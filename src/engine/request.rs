@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::count_cache::Counted;
 use super::fresh::Fresh;
 use super::line::Line;
-use crate::api::Problem;
+use crate::api::{PauseOrder, Problem};
 use crate::model::{
     Change, Class, Counters, JobId, LogStatus, PoolStatus, PoolsNow, Process, QueueCounts, QueueName, Stop,
     Why,
@@ -32,6 +32,8 @@ pub(super) enum Request {
         pool: Option<String>,
         /// What is to change.
         change: Change,
+        /// Why, if it is a pause, and how long that lasts.
+        how: PauseOrder,
         /// Who asks, e.g. `uid 1000`.
         by: String,
         /// Gets the answer when the change is made and kept.

@@ -17,7 +17,7 @@ use super::reload::Reloader;
 use super::request::{Queues, Request, View, WhySubject};
 use super::served::{mark, unserved};
 use super::verb_lines;
-use crate::api::{Problem, Queued, Reloaded, Service};
+use crate::api::{PauseOrder, Problem, Queued, Reloaded, Service};
 use crate::broker::{Broker, Error, EventBus, Outbox};
 use crate::clock;
 use crate::model::verb::{Ability, Answer, Before, Get, Verb};
@@ -148,8 +148,14 @@ impl Service for ApiService {
         self.reloader.reload(dry_run, by).await
     }
 
-    async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<PoolsNow, Problem> {
-        self.put_to_loop(|answer| Request::Change { pool, change, by, answer }).await?
+    async fn change(
+        &self,
+        pool: Option<String>,
+        change: Change,
+        how: PauseOrder,
+        by: String,
+    ) -> Result<PoolsNow, Problem> {
+        self.put_to_loop(|answer| Request::Change { pool, change, how, by, answer }).await?
     }
 
     async fn at_rest(&self) -> Result<(), Problem> {

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tracing::{info, warn};
 
+use super::authors::Authors;
 use super::count_cache::HANGS;
 use super::counting::Counting;
 use super::decisions::Decisions;
@@ -24,7 +25,6 @@ use super::line::Line;
 use super::lookout::{Bind, Lookout};
 use super::mutes::Mutes;
 use super::orders;
-use super::pauses::Pauses;
 use super::presence::PresencePublisher;
 use super::record::Record;
 use super::recover::recover;
@@ -98,7 +98,7 @@ pub struct Setup {
     /// Reads the settings again.
     pub read_settings: ReadSettings,
     /// Who paused which pool, as an earlier supervisor has stored it.
-    pub pauses: Pauses,
+    pub authors: Authors,
     /// Stores people's changes of pools, so that they outlive this supervisor.
     pub keep_changes: KeepChanges,
     /// Settings for notifications; `None` = none are accepted.
@@ -148,7 +148,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         keep_changes: setup.keep_changes,
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
-        record: Record::new(setup.pauses, settings.held_degrades),
+        record: Record::new(setup.authors, settings.held_degrades),
         stop_deadline: settings.stop_deadline,
         signs: PresencePublisher::new(clock::now(), setup.broker.card().shared),
         newsroom,

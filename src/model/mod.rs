@@ -71,7 +71,7 @@ pub use pool::{
 };
 pub use progress::Progress;
 pub use published_event::{Interest, PublishedEvent, What};
-pub use queue_counts::{Pause, QueueCounts};
+pub use queue_counts::{Ordered, Pause, QueueCounts};
 pub use queue_set::QueueSet;
 pub use random::Random;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};

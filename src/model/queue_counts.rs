@@ -38,7 +38,17 @@ impl QueueCounts {
     }
 }
 
-/// A pause of a queue: nothing is fetched from it.
+/// An order of a person about a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ordered {
+    /// When it was given.
+    #[serde(flatten, with = "Since::<Millis>")]
+    pub since: Millis,
+    /// Who gave it, e.g. `uid 1000`.
+    pub by: String,
+}
+
+/// A pause of a queue or of a pool: nothing is fetched from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
     /// When the pause began.
@@ -48,4 +58,11 @@ pub struct Pause {
     pub by: String,
     /// Why, as given.
     pub reason: Option<String>,
+}
+
+impl Pause {
+    /// The reason in words, to append to a sentence.
+    pub fn because(&self) -> String {
+        self.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default()
+    }
 }

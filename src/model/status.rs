@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::json::{MaybeSeconds, Seconds};
 use super::{
-    Class, DeadWorker, JobId, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop, TimedSize,
+    Class, DeadWorker, JobId, Ordered, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop,
+    TimedSize,
 };
 
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
@@ -166,7 +167,7 @@ pub struct PoolStatus {
     /// Whether it takes no jobs for now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// Since when and by whom, if it is paused and that is known.
+    /// Since when, by whom and why, if it is paused and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
     /// The job that has this host for itself, to run or until the others have ended, for 5 minutes each at most: meanwhile
@@ -179,6 +180,12 @@ pub struct PoolStatus {
     /// How many slots a person has asked for, if other than the settings say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled: Option<u16>,
+    /// Since when, and who did, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled_by: Option<Ordered>,
+    /// When its workers were last exchanged by a person, and who did that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recycled: Option<Ordered>,
     /// Its size by the time of day, if its settings have rules for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_of_day: Option<TimedSize>,

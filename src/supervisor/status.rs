@@ -38,6 +38,8 @@ impl Pool {
             outdated: self.outdated,
             time_of_day: None,
             scaled: self.is_scaled().then_some(self.settings.workers),
+            scaled_by: None,
+            recycled: None,
             template: self.template().map(|template| template.status(now, name)),
             grace: self.settings.grace,
             unknown: self.unknown.counts(),

@@ -47,7 +47,19 @@ pub struct Scale {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Intake {
+pub struct Pause {
+    /// The pool's name [default: all]
+    pub pool: Option<String>,
+    /// Why, for others to read
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Resume {
     /// The pool's name [default: all]
     pub pool: Option<String>,
     /// Print as JSON

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
-pub use self::change::{Drain, Intake, Recycle, Reload, Scale, Stop};
+pub use self::change::{Drain, Pause, Recycle, Reload, Resume, Scale, Stop};
 pub use self::check::{Check, ConfigCommand, ConfigShow};
 pub use self::job::{
     Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobResult,
@@ -253,10 +253,10 @@ pub enum Command {
     Scale(Scale),
     /// Take no more jobs in a pool, or in any; those that run go on
     #[command(after_help = "SIGUSR2 does the same for all pools; of one queue: taskvisor queue pause.")]
-    Pause(Intake),
+    Pause(Pause),
     /// Take jobs again
     #[command(after_help = "SIGCONT does the same for all pools.")]
-    Resume(Intake),
+    Resume(Resume),
     /// Take no more jobs in any pool; with --wait, return when none runs any more
     #[command(after_help = "The workers stay: taskvisor resume takes jobs again.")]
     Drain(Drain),

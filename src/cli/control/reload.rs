@@ -5,9 +5,9 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use super::exchange::settled;
-use crate::api::{Changed, Error, Reloaded};
+use crate::api::{Changed, Error, PauseOrder, Reloaded};
 use crate::cli::access::elsewhere::supervisor;
-use crate::cli::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
+use crate::cli::args::{Drain, Pause, Recycle, Reload, Resume, Scale as ScaleArgs};
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{age, escaped, print, print_json};
 use crate::config::Config;
@@ -59,7 +59,7 @@ fn text(pools: &BTreeMap<String, String>, changed: &[Changed]) -> String {
 /// Replaces the workers of a pool, or of all.
 pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
-    client.change(args.pool.as_deref(), Change::Recycle).await?;
+    client.change(args.pool.as_deref(), Change::Recycle, &PauseOrder::default()).await?;
     if !args.wait {
         return Ok(exit::OK);
     }
@@ -72,23 +72,24 @@ pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
 
 /// Gives a pool another number of workers.
 pub async fn scale(config: &Config, args: &ScaleArgs) -> Result<u8, Failure> {
-    change(config, Some(&args.pool), Change::Scale(args.workers), args.json).await
+    change(config, Some(&args.pool), Change::Scale(args.workers), &PauseOrder::default(), args.json).await
 }
 
 /// Pauses a pool, or all: no more jobs are fetched.
-pub async fn pause(config: &Config, args: &Intake) -> Result<u8, Failure> {
-    change(config, args.pool.as_deref(), Change::Pause, args.json).await
+pub async fn pause(config: &Config, args: &Pause) -> Result<u8, Failure> {
+    let how = PauseOrder { reason: args.reason.clone(), until_stop: false };
+    change(config, args.pool.as_deref(), Change::Pause, &how, args.json).await
 }
 
 /// Resumes a pool, or all.
-pub async fn resume(config: &Config, args: &Intake) -> Result<u8, Failure> {
-    change(config, args.pool.as_deref(), Change::Resume, args.json).await
+pub async fn resume(config: &Config, args: &Resume) -> Result<u8, Failure> {
+    change(config, args.pool.as_deref(), Change::Resume, &PauseOrder::default(), args.json).await
 }
 
-/// Stops fetching, and waits for the end of the running jobs.
+/// Stops fetching, and waits for the end of the running jobs. It is for a stop, so the next start takes jobs again.
 pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
-    client.change(None, Change::Pause).await?;
+    client.change(None, Change::Pause, &PauseOrder { reason: None, until_stop: true }).await?;
     if !args.wait {
         return Ok(exit::OK);
     }
@@ -100,8 +101,14 @@ pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
     }
 }
 
-async fn change(config: &Config, pool: Option<&str>, change: Change, is_json: bool) -> Result<u8, Failure> {
-    let now = supervisor(config).await?.change(pool, change).await?;
+async fn change(
+    config: &Config,
+    pool: Option<&str>,
+    change: Change,
+    how: &PauseOrder,
+    is_json: bool,
+) -> Result<u8, Failure> {
+    let now = supervisor(config).await?.change(pool, change, how).await?;
     match is_json {
         true => print_json(&now)?,
         false => print(&now.pools.iter().map(|pool| holds(pool) + "\n").collect::<String>())?,

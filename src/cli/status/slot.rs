@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
 use crate::cli::term::screen::{Look, age, escaped, percent, size};
-use crate::model::{Process, RunningJob, SlotState, SlotStatus};
+use crate::model::{Ordered, Process, RunningJob, SlotState, SlotStatus};
 
 /// From this width on a slot and its only job share a line.
 const WIDE: usize = 120;
@@ -122,6 +122,11 @@ fn job(job: &RunningJob) -> String {
         let _ = write!(text, "  ({message})");
     }
     escaped(&text).into_owned()
+}
+
+/// Who gave an order, and when.
+pub fn by(order: Option<&Ordered>, look: &Look) -> String {
+    order.map(|order| format!(" by {} at {}", order.by, look.moment(order.since))).unwrap_or_default()
 }
 
 pub fn processes(of: &Process) -> Vec<Node> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::slot::{processes, slot, template, used};
+use super::slot::{by, processes, slot, template, used};
 use crate::cli::queue;
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
 use crate::cli::term::screen::{Look, age, escaped, size};
@@ -125,14 +125,18 @@ fn pool(pool: &PoolStatus, look: &Look) -> Node {
     if let Some(workers) = pool.scaled {
         let _ = write!(text, "  scaled to {workers}");
     }
+    text += &by(pool.scaled_by.as_ref(), look);
     if let Some(timed) = &pool.time_of_day {
         let _ = write!(text, "  {} workers from {}", timed.next_workers, look.moment(timed.next));
     }
     text += if pool.paused { "  paused" } else { "" };
     if let Some(pause) = &pool.pause {
-        let _ = write!(text, " by {} since {}", pause.by, look.moment(pause.since));
+        let _ = write!(text, " by {} since {}{}", pause.by, look.moment(pause.since), pause.because());
     }
     text += if pool.outdated { "  leaving" } else { "" };
+    if pool.recycled.is_some() {
+        let _ = write!(text, "  recycled{}", by(pool.recycled.as_ref(), look));
+    }
     let suspect = pool.suspect.as_ref();
     let suspect =
         suspect.map(|id| Node::leaf(escaped(&format!("no other job begins: {id} is to run alone"))));
@@ -245,6 +249,8 @@ pub mod tests {
                 suspect: None,
                 outdated: false,
                 scaled: None,
+                scaled_by: None,
+                recycled: None,
                 time_of_day: None,
                 template: None,
                 grace: Duration::from_secs(10),

@@ -137,8 +137,9 @@ pub(super) fn held_up(suspect: &JobId) -> String {
 
 pub(super) fn paused_pool(pool: &PoolStatus) -> Option<String> {
     let name = &pool.name;
-    let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
-    pool.paused.then(|| format!("Pool {name} is paused{by}: taskvisor resume {name} has it take jobs again."))
+    let by = pool.pause.as_ref().map(|pause| format!(" by {}{}", pause.by, pause.because()));
+    let by = by.unwrap_or_default();
+    pool.paused.then(|| format!("Pool {name} is paused{by}. taskvisor resume {name} has it take jobs again."))
 }
 
 /// The sentence for a queue at its limit of running jobs.

@@ -2,8 +2,8 @@
 
 use super::because::{first_down, held_up, paused_pool};
 use crate::cli::term::format::counted;
-use crate::cli::term::screen::age;
-use crate::model::{JobState, PoolStatus, QueueName, SlotState, SlotStatus, Why};
+use crate::cli::term::screen::{Look, age};
+use crate::model::{JobState, Ordered, PoolStatus, QueueName, SlotState, SlotStatus, Why};
 
 /// Why a slot is in its state.
 pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
@@ -66,7 +66,7 @@ fn in_state(slot: &SlotStatus) -> Option<String> {
 }
 
 /// Why a pool has its size, and what keeps it from working.
-pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
+pub fn of_pool(pool: &PoolStatus, why: &Why, look: &Look) -> Vec<String> {
     let states = [
         SlotState::Busy,
         SlotState::Ready,
@@ -94,17 +94,21 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     };
     let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {}.", pool.name, queues.join(", "))];
     if pool.paused {
-        let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
-        said.push(format!("It is paused{by}: taskvisor resume {} has it take jobs again.", pool.name));
+        let pause = pool.pause.as_ref();
+        let by = pause
+            .map(|pause| format!(" since {} by {}{}", look.moment(pause.since), pause.by, pause.because()));
+        let by = by.unwrap_or_default();
+        said.push(format!("It is paused{by}. taskvisor resume {} has it take jobs again.", pool.name));
     }
     said.extend(pool.suspect.as_ref().map(held_up));
     if pool.outdated {
         said.push("Others take its place: it ends when its workers have run their jobs.".into());
     }
     said.extend(replaced(pool, why));
-    said.extend(
-        pool.scaled.map(|to| format!("It was scaled to {to} by a person; the settings say otherwise.")),
-    );
+    let by = |order: &Ordered| format!("by {} at {}", order.by, look.moment(order.since));
+    let scaled = pool.scaled_by.as_ref().map_or("by a person".into(), by);
+    said.extend(pool.scaled.map(|to| format!("It was scaled to {to} {scaled}; the settings say otherwise.")));
+    said.extend(pool.recycled.as_ref().map(|order| format!("Its workers were last recycled {}.", by(order))));
     said.extend(pool.probing.as_ref().map(|probing| format!("It tries with one slot only: {probing}.")));
     said.extend(first_down(pool));
     if let Some(template) = pool.template.as_ref().filter(|template| template.state != SlotState::Ready) {
@@ -119,7 +123,9 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
         ));
     }
     let paused = why.queues.iter().filter_map(|(name, queue)| Some((name, queue.paused.as_ref()?)));
-    said.extend(paused.map(|(name, pause)| format!("Queue {name} is paused by {}.", pause.by)));
+    said.extend(
+        paused.map(|(name, pause)| format!("Queue {name} is paused by {}{}.", pause.by, pause.because())),
+    );
     let waiting: u64 = why.queues.values().filter_map(|queue| queue.jobs.get(&JobState::Waiting)).sum();
     said.push(match (waiting, count(SlotState::Ready)) {
         (0, _) if why.broker_trouble.is_some() => "How many jobs wait for it cannot be told now.".into(),
@@ -154,8 +160,9 @@ fn replaced(pool: &PoolStatus, why: &Why) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::job::page::tests::look;
     use crate::cli::status::tree::tests::healthy;
-    use crate::model::Fit;
+    use crate::model::{Fit, Millis, Pause};
 
     #[test]
     fn places_whose_turn_has_not_come_are_not_called_down() {
@@ -163,7 +170,7 @@ mod tests {
         let mut slot = pool.slots[0].clone();
         (slot.state, slot.until, slot.why) = (SlotState::Down, None, None);
         pool.slots = vec![slot.clone(), SlotStatus { why: Some("exit 1".into()), ..slot.clone() }, slot];
-        let said = of_pool(&pool, &Why::default());
+        let said = of_pool(&pool, &Why::default(), &look(80));
         assert!(said[0].contains(" has 3 slots: 1 down, 2 not started. "), "{said:?}");
     }
 
@@ -177,11 +184,27 @@ mod tests {
         let old = PoolStatus { outdated: true, slots: vec![slot.clone(), slot], ..heir.clone() };
         let pools = vec![(old.clone(), Fit::Runs), (heir.clone(), Fit::Runs)];
         let why = Why { pools, ..Why::default() };
-        let said = of_pool(&heir, &why).join("\n");
+        let said = of_pool(&heir, &why, &look(80)).join("\n");
         assert!(said.contains(" has 3 slots: 1 ready, 2 not started. "), "{said}");
         let how_far = "replaced, a quarter at a time: 1 of 3 are new, and 2 old ones are still there.";
         assert!(said.contains(how_far), "{said}");
-        assert!(of_pool(&old, &why).join("\n").contains("Others take its place"));
-        assert!(!of_pool(&heir, &Why::default()).join("\n").contains("replaced"));
+        assert!(of_pool(&old, &why, &look(80)).join("\n").contains("Others take its place"));
+        assert!(!of_pool(&heir, &Why::default(), &look(80)).join("\n").contains("replaced"));
+    }
+
+    #[test]
+    fn pool_names_who_paused_scaled_and_recycled_it() {
+        let mut pool = healthy().pools.remove(0);
+        let order = |by: &str| Ordered { since: Millis(1_790_000_000_000), by: by.into() };
+        let pause =
+            Pause { since: Millis(1_790_000_000_000), by: "uid 7".into(), reason: Some("smtp".into()) };
+        (pool.paused, pool.pause) = (true, Some(pause));
+        (pool.scaled, pool.scaled_by, pool.recycled) = (Some(3), Some(order("uid 8")), Some(order("uid 9")));
+        let said = of_pool(&pool, &Why::default(), &look(80)).join("\n");
+        for words in
+            [" by uid 7: smtp. taskvisor resume ", "scaled to 3 by uid 8 at ", "last recycled by uid 9 at "]
+        {
+            assert!(said.contains(words), "{said}");
+        }
     }
 }

@@ -39,7 +39,7 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
         print_json(&why)?;
         return Ok(exit::OK);
     }
-    let now = clock::wall();
+    let (now, look) = (clock::wall(), Look::of_stdout(false));
     let because = match (&subject, &asked) {
         (_, Some((access, id))) => {
             let heard = match &mut why.job {
@@ -50,10 +50,12 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
             let back = why.job.as_ref().and_then(|job| way_back(job, card));
             [of_job(id, &why, &heard, Helps::of(card), now), back.into_iter().collect()].concat()
         }
-        (Subject::Pool(_), None) => why.pools.iter().flat_map(|(pool, _)| of_pool(pool, &why)).collect(),
+        (Subject::Pool(_), None) => {
+            why.pools.iter().flat_map(|(pool, _)| of_pool(pool, &why, &look)).collect()
+        }
         (Subject::Slot(_) | Subject::Job(_), None) => of_slot(name, &why),
     };
-    print(&render(because, &why, now, &Look::of_stdout(false)))?;
+    print(&render(because, &why, now, &look))?;
     Ok(exit::OK)
 }
 

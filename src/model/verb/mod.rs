@@ -21,7 +21,7 @@ pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use fleet::ShowFleet;
 pub use jobs::{Before, Cancel, FindJobs, Get, Retry};
 pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
-pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times};
+pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times, reason_fault};
 pub use recurring::{
     ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring,
 };

@@ -34,7 +34,7 @@ impl Pause {
 }
 
 /// Why a reason cannot be accepted.
-pub(super) fn reason_fault(reason: Option<&str>) -> Option<String> {
+pub fn reason_fault(reason: Option<&str>) -> Option<String> {
     let long = reason.map_or(0, str::len);
     (long > Pause::REASON_MAX)
         .then(|| format!("a reason of {long} bytes is too long: {} are the most", Pause::REASON_MAX))

@@ -1,0 +1,121 @@
+//! The pauses of pools that outlast a stop: a file in the state directory.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::task::{JoinHandle, spawn_blocking};
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::engine::Authors;
+use crate::model::{Change, Pause};
+
+/// The name of the file. It is not there while no pool is paused.
+const FILE: &str = "pauses.json";
+
+/// The pauses of pools, by name.
+type Pauses = BTreeMap<String, Pause>;
+
+/// The pauses that an earlier start has left, of the pools that there are, and who ordered them.
+pub(super) fn pauses(config: &Config) -> (Vec<(String, Change)>, Authors) {
+    let path = config.state_dir.join(FILE);
+    let mut kept = read(&path).unwrap_or_else(|error| {
+        warn!(%error, "failed to read {}, which says which pools are paused: none is", path.display());
+        Pauses::new()
+    });
+    kept.retain(|pool, pause| {
+        let is_there = config.settings.pools.iter().any(|settings| settings.name == *pool);
+        let (by, because) = (&pause.by, pause.because());
+        match is_there {
+            true => {
+                info!(pool, by, "paused before the start, and still is: taskvisor resume {pool}{because}")
+            }
+            false => warn!(pool, by, "a pool of this name was paused, and is not there any more{because}"),
+        }
+        is_there
+    });
+    (kept.keys().map(|pool| (pool.clone(), Change::Pause)).collect(), Authors::of_pauses(kept))
+}
+
+fn read(path: &Path) -> io::Result<Pauses> {
+    match fs::read(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Pauses::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes the file when the pauses have changed, in a thread of its own: a disk may be slow.
+pub(super) struct Writer {
+    path: PathBuf,
+    /// What the file is to hold.
+    wanted: Arc<Mutex<Pauses>>,
+    /// Held during a write, so that of two the later one has the later pauses.
+    writing: Arc<Mutex<()>>,
+}
+
+impl Writer {
+    /// A writer of the file in this state directory.
+    pub(super) fn new(state_dir: &Path) -> Writer {
+        let path = state_dir.join(FILE);
+        let wanted = Arc::new(Mutex::new(read(&path).unwrap_or_default()));
+        Writer { path, wanted, writing: Arc::default() }
+    }
+
+    /// Has the file hold these pauses. None = it does already.
+    pub(super) fn keep(&self, pauses: Pauses) -> Option<JoinHandle<()>> {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if *wanted == pauses {
+            return None;
+        }
+        *wanted = pauses;
+        let (path, wanted, writing) = (self.path.clone(), self.wanted.clone(), self.writing.clone());
+        Some(spawn_blocking(move || {
+            let _writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Err(error) = write(&path, &wanted) {
+                let path = path.display();
+                warn!(%error, "failed to write to {path} which pools are paused: the next start does not know it");
+            }
+        }))
+    }
+}
+
+fn write(path: &Path, pauses: &Pauses) -> io::Result<()> {
+    if pauses.is_empty() {
+        return match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        };
+    }
+    let fresh = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    file.write_all(&serde_json::to_vec(pauses)?)?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Millis;
+
+    #[test]
+    fn the_file_holds_the_pauses_and_is_gone_without_any() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let pause = Pause { since: Millis(5_000), by: "uid 7".into(), reason: Some("lunch".into()) };
+        let pauses = Pauses::from([("a".into(), pause)]);
+        write(&path, &pauses).unwrap();
+        assert_eq!(read(&path).unwrap(), pauses);
+        write(&path, &Pauses::new()).unwrap();
+        assert!(!path.exists() && read(&path).unwrap().is_empty());
+        fs::write(&path, "{").unwrap();
+        assert!(read(&path).is_err());
+    }
+}
