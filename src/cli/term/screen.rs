@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::config::format_duration;
 use crate::failure::Failure;
@@ -51,9 +52,14 @@ impl Look {
     /// Text cut to the width, with a mark if it was cut.
     pub fn cut<'a>(&self, line: &'a str) -> Cow<'a, str> {
         match self.width {
-            Some(width) if line.chars().count() > width => {
+            Some(width) if line.width() > width => {
                 let mark = if self.ascii { '~' } else { '…' };
-                let mut cut: String = line.chars().take(width.saturating_sub(1)).collect();
+                let mut left = width.saturating_sub(1);
+                let fits = |letter: &char| {
+                    let rest = left.checked_sub(letter.width().unwrap_or(1));
+                    rest.inspect(|rest| left = *rest).is_some()
+                };
+                let mut cut: String = line.chars().take_while(fits).collect();
                 cut.push(mark);
                 cut.into()
             }
@@ -171,7 +177,7 @@ impl Columns {
     /// A table with these column names.
     pub fn new(heads: &[&str]) -> Self {
         Columns {
-            widths: heads.iter().map(|head| head.chars().count()).collect(),
+            widths: heads.iter().map(|head| head.width()).collect(),
             heads: Some(heads.iter().map(|head| head.to_string()).collect()),
         }
     }
@@ -180,7 +186,7 @@ impl Columns {
     pub fn lines(&mut self, look: &Look, rows: &[Vec<String>]) -> String {
         for row in rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count().min(WIDEST));
+                *width = (*width).max(cell.width().min(WIDEST));
             }
         }
         let mut out = String::new();
@@ -190,7 +196,7 @@ impl Columns {
                 line += cell;
                 // `{:<width$}` panics beyond 65,535; the last cell needs no padding.
                 if number + 1 < row.len() {
-                    let missing = width.saturating_sub(cell.chars().count());
+                    let missing = width.saturating_sub(cell.width());
                     line.extend(std::iter::repeat_n(' ', missing + 2));
                 }
             }
@@ -263,6 +269,22 @@ mod tests {
         assert_eq!(lines[2], format!("a{}  b  c", " ".repeat(WIDEST - 1)));
         let narrow = table(&crate::cli::job::page::tests::look(80), &["A", "B", "C"], &rows);
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    }
+
+    /// A terminal gives two columns to a letter of Chinese and to an emoji, and none to a combining mark.
+    #[test]
+    fn columns_are_those_of_the_terminal() {
+        let rows =
+            ["ascii", "報告書", "e\u{301}te\u{301}", "🚀 los"].map(|name| vec![name.to_owned(), "x".into()]);
+        let text = table(&crate::cli::job::page::tests::look(80), &["NAME", "B"], &rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines, ["NAME    B", "ascii   x", "報告書  x", "e\u{301}te\u{301}     x", "🚀 los  x"]);
+        let cut = |text: &str, width| {
+            Look { width: Some(width), ..crate::cli::job::page::tests::look(80) }.cut(text).into_owned()
+        };
+        assert_eq!(cut("報告書", 6), "報告書");
+        assert_eq!([cut("報告書", 5), cut("報告書", 4)], ["報告…", "報…"]);
+        assert_eq!(cut("e\u{301}te\u{301}s", 3), "e\u{301}t…");
     }
 
     #[test]
