@@ -18,60 +18,99 @@ use crate::engine::{Authors, KeepChanges};
 use crate::failure::Failure;
 use crate::model::{Change, Millis, PoolSettings, SizeRule};
 
-/// Environment variables set by `start`: the paths of the settings in force, if they came from a file, and of the changes.
-pub const VARIABLE: &str = "TASKVISOR_SETTINGS_IN_FORCE";
+/// Environment variables set by `start`: where the settings in force are kept, if they came from a file, and the changes.
+const SETTINGS: &str = "TASKVISOR_SETTINGS_IN_FORCE";
 const CHANGES: &str = "TASKVISOR_CHANGES_IN_FORCE";
 
 /// Descriptors from this number on have no conventional use.
 pub const DESCRIPTORS: i32 = 10;
 
 /// Keeps the settings just read, if they came from a file, and no changes yet. Gives the variables that name both.
-pub fn begin(config: &Config) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
+pub fn begin(config: &Config) -> Result<Vec<(&'static str, String)>, Failure> {
     let failed =
         |error: io::Error| Failure::from(error).of("failed to keep the settings in memory".to_owned());
-    let mut named = vec![(CHANGES, in_memory("taskvisor-changes").map_err(failed)?)];
+    let mut named = vec![(CHANGES, Kept::make("taskvisor-changes").map_err(failed)?.named())];
     if let Some(file) = &config.file {
-        let path = in_memory("taskvisor-settings").map_err(failed)?;
-        keep(&path, &file.text).map_err(failed)?;
-        named.push((VARIABLE, path));
+        let kept = Kept::make("taskvisor-settings").map_err(failed)?;
+        kept.keep(&file.text).map_err(failed)?;
+        named.push((SETTINGS, kept.named()));
     }
     Ok(named)
 }
 
-/// A file in memory. The keeper and each of its supervisors inherit it, and nobody can remove it, as happens to the files
-/// of a run directory that is swept. Settings may hold secrets: its path leads nobody else to it.
+/// A text in memory. The keeper and each of its supervisors inherit it, and nobody can remove it, as happens to the files
+/// of a run directory that is swept. A supervisor that is killed while it replaces the text leaves the old one or the new
+/// one: it writes beside the one in force, and then one byte, which says where that is.
+pub(super) struct Kept {
+    texts: [PathBuf; 2],
+    /// A file with the number of the text in force: 0 or 1.
+    switch: PathBuf,
+}
+
+impl Kept {
+    fn make(name: &str) -> io::Result<Kept> {
+        Ok(Kept { texts: [in_memory(name)?, in_memory(name)?], switch: in_memory(name)? })
+    }
+
+    /// Names it for the next process.
+    fn named(&self) -> String {
+        let [one, other] = &self.texts;
+        [one, other, &self.switch].map(|path| path.display().to_string()).join(":")
+    }
+
+    /// What an environment variable names.
+    fn of(variable: &str) -> Option<Kept> {
+        let named = std::env::var(variable).ok()?;
+        let mut paths = named.split(':').map(PathBuf::from);
+        Some(Kept { texts: [paths.next()?, paths.next()?], switch: paths.next()? })
+    }
+
+    fn number(&self) -> usize {
+        usize::from(fs::read(&self.switch).is_ok_and(|number| number == [1]))
+    }
+
+    /// The path of the text in force.
+    fn path(&self) -> &Path {
+        &self.texts[self.number()]
+    }
+
+    /// Replaces the text.
+    pub(super) fn keep(&self, text: &str) -> io::Result<()> {
+        let next = 1 - self.number();
+        replace(&self.texts[next], text.as_bytes())?;
+        replace(&self.switch, &[next as u8])
+    }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.write_all_at(bytes, 0)?;
+    file.set_len(bytes.len() as u64)
+}
+
+/// A file in memory. Settings may hold secrets: its path leads nobody else to it.
 fn in_memory(name: &str) -> io::Result<PathBuf> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC)?;
     let kept = fcntl(&file, FcntlArg::F_DUPFD(DESCRIPTORS))?;
     Ok(format!("/proc/self/fd/{kept}").into())
 }
 
+/// The settings in force, if they are kept.
+pub(super) fn settings() -> Option<Kept> {
+    Kept::of(SETTINGS)
+}
+
 /// The path of the settings in force, if they are kept.
-pub fn path() -> Option<PathBuf> {
-    std::env::var_os(VARIABLE).map(Into::into)
-}
-
-/// The path of the changes, if they are kept.
-fn changes_path() -> Option<PathBuf> {
-    std::env::var_os(CHANGES).map(Into::into)
-}
-
-/// Replaces what is kept. Empty lines fill up a shorter text until the file is cut. A supervisor that is killed during this
-/// leaves the old or the new text; but of a text longer than a page (4 KiB) it may leave the start of the new one and the
-/// rest of the old one.
-pub fn keep(path: &Path, text: &str) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    let mut bytes = text.as_bytes().to_vec();
-    bytes.resize(bytes.len().max(file.metadata()?.len() as usize), b'\n');
-    file.write_all_at(&bytes, 0)?;
-    file.set_len(text.len() as u64)
+pub fn settings_in_force() -> Option<PathBuf> {
+    settings().map(|kept| kept.path().to_owned())
 }
 
 /// The changes that hold, and who made them: those that an earlier supervisor of the same keeper has stored, else the
 /// pauses that an earlier start has left.
 pub fn changes(config: &Config) -> (Vec<(String, Change)>, Authors) {
-    let Some(path) = changes_path() else { return Default::default() };
-    let read = match fs::read(&path) {
+    let Some(kept) = Kept::of(CHANGES) else { return Default::default() };
+    let path = kept.path();
+    let read = match fs::read(path) {
         Ok(text) if text.is_empty() => return lasting::pauses(config),
         read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
     };
@@ -79,7 +118,7 @@ pub fn changes(config: &Config) -> (Vec<(String, Change)>, Authors) {
         warn!(%error, "failed to read the changes that people made to pools: the pools start with their settings");
         Default::default()
     });
-    let kept = fs::metadata(&path).and_then(|found| found.modified()).ok();
+    let kept = fs::metadata(path).and_then(|found| found.modified()).ok();
     let kept = kept.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let kept = Millis(kept.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(i64::MAX));
     changes.retain(|(pool, change)| !is_over(&config.settings.pools, pool, *change, (kept, clock::wall())));
@@ -95,10 +134,10 @@ fn is_over(pools: &[PoolSettings], pool: &str, change: Change, (kept, now): (Mil
 
 /// Keeps the changes of pools for the next supervisor of the same keeper, and the pauses for the next start.
 pub fn keep_changes(state_dir: &Path) -> KeepChanges {
-    let (path, lasting) = (changes_path(), lasting::Writer::new(state_dir));
+    let (kept, lasting) = (Kept::of(CHANGES), lasting::Writer::new(state_dir));
     Box::new(move |changes, authors| {
         let text = serde_json::to_string(&(changes, authors)).map_err(io::Error::from);
-        let kept = path.as_ref().map_or(Ok(()), |path| text.and_then(|text| keep(path, &text)));
+        let kept = kept.as_ref().map_or(Ok(()), |kept| text.and_then(|text| kept.keep(&text)));
         if let Err(error) = kept {
             warn!(%error, "failed to save the changes that people made to pools: they end with this supervisor");
         }
@@ -115,10 +154,22 @@ mod tests {
 
     #[test]
     fn shorter_text_replaces_a_longer_one_as_a_whole() {
-        let path = in_memory("test").unwrap();
+        let kept = Kept::make("test").unwrap();
         for text in ["pools: [{name: a}]\n", "pools: []\n", ""] {
-            keep(&path, text).unwrap();
-            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            kept.keep(text).unwrap();
+            assert_eq!(fs::read_to_string(kept.path()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn text_of_a_writer_that_is_killed_halfway_is_the_old_one() {
+        let kept = Kept::make("test").unwrap();
+        let (old, new) = ["old", "new"].map(|name| format!("{name}: x\n").repeat(10_000)).into();
+        for text in [&old, &new, &old] {
+            kept.keep(text).unwrap();
+            // What `keep` does first, and is killed.
+            replace(&kept.texts[1 - kept.number()], &new.as_bytes()[..50_001]).unwrap();
+            assert!(fs::read_to_string(kept.path()).unwrap() == *text);
         }
     }
 

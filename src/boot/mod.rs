@@ -9,7 +9,7 @@ mod locks;
 mod serve;
 mod start;
 
-pub use self::in_force::VARIABLE;
+pub use self::in_force::settings_in_force;
 pub use self::living_keeper::living_keeper;
 pub use self::locks::run_lock;
 pub use self::serve::{LAST_LINES, serve};

@@ -126,7 +126,7 @@ fn fresh(
     match fixed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
-            let path = in_force::path();
+            let kept = in_force::settings();
             let (now, shown) = (in_force.clone(), shown(&read));
             let changed = held(&now).differences(&shown).into_iter();
             let changed =
@@ -138,7 +138,7 @@ fn fresh(
                 if let Some((gate, terms)) = gate {
                     gate.change(terms);
                 }
-                if let Some(Err(error)) = path.zip(text).map(|(path, text)| in_force::keep(&path, &text)) {
+                if let Some(Err(error)) = kept.zip(text).map(|(kept, text)| kept.keep(&text)) {
                     warn!(%error, "failed to keep the settings");
                 }
             };

@@ -19,7 +19,7 @@ pub(super) fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Fail
         start.add_to(&mut flags);
     }
     if flags.purpose == Purpose::Serve {
-        flags.in_force = std::env::var_os(boot::VARIABLE).map(Into::into);
+        flags.in_force = boot::settings_in_force();
     }
     Ok(trial::adapt(resolve(flags, &Surroundings::of_process())?))
 }
