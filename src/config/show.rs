@@ -107,7 +107,7 @@ fn setting(
 fn may_hold_secrets(path: &[String]) -> bool {
     match path {
         [env, set, _] => env == "env" && set == "set",
-        [run] => run == "run",
+        [program] => program == "run" || program == "command",
         _ => false,
     }
 }
@@ -371,7 +371,7 @@ mod tests {
             "log:\n  format: auto  # default\n",
             "  - name: a  # t.yaml:3:3\n",
             "    mode: prefork  # default\n",
-            "    command: [sh, -c, x]  # t.yaml:4:3\n",
+            "    command: null  # hidden; t.yaml:4:3\n",
             "    retries: 5  # default\n",
             "      set:\n        TOKEN: null  # hidden; t.yaml:5:3\n        LANG: null  # hidden; t.yaml:5:3\n",
             "    run: null  # default\n",
