@@ -6,6 +6,8 @@ mod support;
 
 #[path = "store/disk.rs"]
 mod disk;
+#[path = "store/losses.rs"]
+mod losses;
 #[path = "store/place.rs"]
 mod moved;
 #[path = "store/wakes.rs"]
@@ -50,7 +52,7 @@ fn new_store_is_private_to_its_user() {
     let _store = open(&path).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(path.parent().unwrap()), 0o700);
-    for suffix in ["", "-wal", "-shm", "-bell"] {
+    for suffix in ["", "-wal", "-shm", "-bell", "-count"] {
         let path = directory.path().join(format!("new/store.db{suffix}"));
         assert_eq!(mode(&path), 0o600, "{suffix}");
     }
@@ -92,14 +94,14 @@ async fn damaged_or_foreign_store_files_are_refused_and_left_unchanged() {
     let mut damaged = good.clone();
     damaged[4096..8192].fill(0xaa);
     let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&8u32.to_be_bytes());
+    newer[60..64].copy_from_slice(&9u32.to_be_bytes());
     let mut foreign = good.clone();
     foreign[68..72].copy_from_slice(&7u32.to_be_bytes());
     let cases = [
         ("text", b"this is a text file, not a database; it is longer than a header of one hundred bytes, quite a bit".to_vec(), "not a SQLite file"),
         ("cut", good[..good.len() / 2].to_vec(), "damaged"),
         ("damaged", damaged, "damaged"),
-        ("newer", newer, "its schema is 8, this program knows 7"),
+        ("newer", newer, "its schema is 9, this program knows 8"),
         ("foreign", foreign, "another program"),
     ];
     for (name, content, why) in cases {
@@ -112,13 +114,14 @@ async fn damaged_or_foreign_store_files_are_refused_and_left_unchanged() {
 }
 
 /// The schemas of earlier versions.
-const OLD: [&str; 6] = [
+const OLD: [&str; 7] = [
     include_str!("support/schema_1.sql"),
     include_str!("support/schema_2.sql"),
     include_str!("support/schema_3.sql"),
     include_str!("support/schema_4.sql"),
     include_str!("support/schema_5.sql"),
     include_str!("support/schema_6.sql"),
+    include_str!("support/schema_7.sql"),
 ];
 
 /// A store of an old schema, with the job `N` in each state `N`.
@@ -197,7 +200,7 @@ fn one_of_two_programs_that_open_an_old_store_upgrades_it() {
         let conn = Connection::open(&path).unwrap();
         let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
         let jobs: i64 = conn.query_row("SELECT count(unknown) FROM job", [], |row| row.get(0)).unwrap();
-        assert_eq!((version, jobs), (7, 10));
+        assert_eq!((version, jobs), (8, 10));
     }
 }
 
@@ -360,13 +363,13 @@ fn put_is_answered_only_after_its_fsync() {
     let line = |what: &str| {
         trace.lines().position(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}: {trace}"))
     };
-    let last = |to: usize, what: &str| {
-        trace.lines().take(to).collect::<Vec<_>>().iter().rposition(|l| l.contains(what))
+    let last = |to: usize, is_it: &dyn Fn(&str) -> bool| {
+        trace.lines().take(to).collect::<Vec<_>>().iter().rposition(|line| is_it(line))
     };
     let answered = line("\"put a");
-    let written = last(answered, "pwrite64").unwrap();
-    let synced = trace.lines().take(answered).collect::<Vec<_>>();
-    let synced = synced.iter().rposition(|l| l.contains("fdatasync") && l.contains("-wal")).unwrap();
+    let written =
+        last(answered, &|line| line.contains("pwrite64") && line.contains("store.db-wal>")).unwrap();
+    let synced = last(answered, &|line| line.contains("fdatasync") && line.contains("-wal")).unwrap();
     assert!(written < synced && synced < answered, "{trace}");
 }
 

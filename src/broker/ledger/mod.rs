@@ -149,7 +149,7 @@ impl Ledger {
         match (&self.lost, self.store.health().trouble) {
             (Some(lost), _) => Some(format!("the history of jobs is kept in memory only: {lost}")),
             (None, Some(trouble)) => Some(format!("the history of jobs is not kept: {trouble}")),
-            (None, None) => None,
+            (None, None) => self.store.losses().map(|lost| format!("of the history of jobs {lost}")),
         }
     }
 

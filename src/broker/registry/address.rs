@@ -114,7 +114,7 @@ impl Address {
         self.kind.lacks(&self.url, command)
     }
 
-    /// A concern about a server that answers.
+    /// A concern about a server that answers, or what a store in a file has lost.
     pub async fn concern(&self) -> Result<Option<String>, Error> {
         self.kind.concern(self).await
     }
@@ -202,7 +202,7 @@ pub trait Adapter: Sync {
         None
     }
 
-    /// A concern about a server that answers, e.g. that it writes nothing to disk.
+    /// A concern about a server that answers, e.g. that it writes nothing to disk, or what a store in a file has lost.
     async fn concern(&self, _at: &Address) -> Result<Option<String>, Error> {
         Ok(None)
     }

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use async_trait::async_trait;
+
 use super::broker::CARD;
+use super::count::Losses;
 use super::{Options, Sqlite};
 use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place};
 
@@ -12,6 +15,7 @@ pub struct InFile;
 /// The store in memory, which is lost when the supervisor ends: `memory:`.
 pub struct InMemory;
 
+#[async_trait]
 impl Adapter for InFile {
     fn card(&self) -> &'static Card {
         &CARD
@@ -50,6 +54,10 @@ impl Adapter for InFile {
     fn look(&self, at: &Address) -> Result<(), Error> {
         Sqlite::look(file(at))
     }
+
+    async fn concern(&self, at: &Address) -> Result<Option<String>, Error> {
+        Ok(Losses::of(&file(at)).said().map(|lost| format!("the store {lost}")))
+    }
 }
 
 fn path(url: &str) -> PathBuf {
@@ -60,6 +68,7 @@ fn file(at: &Address) -> PathBuf {
     at.file().map_or_else(|| path(at.reveal()), PathBuf::from)
 }
 
+#[async_trait]
 impl Adapter for InMemory {
     fn card(&self) -> &'static Card {
         &CARD

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::call::Kind;
 use super::checkpoint::LONG;
-use super::handle::Sqlite;
+use super::handle::{Files, Sqlite};
 use super::notify_file::Ear;
 use super::store::Store;
 use super::{admin, lease, list, put, settle, tasks, verbs};
@@ -49,10 +49,12 @@ impl From<Sqlite> for Broker {
 }
 
 impl Sqlite {
-    /// The concern about a write-ahead log that cannot be cut.
+    /// What is wrong and keeps the store from no work: jobs that it has lost, a write-ahead log that cannot be cut, or changes
+    /// that are seen late.
     fn concern(&self, wal_bytes: Option<u64>) -> Option<String> {
-        let looks = self.ear.as_ref().and_then(Ear::concern);
-        let wal = self.wal.as_ref()?.display();
+        let Files { wal, losses, ear, .. } = self.files.as_ref()?;
+        let looks = ear.as_ref().and_then(Ear::concern);
+        let wal = wal.display();
         let long = wal_bytes.filter(|bytes| *bytes >= LONG).map(|bytes| {
             format!(
                 "{wal} has grown to {} and cannot be cut: another program keeps a read transaction open: end it, `fuser \
@@ -60,15 +62,27 @@ impl Sqlite {
                 size(bytes)
             )
         });
-        long.or(looks)
+        losses.said().map(|lost| format!("the store {lost}")).or(long).or(looks)
+    }
+
+    /// What happened to its files, or to their directory, since something was last written.
+    fn lost_place(&self) -> Option<String> {
+        let lost = self.files.as_ref()?.place.lost()?;
+        self.look_now();
+        Some(lost)
+    }
+
+    /// What it has lost of what it had acknowledged, in words, until a person has seen to it.
+    pub(in crate::broker) fn losses(&self) -> Option<String> {
+        self.files.as_ref()?.losses.said()
     }
 
     fn wal_bytes(&self) -> Option<u64> {
-        Some(std::fs::metadata(self.wal.as_ref()?).ok()?.len())
+        Some(std::fs::metadata(&self.files.as_ref()?.wal).ok()?.len())
     }
 
     fn store_bytes(&self, wal_bytes: Option<u64>) -> Option<u64> {
-        let wal = self.wal.as_ref()?.to_str()?;
+        let wal = self.files.as_ref()?.wal.to_str()?;
         let main = std::fs::metadata(wal.strip_suffix("-wal")?).ok()?.len();
         Some(main + wal_bytes.unwrap_or(0))
     }
@@ -111,7 +125,7 @@ impl Source for Sqlite {
     fn health(&self) -> Health {
         let wal_bytes = self.wal_bytes();
         Health {
-            trouble: self.notices.trouble(),
+            trouble: self.notices.trouble().or_else(|| self.lost_place()),
             concern: self.concern(wal_bytes),
             store_bytes: self.store_bytes(wal_bytes),
             wal_bytes,

@@ -27,6 +27,13 @@ fn remove(store: &mut Store, asked: &Forget, queue: Queue) -> Result<(), Trouble
     for table in ["statistic", "tally"] {
         store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE queue = ?1"))?.execute([queue.id])?;
     }
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE boot SET (puts, changes) =
+             (SELECT boot.puts + queue.puts, boot.changes + queue.changes FROM queue WHERE id = ?1)",
+        )?
+        .execute([queue.id])?;
     store.conn.prepare_cached("DELETE FROM queue WHERE id = ?1")?.execute([queue.id])?;
     store.queues.remove(&asked.queue);
     store.barren.forget(queue.id);

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::call::{Ask, Kind};
 use super::checkpoint::Checkpoints;
+use super::count::{self, CountFile, Losses, Reached};
 use super::expiry_time::Expiry;
 use super::lost;
 use super::message::Message;
@@ -36,9 +37,16 @@ pub struct Sqlite {
     room: Arc<Semaphore>,
     pub(super) notices: Arc<Notices>,
     pub(super) world: World,
-    pub(super) wal: Option<PathBuf>,
-    pub(super) ear: Option<Ear>,
+    pub(super) files: Option<Files>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a store in a file has beside it.
+pub(super) struct Files {
+    pub(super) wal: PathBuf,
+    pub(super) place: Place,
+    pub(super) losses: Losses,
+    pub(super) ear: Option<Ear>,
 }
 
 impl Sqlite {
@@ -47,19 +55,21 @@ impl Sqlite {
         let path = path.as_ref();
         let file = path.display().to_string();
         let conn = open::connect(path, &options)?;
+        let (count, losses) = (CountFile::open(path), Losses::of(path));
+        losses.look(&conn, count.as_ref()).map_err(|error| explain("open", &file, &error))?;
         let (inbox, messages) = channel();
         let (store, notices) = new_store(conn, &options.world, &file, options.serves)?;
         let beside = |suffix: &str| lost::beside(path, suffix);
         let failed = |error: std::io::Error| Error::Failed(format!("cannot open the store {file}: {error}"));
-        let disk = disk(path, &options, inbox.clone()).map_err(failed)?;
+        let disk = disk(path, &options, count, inbox.clone()).map_err(failed)?;
         let ear = if options.listen {
             Some(Ear::listen(&beside("-bell"), &disk.place, inbox.clone()).map_err(failed)?)
         } else {
             None
         };
+        let files = Files { wal: beside("-wal"), place: disk.place.clone(), losses, ear };
         let thread = start(store, messages, file.clone(), Some(disk)).map_err(failed)?;
-        let wal = Some(beside("-wal"));
-        Ok(Sqlite::new(inbox, notices, options.world, wal, ear, thread))
+        Ok(Sqlite::new(inbox, notices, options.world, Some(files), thread))
     }
 
     /// Finds the errors of [`Sqlite::open`] for the file `path` without changing anything.
@@ -96,24 +106,29 @@ impl Sqlite {
         let (store, notices) = new_store(open::connect_memory()?, &world, "in memory", true)?;
         let thread = start(store, messages, "in memory".into(), None)
             .map_err(|error| Error::Failed(format!("cannot start the store's thread: {error}")))?;
-        Ok(Sqlite::new(inbox, notices, world, None, None, thread))
+        Ok(Sqlite::new(inbox, notices, world, None, thread))
     }
 
     fn new(
         inbox: Sender<Message>,
         notices: Arc<Notices>,
         world: World,
-        wal: Option<PathBuf>,
-        ear: Option<Ear>,
+        files: Option<Files>,
         thread: JoinHandle<()>,
     ) -> Sqlite {
         let room = Arc::new(Semaphore::new(CALLS_MAX));
-        Sqlite { inbox, room, notices, world, wal, ear, thread: Mutex::new(Some(thread)) }
+        Sqlite { inbox, room, notices, world, files, thread: Mutex::new(Some(thread)) }
     }
 
     /// The store's notices; others may add notices too.
     pub(in crate::broker) fn notices(&self) -> &Notices {
         &self.notices
+    }
+
+    /// Lets the store's thread look at its files.
+    pub(super) fn look_now(&self) {
+        // It fails if the thread has ended, which its callers notice.
+        let _ = self.inbox.send(Message::Bell);
     }
 
     /// The moment at which a call begins: its times count from here.
@@ -138,7 +153,7 @@ impl Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        drop(self.ear.take());
+        drop(self.files.take());
         let _ = self.inbox.send(Message::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -164,7 +179,6 @@ fn new_store(
     .map_err(opening)?;
     let notices = Arc::new(Notices::default());
     let mut store = Store {
-        conn,
         world: world.clone(),
         notices: notices.clone(),
         ahead,
@@ -189,12 +203,20 @@ fn new_store(
             i64::try_from((world.now)().as_millis()).unwrap_or(i64::MAX).saturating_add(ahead),
         ),
         wal_pages,
+        reached: Reached { count: count::on_file(&conn).map_err(opening)?, latest: None },
+        changes_made: conn.total_changes(),
+        conn,
     };
     store.next_due = store.next_due_on_file().map_err(opening)?;
     Ok((store, notices))
 }
 
-fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Result<Disk> {
+fn disk(
+    path: &Path,
+    options: &Options,
+    count: Option<CountFile>,
+    store: Sender<Message>,
+) -> std::io::Result<Disk> {
     let wal = lost::beside(path, "-wal");
     let bell = Bell::open(&lost::beside(path, "-bell"), options.listen)?;
     let (file, place) = (File::open(&wal)?, Place::of(path)?);
@@ -207,6 +229,8 @@ fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Resu
         orders: received,
         store,
         broken: None,
+        place: place.clone(),
+        count,
         load: Load::default(),
     };
     let syncer = Builder::new().name("store syncer".into()).spawn(move || syncer.run())?;

@@ -37,6 +37,9 @@ pub(super) fn blank(path: &Path) -> Error {
 
 /// Every process that has opened the store has left this file, and none removes it.
 const BELL: &str = "-bell";
+/// The files of `count.rs`.
+pub(super) const COUNT: &str = "-count";
+pub(super) const LOSS: &str = "-loss";
 
 /// A file beside the store that only a store has.
 fn trace(path: &Path) -> Option<&'static str> {
@@ -61,7 +64,7 @@ pub(super) fn set_aside(path: &Path) -> io::Result<()> {
             fs::rename(&file, beside(&file, ".lost"))?;
         }
     }
-    for suffix in ["", "-wal", "-shm", BELL] {
+    for suffix in ["", "-wal", "-shm", BELL, COUNT, LOSS] {
         match fs::remove_file(beside(path, suffix)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}

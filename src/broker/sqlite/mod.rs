@@ -38,6 +38,13 @@
 //!
 //! Files that are moved or removed while they are open (`place.rs`) are the same trouble until they are back.
 //!
+//! # When what was promised is gone
+//!
+//! Whoever cuts or removes the WAL of a store that nobody has open takes the latest commits away, and SQLite finds the
+//! rest whole. So the store counts: each commit raises a number in a row that it writes anyway, and after each sync the
+//! syncer writes the number that is durable now into a file beside the store (`count.rs`). That costs a `pwrite` and no
+//! sync: the file may lag behind after a loss of power, which hides a loss and never invents one.
+//!
 //! # Time
 //!
 //! Times are milliseconds since boot plus a number fixed for this boot, so setting the wall clock moves no lease and no delay.
@@ -65,6 +72,7 @@ mod cancel;
 mod checkpoint;
 mod class_figures;
 mod columns;
+mod count;
 mod depend;
 mod edit;
 mod empty_filter_cache;

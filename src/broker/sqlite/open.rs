@@ -23,9 +23,9 @@ const APPLICATION_ID: i64 = 0x7461_736b;
 const MODEL: &str = include_str!("model.sql");
 /// What came with schema 7.
 const SCOPE: &str = include_str!("scope.sql");
-const VERSION: i64 = 7;
+const VERSION: i64 = 8;
 /// The steps from one schema to the next, from 1 on.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     "ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE job ADD COLUMN progress TEXT;
      PRAGMA user_version = 2;",
@@ -57,6 +57,11 @@ const STEPS: [&str; 6] = [
          PRIMARY KEY (day, class)) WITHOUT ROWID;
      PRAGMA user_version = 6;",
     concat!("ALTER TABLE job ADD COLUMN scope TEXT; PRAGMA user_version = 7;", include_str!("scope.sql")),
+    "ALTER TABLE boot ADD COLUMN puts INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE boot ADD COLUMN changes INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE queue ADD COLUMN puts INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE queue ADD COLUMN changes INTEGER NOT NULL DEFAULT 0;
+     PRAGMA user_version = 8;",
 ];
 const NFS: i64 = 0x6969;
 /// Larger files are not checked as a whole at each start.
@@ -297,7 +302,8 @@ pub(super) fn start_clock(conn: &Connection, world: &World) -> Result<(i64, i64)
     };
     let seen = seen.max(since_boot + ahead);
     conn.execute(
-        "INSERT OR REPLACE INTO boot (one, boot_id, ahead, seen) VALUES (1, ?1, ?2, ?3)",
+        "INSERT INTO boot (one, boot_id, ahead, seen) VALUES (1, ?1, ?2, ?3)
+         ON CONFLICT (one) DO UPDATE SET boot_id = ?1, ahead = ?2, seen = ?3",
         params![boot, ahead, seen],
     )?;
     conn.execute_batch("COMMIT")?;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::lost;
 
 /// Identities of an open store's files, as they were at the open.
+#[derive(Clone)]
 pub(super) struct Place {
     files: [(PathBuf, Identity); 2],
 }

@@ -170,6 +170,9 @@ pub(super) fn insert(
         store.expect(due);
     }
     store.moved(queue, None, state);
+    if granted.is_none() {
+        store.counted(queue, id);
+    }
     if state == JobState::Waiting {
         store.barren.put(queue, &job.class);
     }

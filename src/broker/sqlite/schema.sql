@@ -1,4 +1,4 @@
--- The store, schema 7 (see open.rs for the way from 1 to 6). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- The store, schema 8 (see open.rs for the way from 1 to 7). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
 -- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled,
 -- 8 depends.
 
@@ -7,7 +7,9 @@ CREATE TABLE boot (
     one     INTEGER PRIMARY KEY CHECK (one = 1),
     boot_id TEXT NOT NULL,             -- the boot `ahead` was reckoned for
     ahead   INTEGER NOT NULL,
-    seen    INTEGER NOT NULL           -- a store time that has been reached: time never goes back behind it
+    seen    INTEGER NOT NULL,          -- a store time that has been reached: time never goes back behind it
+    puts    INTEGER NOT NULL DEFAULT 0,  -- those of queues that are removed: see `queue`
+    changes INTEGER NOT NULL DEFAULT 0   -- the same, and those of no queue
 );
 
 -- Queues are made by the first put or pause and stay. The counters change in the transaction that changes the jobs.
@@ -25,7 +27,9 @@ CREATE TABLE queue (
     failed    INTEGER NOT NULL DEFAULT 0,
     held      INTEGER NOT NULL DEFAULT 0,
     canceled  INTEGER NOT NULL DEFAULT 0,
-    depends   INTEGER NOT NULL DEFAULT 0
+    depends   INTEGER NOT NULL DEFAULT 0,
+    puts      INTEGER NOT NULL DEFAULT 0,  -- jobs that were ever put into it
+    changes   INTEGER NOT NULL DEFAULT 0   -- commits that changed its jobs: what count.rs compares
 );
 
 -- Ascending ids are the order of insertion, which a job keeps for life.
@@ -110,4 +114,4 @@ CREATE TABLE class_day (
 ) WITHOUT ROWID;
 
 PRAGMA application_id = 0x7461736b;
-PRAGMA user_version = 7;
+PRAGMA user_version = 8;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
 use super::columns::{json, state};
+use super::count::{Count, Reached};
 use super::empty_filter_cache::Barren;
 use super::expiry_time::Expiry;
 use super::gathered::Gathered;
@@ -63,6 +64,10 @@ pub(super) struct Store {
     pub(super) expiry: Expiry,
     /// Pages in the WAL at the latest commit.
     pub(super) wal_pages: Arc<AtomicI32>,
+    /// What the latest commit has reached.
+    pub(super) reached: Reached,
+    /// Number of rows that this connection had changed when it last looked.
+    pub(super) changes_made: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -75,6 +80,12 @@ pub(super) struct Queue {
 #[derive(Default)]
 pub(super) struct Effects {
     counts: BTreeMap<i64, [i64; 9]>,
+    /// Number of jobs put, by queue.
+    puts: BTreeMap<i64, i64>,
+    /// What this transaction adds to the count of the store.
+    pub(super) counted: Count,
+    /// The last job that was put.
+    latest: Option<JobId>,
     pub(super) ended: Vec<(JobId, JobState)>,
     pub(super) granted: Vec<(JobId, Fence)>,
     pub(super) given_up: Vec<JobId>,
@@ -136,6 +147,12 @@ impl Store {
         }
         self.effects.ring |= makes_room;
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
+    }
+
+    /// Notes that a new job was put.
+    pub(super) fn counted(&mut self, queue: i64, id: &JobId) {
+        *self.effects.puts.entry(queue).or_default() += 1;
+        self.effects.latest = Some(id.clone());
     }
 
     /// Notes that a job that ran in one queue goes on in another.
@@ -237,17 +254,22 @@ impl Store {
     /// before the counters are read.
     pub(super) fn write_counts(&mut self) -> Result<(), rusqlite::Error> {
         for (queue, c) in std::mem::take(&mut self.effects.counts) {
+            let puts = self.effects.puts.remove(&queue).unwrap_or(0);
             let name = self
                 .conn
                 .prepare_cached(
                     "UPDATE queue SET waiting = waiting + ?2, delayed = delayed + ?3, running = running + ?4,
                      canceling = canceling + ?5, complete = complete + ?6, failed = failed + ?7, held = held + ?8,
-                     canceled = canceled + ?9, depends = depends + ?10 WHERE id = ?1 RETURNING name",
+                     canceled = canceled + ?9, depends = depends + ?10, puts = puts + ?11, changes = changes + 1
+                     WHERE id = ?1 RETURNING name",
                 )?
-                .query_row(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]], |row| {
+                .query_row(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], puts], |row| {
                     row.get::<_, String>(0)
                 })
                 .optional()?;
+            if name.is_some() {
+                self.effects.counted += Count { puts, changes: 1 };
+            }
             if self.effects.awake.remove(&queue) {
                 self.effects.wake.add(name.map_or(QueueSet::All, |name| QueueName::from(name).into()));
             }
@@ -268,6 +290,10 @@ impl Store {
     /// After the commit: updates leases, sends notices, and gives the callers that waited for an end.
     pub(super) fn take_effect(&mut self) -> (bool, Vec<(Waiter, JobState)>) {
         let effects = std::mem::take(&mut self.effects);
+        self.reached.count += effects.counted;
+        if let Some(id) = effects.latest {
+            self.reached.latest = Some((id, self.time()));
+        }
         for id in effects.given_up {
             self.leases.remove(&id);
         }

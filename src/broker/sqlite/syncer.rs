@@ -4,8 +4,10 @@ use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender};
 
 use super::call::Done;
+use super::count::{CountFile, Reached};
 use super::message::Message;
 use super::options::World;
+use super::place::Place;
 use super::store::Waiter;
 use crate::broker::Error;
 use crate::failpoint::failpoint;
@@ -25,6 +27,8 @@ pub(super) struct Syncer {
     pub(super) orders: Receiver<Order>,
     pub(super) store: Sender<Message>,
     pub(super) broken: Option<String>,
+    pub(super) place: Place,
+    pub(super) count: Option<CountFile>,
     pub(super) load: Load,
 }
 
@@ -36,6 +40,8 @@ pub(super) struct Load {
     /// Callers that wait for the end of a job: they are notified when it is on disk, however long that takes.
     pub(super) ended: Vec<(Waiter, JobState)>,
     pub(super) urgent: bool,
+    /// What the latest of these commits has reached.
+    pub(super) reached: Option<Reached>,
 }
 
 impl Load {
@@ -47,6 +53,7 @@ impl Load {
         self.asked.extend(other.asked);
         self.ended.extend(other.ended);
         self.urgent |= other.urgent;
+        self.reached = other.reached.or(self.reached.take());
     }
 
     /// Notifies the callers that the sync succeeded or failed.
@@ -88,23 +95,35 @@ impl Syncer {
             return;
         }
         let outcome = self.sync();
+        if outcome.is_ok()
+            && let Some((count, reached)) = self.count.as_ref().zip(self.load.reached.take())
+        {
+            count.raise(&reached);
+        }
         if !self.load.urgent {
             failpoint("store-12-synced");
         }
         self.load.finish(&outcome);
     }
 
+    /// Why what was committed is not durable, or would not be found.
+    fn failure(&self) -> Option<String> {
+        match (self.world.sync)(&self.wal) {
+            Ok(()) => self.place.lost(),
+            Err(error) => Some(format!(
+                "cannot make {} durable: {error}: the disk does not write; see `dmesg`. What was asked may or may not \
+                 be done",
+                self.name
+            )),
+        }
+    }
+
     /// After a failed sync the kernel counts the lost pages as clean, and the next sync would wrongly succeed: so there
     /// is no sync until the store is repaired.
     fn sync(&mut self) -> Result<(), Error> {
         if self.broken.is_none()
-            && let Err(error) = (self.world.sync)(&self.wal)
+            && let Some(reason) = self.failure()
         {
-            let reason = format!(
-                "cannot make {} durable: {error}: the disk does not write; see `dmesg`. What was asked may or may not \
-                 be done",
-                self.name
-            );
             self.broken = Some(reason.clone());
             // It fails if the store's thread has ended, which needs no report.
             let _ = self.store.send(Message::Broken(reason));

@@ -251,7 +251,7 @@ impl Room {
             call.apply(store)?;
         }
         failpoint_if_settling(calls, "store-10-before-commit");
-        store.commit(writes)?;
+        store.commit(writes, calls.iter().any(|call| call.kind().is_durable()))?;
         failpoint_if_settling(calls, "store-11-committed");
         Ok(())
     }
@@ -263,7 +263,8 @@ impl Room {
         let turn = self.store.notices.heard().filter(|_| !news.is_empty()).map(EventBus::keep_place);
         let (ring, ended) = self.store.take_effect();
         // Callers that wait for the end of a job wait for this sync.
-        let mut load = Load { urgent: !ended.is_empty(), ended, ..Load::default() };
+        let reached = Some(self.store.reached.clone());
+        let mut load = Load { urgent: !ended.is_empty(), ended, reached, ..Load::default() };
         if let Some(turn) = turn {
             load.asked.push(Box::new(move |after| {
                 if after.is_ok() {

@@ -1,8 +1,9 @@
 //! The transactions of the store's thread: what they read at the beginning and write at the end.
 
+use super::count::Count;
 use super::empty_filter_cache::Barren;
 use super::store::{Effects, Store};
-use super::{figures, occur};
+use super::{count, figures, occur};
 
 impl Store {
     /// Opens a transaction and drops caches that another process has made stale.
@@ -15,6 +16,7 @@ impl Store {
             self.options = None;
             self.barren = Barren::default();
             self.next_due = self.next_due_on_file()?;
+            self.reached.count = count::on_file(&self.conn)?;
         }
         Ok(())
     }
@@ -24,14 +26,26 @@ impl Store {
         Ok(std::mem::replace(&mut self.data_version, version) != version)
     }
 
-    /// Commits. The caller rolls back when it fails.
-    pub(super) fn commit(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
+    /// Commits. The caller rolls back when it fails. `is_durable` says that somebody waits until it is on disk.
+    pub(super) fn commit(&mut self, writes: bool, is_durable: bool) -> Result<(), rusqlite::Error> {
         if writes {
             self.write_counts()?;
+            self.count_others(is_durable)?;
             self.write_seen()?;
             self.write_figures()?;
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    /// Counts a change that moves no job, e.g. of an option, if there was one.
+    fn count_others(&mut self, is_durable: bool) -> Result<(), rusqlite::Error> {
+        let made = self.conn.total_changes();
+        if is_durable && self.effects.counted == Count::default() && made != self.changes_made {
+            self.conn.prepare_cached("UPDATE boot SET changes = changes + 1")?.execute([])?;
+            self.effects.counted.changes = 1;
+        }
+        self.changes_made = self.conn.total_changes();
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use self::absent::Absent;
 use self::elsewhere::{another, client, of_this_state};
 use crate::api::{self, Client};
 use crate::broker::{self, Broker, Opening};
+use crate::cli::term::screen::escaped;
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{Ability, Before, Get, VerbRequest};
@@ -67,7 +68,11 @@ impl Access {
             return Err(Failure::new(exit::NOT_RUNNING, why));
         }
         absent.store(config)?;
-        Ok(Access::Store(Arc::new(config.open_broker(&Opening::passing(&config.state_dir))?)))
+        let store = config.open_broker(&Opening::passing(&config.state_dir))?;
+        if let Some(concern) = store.health().concern {
+            eprintln!("note: {}", escaped(&concern));
+        }
+        Ok(Access::Store(Arc::new(store)))
     }
 
     /// The new way, if the only error is that the supervisor went away.

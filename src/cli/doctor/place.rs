@@ -73,8 +73,18 @@ fn store(broker: &Address, place: Check) -> Check {
         Err(error) if place.state != State::Bad => {
             Check::bad("store", error.to_string(), "start refuses it, and no job can be put", "")
         }
-        Ok(()) | Err(_) => place,
+        Err(_) => place,
+        Ok(()) => match lost(broker) {
+            Some(lost) => Check::bad("store", lost, "the program that put them does not know", ""),
+            None => place,
+        },
     }
+}
+
+/// What a store in a file has lost.
+fn lost(broker: &Address) -> Option<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().ok()?;
+    runtime.block_on(broker.concern()).ok()?
 }
 
 /// The directory, or the existing one in which it will be made.
