@@ -2,6 +2,7 @@
 //! `exec`. The keeper starts the supervisor, which opens its broker and its API and runs the loop until it is stopped.
 
 mod in_force;
+mod kept_at;
 mod lasting;
 mod launch;
 mod living_keeper;
@@ -10,6 +11,7 @@ mod serve;
 mod start;
 
 pub use self::in_force::settings_in_force;
+pub use self::kept_at::refuse_gone_store;
 pub use self::living_keeper::living_keeper;
 pub use self::locks::run_lock;
 pub use self::serve::{LAST_LINES, serve};

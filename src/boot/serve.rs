@@ -18,6 +18,7 @@ use nix::sys::stat::{Mode, umask};
 use tracing::{error, warn};
 
 use super::in_force;
+use super::kept_at::{self, refuse_gone_store};
 use crate::api::{Changed, Gate, Members, Terms};
 use crate::broker::{Broker, Error, Opening};
 use crate::config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
@@ -170,10 +171,14 @@ fn run(
 ) -> Result<Ended, Failure> {
     keeper::give_back_large_blocks();
     let parent = nix::unistd::getppid();
+    refuse_gone_store(config).map_err(Failure::unopened)?;
     let listener = listen(config)?;
     let instance = instance(&config.state_dir)?;
     let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
     let broker = Arc::new(config.open_broker(&how)?);
+    if let Err(error) = kept_at::keep(config) {
+        warn!(%error, "cannot note in {} where the jobs are kept", config.run_dir.display());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let outbox = runtime

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nix::fcntl::Flock;
 use nix::sys::resource::{Resource, getrlimit};
 
+use super::kept_at::{self, refuse_gone_store};
 use super::launch::launch;
 use super::locks::{Locks, lock_both, run_lock, sign, state_lock};
 use crate::broker::Sqlite;
@@ -22,6 +23,10 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     can_run()?;
     let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
     enough(descriptors)?;
+    // Before anything is made: the directory is to be put back there.
+    if !new_store {
+        refuse_gone_store(&config).map_err(Failure::unopened)?;
+    }
     if let Some(dir) = &config.log.dir {
         private_dir(dir)?;
     }
@@ -52,7 +57,10 @@ pub fn can_run() -> Result<(), Failure> {
 /// Makes a new store. Only this process does so: a supervisor that the keeper starts again finds the new store.
 fn begin_new_store(config: &Config) -> Result<(), Failure> {
     match config.broker.file() {
-        Some(path) => Sqlite::replace_with_new(path).map_err(Failure::unopened),
+        Some(path) => {
+            Sqlite::replace_with_new(path).map_err(Failure::unopened)?;
+            Ok(kept_at::forget(config)?)
+        }
         None => {
             let what = format!("--new-store begins a new file of jobs, and the broker is {}", config.broker);
             Err(Failure::new(exit::USAGE, what).hint("leave it away"))

@@ -203,3 +203,64 @@ fn job_that_a_damaged_store_calls_running_is_named_and_put_back_at_the_start() {
     let queues = sandbox.json(&["queue", "list", "--json"]);
     assert_eq!(queues["default"]["jobs"], serde_json::json!({ "complete": 1 }), "{queues}");
 }
+
+#[test]
+fn jobs_that_a_cut_wal_held_are_told_until_a_person_has_seen_to_it() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    // The schema goes from the WAL into the file.
+    sandbox.put(&["true"]);
+    let running = sandbox.start(&["-w", "1"]);
+    let puts: Vec<String> =
+        (0..5).map(|_| sandbox.ok(&["put", "-q", "nobody", "--", "true"]).trim().to_owned()).collect();
+    let both = both(&sandbox);
+    both.iter().for_each(|pid| kill(*pid, "KILL"));
+    wait_until("both are dead", || both.iter().all(|pid| !alive(*pid)));
+    drop(running);
+    let wal =
+        fs::File::options().write(true).open(sandbox.path("state").join("store.db-wal")).expect("the WAL");
+    wal.set_len(wal.metadata().expect("its size").len() / 2).expect("cut");
+    let listed = sandbox.run(&["job", "list"]);
+    assert!(String::from_utf8_lossy(&listed.stderr).contains("jobs that it had acknowledged"), "{listed:?}");
+    let _running = sandbox.start(&["-w", "1"]);
+    let said = sandbox.reasons();
+    for word in ["state/store.db has lost", "jobs that it had acknowledged", &puts[4], "store.db-loss"] {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    assert_eq!(sandbox.status()["health"], "degraded");
+    let doctor = sandbox.run(&["doctor"]);
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("has lost"), "{doctor:?}");
+    assert_works(&sandbox);
+    fs::remove_file(sandbox.path("state").join("store.db-loss")).expect("rm");
+    sandbox.wait_healthy();
+}
+
+#[test]
+fn renamed_state_directory_takes_no_put_and_nothing_begins_a_new_store_in_its_place() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let jid = sandbox.put(&["true"]);
+    assert_completes(&sandbox, &jid);
+    let (state, away) = (sandbox.path("state"), sandbox.path("away"));
+    fs::rename(&state, &away).expect("mv");
+    let gone = ["DIR/state/store.db", "moved or removed", "move the file back"];
+    assert_says(&sandbox, &sandbox.run(&["put", "--", "true"]), 69, &gone);
+    wait_until("status says it", || sandbox.reasons().contains("moved or removed"));
+    assert!(sandbox.stderr().contains("no job can be put or fetched"), "{}", sandbox.stderr());
+    kill(both(&sandbox)[1], "KILL");
+    let missing = "it is missing, and";
+    wait_until("the next supervisor begins no new store", || sandbox.stderr().contains(missing));
+    assert!(!state.join("store.db").exists());
+    fs::rename(&away, &state).expect("mv back");
+    sandbox.wait_healthy();
+    assert_eq!(sandbox.state(&jid), "complete");
+    assert_works(&sandbox);
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    fs::rename(&state, &away).expect("mv");
+    for command in [&["start", "-w", "1"][..], &["put", "--", "true"], &["job", "list"]] {
+        assert_says(&sandbox, &sandbox.run(command), 69, &["DIR/state/store.db", missing, "--new-store"]);
+        assert!(!state.exists(), "{command:?}");
+    }
+    let _running = sandbox.start(&["-w", "1", "--new-store"]);
+    assert_works(&sandbox);
+}

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::boot::refuse_gone_store;
 use crate::config::{Config, private_dir};
 use crate::failure::{Failure, exit};
 
@@ -18,6 +19,7 @@ impl Absent {
     /// Prepares the place of the store, if the broker is a file.
     pub fn store(self, config: &Config) -> Result<(), Failure> {
         let Some(file) = config.broker.file() else { return Ok(()) };
+        refuse_gone_store(config)?;
         match self {
             Absent::Make => {
                 private_dir(&config.state_dir)?;

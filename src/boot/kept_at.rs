@@ -1,0 +1,43 @@
+//! Where the last supervisor of this run directory kept its jobs, noted there. A state directory that was renamed, or whose disk
+//! is not mounted, looks as if there had never been one: only something outside of it can tell.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::broker::Error;
+use crate::config::Config;
+use crate::log::write_private;
+
+fn note(config: &Config) -> PathBuf {
+    config.run_dir.join("store")
+}
+
+/// Notes that the store is there now, if it is a file.
+pub(super) fn keep(config: &Config) -> io::Result<()> {
+    config.broker.file().map_or(Ok(()), |file| write_private(&note(config), file.as_os_str().as_bytes()))
+}
+
+/// Forgets it, as a new store is to be begun.
+pub(super) fn forget(config: &Config) -> io::Result<()> {
+    match fs::remove_file(note(config)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Refuses to begin a new store in the place of one that is gone.
+pub fn refuse_gone_store(config: &Config) -> Result<(), Error> {
+    let Some(file) = config.broker.file() else { return Ok(()) };
+    let is_noted = fs::read(note(config)).is_ok_and(|noted| noted == file.as_os_str().as_bytes());
+    if !is_noted || fs::symlink_metadata(file).is_ok() {
+        return Ok(());
+    }
+    Err(Error::Lost(format!(
+        "cannot open the store {0}: it is missing, and {1} says that the last supervisor kept jobs in it: put its directory back \
+         (was it renamed? is its disk mounted?), or begin a new store on purpose: taskvisor start --new-store",
+        file.display(),
+        note(config).display()
+    )))
+}
