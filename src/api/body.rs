@@ -46,17 +46,20 @@ pub(super) struct Refusal {
     /// If some jobs of a put were put and others not: the id of each that was, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put: Vec<Option<JobId>>,
+    /// Which of the others may have been put, as their broker has not answered: their numbers in the request, from 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_doubt: Vec<usize>,
 }
 
 impl From<Problem> for Refusal {
-    fn from(Problem { message, hint, put, .. }: Problem) -> Refusal {
-        Refusal { error: message, hint, put }
+    fn from(Problem { message, hint, put, in_doubt, .. }: Problem) -> Refusal {
+        Refusal { error: message, hint, put, in_doubt }
     }
 }
 
 impl Refusal {
     /// The problem that it tells of, with this HTTP status.
     pub fn problem(self, code: u16) -> Problem {
-        Problem { code, message: self.error, hint: self.hint, put: self.put }
+        Problem { code, message: self.error, hint: self.hint, put: self.put, in_doubt: self.in_doubt }
     }
 }

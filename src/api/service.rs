@@ -138,12 +138,14 @@ pub struct Problem {
     pub hint: Option<String>,
     /// If some jobs of a put were put and others not: the id of each that was, in their order. Else empty.
     pub put: Vec<Option<JobId>>,
+    /// Which of the others may have been put, as their broker has not answered: their numbers in the request, from 0.
+    pub in_doubt: Vec<usize>,
 }
 
 impl Problem {
     /// A problem without a hint.
     pub fn new(code: u16, message: impl Into<String>) -> Self {
-        Problem { code, message: message.into(), hint: None, put: Vec::new() }
+        Problem { code, message: message.into(), hint: None, put: Vec::new(), in_doubt: Vec::new() }
     }
 
     /// The same with a hint.

@@ -361,7 +361,7 @@ fn problem(error: Error) -> Problem {
         | Error::InUse(..) => Problem::conflict(message),
         Error::Refused(_) | Error::Url(_) => Problem::bad_request(message),
         Error::Unsupported { .. } => Problem::new(501, message),
-        Error::PartlyPut { put, .. } => Problem { put, ..Problem::unavailable(message) },
+        Error::PartlyPut { put, in_doubt, .. } => Problem { put, in_doubt, ..Problem::unavailable(message) },
         Error::Lost(_) | Error::Failed(_) => Problem::unavailable(message),
         Error::Unanswered(_) => Problem::in_doubt(message),
     }

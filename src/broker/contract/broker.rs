@@ -102,11 +102,13 @@ impl Broker {
     pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
         let answers = self.put_each(jobs).await?;
         let failed = answers.iter().find_map(|answer| answer.as_ref().err().cloned());
+        let is_in_doubt = |answer: &Result<JobId, Error>| matches!(answer, Err(Error::Unanswered(_)));
+        let in_doubt = (0..answers.len()).filter(|number| is_in_doubt(&answers[*number])).collect();
         let put: Vec<Option<JobId>> = answers.into_iter().map(Result::ok).collect();
         match failed {
             None => Ok(put.into_iter().flatten().collect()),
             Some(error) if put.iter().all(Option::is_none) => Err(error),
-            Some(error) => Err(Error::PartlyPut { put, error: Box::new(error) }),
+            Some(error) => Err(Error::PartlyPut { put, in_doubt, error: Box::new(error) }),
         }
     }
 
@@ -262,7 +264,7 @@ mod tests {
         ],
     };
 
-    /// Puts every second job.
+    /// Puts every second job; of the others, every second one is not answered.
     struct Bare;
 
     #[async_trait]
@@ -281,8 +283,10 @@ mod tests {
 
         async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
             let full = || Error::Failed("it is full".into());
-            let put = |at: usize| {
-                if at.is_multiple_of(2) { Ok(JobId::from(format!("j{at}").as_str())) } else { Err(full()) }
+            let put = |at: usize| match at % 4 {
+                1 => Err(full()),
+                3 => Err(Error::Unanswered("it is silent".into())),
+                _ => Ok(JobId::from(format!("j{at}").as_str())),
             };
             Ok((0..jobs.len()).map(put).collect())
         }
@@ -337,6 +341,8 @@ mod tests {
             matches!(partly, Error::PartlyPut { put, .. } if put == [Some("j0".into()), None, Some("j2".into())])
         );
         assert_eq!(bare().put(vec![job()]).await.unwrap(), ["j0".into()]);
+        let partly = bare().put(vec![job(), job(), job(), job()]).await.unwrap_err();
+        assert!(matches!(&partly, Error::PartlyPut { in_doubt, .. } if in_doubt == &[3]), "{partly}");
     }
 
     #[tokio::test]

@@ -64,6 +64,8 @@ pub enum Error {
     PartlyPut {
         /// The id of each job that was put, in the order of the request.
         put: Vec<Option<JobId>>,
+        /// Which of the others may have been put, as their broker has not answered: their numbers in the request, from 0.
+        in_doubt: Vec<usize>,
         /// The error of the first job that was not put.
         error: Box<Error>,
     },

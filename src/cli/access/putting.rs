@@ -14,11 +14,21 @@ pub struct NotPut {
     pub failure: Failure,
     /// If some were put: the id of each job that was, in the order of the jobs.
     pub put: Vec<Option<JobId>>,
+    /// Which of the others may have been put: their numbers in the order of the jobs, from 0.
+    pub in_doubt: Vec<usize>,
 }
 
 impl From<Failure> for NotPut {
     fn from(failure: Failure) -> NotPut {
-        NotPut { failure, put: Vec::new() }
+        NotPut { failure, put: Vec::new(), in_doubt: Vec::new() }
+    }
+}
+
+impl NotPut {
+    /// Names the jobs that may have been put.
+    fn of_some(failure: Failure, jobs: &[JobId], put: Vec<Option<JobId>>, in_doubt: Vec<usize>) -> NotPut {
+        let named: Vec<JobId> = in_doubt.iter().filter_map(|number| jobs.get(*number).cloned()).collect();
+        NotPut { failure: self::in_doubt(failure, &named), put, in_doubt }
     }
 }
 
@@ -29,16 +39,17 @@ impl Access {
             Access::Api(api, _) => {
                 let ids = ids(&jobs);
                 api.put(jobs).await.map_err(|error| {
-                    let put = if let api::Error::Problem(problem) = &error {
-                        problem.put.clone()
-                    } else {
-                        Vec::new()
-                    };
+                    if let api::Error::Problem(problem) = &error
+                        && !problem.put.is_empty()
+                    {
+                        let (put, in_doubt) = (problem.put.clone(), problem.in_doubt.clone());
+                        return Some(NotPut::of_some(error.into(), &ids, put, in_doubt));
+                    }
                     let failure = match may_be_done(&error) {
                         true => Some(in_doubt(error.into(), &ids)),
                         false => unless_gone(error),
                     };
-                    failure.map(|failure| NotPut { failure, put })
+                    failure.map(NotPut::from)
                 })
             }
             Access::Store(store) => {
@@ -46,14 +57,13 @@ impl Access {
                     jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
                 let ids = ids(&jobs);
                 store.put(jobs).await.map(only_ids).map_err(|error| {
-                    let put = if let broker::Error::PartlyPut { put, .. } = &error {
-                        put.clone()
-                    } else {
-                        Vec::new()
-                    };
+                    if let broker::Error::PartlyPut { put, in_doubt, .. } = &error {
+                        let (put, in_doubt) = (put.clone(), in_doubt.clone());
+                        return Some(NotPut::of_some(error.into(), &ids, put, in_doubt));
+                    }
                     let unanswered = matches!(error, broker::Error::Unanswered(_));
                     let failure = error.into();
-                    Some(NotPut { failure: if unanswered { in_doubt(failure, &ids) } else { failure }, put })
+                    Some(NotPut::from(if unanswered { in_doubt(failure, &ids) } else { failure }))
                 })
             }
         }
@@ -117,6 +127,15 @@ mod tests {
     use crate::api::Client;
     use crate::config::{Flags, Surroundings, resolve};
     use crate::model::{Class, Exec, Payload};
+
+    #[test]
+    fn jobs_that_may_have_been_put_are_named_and_those_refused_are_not() {
+        let ids = ["a", "b", "c"].map(JobId::from);
+        let put = vec![Some("a".into()), None, None];
+        let not_put = NotPut::of_some(Failure::new(1, "no"), &ids, put, vec![2]);
+        let said = not_put.failure.render();
+        assert!(said.contains("may have been queued all the same, as c: "), "{said}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn unanswered_put_says_how_to_check_the_job() {

@@ -153,7 +153,7 @@ impl<'a> Sink<'a> {
             awaited.extend(ids.iter().cloned());
         }
         self.first = self.first.take().or_else(|| ids.first().cloned());
-        match self.tell(ids.iter().map(Some)) {
+        match self.tell(ids.iter().map(Fate::Put)) {
             Err(unread) if unread.code == exit::OK => self.deaf = true,
             Err(failure) => return Err(failure.of("failed to print the ids").hint(self.in_words())),
             Ok(()) => {}
@@ -163,12 +163,17 @@ impl<'a> Sink<'a> {
     }
 
     /// What became of jobs that were not put, or not all of them. Prints a line for each of those then.
-    fn refused(&mut self, count: usize, NotPut { failure, put }: NotPut) -> Failure {
+    fn refused(&mut self, count: usize, NotPut { failure, put, in_doubt }: NotPut) -> Failure {
         let before = self.acknowledged;
         self.acknowledged += put.iter().flatten().count();
         self.first = self.first.take().or_else(|| put.iter().flatten().next().cloned());
         // That the ids cannot be printed matters less: the failure names them.
-        self.tell(put.iter().map(Option::as_ref)).ok();
+        let fates = put.iter().enumerate().map(|(number, id)| match id {
+            Some(id) => Fate::Put(id),
+            None if in_doubt.contains(&number) => Fate::InDoubt,
+            None => Fate::Refused,
+        });
+        self.tell(fates).ok();
         let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
         match before {
             0 => failure.of(format!("failed to put {what}")),
@@ -195,22 +200,60 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Prints the ids, a line for each job: empty for one that was not put.
-    fn tell<'b>(&self, ids: impl Iterator<Item = Option<&'b JobId>>) -> Result<(), Failure> {
+    /// Prints a line for each job.
+    fn tell<'b>(&self, fates: impl Iterator<Item = Fate<'b>>) -> Result<(), Failure> {
         if self.awaited.is_some() {
-            ids.flatten().for_each(|id| eprintln!("queued as {}", escaped(id.as_str())));
+            fates.filter_map(Fate::id).for_each(|id| eprintln!("queued as {}", escaped(id.as_str())));
             return Ok(());
         }
         if self.deaf {
             return Ok(());
         }
         let mut text = String::new();
-        for id in ids {
-            match self.typed.json {
-                true => text += &(serde_json::json!({ "id": id }).to_string() + "\n"),
-                false => text += &(id.map(JobId::to_string).unwrap_or_default() + "\n"),
-            }
+        for fate in fates {
+            text += &fate.line(self.typed.json);
+            text.push('\n');
         }
         print(&text)
+    }
+}
+
+/// What became of one job of a put.
+enum Fate<'a> {
+    Put(&'a JobId),
+    Refused,
+    /// Its broker has not answered.
+    InDoubt,
+}
+
+impl<'a> Fate<'a> {
+    fn id(self) -> Option<&'a JobId> {
+        match self {
+            Fate::Put(id) => Some(id),
+            Fate::Refused | Fate::InDoubt => None,
+        }
+    }
+
+    /// Its line: the id, nothing for a job that was not put, `?` where that is not known.
+    fn line(self, json: bool) -> String {
+        match (self, json) {
+            (Fate::InDoubt, true) => serde_json::json!({ "id": null, "in_doubt": true }).to_string(),
+            (Fate::InDoubt, false) => "?".to_owned(),
+            (fate, true) => serde_json::json!({ "id": fate.id() }).to_string(),
+            (fate, false) => fate.id().map(JobId::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_that_was_refused_and_one_without_an_answer_have_different_lines() {
+        let id = JobId::from("a");
+        let lines = |json| [Fate::Put(&id), Fate::Refused, Fate::InDoubt].map(|fate| fate.line(json));
+        assert_eq!(lines(false), ["a", "", "?"]);
+        assert_eq!(lines(true), [r#"{"id":"a"}"#, r#"{"id":null}"#, r#"{"id":null,"in_doubt":true}"#]);
     }
 }
