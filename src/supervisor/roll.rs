@@ -176,8 +176,10 @@ impl Supervisor {
 
     /// Has as many old workers leave as their heirs have replaced.
     pub(super) fn roll(&mut self, now: Instant) {
+        // One that is gone may hold its number for long: it is replaced no more.
+        let is_left = |pool: &Pool| pool.outdated && !pool.is_gone();
         let mut outdated: Vec<usize> =
-            (0..self.pools.len()).filter(|&number| self.pools[number].outdated).collect();
+            (0..self.pools.len()).filter(|&number| is_left(&self.pools[number])).collect();
         // The latest pool first: its workers stay longest.
         outdated.sort_by_key(|&number| std::cmp::Reverse(self.pools[number].age));
         let names: Vec<String> =

@@ -222,7 +222,9 @@ fn only_worker_over_its_recycle_size_works_on_until_the_next_one_is_ready() {
          1.3 done 1.1 b
          1.4 settled b
          1.5 ready 1:1.2
-         1.6 exited 1.1 0",
+         1.6 exited 1.1 0 / fetched
+         1.7 outgrown 1:1.2
+         1.8 ready 1.3",
         "0 > spawn 1.1
         0.1 > fetch 1.1
         0.2 > assign 1.1 a
@@ -235,7 +237,11 @@ fn only_worker_over_its_recycle_size_works_on_until_the_next_one_is_ready() {
         1.3 > fetch 1.1
         1.3 > settle b complete
         1.5 > term 1.1 (recycled: memory)
-        1.5 > fetch 1:1.2",
+        1.5 > fetch 1:1.2
+        1.7 > equip 0 default outfit=0 workers=1
+        1.7 > spawn 1.3
+        1.8 > term 1:1.2 (recycled: memory)
+        1.8 > fetch 1.3",
     );
 }
 
@@ -264,6 +270,8 @@ fn job_of_a_worn_out_worker_keeps_its_place_beside_the_next_worker() {
         5 > settle a complete
         5.2 > assign 1:1.2 b
         5.2 > kill_at 1:1.2 63.2
+        5.3 > equip 0 default outfit=0 workers=1
+        5.3 > spawn 1.3
         5.4 > fetch 1:1.2
         5.4 > settle b complete",
     );
