@@ -170,6 +170,26 @@ def wait(swallow=None):
 job("wait")(wait)
 
 
+@job("time_to_leave")
+def time_to_leave():
+    try:
+        progress(message="waiting")
+        time.sleep(30)
+    except Interrupted:
+        print(current_job().time_left)
+        raise
+
+
+@job("async_time_to_leave")
+async def async_time_to_leave():
+    try:
+        progress(message="waiting")
+        await asyncio.sleep(30)
+    except asyncio.CancelledError:
+        progress(message=str(current_job().time_left))
+        raise
+
+
 @job("async_wait")
 async def async_wait(stubborn=0):
     progress(message="waiting")

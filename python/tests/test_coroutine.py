@@ -181,6 +181,15 @@ class Coroutines(WorkerTest):
         self.assertEqual(self.dones(worker, 1)["j1"], {"job": "j1", "fence": 7, "outcome": "canceled"})
         self.assertEqual(self.others, [("progress", {"job": "j1", "message": "really over"})])
 
+    def test_task_that_is_told_to_end_sees_its_grace(self):
+        worker = self.coroutines()
+        worker.run("async_time_to_leave", grace=10)
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.send("cancel", job="j1", why="canceled by someone")
+        self.assertEqual(self.dones(worker, 1)["j1"]["outcome"], "canceled")
+        [(_, said)] = self.others
+        self.assertTrue(0 < float(said["message"]) <= 10)
+
     def test_cancel_that_comes_with_the_job_is_answered_too(self):
         worker = self.coroutines()
         for _ in range(20):

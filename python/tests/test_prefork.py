@@ -301,6 +301,13 @@ class Ends(WorkerTest):
         self.assertIn("in wait", done["error"]["trace"])
         self.assertEqual(worker.wait(), 0)
 
+    def test_job_that_is_told_to_end_sees_its_grace(self):
+        worker = self.waiting("time_to_leave", time_limit=3600, grace=10)
+        worker.kill()
+        self.assertEqual(worker.done()["error"]["group"], "Interrupted")
+        self.assertEqual(worker.wait(), 0)
+        self.assertTrue(0 < float(worker.stdout()) <= 10)
+
     def test_worker_exits_at_once_and_in_order_after_an_interrupted_job(self):
         worker = self.waiting("slow_to_leave")
         worker.kill()

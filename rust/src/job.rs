@@ -26,6 +26,7 @@ pub(crate) struct Facts {
     pub(crate) tags: Vec<String>,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) soft_time_limit: Option<Duration>,
+    pub(crate) grace: Option<Duration>,
     pub(crate) cwd: Option<String>,
     pub(crate) begun: Instant,
 }
@@ -53,6 +54,7 @@ impl Facts {
             tags: job.tags,
             time_limit: duration(job.time_limit),
             soft_time_limit: duration(job.soft_time_limit),
+            grace: duration(job.grace),
             cwd: job.cwd,
             begun: Instant::now(),
         })
@@ -121,6 +123,11 @@ macro_rules! facts {
             /// Time left before its time limit ends it; None = there is no limit.
             pub fn time_left(&self) -> Option<std::time::Duration> {
                 Some(self.facts.time_limit?.saturating_sub(self.facts.begun.elapsed()))
+            }
+
+            /// The time from the moment at which it is told to end until it is killed; None = the supervisor does not say.
+            pub fn grace(&self) -> Option<std::time::Duration> {
+                self.facts.grace
             }
 
             /// Whether its soft time limit is over: time to save the work done and return.

@@ -65,7 +65,8 @@ impl Children {
             }
         } else {
             let cwd = cwd.map(|dir| dir.to_string_lossy().into_owned());
-            say_run(&mut life.channel, job, (fence, retries), limits, cwd).map_err(unassigned)?;
+            let grace = around.plan.settings.grace;
+            say_run(&mut life.channel, job, (fence, retries), limits, (grace, cwd)).map_err(unassigned)?;
         }
         let gauged = around.gauge.watch(worker, life.pid, (&job.id, fence), limits);
         life.jobs.push(Running { job: job.clone(), fence, printed: Printed::up_to(limits.output), gauged });
@@ -108,7 +109,7 @@ fn say_run(
     job: &Job,
     (fence, retries): (Fence, u32),
     limits: Limits,
-    cwd: Option<String>,
+    (grace, cwd): (Duration, Option<String>),
 ) -> Result<(), Outcome> {
     let Payload::Data(Bytes(bytes)) = &job.payload else { return Err(Outcome::UnknownClass) };
     // A put of such a job is refused, but other clients of a Redis can put one.
@@ -134,6 +135,7 @@ fn say_run(
             tags: job.tags.clone(),
             time_limit: limits.time.map(|limit| limit.as_secs_f64()),
             soft_time_limit: limits.soft_time.map(|limit| limit.as_secs_f64()),
+            grace: Some(grace.as_secs_f64()),
             cwd,
         },
     });

@@ -28,7 +28,8 @@ def look():
     count += 1
     print("on stdout")
     os.write(2, b"on stderr\n")
-    return {"count": count, "pid": os.getpid(), "ppid": os.getppid(), "sid": os.getsid(0)}
+    pids = {"pid": os.getpid(), "ppid": os.getppid(), "sid": os.getsid(0)}
+    return {"count": count, "grace": current_job().grace, **pids}
 
 
 @job("echo")

@@ -193,6 +193,15 @@ fn the_settings_of_a_class_win_over_those_of_the_pool() {
     check_class_settings("fork");
 }
 
+#[test]
+fn a_job_knows_how_long_it_has_once_it_is_told_to_end() {
+    for mode in ["prefork", "fork", "coroutine"] {
+        let sandbox = python::new();
+        let _running = start(&sandbox, mode, "app", &["-w", "1", "--grace", "7s"]);
+        assert_eq!(result(&run(&sandbox, "look", "null"))["grace"], 7.0, "{mode}");
+    }
+}
+
 /// Workers are recycled as planned: no restart is counted, no job is affected. The only worker goes on until the next
 /// one is ready.
 fn check_max_jobs(mode: &str, options: &[&str]) {

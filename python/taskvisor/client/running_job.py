@@ -44,7 +44,7 @@ class Job:
     """
 
     __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "_data", "retries", "time_limit",
-                 "soft_time_limit", "cwd", "fence", "started", "canceled", "ended", "runtime", "partial_lines",
+                 "soft_time_limit", "grace", "cwd", "fence", "started", "canceled", "_killed_at", "ended", "runtime", "partial_lines",
                  "__weakref__")
 
     #: Its id.
@@ -65,6 +65,8 @@ class Job:
     time_limit: Optional[float]
     #: Seconds after which `SoftTimeLimitExceeded` is raised in the job.
     soft_time_limit: Optional[float]
+    #: Seconds that it has to end by itself once it is told to; None if the supervisor does not say.
+    grace: Optional[float]
     #: A directory of its own, where the pool gives one.
     cwd: Optional[str]
     #: The token of this attempt.
@@ -86,11 +88,13 @@ class Job:
         self.retries = get("retries")
         self.time_limit = get("time_limit")
         self.soft_time_limit = get("soft_time_limit")
+        self.grace = get("grace")
         self.cwd = get("cwd")
         raw = get("raw")
         self._data: Any = get("data") if raw is None else _decode(raw)
         self.started = time.monotonic()
         self.canceled = False
+        self._killed_at: Optional[float] = None
         self.ended = False
         self.runtime = runtime
         self.partial_lines: dict[str, str] = {}
@@ -112,12 +116,25 @@ class Job:
 
     @property
     def time_left(self) -> Optional[float]:
-        """Seconds until the time limit, or None without one.
+        """Seconds until the time limit, or None without one. Once the job is told to end, as at a stop: those until it is
+        killed.
 
-        >>> Job({"id": "7", "fence": 1, "class": "c", "time_limit": 60}).time_left <= 60
+        >>> told = Job({"id": "7", "fence": 1, "class": "c", "time_limit": 60, "grace": 10})
+        >>> told.time_left <= 60
+        True
+        >>> told.must_end()
+        >>> 9 < told.time_left <= 10
         True
         """
+        if self._killed_at is not None:
+            return self._killed_at - time.monotonic()
         return None if self.time_limit is None else self.started + self.time_limit - time.monotonic()
+
+    def must_end(self) -> None:
+        """Notes that the job is told to end, for the worker: from the first time on it has its grace."""
+        self.canceled = True
+        if self._killed_at is None and self.grace is not None:
+            self._killed_at = time.monotonic() + self.grace
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.class_name} attempt {self.attempt}>"

@@ -181,7 +181,10 @@ class Worker:
     def _stop(self, run: _Run, why: str) -> None:
         if run.stopped_by in (None, "soft"):
             run.stopped_by = why
-        run.job.canceled = True
+        if why == "soft":
+            run.job.canceled = True
+        else:
+            run.job.must_end()
         if run.task is not None:
             # Not at once: a task that is canceled before its first step never runs, and would never send `done`.
             self._loop.call_soon(run.task.cancel)

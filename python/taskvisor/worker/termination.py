@@ -159,7 +159,7 @@ class Termination:
         job = self._job
         if job is None or not (self.raised is None or isinstance(self.raised, SoftTimeLimitExceeded)):
             return
-        job.canceled = True
+        job.must_end()
         ran = time.monotonic() - job.started
         if job.time_limit is not None and ran + _TOLERANCE_SECONDS >= job.time_limit:
             self.raised = TimeLimitExceeded(f"the time limit of {job.time_limit:g} s is over")
