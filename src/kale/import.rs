@@ -10,7 +10,7 @@ use super::cipher::{DEFAULT_KEY, KeyError};
 use super::queue_name::{NameError, QueueNames};
 use super::queues::Queue;
 use super::settings::endpoint;
-use crate::model::QUEUE_TURN_MAX;
+use crate::model::{Order, QUEUE_TURN_MAX};
 
 /// The shortest lease, in seconds, that leaves room for the usual grace of a task.
 const LEASE_MIN: u64 = 24;
@@ -228,12 +228,12 @@ impl Application<'_> {
             ("workers", 1.into()),
             ("command", command.into()),
             ("queues", names.into()),
-            ("order", order.into()),
+            ("order", order.as_str().into()),
             ("queue_priorities", by_queue(|queue| queue.priority)),
             ("cwd", self.cwd.into()),
             ("env", env.into()),
         ]);
-        if order.contains("lottery") || order == "random" {
+        if order.draws() {
             pool.insert("queue_turns".into(), by_queue(turn));
         }
         if let Some(size) = self.settings.get("DIE_ON_RESIDENT_SET_SIZE_MB").and_then(Value::as_u64) {
@@ -243,21 +243,21 @@ impl Application<'_> {
         pool
     }
 
-    fn order(&self, notes: &mut Vec<String>) -> &'static str {
+    fn order(&self, notes: &mut Vec<String>) -> Order {
         let path = self.text("QUEUE_SELECTOR").unwrap_or("kale.queue_selector.ReducedLottery");
         match path.rsplit('.').next().unwrap_or_default() {
-            "Random" => "random",
-            "Lottery" => "lottery",
-            "HighestPriorityFirst" => "highest_priority_first",
-            "HighestPriorityLottery" => "highest_priority_lottery",
-            "LotteryLottery" => "lottery_lottery",
-            "ReducedLottery" => "reduced_lottery",
+            "Random" => Order::Random,
+            "Lottery" => Order::Lottery,
+            "HighestPriorityFirst" => Order::HighestPriorityFirst,
+            "HighestPriorityLottery" => Order::HighestPriorityLottery,
+            "LotteryLottery" => Order::LotteryLottery,
+            "ReducedLottery" => Order::ReducedLottery,
             _ => {
                 notes.push(format!(
                     "QUEUE_SELECTOR is {path}, a class of the application: taskvisor runs no code of it, and takes \
                      reduced_lottery; `order` has others"
                 ));
-                "reduced_lottery"
+                Order::ReducedLottery
             }
         }
     }

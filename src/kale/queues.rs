@@ -175,8 +175,8 @@ impl Queue {
             (
                 "num_iterations",
                 format!(
-                    "kale stays with a queue for {} receives, {} tasks; `kale import` writes them as its `queue_turns`, so \
-                     that each queue has the share that it has in kale",
+                    "kale stays with a queue for {} receives, {} tasks; `kale import` writes them as its `queue_turns` where \
+                     the selector draws, so that each queue has its share as in kale",
                     self.num_iterations,
                     self.num_iterations.saturating_mul(self.batch_size)
                 ),

@@ -145,6 +145,8 @@ impl Selection {
             let Waiting { jobs, age } = counts(queue);
             *known = Known { waiting: Some(jobs), age, empty: jobs == 0, ..*known };
         }
+        // A queue that has run empty gives its turn back.
+        self.drawn = self.drawn.filter(|(at, _)| !self.known[*at].empty);
     }
 
     /// The index of a queue; if it is given twice, that of the one whose turn comes next.
@@ -271,6 +273,9 @@ mod tests {
         assert_eq!(next(&mut selection, 144), "high", "the other had none");
         selection.answered(&["high".into(), "high".into()], true);
         assert_eq!(next(&mut selection, 144), "low");
+        selection
+            .counted(Instant(0), |queue| Waiting { jobs: u64::from(queue.as_str() != "low"), age: None });
+        assert_eq!(next(&mut selection, 0), "high", "a queue that has run empty has no turn");
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn stop_at_once_does_not_wait_for_open_polls() {
 fn start_after_a_death_with_an_open_poll_says_what_may_be_hidden() {
     let scene = Scene::new();
     let _running = at_rest(&scene);
-    let said = "the last supervisor died while it received from the SQS queue 'mail'";
+    let said = "the last supervisor left a receive from the SQS queue 'mail' without a known answer";
     assert!(!scene.sandbox.reasons().contains(said), "nobody died");
     kill(scene.sandbox.one("tv-supervisor"), "KILL");
     wait_until("status says so", || scene.sandbox.reasons().contains(said));
@@ -60,6 +60,6 @@ fn start_after_an_orderly_stop_says_nothing_of_hidden_messages() {
     running.wait();
     scene.fake.forget_calls();
     let _next = at_rest(&scene);
-    assert!(!scene.sandbox.reasons().contains("died while it received"), "{}", scene.sandbox.reasons());
-    assert!(!scene.sandbox.stderr().contains("died while it received"));
+    assert!(!scene.sandbox.reasons().contains("left a receive"), "{}", scene.sandbox.reasons());
+    assert!(!scene.sandbox.stderr().contains("left a receive"));
 }

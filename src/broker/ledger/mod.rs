@@ -175,13 +175,13 @@ impl Ledger {
         noted.await;
     }
 
-    /// Records that a receive from a queue is open; None = it was answered.
-    pub async fn receives(&self, queue: &QueueName, open: Option<OpenReceive>) {
+    /// Records that a receive from a queue is open; None = it was answered. False = it is not recorded.
+    pub async fn receives(&self, queue: &QueueName, open: Option<OpenReceive>) -> bool {
         let noted = self.soon("failed to write into the ledger which receives are open", async {
             self.prepare().await;
             self.store.receives(queue.clone(), open).await
         });
-        noted.await;
+        noted.await.is_some()
     }
 
     /// The receive from a queue that had no answer when its supervisor died.

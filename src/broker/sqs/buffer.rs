@@ -1,8 +1,8 @@
 //! Messages that polls have brought and no worker has taken yet. Pure: the caller gives the time.
 //!
 //! A poll brings up to ten messages, but there may be fewer ready workers. The other messages wait here, invisible in
-//! SQS; those not taken within [`HOLD`] go back. A message that only a busy pool takes waits for half of its lease. Of
-//! a message group of a FIFO queue one message runs at a time, and none overtakes another.
+//! SQS; those not taken within [`HOLD`] go back. A message that only a busy pool takes waits for half of its lease, at
+//! most five minutes. Of a message group of a FIFO queue one message runs at a time, and none overtakes another.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,6 +11,9 @@ use std::time::Duration;
 use super::client::Message;
 use crate::model::{ClassFilter, Instant, JobId, Millis, NewJob};
 use crate::select::terms::HOLD;
+
+/// The longest wait for a busy pool: a message that is hidden for hours is of use to another host.
+const LONGEST_HOLD: Duration = Duration::from_secs(300);
 
 /// A message in the buffer.
 #[derive(Clone, Debug)]
@@ -132,7 +135,12 @@ fn is_taken(filters: &BTreeMap<Arc<str>, ClassFilter>, one: &Buffered) -> bool {
 /// How long a message waits here. One that the ready pool skips and a busy pool takes waits longer: made visible it would
 /// come back with the next poll.
 fn patience(filters: &BTreeMap<Arc<str>, ClassFilter>, one: &Buffered) -> Duration {
-    if one.is_unwanted && is_taken(filters, one) { HOLD.max(one.lease / 2) } else { HOLD }
+    if one.is_unwanted && is_taken(filters, one) { for_a_busy_pool(one.lease) } else { HOLD }
+}
+
+/// How long a message waits here for a busy pool, if it is hidden for a lease.
+pub(super) fn for_a_busy_pool(lease: Duration) -> Duration {
+    (lease / 2).clamp(HOLD, LONGEST_HOLD)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::source_queue::SourceQueue;
 use crate::broker::ledger::OpenReceive;
 use crate::broker::lock::lock;
 use crate::clock;
-use crate::model::Millis;
+use crate::model::{Instant, Millis};
 use crate::select::terms::WAIT;
 
 /// A note covers the receives that begin within this time, so that a busy queue writes one in it, and not two for each.
@@ -18,13 +18,15 @@ pub(super) const LINGERS: Duration = Duration::from_secs(1);
 
 /// A long receive is about to begin.
 pub(super) async fn begins(shared: &Shared, source: &SourceQueue, lease: Duration) {
-    let over = Millis(clock::wall().0 + millis(WAIT));
-    if lock(&source.noted).is_some_and(|until| until >= over) {
+    let now = shared.now();
+    let covers = |(since, noted): (Instant, Duration)| now.since(since) < COVERS && noted == lease;
+    if lock(&source.noted).is_some_and(covers) {
         return;
     }
-    let until = Millis(over.0 + millis(COVERS));
-    shared.ledger.receives(&source.name, Some(OpenReceive { until, lease })).await;
-    *lock(&source.noted) = Some(until);
+    let until = Millis(clock::wall().0 + millis(WAIT + COVERS));
+    if shared.ledger.receives(&source.name, Some(OpenReceive { until, lease })).await {
+        *lock(&source.noted) = Some((now, lease));
+    }
 }
 
 /// No receive is open.
@@ -51,8 +53,8 @@ pub(super) async fn said_left_open(shared: &Shared, source: &SourceQueue) {
         jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().strftime("%H:%M:%S UTC").to_string()
     });
     let said = format!(
-        "the last supervisor died while it received from the SQS queue '{queue}': messages that SQS gives to that receive, \
-         until {} at the latest, are hidden until {} at the latest",
+        "the last supervisor left a receive from the SQS queue '{queue}' without a known answer: messages that SQS gives to \
+         it, until {} at the latest, are hidden until {} at the latest",
         time(until),
         time(over)
     );

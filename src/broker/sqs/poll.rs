@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::body::Unread;
-use super::buffer::Buffered;
+use super::buffer::{Buffered, for_a_busy_pool};
 use super::client::Message;
 use super::fault::Fault;
 use super::open_note;
@@ -191,10 +191,13 @@ pub(super) fn keep(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Ve
 fn give_back_in_time(shared: &Arc<Shared>, source: &Arc<SourceQueue>, lease: Duration) {
     let (shared, source) = (shared.clone(), source.clone());
     tokio::spawn(async move {
-        for wait in [HOLD, (lease / 2).saturating_sub(HOLD)] {
+        for wait in [HOLD, for_a_busy_pool(lease) - HOLD] {
             sleep(wait).await;
             shared.give_back_late(&source);
             source.wants.notify_one();
+            if lock(&source.buffer).total() == 0 {
+                return;
+            }
         }
     });
 }

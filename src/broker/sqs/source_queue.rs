@@ -34,8 +34,8 @@ pub(super) struct SourceQueue {
     pub unopened: Mutex<Option<String>>,
     /// Held while messages of running jobs are received again.
     pub regaining: tokio::sync::Mutex<()>,
-    /// Until when the ledger says that a receive may be open.
-    pub noted: Mutex<Option<Millis>>,
+    /// Since when the ledger says that a receive may be open, and for which lease.
+    pub noted: Mutex<Option<(Instant, Duration)>>,
     /// What the last supervisor left open at SQS, in words, and until when that may matter.
     pub left_open: Mutex<Option<(String, Millis)>>,
     /// Why the latest dead letter could not be sent.
