@@ -10,7 +10,7 @@ use super::args::typed::typed;
 use super::args::{Args, Check, Command};
 use super::settings::settings;
 use super::term::screen::{Look, escaped, print, print_json};
-use crate::boot::LAST_LINES;
+use crate::boot::{LAST_LINES, refuse_gone_store};
 use crate::clock;
 use crate::config::{self, Config, Facts, Finding, Origins, RouteTo};
 use crate::failure::{Failure, exit};
@@ -119,6 +119,7 @@ fn findings(args: &Args, config: &Config) -> Result<Vec<Finding>, Failure> {
 /// Checks the stores that `start` and new jobs would open.
 fn store(config: &Config) -> Result<(), Failure> {
     let mut brokers = std::iter::once(&config.broker).chain(config.routes.iter().map(|route| &route.to));
+    refuse_gone_store(config).map_err(Failure::unopened)?;
     brokers.try_for_each(|broker| broker.look().map_err(Failure::unopened))
 }
 

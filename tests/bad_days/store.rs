@@ -257,7 +257,7 @@ fn renamed_state_directory_takes_no_put_and_nothing_begins_a_new_store_in_its_pl
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
     fs::rename(&state, &away).expect("mv");
-    for command in [&["start", "-w", "1"][..], &["put", "--", "true"], &["job", "list"]] {
+    for command in [&["start", "-w", "1"][..], &["put", "--", "true"], &["job", "list"], &["check"]] {
         assert_says(&sandbox, &sandbox.run(command), 69, &["DIR/state/store.db", missing, "--new-store"]);
         assert!(!state.exists(), "{command:?}");
     }

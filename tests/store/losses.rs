@@ -86,13 +86,16 @@ async fn each_durable_change_that_is_gone_is_noticed() {
 #[tokio::test]
 async fn kill_of_several_processes_at_any_moment_is_no_loss() {
     let (_directory, path) = place();
+    // A process may give up: three of them wait for each other's locks.
+    let mut puts = 0;
     for round in 1..8 {
         let all: Vec<_> = (0..3).map(|_| churn(&path)).collect();
         let direct = helper("put", &path, &[]).env("STORE_JOB", format!("{round}")).output().unwrap();
         assert!(direct.status.success());
-        all.into_iter().for_each(|one| assert!(kill_after(one, 7 * round) > 0));
+        puts += all.into_iter().map(|one| kill_after(one, 7 * round)).sum::<usize>();
         assert_eq!(concern(&path), None, "round {round}");
     }
+    assert!(puts > 100, "{puts}");
     let store = open(&path).unwrap();
     let forgotten = store.put(vec![NewJob { queue: "gone".into(), ..job("one of it") }]).await.unwrap();
     store.cancel(forgotten[0].clone(), "uid 7".into()).await.unwrap();

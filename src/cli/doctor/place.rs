@@ -10,6 +10,7 @@ use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
 
 use super::finding::{Check, State};
+use crate::boot::refuse_gone_store;
 use crate::broker::{Address, Opening, Place};
 use crate::cli::term::screen::size;
 use crate::clock;
@@ -32,7 +33,7 @@ pub(super) fn checks(config: &Config) -> Vec<Check> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let existing = existing(directory);
     vec![
-        store(&config.broker, file_system(directory, &existing)),
+        store(config, file_system(directory, &existing)),
         room(&existing),
         durability(time_to_disk(&existing)),
     ]
@@ -68,13 +69,13 @@ fn server(config: &Config) -> Check {
 }
 
 /// Checks the file system, unless the file is one that a supervisor would refuse.
-fn store(broker: &Address, place: Check) -> Check {
-    match broker.look() {
+fn store(config: &Config, place: Check) -> Check {
+    match refuse_gone_store(config).and_then(|()| config.broker.look()) {
         Err(error) if place.state != State::Bad => {
             Check::bad("store", error.to_string(), "start refuses it, and no job can be put", "")
         }
         Err(_) => place,
-        Ok(()) => match lost(broker) {
+        Ok(()) => match lost(&config.broker) {
             Some(lost) => Check::bad("store", lost, "the program that put them does not know", ""),
             None => place,
         },
