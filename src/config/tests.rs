@@ -103,15 +103,14 @@ fn workers_may_come_and_go_within_limits() {
 
 #[test]
 fn a_pool_chooses_among_jobs() {
-    let (settings, _) =
-        pool("{command: sh, order: round_robin, classes: [mail.*, sms], except_classes: [mail.Slow]}");
+    let chosen = "{command: sh, order: round_robin, classes: [mail.*, sms], except_classes: [mail.Slow]}";
+    let (settings, only) = (pool(chosen).0, vec!["mail.*".into(), "sms".into()]);
     assert_eq!(settings.order, Order::RoundRobin);
-    let only = vec!["mail.*".into(), "sms".into()];
     assert_eq!(settings.filter, ClassFilter { only, except: vec!["mail.Slow".into()] });
-    let (settings, _) =
-        pool("{order: reduced_lottery, queues: [a, b], queue_priorities: {b: 100}, queue_turns: {a: 50}}");
+    let settings = pool("{order: lottery, queues: [a, b], queue_priorities: {b: 9}, queue_turns: {a: 50}}").0;
     let queues: Vec<_> = settings.queues_by_priority().collect();
-    assert_eq!((settings.order, queues), (Order::ReducedLottery, vec![("a".into(), 5), ("b".into(), 100)]));
+    assert_eq!((settings.order, queues), (Order::Lottery, vec![("a".into(), 5), ("b".into(), 9)]));
+    assert_eq!(["a", "b"].map(|queue| settings.turn_of(&queue.into())), [50, 1]);
 }
 
 #[test]

@@ -10,10 +10,15 @@ use super::cipher::{DEFAULT_KEY, KeyError};
 use super::queue_name::{NameError, QueueNames};
 use super::queues::Queue;
 use super::settings::endpoint;
-use crate::model::{Order, QUEUE_TURN_MAX};
 
 /// The shortest lease, in seconds, that leaves room for the usual grace of a task.
 const LEASE_MIN: u64 = 24;
+
+/// The longest turn of a queue in a pool, in tasks.
+const TURN_MAX: u64 = 10_000;
+
+/// The orders that draw a queue: only these know turns.
+const DRAWING: [&str; 4] = ["random", "lottery", "lottery_lottery", "reduced_lottery"];
 
 /// What an application's class of queues makes of the name [`Names::PROBE`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -228,12 +233,12 @@ impl Application<'_> {
             ("workers", 1.into()),
             ("command", command.into()),
             ("queues", names.into()),
-            ("order", order.as_str().into()),
+            ("order", order.into()),
             ("queue_priorities", by_queue(|queue| queue.priority)),
             ("cwd", self.cwd.into()),
             ("env", env.into()),
         ]);
-        if order.draws() {
+        if DRAWING.contains(&order) {
             pool.insert("queue_turns".into(), by_queue(turn));
         }
         if let Some(size) = self.settings.get("DIE_ON_RESIDENT_SET_SIZE_MB").and_then(Value::as_u64) {
@@ -243,21 +248,21 @@ impl Application<'_> {
         pool
     }
 
-    fn order(&self, notes: &mut Vec<String>) -> Order {
+    fn order(&self, notes: &mut Vec<String>) -> &'static str {
         let path = self.text("QUEUE_SELECTOR").unwrap_or("kale.queue_selector.ReducedLottery");
         match path.rsplit('.').next().unwrap_or_default() {
-            "Random" => Order::Random,
-            "Lottery" => Order::Lottery,
-            "HighestPriorityFirst" => Order::HighestPriorityFirst,
-            "HighestPriorityLottery" => Order::HighestPriorityLottery,
-            "LotteryLottery" => Order::LotteryLottery,
-            "ReducedLottery" => Order::ReducedLottery,
+            "Random" => "random",
+            "Lottery" => "lottery",
+            "HighestPriorityFirst" => "highest_priority_first",
+            "HighestPriorityLottery" => "highest_priority_lottery",
+            "LotteryLottery" => "lottery_lottery",
+            "ReducedLottery" => "reduced_lottery",
             _ => {
                 notes.push(format!(
                     "QUEUE_SELECTOR is {path}, a class of the application: taskvisor runs no code of it, and takes \
                      reduced_lottery; `order` has others"
                 ));
-                Order::ReducedLottery
+                "reduced_lottery"
             }
         }
     }
@@ -302,7 +307,7 @@ impl Application<'_> {
 
 /// How many tasks one of kale's workers takes from a queue that it has chosen.
 fn turn(queue: &Queue) -> u64 {
-    queue.num_iterations.saturating_mul(queue.batch_size).min(QUEUE_TURN_MAX as u64)
+    queue.num_iterations.saturating_mul(queue.batch_size).min(TURN_MAX)
 }
 
 fn mapping<const N: usize>(entries: [(&str, Yaml); N]) -> Mapping {
