@@ -65,8 +65,8 @@ fn in_state(slot: &SlotStatus) -> Option<String> {
     })
 }
 
-/// Why a pool has its size, and what keeps it from working.
-pub fn of_pool(pool: &PoolStatus, why: &Why, look: &Look) -> Vec<String> {
+/// How many slots a pool has, and how many are in each state.
+fn slots(pool: &PoolStatus) -> String {
     let states = [
         SlotState::Busy,
         SlotState::Ready,
@@ -76,39 +76,51 @@ pub fn of_pool(pool: &PoolStatus, why: &Why, look: &Look) -> Vec<String> {
         SlotState::Killed,
         SlotState::Unkillable,
     ];
-    let count = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
+    let in_state = |state| pool.slots.iter().filter(move |slot| slot.state == state);
     // A place whose turn has not come, as in a recycle, or that no job needs, is not down.
     let is_empty = |slot: &&SlotStatus| slot.until.is_none() && slot.why.is_none();
-    let empty = pool.slots.iter().filter(|slot| slot.state == SlotState::Down).filter(is_empty).count();
+    let empty = in_state(SlotState::Down).filter(is_empty).count();
     let each = states.map(|state| {
         let less = if state == SlotState::Down { empty } else { 0 };
-        (count(state) - less, state.as_str())
+        (in_state(state).count() - less, state.as_str())
     });
     let each = each.into_iter().chain([(empty, "not started")]).filter(|(count, _)| *count > 0);
     let each: Vec<String> = each.map(|(count, state)| format!("{count} {state}")).collect();
-    let queues: Vec<&str> = pool.queues.iter().map(QueueName::as_str).collect();
-    let slots = match pool.slots.len() {
+    match pool.slots.len() {
         0 => "no workers".into(),
         1 => format!("1 slot, {}", each.join(", ")),
         many => format!("{many} slots: {}", each.join(", ")),
-    };
-    let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {}.", pool.name, queues.join(", "))];
-    if pool.paused {
-        let pause = pool.pause.as_ref();
-        let by = pause
-            .map(|pause| format!(" since {} by {}{}", look.moment(pause.since), pause.by, pause.because()));
-        let by = by.unwrap_or_default();
-        said.push(format!("It is paused{by}. taskvisor resume {} has it take jobs again.", pool.name));
     }
+}
+
+/// What people have ordered of a pool.
+fn ordered(pool: &PoolStatus, look: &Look) -> Vec<String> {
+    let by = |order: &Ordered| format!("by {} at {}", order.by, look.moment(order.since));
+    let paused = pool.pause.as_ref();
+    let paused = paused
+        .map(|pause| format!(" since {} by {}{}", look.moment(pause.since), pause.by, pause.because()))
+        .unwrap_or_default();
+    let paused = pool
+        .paused
+        .then(|| format!("It is paused{paused}. taskvisor resume {} has it take jobs again.", pool.name));
+    let scaled = pool.scaled_by.as_ref().map_or("by a person".into(), by);
+    let scaled = pool.scaled.map(|to| format!("It was scaled to {to} {scaled}; the settings say otherwise."));
+    let recycled = pool.recycled.as_ref();
+    let recycled = recycled.map(|order| format!("Its workers were last recycled {}.", by(order)));
+    paused.into_iter().chain(scaled).chain(recycled).collect()
+}
+
+/// Why a pool has its size, and what keeps it from working.
+pub fn of_pool(pool: &PoolStatus, why: &Why, look: &Look) -> Vec<String> {
+    let queues: Vec<&str> = pool.queues.iter().map(QueueName::as_str).collect();
+    let (slots, queues) = (slots(pool), queues.join(", "));
+    let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {queues}.", pool.name)];
+    said.extend(ordered(pool, look));
     said.extend(pool.suspect.as_ref().map(held_up));
     if pool.outdated {
         said.push("Others take its place: it ends when its workers have run their jobs.".into());
     }
     said.extend(replaced(pool, why));
-    let by = |order: &Ordered| format!("by {} at {}", order.by, look.moment(order.since));
-    let scaled = pool.scaled_by.as_ref().map_or("by a person".into(), by);
-    said.extend(pool.scaled.map(|to| format!("It was scaled to {to} {scaled}; the settings say otherwise.")));
-    said.extend(pool.recycled.as_ref().map(|order| format!("Its workers were last recycled {}.", by(order))));
     said.extend(pool.probing.as_ref().map(|probing| format!("It tries with one slot only: {probing}.")));
     said.extend(first_down(pool));
     if let Some(template) = pool.template.as_ref().filter(|template| template.state != SlotState::Ready) {
@@ -127,7 +139,8 @@ pub fn of_pool(pool: &PoolStatus, why: &Why, look: &Look) -> Vec<String> {
         paused.map(|(name, pause)| format!("Queue {name} is paused by {}{}.", pause.by, pause.because())),
     );
     let waiting: u64 = why.queues.values().filter_map(|queue| queue.jobs.get(&JobState::Waiting)).sum();
-    said.push(match (waiting, count(SlotState::Ready)) {
+    let ready = pool.slots.iter().filter(|slot| slot.state == SlotState::Ready).count();
+    said.push(match (waiting, ready) {
         (0, _) if why.broker_trouble.is_some() => "How many jobs wait for it cannot be told now.".into(),
         (0, _) => "No job waits for it.".into(),
         (1, 1..) => "1 job waits in its queues.".into(),
