@@ -86,8 +86,12 @@ impl Outbox {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// A warning if jobs wait in the outbox.
+    /// A warning if the outbox has lost jobs, or if some wait in it.
     pub fn concern(&self) -> Option<String> {
+        self.store.losses().map(|lost| format!("the outbox {lost}")).or_else(|| self.waiting())
+    }
+
+    fn waiting(&self) -> Option<String> {
         let count = Some(self.count()).filter(|count| *count > 0)?;
         Some(format!(
             "{count} new {} in {} until they can be put",
