@@ -16,6 +16,9 @@ pub struct Settings {
     pub pools: Vec<PoolSettings>,
     /// Changes by people since the settings were read, by pool: a new supervisor goes on with them.
     pub changes: Vec<(String, Change)>,
+    /// Pools that an earlier start has left paused, by name, with the sentence that says so: a burst does not wait for
+    /// their jobs.
+    pub left_paused: BTreeMap<String, String>,
     /// Length of a lease; renewed at a third of it.
     pub lease: Duration,
     /// Time from the order to stop to the last KILL.
@@ -176,6 +179,7 @@ impl Default for Settings {
         Settings {
             pools: Vec::new(),
             changes: Vec::new(),
+            left_paused: BTreeMap::new(),
             lease: Duration::from_secs(60),
             stop_deadline: Duration::from_secs(25),
             first_generation: 1,

@@ -19,7 +19,7 @@ impl Supervisor {
         if !self.burst || self.stop.is_some() || !self.is_quiet() {
             return;
         }
-        let down = self.pools.iter().filter_map(cannot_boot);
+        let down = self.staffed().filter_map(|pool| self.cannot_run(pool));
         let undone: Vec<String> = down.chain(left).collect();
         match undone.is_empty() {
             true => self.on_stop(now, Stop::Drain),
@@ -27,16 +27,16 @@ impl Supervisor {
         }
     }
 
-    /// Ends a burst that gets no further: no pool can boot a worker, or the broker does not answer.
+    /// Ends a burst that gets no further: no pool can boot a worker or is to take jobs, or the broker does not answer.
     pub(super) fn give_up_burst(&mut self, now: Instant) {
         if !self.burst || self.stop.is_some() || self.has_leases() {
             return;
         }
-        let down: Vec<String> = self.pools.iter().filter_map(cannot_boot).collect();
-        if !down.is_empty() && down.len() == self.pools.len() {
+        let down: Vec<String> = self.staffed().filter_map(|pool| self.cannot_run(pool)).collect();
+        if !down.is_empty() && down.len() == self.staffed().count() {
             return self.give_up(now, GaveUp::Undone(down.join("; ")));
         }
-        let silence = self.pools.iter().filter_map(|pool| pool.intake.silent_for(now)).max();
+        let silence = self.staffed().filter_map(|pool| pool.intake.silent_for(now)).max();
         if let Some(silence) = silence.filter(|silence| *silence >= BROKER_PATIENCE) {
             let why = format!("the broker has not answered a fetch for {} s", silence.as_secs());
             self.give_up(now, GaveUp::NoBroker(why));
@@ -52,7 +52,7 @@ impl Supervisor {
         if !self.burst || self.stop.is_some() || !self.is_quiet() {
             self.ask_at = None;
         } else if self.ask_at.is_none_or(|at| at <= now) {
-            let pools = || self.pools.iter().filter(|pool| cannot_boot(pool).is_none());
+            let pools = || self.staffed().filter(|pool| self.cannot_run(pool).is_none());
             let queues = pools().flat_map(|pool| pool.settings.queues.clone()).collect();
             let unknown: Vec<Class> = pools().flat_map(|pool| pool.unknown.counts().into_keys()).collect();
             self.orders.push_back(Command::AskIdle(queues, unknown));
@@ -60,18 +60,28 @@ impl Supervisor {
         }
     }
 
-    /// Whether no job runs, no verdict is unconfirmed, and the last fetch of each pool that can boot workers found its
-    /// queues empty.
+    /// Whether no job runs, no verdict is unconfirmed, and the last fetch of each pool that can run jobs found its queues
+    /// empty.
     pub(super) fn is_quiet(&self) -> bool {
-        let has_asked = |pool: &Pool| cannot_boot(pool).is_some() || !pool.intake.maybe_waiting;
-        self.is_at_rest() && self.pools.iter().all(has_asked)
+        let has_asked = |pool: &Pool| !pool.intake.maybe_waiting || self.cannot_run(pool).is_some();
+        self.is_at_rest() && self.staffed().all(has_asked)
     }
-}
 
-/// Why no job begins in a pool, as its workers fail to boot or its programs to start; None if that is not so.
-fn cannot_boot(pool: &Pool) -> Option<String> {
-    let why = pool.boots.probing.as_deref().or_else(|| cannot_begin(pool))?;
-    Some(format!("pool {}: {why}", pool.settings.name))
+    /// The pools without those that are gone, which never fetch again: what they knew of their queues is for their heirs
+    /// to find out.
+    fn staffed(&self) -> impl Iterator<Item = &Pool> {
+        self.pools.iter().filter(|pool| !pool.is_gone())
+    }
+
+    /// Why no job begins in a pool: its workers fail to boot, its programs to start, or it was left paused by an earlier
+    /// start, so that nobody is about to resume it. None if that is not so.
+    fn cannot_run(&self, pool: &Pool) -> Option<String> {
+        let name = &pool.settings.name;
+        match pool.boots.probing.as_deref().or_else(|| cannot_begin(pool)) {
+            Some(why) => Some(format!("pool {name}: {why}")),
+            None => self.left_paused.get(name).filter(|_| pool.intake.paused).cloned(),
+        }
+    }
 }
 
 /// Why a pool has failed to begin a job [`TRIES`] times in a row in each of its slots.

@@ -84,13 +84,21 @@ impl Supervisor {
 
     /// A person asks for a change of a pool, or of all pools.
     pub(super) fn on_change(&mut self, now: Instant, name: Option<&str>, change: Change) {
-        for number in self.named(name) {
-            match change {
-                Change::Recycle => {
+        let is_of = |pool: &Pool| name.is_none_or(|name| pool.settings.name == name);
+        match change {
+            Change::Recycle => {
+                for number in self.named(name) {
                     let fresh = self.pools[number].configured.clone();
                     self.replace(now, number, fresh);
                 }
-                Change::Pause | Change::Resume | Change::Scale(_) => self.pools[number].change(change),
+            }
+            Change::Scale(_) => {
+                self.named(name).into_iter().for_each(|number| self.pools[number].change(change));
+            }
+            // Also for old workers that take jobs until those of the heir are ready.
+            Change::Pause | Change::Resume => {
+                self.left_paused.retain(|pool, _| name.is_some_and(|name| pool != name));
+                self.pools.iter_mut().filter(|pool| is_of(pool)).for_each(|pool| pool.change(change));
             }
         }
     }

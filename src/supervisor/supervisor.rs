@@ -49,6 +49,8 @@ pub struct Supervisor {
     pub(super) ask_at: Option<Instant>,
     /// Until when a suspect has the host for itself, if one has.
     pub(super) alone_until: Option<Instant>,
+    /// Pools that an earlier start has left paused, by name, with the sentence that says so.
+    pub(super) left_paused: BTreeMap<String, String>,
     /// When it last did anything.
     pub(super) seen: Instant,
     pub(super) random: Random,
@@ -76,6 +78,7 @@ impl Supervisor {
             stop: None,
             ask_at: None,
             alone_until: None,
+            left_paused: BTreeMap::new(),
             seen: now,
             random: Random(settings.seed),
             orders: VecDeque::new(),
@@ -86,6 +89,7 @@ impl Supervisor {
         for (pool, change) in settings.changes {
             supervisor.on_change(now, Some(&pool), change);
         }
+        supervisor.left_paused = settings.left_paused;
         supervisor.reconcile(now);
         supervisor
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskvisor::model::Settings;
+use taskvisor::model::{Change, Settings};
 
 use super::script::{Story, check};
 use super::{fork, prefork};
@@ -175,5 +175,89 @@ fn supervisor_stops_after_the_set_number_of_jobs_though_more_wait() {
          2 > settle c complete
          3 > settle b complete
          3.1 > exit",
+    );
+}
+
+#[test]
+fn burst_ends_though_the_only_worker_was_exchanged() {
+    check(
+        Settings { burst: true, ..prefork(1) },
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.3 outgrown 1.1
+         0.4 ready 1:1.2
+         1 done 1.1 a
+         1.1 settled a
+         1.2 exited 1.1 0
+         1.3 fetched:1
+         1.4 idle
+         1.5 exited 1:1.2 15",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.3 > equip 1 default outfit=0 workers=1
+         0.3 > spawn 1:1.2
+         1 > term 1.1 (recycled: memory)
+         1 > fetch 1:1.2
+         1 > settle a complete
+         1.3 > ask whether idle
+         1.4 > term 1:1.2 (stop)
+         1.5 > exit",
+    );
+}
+
+#[test]
+fn burst_ends_with_an_error_when_a_pool_was_left_paused() {
+    let left = ("default".to_owned(), "pool default is paused by uid 7".to_owned());
+    let settings = Settings {
+        burst: true,
+        changes: vec![("default".into(), Change::Pause)],
+        left_paused: [left].into(),
+        ..prefork(1)
+    };
+    check(
+        settings.clone(),
+        "1 woken",
+        "0 > give up Undone(\"pool default is paused by uid 7\")
+         0 > exit",
+    );
+    // Others run their jobs first.
+    let mut other = settings.pools[0].clone();
+    other.name = "other".into();
+    let pools = [settings.pools.clone(), vec![other]].concat();
+    check(
+        Settings { pools, ..settings },
+        "0.1 ready 1.1
+         0.1 ready 1:1.1
+         0.2 fetched:1 a
+         1 done 1:1.1 a
+         1.1 settled a
+         1.2 fetched:1
+         1.3 idle
+         1.4 exited 1.1 15 / exited 1:1.1 15",
+        "0 > spawn 1.1
+         0 > spawn 1:1.1
+         0.1 > fetch 1:1.1
+         0.2 > assign 1:1.1 a
+         0.2 > kill_at 1:1.1 58.2
+         1 > fetch 1:1.1
+         1 > settle a complete
+         1.2 > ask whether idle
+         1.3 > give up Undone(\"pool default is paused by uid 7\")
+         1.3 > term 1.1 (stop)
+         1.3 > term 1:1.1 (stop)
+         1.4 > exit",
+    );
+}
+
+#[test]
+fn burst_waits_for_who_pauses_a_pool_meanwhile() {
+    check(
+        Settings { burst: true, ..prefork(1) },
+        "0.1 pause / ready 1.1
+         100 resume",
+        "0 > spawn 1.1
+         100 > fetch 1.1",
     );
 }

@@ -150,6 +150,25 @@ fn paused_pool_fetches_no_job_and_releases_one_already_fetched() {
 }
 
 #[test]
+fn pause_and_resume_are_also_for_old_workers_that_wait_for_the_new_ones() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched
+         1 reload outfit=1
+         2 pause
+         3 woken
+         20 resume
+         20.1 fetched",
+        "0 > spawn 1.1
+        0.1 > fetch 1.1
+        1 > equip 1 default outfit=1 workers=1
+        1 > spawn 1:1.2
+        20 > fetch 1.1",
+    );
+}
+
+#[test]
 fn next_supervisor_keeps_scale_and_pause_until_a_reload_or_order_changes_them() {
     let mut ended = Story::new(prefork(1));
     ["scale +2", "pause", "recycle", "scale -1", "reload outfit=1"]
