@@ -100,7 +100,7 @@ pairs! {
     PutAt "put_at" "put_at_ms" "When it was put.";
     RenewedAt "renewed_at" "renewed_at_ms" "When the lease was renewed last.";
     SeenAt "seen_at" "seen_at_ms" "When it was heard of last.";
-    Since "since" "since_ms" "When the pause began.";
+    Since "since" "since_ms" "Since when that holds.";
     StartedAt "started_at" "started_at_ms" "When it started.";
 }
 
