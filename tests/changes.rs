@@ -382,8 +382,10 @@ fn pause_of_a_pool_lasts_with_its_reason_over_a_stop_and_a_start_until_the_resum
     sandbox.ok(&["recycle", "b"]);
     says(&["why", "pool", "b"], &["It was scaled to 2 by uid ", "Its workers were last recycled by uid "]);
     says(&["status"], &["scaled to 2 by uid ", "recycled by uid "]);
-    sandbox.ok(&["drain"]);
     sandbox.ok(&["pause", "b", "--reason", "the printer burns"]);
+    sandbox.ok(&["drain", "--wait"]);
+    running.signal("CONT");
+    wait_until("it is said", || sandbox.stderr().contains("SIGCONT resumes what SIGUSR2 has paused"));
     stop(running);
     // What `drain` paused was for the stop.
     let running = start(&sandbox, pools);
@@ -394,6 +396,9 @@ fn pause_of_a_pool_lasts_with_its_reason_over_a_stop_and_a_start_until_the_resum
     says(&["why", "pool", "b"], &["It is paused since ", ": the printer burns. taskvisor resume b"]);
     says(&["why", "job", &waits], &["Pool b is paused by uid ", ": the printer burns."]);
     stop(running);
+    let mut burst = sandbox.start_raw(&["--burst", "-c", &file(&sandbox)]);
+    assert_eq!(burst.wait().code(), Some(1));
+    assert!(sandbox.stderr().contains("pool b is paused by uid "), "{}", sandbox.stderr());
     let running = start(&sandbox, "pools: [{name: c, workers: 1, queues: [b]}]\n");
     assert!(sandbox.stderr().contains("a pool of this name was paused, and is not there any more"));
     assert_eq!(ended(&sandbox, &waits)["state"], "complete");
@@ -402,6 +407,32 @@ fn pause_of_a_pool_lasts_with_its_reason_over_a_stop_and_a_start_until_the_resum
     stop(running);
     let _running = start(&sandbox, "pools: [{name: c, workers: 1, queues: [b]}]\n");
     assert_eq!(run("b")["state"], "complete");
+}
+
+#[test]
+fn who_pauses_is_told_that_the_next_start_will_not_know_and_sigcont_ends_a_kept_pause_of_sigusr2() {
+    let sandbox = python::new();
+    let mut running = start(&sandbox, &version(1, "workers: 1"));
+    let is_paused = || sandbox.status()["pools"][0]["paused"] == true;
+    let blocker = sandbox.path("state").join("pauses.json");
+    fs::create_dir_all(blocker.join("x")).unwrap();
+    for change in ["pause", "pause", "resume"] {
+        let refused = sandbox.run(&[change, "app"]);
+        assert_eq!(refused.status.code(), Some(69), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("the next start does not know it"));
+        assert_eq!(is_paused(), change == "pause");
+    }
+    fs::remove_dir_all(&blocker).unwrap();
+    sandbox.ok(&["resume", "app"]);
+    running.signal("USR2");
+    wait_until("it is paused", is_paused);
+    sandbox.ok(&["stop"]);
+    running.wait();
+    let running = sandbox.start(&["-c", &file(&sandbox)]);
+    assert!(is_paused());
+    running.signal("CONT");
+    wait_until("it goes on", || !is_paused());
+    assert_eq!(version_of_a_job(&sandbox), "v1");
 }
 
 fn check_worn(rule: &str, why: &str) {

@@ -1,24 +1,24 @@
 //! The pauses of pools that outlast a stop: a file in the state directory.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::engine::Authors;
+use crate::engine::{Authors, Kept};
 use crate::model::{Change, Pause};
 
 /// The name of the file. It is not there while no pool is paused.
 const FILE: &str = "pauses.json";
 
 /// The pauses of pools, by name.
-type Pauses = BTreeMap<String, Pause>;
+type Pauses<T = Pause> = BTreeMap<String, T>;
 
 /// The pauses that an earlier start has left, of the pools that there are, and who ordered them.
 pub(super) fn pauses(config: &Config) -> (Vec<(String, Change)>, Authors) {
@@ -41,6 +41,17 @@ pub(super) fn pauses(config: &Config) -> (Vec<(String, Change)>, Authors) {
     (kept.keys().map(|pool| (pool.clone(), Change::Pause)).collect(), Authors::of_pauses(kept))
 }
 
+/// Of each pool that was left paused, the sentence that says so, to those who look why a burst does not run its jobs.
+pub(super) fn in_words(kept: &Pauses) -> Pauses<String> {
+    let words = |(pool, pause): (&String, &Pause)| {
+        let Pause { since, by, .. } = pause;
+        let (since, because) = (since.rfc3339(), pause.because());
+        let hint = format!("to end that: taskvisor start without --burst, then taskvisor resume {pool}");
+        (pool.clone(), format!("pool {pool} is paused by {by} since {since}{because} ({hint})"))
+    };
+    kept.iter().map(words).collect()
+}
+
 fn read(path: &Path) -> io::Result<Pauses> {
     match fs::read(path) {
         Ok(text) => Ok(serde_json::from_slice(&text)?),
@@ -52,8 +63,8 @@ fn read(path: &Path) -> io::Result<Pauses> {
 /// Writes the file when the pauses have changed, in a thread of its own: a disk may be slow.
 pub(super) struct Writer {
     path: PathBuf,
-    /// What the file is to hold.
-    wanted: Arc<Mutex<Pauses>>,
+    /// What the file holds, or is about to; None = that is not known, as it could not be read or written.
+    wanted: Arc<Mutex<Option<Pauses>>>,
     /// Held during a write, so that of two the later one has the later pauses.
     writing: Arc<Mutex<()>>,
 }
@@ -62,34 +73,42 @@ impl Writer {
     /// A writer of the file in this state directory.
     pub(super) fn new(state_dir: &Path) -> Writer {
         let path = state_dir.join(FILE);
-        let wanted = Arc::new(Mutex::new(read(&path).unwrap_or_default()));
+        let wanted = Arc::new(Mutex::new(read(&path).ok()));
         Writer { path, wanted, writing: Arc::default() }
     }
 
-    /// Has the file hold these pauses. None = it does already.
-    pub(super) fn keep(&self, pauses: Pauses) -> Option<JoinHandle<()>> {
+    /// Has the file hold these pauses. None = it does already. An error says what the next start will not know.
+    pub(super) fn keep(&self, pauses: Pauses) -> Kept {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        if *wanted == pauses {
+        if wanted.as_ref() == Some(&pauses) {
             return None;
         }
-        *wanted = pauses;
+        *wanted = Some(pauses);
         let (path, wanted, writing) = (self.path.clone(), self.wanted.clone(), self.writing.clone());
         Some(spawn_blocking(move || {
             let _writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Err(error) = write(&path, &wanted) {
+            let locked = || wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(pauses) = locked().clone() else { return Ok(()) };
+            write(&path, &pauses).map_err(|error| {
+                // The next change tries again, also one to the same pauses.
+                locked().take_if(|wanted| *wanted == pauses);
                 let path = path.display();
-                warn!(%error, "failed to write to {path} which pools are paused: the next start does not know it");
-            }
+                let why = format!(
+                    "failed to write to {path} which pools are paused, so the next start does not know it: {error}"
+                );
+                warn!("{why}");
+                why
+            })
         }))
     }
 }
 
 fn write(path: &Path, pauses: &Pauses) -> io::Result<()> {
+    let sync_names = || path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all());
     if pauses.is_empty() {
         return match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.and_then(|()| sync_names()),
         };
     }
     let fresh = path.with_extension("new");
@@ -97,7 +116,8 @@ fn write(path: &Path, pauses: &Pauses) -> io::Result<()> {
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
     file.write_all(&serde_json::to_vec(pauses)?)?;
     file.sync_all()?;
-    fs::rename(&fresh, path)
+    fs::rename(&fresh, path)?;
+    sync_names()
 }
 
 #[cfg(test)]
@@ -117,5 +137,26 @@ mod tests {
         assert!(!path.exists() && read(&path).unwrap().is_empty());
         fs::write(&path, "{").unwrap();
         assert!(read(&path).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_written_is_told_and_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        // A directory of the file's name: it cannot be read, written or removed.
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("x"), "").unwrap();
+        let writer = Writer::new(dir.path());
+        let pause = Pause { since: Millis(5_000), by: "uid 7".into(), reason: None };
+        let pauses = Pauses::from([("a".into(), pause)]);
+        for pauses in [&pauses, &pauses, &Pauses::new(), &Pauses::new()] {
+            let told = writer.keep(pauses.clone()).expect("it is tried").await.unwrap().unwrap_err();
+            assert!(told.contains("failed to write to ") && told.contains(FILE), "{told}");
+        }
+        fs::remove_dir_all(&path).unwrap();
+        fs::write(&path, "{").unwrap();
+        let writer = Writer::new(dir.path());
+        writer.keep(Pauses::new()).expect("an unreadable file does not stay").await.unwrap().unwrap();
+        assert!(!path.exists() && writer.keep(Pauses::new()).is_none());
     }
 }

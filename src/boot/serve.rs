@@ -19,6 +19,7 @@ use tracing::{error, warn};
 
 use super::in_force;
 use super::kept_at::{self, refuse_gone_store};
+use super::lasting;
 use crate::api::{Changed, Gate, Members, Terms};
 use crate::broker::{Broker, Error, Opening};
 use crate::config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
@@ -186,8 +187,9 @@ fn run(
         .map_err(|error| Failure::unopened(error).of("failed to open the outbox"))?;
     let (files, again) = (config.clone(), config.clone());
     let (changes, authors) = in_force::changes(config);
+    let left_paused = lasting::in_words(&authors.lasting(&changes));
     let setup = Setup {
-        settings: Settings { changes, ..config.settings.clone() },
+        settings: Settings { changes, left_paused, ..config.settings.clone() },
         outfits: config.outfits.clone(),
         instance,
         broker: broker.clone(),

@@ -25,7 +25,7 @@ pub(super) fn note_order(
     let wall = clock::wall_millis();
     publish::ordered(&effects.newsroom, event, (by, how.reason.as_deref()));
     if let Event::Change(pool, change) = event {
-        effects.record.authors.note(pool.as_deref(), *change, (by, how), Millis(wall));
+        effects.record.authors.note((pool.as_deref(), pools), *change, (by, how), Millis(wall));
         let line = orders::change(pool.as_deref(), *change, (by, how.reason.as_deref()));
         effects.record.log_order(Kind::Orders, line);
     }

@@ -1,6 +1,6 @@
 //! Who paused, scaled or recycled which pool, and when: to show why it is as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::PauseOrder;
 use crate::model::{Change, Millis, Ordered, Pause, PoolStatus};
@@ -8,21 +8,12 @@ use crate::model::{Change, Millis, Ordered, Pause, PoolStatus};
 /// The name of the signal that pauses all pools.
 pub(super) const PAUSING: &str = "SIGUSR2";
 
-/// Who ordered what of which pool. It outlives the supervisor, as the changes do.
+/// Who gave the latest orders, by pool. It outlives the supervisor, as the changes do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Authors {
-    pauses: Latest<Paused>,
-    scales: Latest<Ordered>,
-    recycles: Latest<Ordered>,
-}
-
-/// The latest orders of a kind.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-struct Latest<T> {
-    /// Those about single pools, by name.
-    pools: BTreeMap<String, T>,
-    /// The one about all pools.
-    all: Option<T>,
+    pauses: BTreeMap<String, Paused>,
+    scales: BTreeMap<String, Ordered>,
+    recycles: BTreeMap<String, Ordered>,
 }
 
 /// A pause, and how long it lasts.
@@ -33,80 +24,77 @@ struct Paused {
     until_stop: bool,
 }
 
-impl<T> Default for Latest<T> {
-    fn default() -> Self {
-        Latest { pools: BTreeMap::new(), all: None }
-    }
-}
-
-impl<T> Latest<T> {
-    fn note(&mut self, pool: Option<&str>, order: T) {
-        match pool {
-            Some(pool) => _ = self.pools.insert(pool.to_owned(), order),
-            None => *self = Latest { pools: BTreeMap::new(), all: Some(order) },
-        }
+impl Paused {
+    /// What holds where this pause is ordered of a pool that another one pauses. A person's is not replaced by that of
+    /// the signal, which SIGCONT ends; nor one that outlasts the stop by one that does not, or its reason were lost.
+    fn over(self, old: &Paused) -> Paused {
+        let until_stop = self.until_stop && old.until_stop;
+        let is_less = self.is_of_the_signal() || self.until_stop && !old.until_stop;
+        let stays = is_less && !old.is_of_the_signal();
+        Paused { pause: if stays { old.pause.clone() } else { self.pause }, until_stop }
     }
 
-    fn forget(&mut self, pool: Option<&str>) {
-        match pool {
-            Some(pool) => _ = self.pools.remove(pool),
-            None => *self = Latest::default(),
-        }
-    }
-
-    fn of(&self, pool: &str) -> Option<&T> {
-        self.pools.get(pool).or(self.all.as_ref())
+    fn is_of_the_signal(&self) -> bool {
+        self.pause.by == PAUSING
     }
 }
 
 impl Authors {
     /// The authors of these pauses of pools, which an earlier start has kept.
     pub fn of_pauses(kept: BTreeMap<String, Pause>) -> Authors {
-        let pools = kept.into_iter().map(|(pool, pause)| (pool, Paused { pause, until_stop: false }));
-        let pauses = Latest { pools: pools.collect(), all: None };
-        Authors { pauses, ..Authors::default() }
+        let pauses = kept.into_iter().map(|(pool, pause)| (pool, Paused { pause, until_stop: false }));
+        Authors { pauses: pauses.collect(), ..Authors::default() }
     }
 
     /// The pauses that outlast a stop, of the pools that are paused by these changes.
     pub fn lasting(&self, changes: &[(String, Change)]) -> BTreeMap<String, Pause> {
         let paused = changes.iter().filter(|(_, change)| *change == Change::Pause);
-        let paused = paused.filter_map(|(pool, _)| Some((pool, self.pauses.of(pool)?)));
+        let paused = paused.filter_map(|(pool, _)| Some((pool, self.pauses.get(pool)?)));
         let lasting = paused.filter(|(_, paused)| !paused.until_stop);
         lasting.map(|(pool, paused)| (pool.clone(), paused.pause.clone())).collect()
     }
 
-    /// Notes a change of a pool, or of all pools, by a person.
+    /// Notes a change of a pool, or of all these pools, by a person.
     pub(super) fn note(
         &mut self,
-        pool: Option<&str>,
+        (pool, pools): (Option<&str>, &[PoolStatus]),
         change: Change,
         (by, how): (&str, &PauseOrder),
         since: Millis,
     ) {
-        let (by, reason) = (by.to_owned(), how.reason.clone());
-        match change {
-            Change::Pause => {
-                let pause = Pause { since, by, reason };
-                self.pauses.note(pool, Paused { pause, until_stop: how.until_stop });
+        for pool in pools.iter().filter(|status| pool.is_none_or(|pool| status.name == pool)) {
+            let (name, by) = (pool.name.clone(), by.to_owned());
+            match change {
+                Change::Pause => {
+                    let pause = Pause { since, by, reason: how.reason.clone() };
+                    let paused = Paused { pause, until_stop: how.until_stop };
+                    let paused = match self.pauses.get(&name).filter(|_| pool.paused) {
+                        Some(old) => paused.over(old),
+                        None => paused,
+                    };
+                    self.pauses.insert(name, paused);
+                }
+                Change::Resume => _ = self.pauses.remove(&name),
+                Change::Scale(_) => _ = self.scales.insert(name, Ordered { since, by }),
+                Change::Recycle => _ = self.recycles.insert(name, Ordered { since, by }),
             }
-            Change::Resume => self.pauses.forget(pool),
-            Change::Scale(_) => self.scales.note(pool, Ordered { since, by }),
-            Change::Recycle => self.recycles.note(pool, Ordered { since, by }),
         }
     }
 
-    /// Whether SIGCONT means these pauses: those of SIGUSR2. The same signal wakes a keeper that was stopped, as `fg`
-    /// and `kill -CONT` do; it is no order to take jobs then.
-    pub(super) fn are_of_a_signal(&self) -> bool {
-        self.pauses.all.as_ref().is_some_and(|paused| paused.pause.by == PAUSING)
+    /// The pools that SIGCONT resumes: those that SIGUSR2 has paused. The same signal wakes a keeper that was stopped,
+    /// as `fg` and `kill -CONT` do; it is no order to take jobs then.
+    pub(super) fn of_the_signal(&self, pools: &[PoolStatus]) -> BTreeSet<String> {
+        let paused = pools.iter().filter(|pool| pool.paused && !pool.outdated);
+        let is_of_it = |name: &&String| self.pauses.get(*name).is_some_and(Paused::is_of_the_signal);
+        paused.map(|pool| &pool.name).filter(is_of_it).cloned().collect()
     }
 
     /// Writes into the status of a pool who has given the orders that it shows.
     pub(super) fn sign(&self, pool: &mut PoolStatus) {
         let name = &pool.name;
-        pool.pause = self.pauses.of(name).filter(|_| pool.paused).map(|paused| paused.pause.clone());
-        pool.scaled_by = self.scales.of(name).filter(|_| pool.scaled.is_some()).cloned();
-        pool.recycled = self.recycles.of(name).filter(|_| !pool.outdated).cloned();
+        pool.pause = self.pauses.get(name).filter(|_| pool.paused).map(|paused| paused.pause.clone());
+        pool.scaled_by = self.scales.get(name).filter(|_| pool.scaled.is_some()).cloned();
+        pool.recycled = self.recycles.get(name).filter(|_| !pool.outdated).cloned();
     }
 }
 
@@ -116,68 +104,98 @@ mod tests {
     use crate::model::{Instant, PoolSettings, Scale, Settings};
     use crate::supervisor::Supervisor;
 
-    fn pool() -> PoolStatus {
-        let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
-        Supervisor::new(settings, Instant(0)).status(Instant(0)).remove(0)
+    fn pools<const N: usize>(names: [&str; N]) -> Vec<PoolStatus> {
+        let pool = |name: &str| PoolSettings { name: name.into(), ..PoolSettings::default() };
+        let settings = Settings { pools: names.map(pool).into(), ..Settings::default() };
+        Supervisor::new(settings, Instant(0)).status(Instant(0))
     }
 
-    fn plain() -> PauseOrder {
-        PauseOrder::default()
+    /// Notes the change and makes it.
+    fn order(
+        authors: &mut Authors,
+        pools: &mut [PoolStatus],
+        of: Option<&str>,
+        change: Change,
+        (by, reason, until_stop): (&str, Option<&str>, bool),
+        at: i64,
+    ) {
+        let how = PauseOrder { reason: reason.map(str::to_owned), until_stop };
+        authors.note((of, pools), change, (by, &how), Millis(at));
+        for pool in pools.iter_mut().filter(|pool| of.is_none_or(|of| pool.name == of)) {
+            pool.paused = change == Change::Pause;
+            authors.sign(pool);
+        }
     }
+
+    fn by(pool: &PoolStatus) -> Option<&str> {
+        pool.pause.as_ref().map(|pause| &pause.by[..])
+    }
+
+    /// The pools that a next start has paused, with the reasons.
+    fn kept(authors: &Authors, pools: &[PoolStatus]) -> Vec<(String, Option<String>)> {
+        let paused = pools.iter().filter(|pool| pool.paused).map(|pool| (pool.name.clone(), Change::Pause));
+        let lasting = authors.lasting(&paused.collect::<Vec<_>>());
+        assert_eq!(Authors::of_pauses(lasting.clone()).pauses.len(), lasting.len());
+        lasting.into_iter().map(|(pool, pause)| (pool, pause.reason)).collect()
+    }
+
+    const PERSON: (&str, Option<&str>, bool) = ("uid 7", Some("smtp"), false);
+    const DRAIN: (&str, Option<&str>, bool) = ("uid 8", None, true);
+    const USR2: (&str, Option<&str>, bool) = (PAUSING, None, false);
 
     #[test]
     fn a_pause_keeps_the_name_of_its_author_until_the_resume() {
-        let mut pool = pool();
-        let mut authors = Authors::default();
-        let note = |authors: &mut Authors, of: Option<&str>, change: Change, by: &str, at: i64| {
-            authors.note(of, change, (by, &plain()), Millis(at));
-        };
-        let mut of = |authors: &Authors, paused: bool| {
-            pool.paused = paused;
-            authors.sign(&mut pool);
-            pool.pause.as_ref().map(|pause| (pause.by.clone(), pause.since))
-        };
-        note(&mut authors, None, Change::Pause, "uid 7", 5);
-        assert_eq!(of(&authors, false), None, "it is not paused");
-        assert_eq!(of(&authors, true), Some(("uid 7".into(), Millis(5))));
-        note(&mut authors, Some("default"), Change::Pause, "uid 8", 6);
-        note(&mut authors, Some("other"), Change::Resume, "uid 9", 7);
-        assert_eq!(of(&authors, true), Some(("uid 8".into(), Millis(6))));
-        note(&mut authors, None, Change::Resume, "uid 9", 8);
-        assert_eq!(of(&authors, true), None);
-        assert!(!authors.are_of_a_signal());
-        note(&mut authors, None, Change::Pause, PAUSING, 9);
-        assert!(authors.are_of_a_signal());
-        note(&mut authors, None, Change::Pause, "uid 7", 10);
-        assert!(!authors.are_of_a_signal(), "a person has paused them since");
+        let (mut authors, mut pools) = (Authors::default(), pools(["a", "b"]));
+        order(&mut authors, &mut pools, None, Change::Pause, PERSON, 5);
+        order(&mut authors, &mut pools, Some("a"), Change::Pause, ("uid 9", None, false), 6);
+        assert_eq!((by(&pools[0]), by(&pools[1])), (Some("uid 9"), Some("uid 7")));
+        order(&mut authors, &mut pools, Some("b"), Change::Resume, PERSON, 7);
+        assert_eq!((by(&pools[0]), by(&pools[1])), (Some("uid 9"), None));
+        order(&mut authors, &mut pools, None, Change::Resume, PERSON, 8);
+        assert_eq!((by(&pools[0]), by(&pools[1])), (None, None));
     }
 
     #[test]
-    fn pauses_outlast_a_stop_unless_they_are_for_the_stop() {
-        let mut authors = Authors::default();
-        let lunch = PauseOrder { reason: Some("lunch".into()), until_stop: false };
-        let drain = PauseOrder { reason: None, until_stop: true };
-        authors.note(None, Change::Pause, ("uid 7", &drain), Millis(5));
-        authors.note(Some("a"), Change::Pause, ("uid 8", &lunch), Millis(6));
-        let changes = ["a", "b"].map(|pool| (pool.to_owned(), Change::Pause));
-        let kept = authors.lasting(&changes);
-        let pause = Pause { since: Millis(6), by: "uid 8".into(), reason: Some("lunch".into()) };
-        assert_eq!(kept, BTreeMap::from([("a".into(), pause)]));
-        assert_eq!(Authors::of_pauses(kept.clone()).lasting(&changes), kept);
-        assert_eq!(authors.lasting(&[]), BTreeMap::new(), "it was resumed");
+    fn drain_ends_with_the_stop_and_leaves_the_pauses_that_outlast_it() {
+        let (mut authors, mut pools) = (Authors::default(), pools(["a", "b", "c"]));
+        order(&mut authors, &mut pools, Some("c"), Change::Pause, PERSON, 4);
+        order(&mut authors, &mut pools, Some("c"), Change::Resume, PERSON, 5);
+        order(&mut authors, &mut pools, Some("a"), Change::Pause, PERSON, 6);
+        order(&mut authors, &mut pools, None, Change::Pause, DRAIN, 7);
+        assert_eq!(kept(&authors, &pools), [("a".into(), Some("smtp".into()))]);
+        assert_eq!((by(&pools[0]), by(&pools[1])), (Some("uid 7"), Some("uid 8")));
+        order(&mut authors, &mut pools, Some("a"), Change::Resume, PERSON, 8);
+        order(&mut authors, &mut pools, None, Change::Pause, DRAIN, 9);
+        assert_eq!(kept(&authors, &pools), []);
+        order(&mut authors, &mut pools, Some("b"), Change::Pause, PERSON, 10);
+        assert_eq!(kept(&authors, &pools), [("b".into(), Some("smtp".into()))], "a person's comes after");
+    }
+
+    #[test]
+    fn sigcont_resumes_exactly_the_pools_that_sigusr2_has_paused() {
+        let (mut authors, mut pools) = (Authors::default(), pools(["a", "b", "c"]));
+        order(&mut authors, &mut pools, Some("a"), Change::Pause, PERSON, 5);
+        order(&mut authors, &mut pools, None, Change::Pause, USR2, 6);
+        order(&mut authors, &mut pools, Some("b"), Change::Pause, PERSON, 7);
+        assert_eq!(authors.of_the_signal(&pools), BTreeSet::from(["c".into()]));
+        let changes: Vec<_> = ["a", "b", "c"].map(|pool| (pool.into(), Change::Pause)).into();
+        let next = Authors::of_pauses(authors.lasting(&changes));
+        assert_eq!(next.of_the_signal(&pools), BTreeSet::from(["c".into()]), "also after a stop and a start");
+        // A drain is a person's; the pause of the signal would have outlasted the stop, so this one does.
+        order(&mut authors, &mut pools, None, Change::Pause, DRAIN, 8);
+        assert_eq!(authors.of_the_signal(&pools), BTreeSet::new());
+        assert_eq!(kept(&authors, &pools).len(), 3);
     }
 
     #[test]
     fn scale_and_recycle_name_who_ordered_them() {
-        let mut pool = pool();
-        let mut authors = Authors::default();
-        authors.note(Some("default"), Change::Scale(Scale::To(7)), ("uid 7", &plain()), Millis(5));
-        authors.note(None, Change::Recycle, ("uid 8", &plain()), Millis(6));
-        authors.sign(&mut pool);
-        assert_eq!(pool.scaled_by, None, "the settings say so, too");
-        pool.scaled = Some(7);
-        authors.sign(&mut pool);
-        assert_eq!(pool.scaled_by, Some(Ordered { since: Millis(5), by: "uid 7".into() }));
-        assert_eq!(pool.recycled, Some(Ordered { since: Millis(6), by: "uid 8".into() }));
+        let (mut authors, mut pools) = (Authors::default(), pools(["a"]));
+        order(&mut authors, &mut pools, Some("a"), Change::Scale(Scale::To(7)), PERSON, 5);
+        order(&mut authors, &mut pools, None, Change::Recycle, DRAIN, 6);
+        assert_eq!(pools[0].scaled_by, None, "the settings say so, too");
+        pools[0].scaled = Some(7);
+        authors.sign(&mut pools[0]);
+        assert_eq!(pools[0].scaled_by, Some(Ordered { since: Millis(5), by: "uid 7".into() }));
+        assert_eq!(pools[0].recycled, Some(Ordered { since: Millis(6), by: "uid 8".into() }));
     }
 }

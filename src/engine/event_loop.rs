@@ -17,7 +17,7 @@ use super::publish;
 use super::request::{Request, View};
 use crate::api::{PauseOrder, Problem};
 use crate::clock;
-use crate::model::{Change, Counters, LogStatus, Millis, PoolsNow, Process};
+use crate::model::{Change, Counters, LogStatus, Millis, PoolStatus, PoolsNow, Process};
 use crate::process::usage;
 use crate::supervisor::{Command, Event, Step, Supervisor};
 use crate::wire::keeper::Order;
@@ -101,14 +101,17 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
             ordered(supervisor, effects, Event::Stop(stop), (&by, &PauseOrder::default()));
         }
         Request::Change { pool, change, how, by, answer } => {
-            let now = match refusal(pool.as_deref(), supervisor) {
+            let mut now = match refusal(pool.as_deref(), supervisor) {
                 Some(problem) => Err(problem),
                 None => Ok(changed(supervisor, effects, pool, change, (&by, &how))),
             };
             let kept = effects.record.keeping.take();
             tokio::spawn(async move {
-                if let Some(kept) = kept {
-                    kept.await.ok();
+                if let Some(kept) = kept
+                    && let (Ok(_), Ok(Err(why))) = (&now, kept.await)
+                {
+                    now =
+                        Err(Problem::unavailable(format!("the change is made, but ends with a stop: {why}")));
                 }
                 drop(answer.send(now));
             });
@@ -154,11 +157,21 @@ fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by:
 
 /// Carries out the order that a signal stands for.
 fn signaled(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by: &str) {
-    let resumes = matches!(event, Event::Change(_, Change::Resume));
-    if !resumes || effects.record.authors.are_of_a_signal() {
-        ordered(supervisor, effects, event, (by, &PauseOrder::default()));
-    } else if supervisor.status(clock::now()).iter().any(|pool| pool.paused) {
+    let by = (by, &PauseOrder::default());
+    if !matches!(event, Event::Change(_, Change::Resume)) {
+        return ordered(supervisor, effects, event, by);
+    }
+    let pools = supervisor.status(clock::now());
+    let resumed = effects.record.authors.of_the_signal(&pools);
+    let is_other = |pool: &PoolStatus| pool.paused && !pool.outdated && !resumed.contains(&pool.name);
+    let others = pools.iter().any(is_other);
+    if others {
         effects.record.log_order(Kind::Orders, orders::not_resumed());
+    } else if !resumed.is_empty() {
+        return ordered(supervisor, effects, event, by);
+    }
+    for pool in resumed {
+        ordered(supervisor, effects, Event::Change(Some(pool), Change::Resume), by);
     }
 }
 

@@ -46,5 +46,5 @@ mod worker_calls;
 
 pub use authors::Authors;
 pub use event_loop::Ended;
-pub use fresh::{Fresh, KeepChanges, ReadSettings};
+pub use fresh::{Fresh, KeepChanges, Kept, ReadSettings};
 pub use supervise::{Setup, supervise};
