@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use crate::bad_line::BadLine;
 pub use crate::raw::Raw;
 
 /// The version of the protocol.
@@ -320,31 +320,6 @@ pub struct Reply<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
-
-/// A line that is not a frame.
-#[derive(Debug)]
-pub enum BadLine {
-    /// A frame that this protocol does not have.
-    Unknown(String),
-    /// A frame that breaks the protocol.
-    Torn {
-        /// Where and why.
-        why: serde_json::Error,
-        /// The beginning of the line.
-        line: String,
-    },
-}
-
-impl fmt::Display for BadLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadLine::Unknown(name) => write!(f, "unknown frame '{name}'"),
-            BadLine::Torn { why, line } => write!(f, "a line that is no frame ({why}): {line}"),
-        }
-    }
-}
-
-impl std::error::Error for BadLine {}
 
 /// Reads one line, without its newline.
 ///
