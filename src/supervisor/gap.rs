@@ -67,6 +67,9 @@ impl Supervisor {
 impl Slot {
     fn bear(&mut self, now: Instant, gap: Gap) {
         let stopped = gap.stopped();
+        if self.life.armed.is_some_and(|armed| armed <= now) {
+            self.life.fell_by = Some(now + PATIENCE);
+        }
         self.leased_mut().for_each(|running| running.spare(now, stopped.is_some()));
         let Some(stopped) = stopped else { return };
         if let State::Starting | State::Stopping(_) = self.state {

@@ -33,6 +33,8 @@ pub(super) struct Life {
     pub(super) finished: u64,
     /// When the keeper will kill this life by itself.
     pub(super) armed: Option<Instant>,
+    /// Until when a kill that is heard of was the keeper's, at that moment: this process stood still meanwhile.
+    pub(super) fell_by: Option<Instant>,
     /// The signals sent to this life.
     pub(super) signals: Vec<(Instant, Signal, Why)>,
     /// Why the life does not die.
@@ -56,6 +58,7 @@ impl Life {
             taken: 0,
             finished: 0,
             armed: None,
+            fell_by: None,
             signals: Vec::new(),
             stuck: None,
         }

@@ -13,7 +13,9 @@ use super::unsettled::Unsettled;
 use super::why::Why;
 use super::worker::{End, Slot, State};
 use super::{Command, Supervisor, verdict};
-use crate::model::{Classes, Exit, Instant, PoolSettings, Tally, Verdict, WorkerId, WorkerName};
+use crate::model::{
+    Classes, Exit, ExitStatus, Instant, Lease, PoolSettings, Revocation, Tally, Verdict, WorkerId, WorkerName,
+};
 
 impl Supervisor {
     /// A template that does not fork in time, so that the life is killed, is of no use any more.
@@ -48,6 +50,7 @@ impl Supervisor {
 
     pub(super) fn on_exited(&mut self, now: Instant, worker: WorkerId, exit: &Exit, followed: bool) {
         self.fence_off(now);
+        self.hear_of_fence(now, worker, exit);
         let Some(Alive { pool, mut slot, boots, random, mut book, .. }) = self.life(worker) else { return };
         let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, pool, exit));
         let (count, death) = (jobs.len(), verdict::of_death(&slot.life, exit));
@@ -68,6 +71,24 @@ impl Supervisor {
         drop(slot);
         if followed && let Some((pool, slot)) = self.place_of(worker.next()) {
             self.pools[pool].followed(now, slot, self.lease, &mut self.random);
+        }
+    }
+
+    /// A life that was killed after the moment at which the keeper was to kill it by itself was killed for that: its jobs
+    /// are given up, and are not to blame, however late this process hears of it.
+    fn hear_of_fence(&mut self, now: Instant, worker: WorkerId, exit: &Exit) {
+        let is_killed = matches!(exit.status, ExitStatus::Signal { signal: 9, core: _ });
+        let Some(Alive { slot, .. }) = self.life(worker) else { return };
+        let has_fallen = slot.life.armed.is_some_and(|armed| armed <= now)
+            || slot.life.fell_by.is_some_and(|fell_by| now <= fell_by);
+        if !is_killed || !has_fallen {
+            return;
+        }
+        let ours = slot.leased().filter(|job| job.is_ours());
+        let leases: Vec<Lease> = ours.map(|job| job.lease.clone()).collect();
+        drop(slot);
+        for lease in leases {
+            self.lose_job(now, &lease.job, lease.fence, Revocation::SelfFenced);
         }
     }
 

@@ -154,6 +154,29 @@ fn stopped_supervisor_that_gets_no_answer_ends_its_jobs_three_seconds_later() {
     );
 }
 
+/// It was in time: the job is not to blame for it.
+#[test]
+fn job_that_the_keeper_killed_while_the_supervisor_was_stopped_waits_again_unspent() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         150 stopped / woken
+         150.1 exited 1.1 killed",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         150 > kill_at 1.1 155
+         150 > renew a
+         150.1 > spawn 1.2
+         150.1 > kill_at 1.2 204.35
+         150.1 > follow 1.2
+         150.1 > settle a released after 0, stopped",
+    );
+}
+
 #[test]
 fn program_that_has_ended_while_the_supervisor_was_stopped_is_complete() {
     check(
