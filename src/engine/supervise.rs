@@ -152,7 +152,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         stop_deadline: settings.stop_deadline,
         signs: PresencePublisher::new(clock::now(), setup.broker.card().shared),
         newsroom,
-        last: UnconfirmedVerdicts::default(),
+        last: UnconfirmedVerdicts::of(settings.burst.then(|| setup.broker.clone())),
         mutes: Mutes::default(),
         size_clock,
         inherited: HashMap::new(),

@@ -1,9 +1,11 @@
 //! The end of a supervisor: which verdicts stay unconfirmed, and the exit code.
 
+use std::sync::Arc;
+
 use tracing::error;
 
 use super::calls::SETTLING;
-use crate::broker::Complaints;
+use crate::broker::{Broker, Complaints};
 use crate::model::{Fence, JobId, WorkerName};
 use crate::supervisor::GaveUp;
 use crate::wire::keeper::Order;
@@ -14,7 +16,7 @@ const UNAVAILABLE: u8 = 69;
 const UNDONE: u8 = 1;
 
 /// What the supervisor reports when it ends.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct UnconfirmedVerdicts {
     /// Number of verdicts that the broker has not confirmed.
     pub untold: u64,
@@ -24,9 +26,16 @@ pub(super) struct UnconfirmedVerdicts {
     pub said: bool,
     /// The exit code of a burst that has left jobs.
     undone: Option<u8>,
+    /// The broker of a burst: while that gives no job, nobody knows whether all is done.
+    of_burst: Option<Arc<Broker>>,
 }
 
 impl UnconfirmedVerdicts {
+    /// The report of a burst on this broker; None = of a supervisor that ends otherwise.
+    pub fn of(of_burst: Option<Arc<Broker>>) -> Self {
+        UnconfirmedVerdicts { of_burst, ..Self::default() }
+    }
+
     /// This verdict will not be sent again: logs it.
     pub fn untold(&mut self, wrong: &Complaints, job: &JobId, fence: Fence, verdict: &str) {
         self.untold += 1;
@@ -61,6 +70,11 @@ impl UnconfirmedVerdicts {
     /// The last order to the keeper.
     pub fn shutdown(&mut self) -> Order {
         self.said = true;
+        let broker = self.of_burst.as_ref().filter(|_| self.undone.is_none());
+        if let Some(why) = broker.and_then(|broker| broker.health().trouble) {
+            error!(why, "the burst ends, and jobs may be left");
+            self.undone = Some(UNDONE);
+        }
         let all_is_well = self.untold == 0 && self.alive.is_empty();
         Order::Shutdown(if all_is_well { self.undone.unwrap_or(0) } else { UNAVAILABLE })
     }

@@ -153,6 +153,27 @@ fn suspended_queues_give_no_jobs_and_shutdown_of_all_workers_ends_the_supervisor
 }
 
 #[test]
+fn burst_of_suspended_queues_ends_at_once_and_says_that_jobs_may_be_left() {
+    let scene = Scene::new();
+    let job = scene.put("q().enqueue(tasks.add, 1, 2)");
+    scene.rq("suspend(c)");
+    let burst = || {
+        let mut command =
+            scene.sandbox.command(&["rq", "worker", "-b", "-u", &scene.server.url(), "default"]);
+        command.env("PYTHONPATH", scene.path()).output().unwrap()
+    };
+    let (ended, said) =
+        (burst(), "RQ is suspended, so no job is taken from any queue: `rq resume` ends that");
+    let log = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{log}");
+    assert!(log.contains("the burst ends, and jobs may be left") && log.contains(said), "{log}");
+    assert_eq!(scene.status(&job), "queued");
+    scene.rq("resume(c)");
+    assert!(burst().status.success());
+    assert_eq!(scene.status(&job), "finished");
+}
+
+#[test]
 fn scheduled_job_of_rq_runs_once_when_due() {
     let scene = Scene::new();
     let other = crate::sandbox::Sandbox::new(crate::sandbox::Setting::Root);
