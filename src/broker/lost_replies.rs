@@ -60,11 +60,13 @@ impl InDoubt {
         lock(&self.0).extend(runs);
     }
 
-    /// Notes the answer to the settlements of these attempts.
+    /// Notes the answer to the settlements of these attempts. A request that did not reach the broker says nothing of an
+    /// earlier one.
     pub(in crate::broker) fn note<T>(&self, runs: impl Iterator<Item = Fence>, answer: &Result<T, Error>) {
         match answer {
+            Ok(_) => runs.for_each(|run| _ = lock(&self.0).remove(&run)),
             Err(Error::Unanswered(_)) => self.add(runs),
-            Ok(_) | Err(_) => runs.for_each(|run| _ = lock(&self.0).remove(&run)),
+            Err(_) => {}
         }
     }
 
@@ -78,6 +80,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn settlement_stays_in_doubt_until_the_broker_answers() {
+        let (in_doubt, run) = (InDoubt::default(), Fence(1));
+        let failed = |error: Error| in_doubt.note([run].into_iter(), &Err::<(), _>(error));
+        failed(Error::Failed("it cannot be reached".into()));
+        assert!(!in_doubt.contains(run), "nothing was sent");
+        failed(Error::Unanswered("it is silent".into()));
+        failed(Error::Failed("it cannot be reached".into()));
+        assert!(in_doubt.contains(run));
+        in_doubt.note([run].into_iter(), &Ok(()));
+        assert!(!in_doubt.contains(run));
+    }
 
     #[test]
     fn lost_fetch_is_released_once_and_not_after_its_leases_end() {

@@ -35,7 +35,7 @@ pub use contract::{
     Source,
 };
 pub use event_bus::EventBus;
-pub use ledger::{Adopted, BareSource, Delivery, Handle, Ledger, WaitingJobs, with_ledger};
+pub use ledger::{Adopted, BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs, with_ledger};
 pub use outbox::Outbox;
 pub use qless::Qless;
 pub use registry::{ADAPTERS, Adapter, Address, Counted, Opening, Place, Wrong};

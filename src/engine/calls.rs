@@ -66,7 +66,6 @@ pub(super) async fn renew(
             leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
         let answers: Vec<Event> = match broker.renew(leases, by).await {
             Ok(renewals) => {
-                wrong.well(RENEWING, clock::now());
                 let renewals = asked.into_iter().zip(renewals);
                 renewals
                     .inspect(|((job, _), renewal)| note_renewal(&wrong, job, renewal))
@@ -74,8 +73,11 @@ pub(super) async fn renew(
                     .collect()
             }
             Err(error) => {
-                wrong.wrong(RENEWING, &error, clock::now());
-                asked.into_iter().map(|(job, fence)| Event::RenewFailed(job, fence)).collect()
+                let failed = |(job, fence): (JobId, Fence)| {
+                    wrong.wrong_for(RENEWING, job.as_str(), &error, clock::now());
+                    Event::RenewFailed(job, fence)
+                };
+                asked.into_iter().map(failed).collect()
             }
         };
         for event in answers {
@@ -95,7 +97,7 @@ fn note_renewal(wrong: &Complaints, job: &JobId, renewal: &Renewal) {
 
 /// What failed, for complaints about counting, renewing and settling.
 pub(super) const COUNTING: &str = "failed to count the jobs of queues";
-const RENEWING: &str = "failed to renew";
+pub(super) const RENEWING: &str = "failed to renew";
 pub(super) const SETTLING: &str = "failed to settle";
 
 pub(super) async fn settle(

@@ -369,9 +369,9 @@ impl Effects {
         outcome
     }
 
-    /// The end of a job is settled or lost. If it was the last job of its life, the keeper need not remember the life
-    /// for a next supervisor.
+    /// A job is settled or lost: nothing is renewed. Once all of a life are, the keeper need not remember that life.
     fn bury(&mut self, job: &crate::model::JobId) {
+        self.failing.calls.well_for(calls::RENEWING, job.as_str(), clock::now());
         if let Some(worker) = self.reports.bury(job) {
             self.link.order_later(Order::Forget(worker));
         }

@@ -9,7 +9,6 @@ mod sandbox;
 mod disk;
 mod errnos;
 mod faults;
-mod paused;
 mod shortages;
 mod starts;
 mod still;

@@ -90,6 +90,37 @@ fn job_of_a_lost_host_is_taken_over_when_its_lease_ends() {
 }
 
 #[test]
+fn job_that_ended_elsewhere_is_known_here_by_its_broker() {
+    let scene = Scene::new();
+    for id in ["dead", "done"] {
+        scene.shell(id, "exit 1");
+    }
+    let file = scene.sandbox.path("later.yaml");
+    fs::write(&file, "pools: [{workers: 2, retries: 9, retry_delay: 1h, retry_cap: 1h}]\n").unwrap();
+    let _running = scene.start(&["--config", file.to_str().unwrap()]);
+    let are = |state: &str| ["dead", "done"].map(|id| scene.sandbox.state(id)).iter().all(|is| is == state);
+    wait_until("both are to be tried again", || scene.jobs(&[]).len() == 2 && are("delayed"));
+    // As the script ends them for another host.
+    scene.raw::<i64>(&["ZREM", "working", "dead", "done"]);
+    scene.raw::<i64>(&["ZREM", "taskvisor:until", "dead", "done"]);
+    scene.raw::<i64>(&["HDEL", "taskvisor:jobs", "dead", "done"]);
+    let letter = r#"7 {"error":"interrupted: whoever ran it died, 5 times"}"#;
+    scene.raw::<i64>(&["HSET", "taskvisor:dead", "dead", letter]);
+    scene.raw::<i64>(&["HSET", "results", "done", "42"]);
+    let dead = scene.sandbox.job("dead");
+    assert_eq!(
+        (&dead["state"], &dead["failure"]["group"]),
+        (&"failed".into(), &"interrupted".into()),
+        "{dead}"
+    );
+    assert!(dead["failure"]["message"].as_str().unwrap().contains("whoever ran it died, 5 times"), "{dead}");
+    // Nobody asks about the other one.
+    wait_until("the list knows it", || scene.jobs(&["--state", "complete"]).len() == 1);
+    assert_eq!(scene.sandbox.job("done")["result"], 42);
+    assert!(scene.jobs(&["--state", "delayed"]).is_empty());
+}
+
+#[test]
 fn killed_worker_releases_its_job() {
     let scene = Scene::new();
     scene.stuck_once("j");
@@ -181,27 +212,6 @@ fn server_that_stops_answering_for_a_while_loses_no_job() {
     kill(pid, "CONT");
     scene.assert_done(&all);
     scene.sandbox.wait_healthy();
-}
-
-#[test]
-fn job_that_ends_while_the_server_takes_nothing_for_longer_than_its_lease_runs_once() {
-    let scene = Scene::new();
-    let _running = scene.start(&["-w", "1", "--lease", "5s", "--grace", "1s"]);
-    scene.shell("one", "echo begun >>out; until [ -e go ]; do sleep 0.05; done; echo ended >>out");
-    let out = || fs::read_to_string(scene.sandbox.work("out")).unwrap_or_default();
-    wait_until("it runs", || out() == "begun\n");
-    // As a replica it refuses each write, with READONLY.
-    scene.raw::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
-    fs::write(scene.sandbox.work("go"), "").unwrap();
-    wait_until("it has ended", || out() == "begun\nended\n");
-    let lease_ends = Instant::now() + Duration::from_secs(5);
-    wait_until("its lease is over", || Instant::now() > lease_ends);
-    scene.raw::<()>(&["REPLICAOF", "NO", "ONE"]);
-    scene.assert_done(&["one".to_owned()]);
-    scene.sandbox.wait_healthy();
-    assert_eq!(out(), "begun\nended\n");
-    let job = scene.sandbox.job("one");
-    assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("complete"), Some(1)), "{job}");
 }
 
 #[test]

@@ -225,22 +225,6 @@ fn supervisor_reconnects_to_a_restarted_redis_and_keeps_its_jobs() {
 }
 
 #[test]
-fn job_that_ends_while_redis_takes_nothing_for_longer_than_its_lease_runs_once() {
-    let scene = Scene::new();
-    let mut running = scene.start(&["-w", "1", "--lease", "5s"]);
-    let (job, file) = scene.put_waiting("silent", "");
-    // As a replica it refuses each write, with READONLY.
-    scene.rq("str(c.execute_command('REPLICAOF', '127.0.0.1', '1'))");
-    std::fs::remove_file(file).unwrap();
-    let lease_ends = Instant::now() + Duration::from_secs(5);
-    wait_until("its lease is over", || Instant::now() > lease_ends);
-    scene.rq("str(c.execute_command('REPLICAOF', 'NO', 'ONE'))");
-    scene.wait(&job, "finished");
-    assert_eq!(scene.lines("silent.begun"), 1);
-    assert!(stop(&mut running).success());
-}
-
-#[test]
 fn job_in_the_intermediate_queue_of_a_dead_rq_worker_is_requeued() {
     let scene = Scene::new();
     let job = scene.put("q().enqueue(tasks.add, 1, 2)");

@@ -5,6 +5,8 @@
 mod certificates;
 #[path = "../support/http.rs"]
 mod http;
+#[path = "../support/python.rs"]
+mod python;
 #[path = "../support/redis.rs"]
 mod redis_server;
 #[path = "../support/sandbox.rs"]

@@ -291,20 +291,20 @@ fn end_that_the_server_refuses_to_take_is_told_everywhere_until_it_is_taken() {
     wait_until("it has failed for long enough to count", || {
         get(&scene.sandbox, "/metrics").contains("taskvisor_failing_seconds{what=\"failed to settle\"} ")
     });
-    wait_until("status says so", || scene.sandbox.reasons().contains("cannot settle jobs"));
+    wait_until("status says so", || scene.sandbox.reasons().contains("cannot settle job '"));
     assert!(scene.sandbox.reasons().contains(why), "{}", scene.sandbox.reasons());
     assert_eq!(scene.sandbox.status()["health"], "degraded");
     let says = scene.sandbox.ok(&["why", "job", &job]);
-    assert!(says.contains("The broker is in trouble: cannot settle jobs in "), "{says}");
+    assert!(says.contains("The broker is in trouble: cannot settle job '"), "{says}");
     assert!(says.contains(why), "{says}");
     let ready = get(&scene.sandbox, "/readyz");
-    assert!(ready.contains("not ready: broker: cannot settle jobs") && ready.contains(why), "{ready}");
+    assert!(ready.contains("not ready: broker: cannot settle job '") && ready.contains(why), "{ready}");
     let page = get(&scene.sandbox, "/metrics");
     assert!(page.contains("taskvisor_broker_trouble 1\n"), "{page}");
     assert!(page.contains("taskvisor_failing_seconds{what=\"failed to settle\"} "), "{page}");
     wait_until("the log says so", || {
         let log = scene.sandbox.stderr();
-        log.lines().any(|line| line.contains("degraded: broker: cannot settle jobs") && line.contains(why))
+        log.lines().any(|line| line.contains("degraded: broker: cannot settle job '") && line.contains(why))
     });
     scene.rq("c.delete('rq:finished:default')");
     scene.wait(&job, "finished");

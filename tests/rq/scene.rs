@@ -7,21 +7,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::python;
 use crate::redis_server::RedisServer;
 use crate::sandbox::{Running, Sandbox, Setting, is_up, wait_until};
 
 pub const NEWEST: &str = "3.0.0";
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-
-/// The directory in which a version of RQ is installed, once for all tests.
-fn site(version: &str) -> String {
-    let script = format!("import rq_installed; print(rq_installed.site('{version}'))");
-    let mut python = Command::new("python3");
-    python.args(["-c", &script]).env("PYTHONPATH", format!("{ROOT}/python/tests"));
-    let output = python.output().expect("python3");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("a path").trim().to_owned()
-}
 
 /// The client: it evaluates Python, with RQ at hand.
 struct Client {
@@ -79,7 +70,7 @@ impl Scene {
     /// The same with more arguments for the server.
     pub fn on(version: &str, args: &[&str]) -> Scene {
         let server = RedisServer::start_with(args);
-        let path = format!("{}:{ROOT}/python:{ROOT}/tests/rq", site(version));
+        let path = format!("{}:{ROOT}/python:{ROOT}/tests/rq", python::rq(version));
         let client = RefCell::new(Client::new(&path, server.port));
         Scene { client, server, sandbox: Sandbox::new(Setting::Root), path }
     }

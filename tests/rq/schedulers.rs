@@ -76,6 +76,21 @@ fn two_supervisors_put_each_due_job_once_and_one_takes_over_from_the_other() {
 }
 
 #[test]
+fn lock_of_a_scheduler_that_puts_nothing_is_named() {
+    let scene = Scene::new();
+    scene.rq(&format!("c.set('{LOCK}', 'gone-for-ever')"));
+    let _running = scene.start(&["-w", "1"]);
+    let file = scene.file("due");
+    let job = scene.put(&format!("q().enqueue_in(in_seconds(1), tasks.note, {file:?}, 'ran')"));
+    let says = |name: &str| format!("'{job}', as the scheduler '{name}' keeps the lock {LOCK}");
+    wait_until("status says so", || scene.sandbox.reasons().contains(&says("gone-for-ever")));
+    assert_eq!(scene.status(&job), "scheduled");
+    scene.rq(&format!("c.delete('{LOCK}')"));
+    scene.wait(&job, "finished");
+    scene.sandbox.wait_healthy();
+}
+
+#[test]
 fn supervisor_and_the_scheduler_of_rq_put_each_due_job_once() {
     let scene = Scene::new();
     let theirs = Theirs::start(&scene);

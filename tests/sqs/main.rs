@@ -17,7 +17,6 @@ mod denied;
 mod jobs;
 mod kale;
 mod order;
-mod outages;
 mod refusals;
 mod retry;
 mod simulated;

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -15,6 +16,16 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The PYTHONPATH of the workers.
 pub fn path() -> String {
     format!("{ROOT}/python:{ROOT}/tests/support")
+}
+
+/// The directory in which this version of RQ is installed, once for all tests.
+pub fn rq(version: &str) -> String {
+    let script = format!("import rq_installed; print(rq_installed.site('{version}'))");
+    let mut python = Command::new("python3");
+    python.args(["-c", &script]).env("PYTHONPATH", format!("{ROOT}/python/tests"));
+    let output = python.output().expect("python3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("a path").trim().to_owned()
 }
 
 pub fn new() -> Sandbox {

@@ -94,15 +94,39 @@ pub enum Settling {
     Failed(Error),
 }
 
-impl Settling {
-    /// The answer of a script: `not_ours`, or the state of the job now.
-    pub(in crate::broker) fn read(job: &JobId, said: &str) -> Settling {
-        match said.parse() {
-            Ok(state) => Settling::Settled(state),
-            Err(_) if said == "not_ours" => Settling::NotOurs,
-            Err(odd) => Settling::Failed(Error::Failed(format!("cannot settle job '{job}': {odd}"))),
+impl Renewal {
+    /// The answer of a script to the renewal of a lease, which holds to its new end if it was extended. A word that is
+    /// not known proves no loss.
+    pub(in crate::broker) fn read(
+        lease: Lease,
+        said: Option<&str>,
+        refused: impl FnOnce(&str) -> Error,
+    ) -> Renewal {
+        match said {
+            Some("renewed") => Renewal::Renewed(lease),
+            // Its loss was reported; the lease stays ours until the end is settled.
+            Some("canceling") => Renewal::Canceling(lease),
+            Some("canceled") => Renewal::Lost(Revocation::Canceled),
+            Some("lost") => Renewal::Lost(Revocation::LockLost),
+            said => Renewal::Failed(refused(why(said.unwrap_or("no answer")))),
         }
     }
+}
+
+impl Settling {
+    /// The answer of a script: `not_ours`, or the state of the job now, or why this one was not settled.
+    pub(in crate::broker) fn read(said: Option<&str>, refused: impl FnOnce(&str) -> Error) -> Settling {
+        match said.map(|said| (said, said.parse())) {
+            Some((_, Ok(state))) => Settling::Settled(state),
+            Some(("not_ours", _)) => Settling::NotOurs,
+            said => Settling::Failed(refused(why(said.map_or("no answer", |(said, _)| said)))),
+        }
+    }
+}
+
+/// Why a script did not do something for one of several jobs: what stands behind `wrong: `.
+fn why(said: &str) -> &str {
+    said.strip_prefix("wrong: ").unwrap_or(said)
 }
 
 /// A notice that the broker sends on its own.

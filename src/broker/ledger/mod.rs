@@ -71,6 +71,18 @@ pub enum Adopted {
     Held(Failure),
 }
 
+/// How a job ended that runs here no more: the broker says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// It is complete, with this result as JSON; None = it has none, or one that is no JSON or too long.
+    Complete {
+        /// The result.
+        result: Option<String>,
+    },
+    /// It has failed, and is not tried again.
+    Failed(Failure),
+}
+
 /// The broker's handle for a delivery, kept for the next supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handle {
@@ -241,6 +253,19 @@ impl Ledger {
     /// Records that a message runs here no more, though it was no job.
     pub async fn discarded(&self, message: String) {
         self.note_ends(Vec::new(), vec![message]).await;
+    }
+
+    /// Some jobs that wait by what is known here, with their places: those behind a place, in order.
+    pub async fn waiting_behind(&self, place: i64) -> Vec<(i64, JobId)> {
+        let asked = self.store.waiting_behind(place);
+        self.soon("failed to read from the ledger what waits", asked).await.unwrap_or_default()
+    }
+
+    /// Records how jobs ended that wait by what is known here.
+    pub async fn learn(&self, ended: Vec<(JobId, Elsewhere)>) {
+        if !ended.is_empty() {
+            self.soon("failed to write into the ledger what ended elsewhere", self.store.learn(ended)).await;
+        }
     }
 
     /// Whether a message is to run no more.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Adopted, Delivery, Handle, Ledger};
+use super::{Adopted, Delivery, Elsewhere, Handle, Ledger};
 use crate::broker::{
     Admin, Broker, Card, Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source,
 };
@@ -62,6 +62,12 @@ pub trait BareSource: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// How these jobs ended, by the broker: at another host, or in the broker itself. None = that is not known, or they
+    /// have not ended.
+    async fn elsewhere(&self, jobs: &[JobId]) -> Result<Vec<Option<Elsewhere>>, Error> {
+        Ok(vec![None; jobs.len()])
+    }
+
     /// Waits for the next notice.
     async fn next_notice(&self) -> Notice {
         self.ledger().next_notice().await
@@ -91,6 +97,25 @@ pub fn with_ledger(card: &'static Card, source: Arc<impl BareSource>) -> Broker 
 }
 
 struct WithLedger<S>(Arc<S>);
+
+/// How long a question about a job waits for the broker to say whether it has ended elsewhere.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl<S: BareSource> WithLedger<S> {
+    /// Has the ledger learn how a job ended that waits by what it knows.
+    async fn look(&self, job: &JobId) -> Result<(), Error> {
+        let state = self.0.ledger().state(job).await?;
+        if !matches!(state, Some(JobState::Waiting | JobState::Delayed)) {
+            return Ok(());
+        }
+        // Without an answer the ledger's word counts.
+        let asked = tokio::time::timeout(LOOK, self.0.elsewhere(std::slice::from_ref(job))).await;
+        let found = asked.ok().and_then(Result::ok).unwrap_or_default();
+        let ended = found.into_iter().flatten().map(|how| (job.clone(), how));
+        self.0.ledger().learn(ended.collect()).await;
+        Ok(())
+    }
+}
 
 #[async_trait]
 impl<S: BareSource> Source for WithLedger<S> {
@@ -199,6 +224,9 @@ impl<S: BareSource> Recovery for WithLedger<S> {
 #[async_trait]
 impl<S: BareSource> Admin for WithLedger<S> {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        if let Verb::Get(it) = &verb {
+            self.look(&it.job).await?;
+        }
         let mut answer = self.0.ask(verb, by).await?;
         if let Answer::Queues(queues) = &mut answer {
             for WaitingJobs { queue, count, since } in self.0.waiting().await? {

@@ -99,7 +99,8 @@ impl Qless {
             let channels = format!("ql:w:{}", self.workers(instance));
             let shared = self.shared.clone();
             let serve = async move {
-                tokio::join!(listener::listen(shared.clone(), channels, tell), occur::attend(&shared));
+                let hears = listener::listen(shared.clone(), channels, tell);
+                tokio::join!(hears, occur::attend(&shared), shared.link.pulse());
             };
             (tokio::spawn(serve), ready)
         });

@@ -11,7 +11,6 @@ use crate::broker::stored::{self, Stored};
 use crate::broker::{Error, Renewal};
 use crate::model::{
     Bytes, Class, Exec, Fence, Job, JobId, JobRecord, JobState, Lease, Millis, Payload, QueueName, Retry,
-    Revocation,
 };
 
 /// A value in the form in which it is stored.
@@ -224,21 +223,12 @@ pub(super) fn payload(data: &Value, exec: &Value) -> Payload {
     program.map_or_else(|| Payload::Data(Bytes(bytes)), Payload::Exec)
 }
 
-/// The answer to the renewal of a lease, which holds to its new end if it was extended. A word that is not known proves
-/// no loss.
+/// The answer to the renewal of a lease.
 pub(super) fn renewal(lease: Lease, said: &Value) -> Renewal {
-    match text(said).as_deref() {
-        Some("renewed") => Renewal::Renewed(lease),
-        // Its loss was reported; the lease stays ours until the end is settled.
-        Some("canceling") => Renewal::Canceling(lease),
-        Some("canceled") => Renewal::Lost(Revocation::Canceled),
-        Some("lost") => Renewal::Lost(Revocation::LockLost),
-        said => {
-            let why = said.map(|said| said.strip_prefix("wrong: ").unwrap_or(said)).unwrap_or("no answer");
-            let job = &lease.job;
-            Renewal::Failed(Error::Failed(format!("cannot renew the lease of job '{job}' in Redis: {why}")))
-        }
-    }
+    let job = lease.job.clone();
+    Renewal::read(lease, text(said).as_deref(), |why| {
+        Error::Failed(format!("cannot renew the lease of job '{job}' in Redis: {why}"))
+    })
 }
 
 /// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence and its fields.
@@ -294,7 +284,7 @@ mod tests {
         let lease = || Lease { job: "j".into(), fence: Fence(1), expires_at: Instant::from_millis(9) };
         let said = |word: &str| renewal(lease(), &Value::BulkString(word.into()));
         assert_eq!(said("renewed"), Renewal::Renewed(lease()));
-        assert_eq!(said("lost"), Renewal::Lost(Revocation::LockLost));
+        assert_eq!(said("lost"), Renewal::Lost(crate::model::Revocation::LockLost));
         for answer in [said("wrong: why"), said("held"), renewal(lease(), &Value::Nil)] {
             assert!(matches!(&answer, Renewal::Failed(_)), "{answer:?}");
         }

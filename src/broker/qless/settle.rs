@@ -52,16 +52,10 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
 
 /// Reads the script's answer to one verdict.
 pub(super) fn answer(job: &JobId, said: Option<&str>) -> Settling {
-    match said {
-        None => Settling::NotOurs,
-        Some("advanced") => Settling::Settled(JobState::Complete),
-        Some(said) => match said.strip_prefix("wrong: ") {
-            Some(why) => {
-                Settling::Failed(Error::Failed(format!("cannot settle job '{job}' in Redis: {why}")))
-            }
-            None => Settling::read(job, said),
-        },
+    if said == Some("advanced") {
+        return Settling::Settled(JobState::Complete);
     }
+    Settling::read(said, |why| Error::Failed(format!("cannot settle job '{job}' in Redis: {why}")))
 }
 
 fn write_failure(cmd: &mut Cmd, after: f64, failure: &Failure) {

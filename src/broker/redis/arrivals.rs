@@ -9,7 +9,8 @@ use redis::{Direction, RedisResult, Value};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::link::{Link, backoff};
+use super::backoff::backoff;
+use super::link::Link;
 use crate::broker::{Complaints, Error};
 
 /// How long one BLMOVE blocks, in seconds: a connection that broke silently is noticed after that.

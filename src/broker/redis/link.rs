@@ -10,13 +10,13 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, Value,
 };
 use tokio::time::{Instant as Moment, timeout};
-use uuid::Uuid;
 
 use super::address::Address;
+use super::backoff::backoff;
 use super::offset::Offset;
 use super::server;
-use super::silence::Silence;
-use super::trouble::{cause, refusal};
+use super::silence::{CONNECTING, Silence};
+use super::trouble::{cause, is_over, refusal, spoken};
 use crate::broker::Error;
 use crate::broker::lock::lock;
 use crate::model::Instant;
@@ -29,8 +29,6 @@ const ANSWER: Duration = Duration::from_secs(5);
 const SILENT: Duration = Duration::from_secs(3);
 /// Requests that a supervisor repeats as long as it lives.
 const STANDING: [&str; 2] = ["fetch jobs from", "listen to"];
-/// The first wait after a failure to connect, and the limit up to which it is doubled.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// Settings of the connection for a kind of broker.
 pub(in crate::broker) struct Needs {
@@ -129,6 +127,11 @@ impl Link {
         self.silence.lasts(self.now())
     }
 
+    /// Notes that this process runs, until it is dropped.
+    pub(in crate::broker) async fn pulse(&self) {
+        self.silence.pulse(|| self.now()).await;
+    }
+
     /// Has the script run `command` at the moment `at`; `verb` names the request in errors, e.g. `put jobs into`.
     pub(in crate::broker) async fn call(
         &self,
@@ -138,7 +141,7 @@ impl Link {
         args: impl FnOnce(&mut Cmd, Offset),
     ) -> Result<Value, Error> {
         let sent = self.now();
-        // Boxed, as the futures of requests would nest too deep for the compiler else.
+        // Boxed: the futures would nest too deep.
         let answer = Box::pin(self.run(verb, command, at, args)).await;
         self.silence.note(command, sent, self.now(), answer.is_ok());
         answer
@@ -225,8 +228,10 @@ impl Link {
 
     /// A new connection for subscriptions; `verb` names its purpose in errors.
     pub(in crate::broker) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
+        let sent = self.now();
         let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
         let opened = opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error));
+        self.silence.note(CONNECTING, sent, self.now(), opened.is_ok());
         // An open connection does not yet prove that messages arrive, so success is not noted.
         opened.inspect_err(|error| self.note(verb, Some(error)))
     }
@@ -253,7 +258,9 @@ impl Link {
         {
             return Err(self.failed(verb, why));
         }
+        let sent = self.now();
         let connected = timeout(CONNECT, self.connect()).await.unwrap_or_else(|_| Err(self.cause(&late())));
+        self.silence.note(CONNECTING, sent, self.now(), connected.is_ok());
         match connected {
             Ok((conn, offset)) => {
                 *line = Line { count: line.count + 1, ..Line::default() };
@@ -347,6 +354,11 @@ impl Link {
         self.failed(verb, &self.cause(error))
     }
 
+    /// The error for one of several jobs, of which a script gives the words.
+    pub(in crate::broker) fn refused(&self, verb: &str, words: &str) -> Error {
+        self.explain(verb, &spoken(words))
+    }
+
     fn failed(&self, verb: &str, why: &str) -> Error {
         Error::Failed(format!("cannot {verb} {}: {why}", self.name))
     }
@@ -378,23 +390,6 @@ impl Link {
     }
 }
 
-/// Whether the connection is of no more use: it broke, was silent for too long, or leads to a server that is not the
-/// primary any more.
-fn is_over(error: &RedisError) -> bool {
-    error.is_io_error()
-        || error.is_timeout()
-        || error.is_unrecoverable_error()
-        || matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
-}
-
 fn late() -> RedisError {
     std::io::Error::from(std::io::ErrorKind::TimedOut).into()
-}
-
-/// The wait before the next attempt: doubled with each failure, and up to a half longer at random, so that clients of
-/// the same server do not come back all at once.
-pub(in crate::broker) fn backoff(failed: u32) -> Duration {
-    let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed.saturating_sub(1)));
-    let chance = u32::from(Uuid::now_v7().as_bytes()[15]);
-    wait + wait * chance / 512
 }

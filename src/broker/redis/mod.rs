@@ -3,6 +3,7 @@
 
 mod address;
 mod arrivals;
+mod backoff;
 mod certificates;
 mod identity;
 mod link;
@@ -15,8 +16,9 @@ mod trouble;
 pub(super) mod values;
 
 pub(super) use arrivals::Arrivals;
+pub(super) use backoff::backoff;
 pub(super) use identity::{fault, identity};
-pub(super) use link::{Link, Needs, backoff};
+pub(super) use link::{Link, Needs};
 pub(super) use offset::Offset;
 pub(super) use query::split_off;
 #[cfg(test)]

@@ -9,16 +9,22 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::broker::lock::lock;
+use crate::clock;
 use crate::model::Instant;
 
 /// The commands of scripts that renew leases, or end those that are over; over qless also those that each supervisor sends
-/// now and then.
-const WATCHED: [&str; 6] = ["renew", "tick", "tidy", "taskvisor.renew", "taskvisor.fetch", "taskvisor.sign"];
+/// now and then. And connecting: a supervisor at rest may send nothing else while the server is away.
+const WATCHED: [&str; 7] =
+    [CONNECTING, "renew", "tick", "tidy", "taskvisor.renew", "taskvisor.fetch", "taskvisor.sign"];
+/// The word for a connection that is made.
+pub(super) const CONNECTING: &str = "connect";
 /// A command without an answer for this long, or that fails for this long, is a silence.
 const SILENT: Duration = Duration::from_secs(3);
 /// The time after a silence in which no lease is over: a supervisor tries to connect every two seconds at least, and
 /// then settles and renews. A failure is out of date after the same time: nothing is renewed where nothing runs.
 const SETTLING: Duration = Duration::from_secs(10);
+/// How often a process that runs notes that it does.
+const PULSE: Duration = Duration::from_millis(500);
 
 /// What is known of the silences of one server.
 #[derive(Debug, Default)]
@@ -30,6 +36,26 @@ struct Known {
     failing: BTreeMap<&'static str, (Instant, Instant)>,
     /// When the latest silence ended.
     ended: Option<Instant>,
+    /// When this process last noted that it runs, if it does so, by the clock of the host.
+    ran: Option<Instant>,
+}
+
+impl Known {
+    /// Notes that this process runs, if it does so regularly: a silence has ended if it stood still before.
+    fn runs(&mut self, host: Instant, now: Instant) {
+        if self.ran.is_some_and(|ran| host.since(ran) >= PULSE + SILENT) {
+            self.ended = Some(now);
+        }
+        self.ran = self.ran.map(|_| host);
+    }
+
+    /// Whether there is a silence, or one has ended just now.
+    fn lasts(&self, now: Instant) -> bool {
+        let is_silent = |(since, latest): &(Instant, Instant)| {
+            now.since(*since) >= SILENT && now.since(*latest) < SETTLING
+        };
+        self.failing.values().any(is_silent) || self.ended.is_some_and(|ended| now.since(ended) < SETTLING)
+    }
 }
 
 impl Silence {
@@ -48,14 +74,24 @@ impl Silence {
         }
     }
 
+    /// Notes now and then that this process runs, until it is dropped.
+    pub(super) async fn pulse(&self, now: impl Fn() -> Instant) {
+        let mut beats = tokio::time::interval(PULSE);
+        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        lock(&self.0).ran = Some(clock::now());
+        loop {
+            beats.tick().await;
+            lock(&self.0).runs(clock::now(), now());
+        }
+    }
+
     /// Whether there is a silence, or one has ended just now. A request that is sent during one may be the first to
     /// succeed.
     pub(super) fn lasts(&self, now: Instant) -> bool {
-        let known = lock(&self.0);
-        let is_silent = |(since, latest): &(Instant, Instant)| {
-            now.since(*since) >= SILENT && now.since(*latest) < SETTLING
-        };
-        known.failing.values().any(is_silent) || known.ended.is_some_and(|ended| now.since(ended) < SETTLING)
+        let mut known = lock(&self.0);
+        // Whoever asks may do so before the next pulse.
+        known.runs(clock::now(), now);
+        known.lasts(now)
     }
 }
 
@@ -84,6 +120,19 @@ mod tests {
         assert!(!silence.lasts(at(31_002)));
         silence.note("tick", at(40_000), at(44_000), true);
         assert!(silence.lasts(at(44_000)), "one answer that was late");
+    }
+
+    #[test]
+    fn process_that_stood_still_takes_no_lease_for_over_for_a_moment() {
+        let mut known = Known::default();
+        known.runs(at(60_000), at(60_000));
+        assert!(!known.lasts(at(60_000)), "nobody notes that it runs");
+        known.ran = Some(at(60_000));
+        known.runs(at(63_000), at(99_000));
+        assert!(!known.lasts(at(99_000)));
+        known.runs(at(67_000), at(103_000));
+        assert!(known.lasts(at(103_000)) && known.lasts(at(112_999)));
+        assert!(!known.lasts(at(113_000)));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Explains errors of a Redis in words that say who must act.
 
-use redis::{Client, ErrorKind, RedisConnectionInfo, RedisError, ServerErrorKind, Value};
+use redis::{
+    Client, ErrorKind, RedisConnectionInfo, RedisError, ServerErrorKind, Value, make_extension_error,
+};
 
 use super::address::Given;
 
@@ -143,6 +145,21 @@ fn of_tls(said: &str, given: &Given) -> Option<&'static str> {
     } else {
         "the server's certificate is not believed here; name the file of its CA in the URL: rediss://HOST:PORT/DB?ca=FILE"
     })
+}
+
+/// Whether the connection is of no more use: it broke, was silent for too long, or leads to a server that is not the
+/// primary any more.
+pub(super) fn is_over(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_timeout()
+        || error.is_unrecoverable_error()
+        || matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
+}
+
+/// The error whose words a script gives for one of several jobs.
+pub(super) fn spoken(words: &str) -> RedisError {
+    let (code, detail) = words.split_once(' ').unwrap_or((words, ""));
+    make_extension_error(code.into(), Some(detail.into()))
 }
 
 /// The text of the server, or of the system.

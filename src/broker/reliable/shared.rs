@@ -5,18 +5,19 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
+use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 use tokio::time::{Instant as Moment, sleep};
 
 use super::settings::Settings;
 use crate::broker::damper::Damper;
-use crate::broker::ledger::Ledger;
+use crate::broker::ledger::{Elsewhere, Ledger};
 use crate::broker::lost_replies::{InDoubt, Unheard};
 use crate::broker::owed::Owed;
-use crate::broker::redis::values::{read, write_list};
+use crate::broker::redis::values::{Text, read, write_list};
 use crate::broker::redis::{Arrivals, Link, Needs, script};
 use crate::broker::{Complaints, Error, Notice};
-use crate::model::{Fence, Instance, QueueSet};
+use crate::model::{Failure, Fence, Instance, JobId, QueueSet};
 
 /// The queue uses all keys of its database.
 pub(super) static NEEDS: Needs =
@@ -84,6 +85,26 @@ impl Shared {
         released.await
     }
 
+    /// How jobs ended, by Redis; None = they have not.
+    pub(super) async fn ended(&self, jobs: &[JobId]) -> Result<Vec<Option<Elsewhere>>, Error> {
+        let asked = self.call("ask about jobs in", "ended", |cmd| {
+            write_list(cmd, jobs.iter().map(JobId::as_str));
+        });
+        let found: Vec<Vec<Text>> = asked.await?;
+        Ok(found.iter().map(|words| ended(words)).collect())
+    }
+
+    /// Has the ledger learn how jobs ended that wait by what it knows: those behind `place`, which moves on.
+    async fn learn(&self, place: &mut i64) {
+        let waiting = self.ledger.waiting_behind(*place).await;
+        let (places, jobs): (Vec<i64>, Vec<JobId>) = waiting.into_iter().unzip();
+        *place = places.last().copied().unwrap_or(i64::MIN);
+        // What cannot be asked now is asked in the next round.
+        let found = if jobs.is_empty() { Vec::new() } else { self.ended(&jobs).await.unwrap_or_default() };
+        let ended = jobs.into_iter().zip(found).filter_map(|(job, how)| Some((job, how?)));
+        self.ledger.learn(ended.collect()).await;
+    }
+
     /// Wakes the supervisor when jobs come.
     pub(super) async fn listen(self: Arc<Self>) {
         self.arrivals
@@ -94,7 +115,7 @@ impl Shared {
     /// Puts back what is due: jobs of dead holders, delayed jobs, and sometimes jobs that other clients have left.
     pub(super) async fn tidy(self: Arc<Self>) {
         let seconds = [self.settings.stale_time, self.settings.keep].map(|time| time.as_secs_f64());
-        let (mut from, mut again) = (0, Moment::now());
+        let (mut from, mut again, mut place) = (0, Moment::now(), i64::MIN);
         loop {
             let done: Result<(i64, Option<f64>), Error> =
                 self.call("tidy", "tidy", |cmd| _ = cmd.arg(&seconds).arg(from).arg(self.settling())).await;
@@ -112,14 +133,52 @@ impl Shared {
             }
             if from < 0 && again <= Moment::now() {
                 (from, again) = (0, Moment::now() + self.settings.tidy_interval);
+                self.learn(&mut place).await;
             }
         }
     }
 }
 
+/// How a job ended, from the words of the script: its state, and its result or its dead letter.
+fn ended(words: &[Text]) -> Option<Elsewhere> {
+    match words {
+        [Text(state), Text(result)] if state == "complete" => {
+            let is_json = serde_json::from_str::<IgnoredAny>(result).is_ok();
+            Some(Elsewhere::Complete { result: is_json.then(|| result.clone()) })
+        }
+        [Text(state), Text(letter)] if state == "failed" => Some(Elsewhere::Failed(failure(letter))),
+        _ => None,
+    }
+}
+
+/// The failure in a dead letter: its error is the group, alone or with the message behind a colon.
+fn failure(letter: &str) -> Failure {
+    let letter: serde_json::Value = serde_json::from_str(letter).unwrap_or_default();
+    let text = |name: &str| letter[name].as_str().map(str::to_owned);
+    let error = text("error").unwrap_or_else(|| "failed".into());
+    let (group, rest) = error.split_once(": ").unwrap_or((&error, ""));
+    let message = text("message").unwrap_or_else(|| rest.into());
+    Failure { group: group.into(), message, trace: text("trace") }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::broker::redis::assert_whole;
+
+    #[test]
+    fn dead_letter_says_how_a_job_failed() {
+        let of = |letter: &str| match ended(&[Text("failed".into()), Text(letter.into())]) {
+            Some(Elsewhere::Failed(failure)) => (failure.group, failure.message, failure.trace),
+            other => panic!("{other:?}"),
+        };
+        let lost = r#"{"error":"interrupted: whoever ran it died, 5 times"}"#;
+        assert_eq!(of(lost), ("interrupted".into(), "whoever ran it died, 5 times".into(), None));
+        let raised = r#"{"error":"ValueError","message":"no: luck","trace":"t"}"#;
+        assert_eq!(of(raised), ("ValueError".into(), "no: luck".into(), Some("t".into())));
+        assert_eq!(of("not ours").0, "failed");
+        assert_eq!(ended(&[]), None);
+    }
 
     #[test]
     fn every_source_is_part_of_the_script_and_short_enough() {

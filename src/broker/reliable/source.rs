@@ -14,15 +14,15 @@ use uuid::Uuid;
 use super::settings::Settings;
 use super::shared::{Left, Shared};
 use crate::broker::damper::Damper;
-use crate::broker::ledger::{BareSource, Delivery, Handle, Ledger, WaitingJobs};
+use crate::broker::ledger::{BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs};
 use crate::broker::lock::lock;
 use crate::broker::lost_replies::{InDoubt, Unheard};
 use crate::broker::owed::Owed;
-use crate::broker::redis::values::{read, write_list};
+use crate::broker::redis::values::{Text, read, write_list};
 use crate::broker::redis::{Arrivals, Link};
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling};
 use crate::model::{
-    Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueSet, Revocation, Settlement, Verdict,
+    Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueSet, Settlement, Verdict,
 };
 
 /// A Redis with the keys of the tutorial.
@@ -63,11 +63,13 @@ impl Reliable {
         if tasks.is_empty() {
             tasks.spawn(self.shared.clone().listen());
             tasks.spawn(self.shared.clone().tidy());
+            let shared = self.shared.clone();
+            tasks.spawn(async move { shared.link.pulse().await });
         }
     }
 
     /// Ends jobs in Redis.
-    async fn end(&self, ends: &[End<'_>]) -> Result<Vec<String>, Error> {
+    async fn end(&self, ends: &[End<'_>]) -> Result<Vec<Text>, Error> {
         let in_doubt = &self.shared.in_doubt;
         let answer = self.shared.call("settle jobs in", "settle", |cmd| {
             cmd.arg(ends.len());
@@ -168,14 +170,22 @@ impl BareSource for Reliable {
 
     async fn renew(&self, leases: &[Lease], by: Duration) -> Result<Vec<Renewal>, Error> {
         let expires_at = self.shared.link.now() + by;
-        let held = self.shared.call("renew leases in", "renew", |cmd| {
+        let answers = self.shared.call("renew leases in", "renew", |cmd| {
             cmd.arg(by.as_secs_f64()).arg(leases.len());
             leases.iter().for_each(|lease| _ = cmd.arg(lease.job.as_str()).arg(lease.fence.0));
         });
-        let held: Vec<bool> = held.await?;
-        let renewals = leases.iter().zip(held).map(|(lease, is_held)| match is_held {
-            true => Renewal::Renewed(Lease { expires_at, ..lease.clone() }),
-            false => Renewal::Lost(Revocation::LockLost),
+        let answers: Vec<Text> = answers.await?;
+        let renewals = leases.iter().zip(answers).map(|(lease, Text(said))| {
+            let verb = format!("renew the lease of job '{}' in", lease.job);
+            let refused = |why: &str| self.shared.link.refused(&verb, why);
+            let extended = Lease { expires_at, ..lease.clone() };
+            let renewal = Renewal::read(extended.clone(), Some(&said), refused);
+            // Its end may have been settled without an answer: the next try says so.
+            let is_in_doubt = || self.shared.in_doubt.contains(lease.fence);
+            match matches!(renewal, Renewal::Lost(_)) && is_in_doubt() {
+                true => Renewal::Renewed(extended),
+                false => renewal,
+            }
         });
         Ok(renewals.collect())
     }
@@ -188,8 +198,11 @@ impl BareSource for Reliable {
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let said = self.end(&settlements.iter().map(end).collect::<Vec<_>>()).await?;
-        let answers = settlements.iter().zip(&said).map(|(one, said)| Settling::read(&one.job, said));
-        let answers: Vec<Settling> = answers.collect();
+        let read = |(one, Text(said)): (&Settlement, &Text)| {
+            let verb = format!("settle job '{}' in", one.job);
+            Settling::read(Some(said), |why| self.shared.link.refused(&verb, why))
+        };
+        let answers: Vec<Settling> = settlements.iter().zip(&said).map(read).collect();
         self.shared.ledger.settle(settlements, &answers).await;
         Ok(answers)
     }
@@ -234,6 +247,10 @@ impl BareSource for Reliable {
         // The earlier supervisor may have settled them without an answer.
         self.shared.in_doubt.add(left.keep.iter().copied());
         self.shared.owed.or_owed(self.shared.release(instance, &left).await, left)
+    }
+
+    async fn elsewhere(&self, jobs: &[JobId]) -> Result<Vec<Option<Elsewhere>>, Error> {
+        self.shared.ended(jobs).await
     }
 
     async fn waiting(&self) -> Result<Vec<WaitingJobs>, Error> {

@@ -9,7 +9,7 @@ use tokio::time::{Instant as Moment, interval};
 
 use super::job::packed;
 use super::shared::Shared;
-use crate::broker::redis::values::write_list;
+use crate::broker::redis::values::{Text, write_list};
 use crate::broker::{Error, Notice};
 use crate::model::{QueueName, QueueSet};
 
@@ -51,7 +51,7 @@ pub(super) async fn attend(shared: Arc<Shared>) {
             if queues.is_empty() {
                 return Ok(());
             }
-            tick(&shared, &queues).await?;
+            let ticked = tick(&shared, &queues).await;
             if now >= heal_at {
                 let is_full = now >= clean_at;
                 tidy(&shared, &queues, is_full).await?;
@@ -60,7 +60,7 @@ pub(super) async fn attend(shared: Arc<Shared>) {
                     clean_at = now + shared.settings.maintenance;
                 }
             }
-            Ok::<(), Error>(())
+            ticked
         };
         match done.await {
             Ok(()) => shared.complaints.well(WRONG, shared.link.now()),
@@ -77,7 +77,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
         cmd.arg(if shared.link.is_settling() { "settling" } else { "" });
         cmd.arg(shared.workers.host()).arg(std::process::id());
     });
-    let abandoned: Vec<(Vec<u8>, Vec<u8>)> = asked.await?;
+    let (abandoned, wrong): (Vec<(Vec<u8>, Vec<u8>)>, Option<Text>) = asked.await?;
     for pair in &abandoned {
         let said = format!(
             "Moved to FailedJobRegistry, due to AbandonedJobError, at {}: its worker did not say that it lives",
@@ -90,7 +90,12 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
         // Workers must call the callbacks of these jobs.
         shared.notices.push(Notice::Wake(QueueSet::All));
     }
-    Ok(())
+    unless_wrong(shared, wrong)
+}
+
+/// The error if one of the chores failed, of which the script gives the words.
+fn unless_wrong(shared: &Shared, wrong: Option<Text>) -> Result<(), Error> {
+    wrong.map_or(Ok(()), |Text(words)| Err(shared.link.refused("look after jobs in", &words)))
 }
 
 async fn tidy(shared: &Arc<Shared>, queues: &[QueueName], is_full: bool) -> Result<(), Error> {
@@ -98,5 +103,6 @@ async fn tidy(shared: &Arc<Shared>, queues: &[QueueName], is_full: bool) -> Resu
         cmd.arg(if is_full { "full" } else { "" });
         write_list(cmd, queues.iter().map(QueueName::as_str));
     };
-    shared.call("clean registries in", "tidy", write).await
+    let wrong: Option<Text> = shared.call("clean registries in", "tidy", write).await?;
+    unless_wrong(shared, wrong)
 }

@@ -1,6 +1,6 @@
 //! Verbs and lists for RQ's jobs, from RQ's own registries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,6 +32,8 @@ const STATES: [JobState; 7] = [
     JobState::Complete,
     JobState::Canceled,
 ];
+/// Number of queues to look at in one call: a limit on how long it blocks the server.
+const QUEUES: usize = 200;
 /// The most jobs read in one call.
 const ROWS: u32 = 100;
 /// The most ids looked at in one call, where the beginning of an id is asked for.
@@ -55,15 +57,17 @@ impl Rq {
         let needs = needs.into_iter().map(|(job, name)| Need { job: job.0.into(), state: state(&name) });
         Ok(JobRecord {
             needs: needs.filter(|need| need.state != JobState::Complete).collect(),
-            needed_by: ids(needed_by),
+            needed_by: ids_of(needed_by),
             ..record(row, true)
         })
     }
 
+    async fn queue_names(&self) -> Result<Vec<QueueName>, Error> {
+        let found: Vec<Text> = self.asked("queue_names", |_| ()).await?;
+        Ok(found.into_iter().map(|name| QueueName::from(name.0)).collect())
+    }
+
     async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
-        let found = self.asked::<Vec<(Text, Option<i64>, Vec<u64>)>>("queues", |cmd| {
-            write_list(cmd, STATES.iter().map(|state| state.as_str()));
-        });
         let of = |(name, since, counts): (Text, Option<i64>, Vec<u64>)| {
             let counts = QueueCounts {
                 jobs: STATES.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect(),
@@ -72,7 +76,29 @@ impl Rq {
             };
             (QueueName::from(name.0), counts)
         };
-        Ok(found.await?.into_iter().map(of).collect())
+        let mut counts = BTreeMap::new();
+        for names in self.queue_names().await?.chunks(QUEUES) {
+            let asked = self.asked::<Vec<(Text, Option<i64>, Vec<u64>)>>("queues", |cmd| {
+                write_list(cmd, STATES.iter().map(|state| state.as_str()));
+                write_list(cmd, names.iter().map(QueueName::as_str));
+            });
+            counts.extend(asked.await?.into_iter().map(of));
+        }
+        Ok(counts)
+    }
+
+    /// Ids that begin so, in order: goes through all keys, some at a time.
+    async fn find(&self, prefix: &str) -> Result<Vec<JobId>, Error> {
+        let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
+        loop {
+            let asked = self.asked("find", |cmd| _ = cmd.arg(prefix).arg(escaped(prefix)).arg(&cursor));
+            let (Text(next), ids): (Text, Vec<Text>) = asked.await?;
+            found.extend(ids);
+            if next == "0" || found.len() >= FindJobs::MOST {
+                return Ok(ids_of(found.into_iter().take(FindJobs::MOST)));
+            }
+            cursor = next;
+        }
     }
 
     async fn cancel(&self, asked: &Cancel, by: &str) -> Result<Vec<Each>, Error> {
@@ -167,9 +193,9 @@ impl Rq {
                 Err(error) => return Err(error),
             }
         }
-        // Removed jobs move the rest of the same list forward.
+        // Removed jobs move the rest of the same list forward; the next list begins at 0.
         let next = page.next.map(|next| next.place);
-        swept.next = next.map(|next| if next / LIST == place / LIST { next - gone } else { next });
+        swept.next = next.map(|next| if next % LIST > 0 { next - gone } else { next });
         Ok(swept)
     }
 
@@ -177,14 +203,26 @@ impl Rq {
     async fn lists(&self, filter: &Filter) -> Result<Vec<(QueueName, JobState)>, Error> {
         let queues = match &filter.queue {
             Some(queue) => vec![queue.clone()],
-            None => {
-                let found: Vec<Text> = self.asked("queue_names", |_| ()).await?;
-                found.into_iter().map(|name| QueueName::from(name.0)).collect()
-            }
+            None => self.queue_names().await?,
         };
         let wanted = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
         let states: Vec<JobState> = STATES.into_iter().filter(wanted).collect();
         Ok(states.iter().flat_map(|state| queues.iter().map(|queue| (queue.clone(), *state))).collect())
+    }
+
+    /// The place of the first of the lists from `at` on that has jobs: there may be many without any.
+    async fn seek(&self, lists: &[(QueueName, JobState)], mut at: usize) -> Result<usize, Error> {
+        while at < lists.len() {
+            let some = &lists[at..lists.len().min(at + QUEUES)];
+            let words: Vec<&str> =
+                some.iter().flat_map(|(queue, state)| [queue.as_str(), state.as_str()]).collect();
+            let empty: usize = self.asked("seek", |cmd| write_list(cmd, words.iter())).await?;
+            at += empty;
+            if empty < some.len() {
+                break;
+            }
+        }
+        Ok(at)
     }
 
     /// The matching jobs of one page of one list; `first` says at which end it begins, `newest` or `oldest`.
@@ -195,8 +233,10 @@ impl Rq {
         at: Cursor,
         first: &str,
     ) -> Result<Page, Error> {
-        let list = usize::try_from(at.place / LIST).unwrap_or(usize::MAX);
+        let wanted = usize::try_from(at.place / LIST).unwrap_or(usize::MAX);
+        let list = self.seek(lists, wanted).await?;
         let Some((queue, state)) = lists.get(list) else { return Ok(Page::default()) };
+        let at = if list == wanted { at } else { Cursor { place: list as i64 * LIST, ..at } };
         let from = at.place % LIST;
         let looks = if filter.id_prefix.is_some() { IDS } else { ROWS };
         let found = self.asked::<(i64, Vec<Row>)>("page", |cmd| {
@@ -234,7 +274,7 @@ impl Rq {
     }
 }
 
-fn ids(found: Vec<Text>) -> Vec<JobId> {
+fn ids_of(found: impl IntoIterator<Item = Text>) -> Vec<JobId> {
     found.into_iter().map(|id| id.0.into()).collect()
 }
 
@@ -304,12 +344,7 @@ impl Admin for Rq {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         Ok(match &verb {
             Verb::Get(it) => Answer::Get(self.get(&it.job).await?),
-            Verb::FindJobs(FindJobs { prefix }) => {
-                let found = self.asked("find", |cmd| {
-                    cmd.arg(prefix).arg(escaped(prefix)).arg(FindJobs::MOST);
-                });
-                Answer::FindJobs(ids(found.await?))
-            }
+            Verb::FindJobs(FindJobs { prefix }) => Answer::FindJobs(self.find(prefix).await?),
             Verb::Before(it) => {
                 let job = self.get(&it.job).await?;
                 if job.state != JobState::Waiting {

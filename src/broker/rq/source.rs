@@ -22,7 +22,7 @@ use crate::broker::{
 };
 use crate::model::{
     Fence, Fetched, Instance, Instant, JobId, JobState, Lease, NewJob, Presence, Progress, PublishedEvent,
-    QueueName, QueueSet, Revocation, Settlement, Take, What, WorkerId, WorkerName,
+    QueueName, QueueSet, Settlement, Take, What, WorkerId, WorkerName,
 };
 
 /// RQ's jobs in one Redis.
@@ -53,6 +53,8 @@ impl Rq {
             let mut tasks = lock(&self.tasks);
             tasks.spawn(chores::attend(self.shared.clone()));
             tasks.spawn(commands::listen(self.shared.clone()));
+            let shared = self.shared.clone();
+            tasks.spawn(async move { shared.link.pulse().await });
         }
     }
 
@@ -143,7 +145,11 @@ impl Rq {
             jobs.iter().for_each(|(id, asked)| End::refused(id).write(cmd, id, &asked.execution));
         });
         let what = "jobs with ids that are not UTF-8 cannot be failed";
-        self.shared.complaints.note(what, &refused.await, self.shared.link.now());
+        let refused = refused.await.and_then(|said| {
+            let wrong = said.iter().find_map(|said| said.strip_prefix("wrong: "));
+            wrong.map_or(Ok(()), |why| Err(self.shared.link.refused("settle jobs in", why)))
+        });
+        self.shared.complaints.note(what, &refused, self.shared.link.now());
     }
 
     /// Notes how many jobs a fetch has `left` in each queue; `None` if RQ is suspended.
@@ -207,17 +213,21 @@ impl Source for Rq {
                 cmd.arg(lease.job.as_str()).arg(self.shared.execution(lease.fence));
             }
         });
-        let answers: Vec<bool> = asked.await?;
-        let renewals = leases.into_iter().zip(answers).map(|(lease, is_renewed)| {
-            if !is_renewed {
-                self.shared.let_go(&lease.job, lease.fence);
-                return Renewal::Lost(Revocation::LockLost);
-            }
-            let held = self.shared.held(&lease.job, lease.fence);
-            let lease = Lease { expires_at: at + by, ..lease };
-            match held.and_then(|held| held.asked) {
-                Some(_) => Renewal::Canceling(lease),
-                None => Renewal::Renewed(lease),
+        let answers: Vec<Text> = asked.await?;
+        let renewals = leases.into_iter().zip(answers).map(|(lease, Text(said))| {
+            let (job, fence) = (lease.job.clone(), lease.fence);
+            let verb = format!("renew the lease of job '{job}' in");
+            let refused = |why: &str| self.shared.link.refused(&verb, why);
+            match Renewal::read(Lease { expires_at: at + by, ..lease }, Some(&said), refused) {
+                Renewal::Renewed(lease) => match self.shared.held(&job, fence).and_then(|held| held.asked) {
+                    Some(_) => Renewal::Canceling(lease),
+                    None => Renewal::Renewed(lease),
+                },
+                Renewal::Lost(why) => {
+                    self.shared.let_go(&job, fence);
+                    Renewal::Lost(why)
+                }
+                other @ (Renewal::Canceling(_) | Renewal::Failed(_)) => other,
             }
         });
         Ok(renewals.collect())
@@ -235,19 +245,22 @@ impl Source for Rq {
                 end.write(cmd, settlement.job.as_str().as_bytes(), &self.shared.execution(settlement.fence));
             }
         });
-        let answers: Vec<String> = asked.await?;
+        let answers: Vec<Text> = asked.await?;
         if ends.iter().any(End::has_callback) {
             self.shared.notices.push(Notice::Wake(QueueSet::All));
         }
-        let settlings = settlements.iter().zip(answers).map(|(settlement, answer)| {
-            let happened = match answer.parse() {
-                Ok(state) => (What::of_end(state), state),
-                Err(_) => (What::LockLost, JobState::Waiting),
+        let settlings = settlements.iter().zip(answers).map(|(settlement, Text(said))| {
+            let verb = format!("settle job '{}' in", settlement.job);
+            let settled = Settling::read(Some(&said), |why| self.shared.link.refused(&verb, why));
+            let happened = match &settled {
+                Settling::Settled(state) => (What::of_end(*state), *state),
+                Settling::NotOurs => (What::LockLost, JobState::Waiting),
+                Settling::Failed(_) => return settled,
             };
             if let Some(held) = self.shared.let_go(&settlement.job, settlement.fence) {
                 self.shared.tell(happened, (&settlement.job, &held.queue, &held.class), |event| event);
             }
-            if happened.0 == What::LockLost { Settling::NotOurs } else { Settling::Settled(happened.1) }
+            settled
         });
         Ok(settlings.collect())
     }

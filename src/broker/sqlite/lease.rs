@@ -249,10 +249,13 @@ pub(super) fn held_lease(row: &Row<'_>) -> Result<HeldLease, rusqlite::Error> {
 /// An end of a lease that is noticed later than this says that nobody could renew it: the machine was paused, this
 /// process was stopped, or the disk has failed.
 const LATE: i64 = 1_000;
+/// The least grace after that.
+const SETTLING: Duration = Duration::from_secs(10);
 
 /// An expired lease is lost, and its holder is notified. For a short time no one else gets the job: the holder may be
 /// ending it, and may yet renew or settle. That time begins when the end is noticed: what keeps this process from
-/// looking keeps the holder from renewing. If it is noticed late, the holder is not told to give the job up: it asks.
+/// looking keeps the holder from renewing. If it is noticed late, that time is long enough for each holder to come first,
+/// and the holder is not told to give the job up: it asks.
 fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     let mut statement = store
         .conn
@@ -262,7 +265,9 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
         .collect::<Result<_, _>>()?;
     drop(statement);
     for (lease, at, in_grace) in expired {
-        let end = if in_grace { at } else { now.saturating_add(millis_up(grace(store, lease.queue)?)) };
+        let is_late = now.saturating_sub(at) >= LATE;
+        let grace = grace(store, lease.queue)?.max(if is_late { SETTLING } else { Duration::ZERO });
+        let end = if in_grace { at } else { now.saturating_add(millis_up(grace)) };
         let is_over = end <= now;
         if is_over {
             // Its holder may have had other jobs; that is not known any more.
@@ -274,7 +279,7 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
                 .execute([lease.row, end])?;
             store.expect(end);
         }
-        if is_over || now.saturating_sub(at) < LATE {
+        if is_over || !is_late {
             store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
         }
     }

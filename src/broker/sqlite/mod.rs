@@ -86,6 +86,7 @@ mod handle;
 mod heard;
 mod history;
 mod in_force;
+mod learn;
 mod lease;
 mod leaseless;
 mod list;

@@ -49,10 +49,22 @@ local function add(list, word, other)
   if other then list[#list + 1] = other end
 end
 
+-- The entry of a job; `is_odd` if another program has spoiled it, and nobody knows who has the job.
 local function read(id, text)
-  local one = text and cjson.decode(text) or { attempts = 0, losses = 0 }
+  local one = { attempts = 0, losses = 0 }
+  if text then
+    local is_fine, found = pcall(cjson.decode, text)
+    is_fine = is_fine and type(found) == 'table' and tonumber(found.attempts) and tonumber(found.losses)
+    if is_fine then one = found else one.is_odd = true end
+  end
   one.id = id
   return one
+end
+
+-- What is answered about one of several jobs whose entry is odd: the others are no concern of it.
+local function odd(id)
+  return "wrong: TASKVISOR another program has spoiled the entry '" .. id .. "' of the hash " .. JOBS
+    .. ': remove it (redis-cli HDEL ' .. JOBS .. ' ' .. id .. ')'
 end
 
 local function job(id) return read(id, call('HGET', JOBS, id)) end

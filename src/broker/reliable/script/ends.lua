@@ -25,6 +25,8 @@ end
 -- The answer to a settlement that the supervisor repeats because the first answer was lost; else `not_ours`.
 local function told_before(id, fence, verdict)
   if verdict == 'complete' and call('ZSCORE', DONE, id .. ' ' .. fence) then return verdict end
+  -- It waits again, by that settlement or as its lease is over: nobody has died.
+  if verdict == 'release' or verdict == 'retry' then return 'waiting' end
   local dead = DEAD_STATES[verdict] and call('HGET', DEAD, id)
   return dead and string.match(dead, '^%S+') == fence and DEAD_STATES[verdict] or 'not_ours'
 end
@@ -41,7 +43,9 @@ function commands.settle()
   local is_told = {}
   for i, one in ipairs(ends) do
     local held = read(one.id, known[i])
-    if is_told[one.id] or held.fence ~= one.fence or not is_ours(one.id, tills[i], scores[i]) then
+    if held.is_odd then
+      answers[i] = odd(one.id)
+    elseif is_told[one.id] or held.fence ~= one.fence or not is_ours(one.id, tills[i], scores[i]) then
       answers[i] = one.is_again and told_before(one.id, one.fence, one.verdict) or 'not_ours'
     elseif one.verdict == 'complete' then
       add(complete, one.id)

@@ -115,9 +115,10 @@ function commands.renew()
   local seconds, answers, held = tonumber(arg()), {}, {}
   for i = 1, tonumber(arg()) do
     local id, fence = arg(), arg()
-    local is_held = holds(job(id), fence)
+    local one = job(id)
+    local is_held = not one.is_odd and holds(one, fence)
     if is_held then add(held, id) end
-    answers[i] = is_held and 1 or 0
+    answers[i] = one.is_odd and odd(id) or is_held and 'renewed' or 'lost'
   end
   lease(held, seconds)
   return answers

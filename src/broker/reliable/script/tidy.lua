@@ -1,5 +1,8 @@
 -- Puts back what is due, removes what is old, and runs the command.
 
+-- Longest result that is told of a job that ended elsewhere, in bytes.
+local LARGEST = 65536
+
 -- Looks at jobs that other clients left in working. One with a result is done; one that has been there for too long by
 -- the server's clock waits again. Gives where the next part begins.
 local function tidy_others(stale, from)
@@ -28,6 +31,23 @@ local function tidy_others(stale, from)
     many('HDEL', SEEN, left)
   end
   return #window == 2 * STRETCH and from + STRETCH - gone or -1
+end
+
+-- How jobs have ended: their result, or why they are not tried again; nothing for one that has not ended. A dead letter
+-- that somebody has put back waits.
+function commands.ended()
+  local answers, ids = {}, args()
+  local results, dead = many('HMGET', RESULTS, ids), many('HMGET', DEAD, ids)
+  for i, id in ipairs(ids) do
+    if results[i] then
+      answers[i] = { 'complete', #results[i] <= LARGEST and results[i] or '' }
+    elseif dead[i] and not call('LPOS', PENDING, id) then
+      answers[i] = { 'failed', string.match(dead[i], '^%S+ (.*)$') or '' }
+    else
+      answers[i] = {}
+    end
+  end
+  return answers
 end
 
 -- Gives where the next part begins, and in how many seconds something is due, if anything is. After a silence of the
@@ -70,5 +90,5 @@ for key, kind in pairs(KINDS) do
 end
 -- A full Redis refuses a script's first write if that needs memory. Only a put may be refused, so other commands begin
 -- with a DEL.
-if ARGV[1] ~= 'put' then call('DEL', 'taskvisor:nothing') end
+if ARGV[1] ~= 'put' and ARGV[1] ~= 'ended' then call('DEL', 'taskvisor:nothing') end
 return commands[ARGV[1]]()

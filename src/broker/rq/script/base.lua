@@ -69,6 +69,14 @@ local function decoded(text)
   return fine and value or nil
 end
 
+-- Does something for one of several jobs: an error is its own, and no concern of the others. Gives the answer, or the
+-- words of the error behind `wrong: `.
+local function alone(act, ...)
+  local is_fine, answer = pcall(act, ...)
+  if is_fine then return answer end
+  return 'wrong: ' .. tostring(type(answer) == 'table' and answer.err or answer)
+end
+
 local function split(member)
   return string.match(member, '^(.*):([^:]*)$')
 end

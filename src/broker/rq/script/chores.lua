@@ -1,5 +1,8 @@
 -- Periodic work: registers workers, enqueues due jobs, repairs what dead workers have left.
 
+-- A scheduler looks once a second: a job that is due for so many is put by none.
+local OVERDUE = 10
+
 -- Registers workers, each for `ttl` seconds: RQ shows one job for each. The first call removes what an earlier worker
 -- of that name has left.
 local function sign()
@@ -45,17 +48,40 @@ local function leave()
   call('DEL', key('scheduler', scheduler))
 end
 
--- Enqueues the due jobs of a queue, unless another scheduler does.
+-- What failed of the chores: words for people.
+local wrong = {}
+
+-- Does one of many chores. If it fails, that is noted, and the others are done.
+local function chore(act, ...)
+  local said = alone(act, ...)
+  if said then wrong[#wrong + 1] = string.sub(said, #'wrong: ' + 1) end
+end
+
+-- It leaves the delayed jobs last, so an error before that loses nothing.
+local function put_one(queue, id)
+  if call('HGET', job_key(id), 'status') == 'scheduled' then
+    enqueue(queue, id, field(id, 'enqueue_at_front') == '1')
+  end
+  call('ZREM', key('scheduled', queue), id)
+end
+
+-- Enqueues the due jobs of a queue, unless another scheduler does. One that keeps the lock and does nothing is named.
 local function put_due(queue, owner)
   local lock = key('scheduler-lock', queue)
   local has = call('GET', lock)
-  if has and has ~= owner or not fits(key('queue', queue), 'list') then return end
+  if has and has ~= owner then
+    local due = call('ZRANGEBYSCORE', key('scheduled', queue), 0, SECOND - OVERDUE, 'LIMIT', 0, 1)[1]
+    if due then
+      wrong[#wrong + 1] = "delayed jobs of queue '" .. queue .. "' are overdue, such as '" .. due
+        .. "', as the scheduler '" .. has .. "' keeps the lock " .. lock
+        .. ' and does not put them: if that one is gone, `redis-cli DEL ' .. lock .. '` lets others'
+    end
+    return
+  end
+  if not fits(key('queue', queue), 'list') then return end
   call('SET', lock, owner, 'EX', 61)
   for _, id in ipairs(call('ZRANGEBYSCORE', key('scheduled', queue), 0, SECOND, 'LIMIT', 0, 1000)) do
-    call('ZREM', key('scheduled', queue), id)
-    if call('HGET', job_key(id), 'status') == 'scheduled' then
-      enqueue(queue, id, field(id, 'enqueue_at_front') == '1')
-    end
+    chore(put_one, queue, id)
   end
 end
 
@@ -81,35 +107,40 @@ local function interrupt(id, execution, held, most, exception)
   end
 end
 
--- Handles expired executions. Those of RQ's own workers go to the caller, who has RQ's texts for them.
-local function rescue(queue, most, exception, abandoned)
-  for _, member in ipairs(call('ZRANGEBYSCORE', key('wip', queue), 0, NOW, 'LIMIT', 0, 100)) do
-    local id, execution = split(member)
-    local status = id and call('HGET', job_key(id), 'status')
-    if not status or runs(queue, id, execution) then
-      call('ZREM', key('wip', queue), member)
-      if id then forget(queue, id, execution) end
-    elseif status == 'started' then
-      local held = holder(id, execution)
-      if held then
-        interrupt(id, execution, held, most, exception)
-      else
-        abandoned[#abandoned + 1] = { member, queue }
-      end
+-- Handles an expired execution. Those of RQ's own workers go to the caller, who has RQ's texts for them.
+local function rescue_one(queue, member, most, exception, abandoned)
+  local id, execution = split(member)
+  local status = id and call('HGET', job_key(id), 'status')
+  if not status or runs(queue, id, execution) then
+    call('ZREM', key('wip', queue), member)
+    if id then forget(queue, id, execution) end
+  elseif status == 'started' then
+    local held = holder(id, execution)
+    if held then
+      interrupt(id, execution, held, most, exception)
     else
-      forget(queue, id, execution)
-      if status == 'queued' and not is_queued(queue, id) then push(queue, id, true) end
+      abandoned[#abandoned + 1] = { member, queue }
     end
+  else
+    forget(queue, id, execution)
+    if status == 'queued' and not is_queued(queue, id) then push(queue, id, true) end
   end
 end
 
--- After a silence of the server no execution has expired: whoever could not renew it does so first.
+local function rescue(queue, most, exception, abandoned)
+  for _, member in ipairs(call('ZRANGEBYSCORE', key('wip', queue), 0, NOW, 'LIMIT', 0, 100)) do
+    chore(rescue_one, queue, member, most, exception, abandoned)
+  end
+end
+
+-- After a silence of the server no execution has expired: whoever could not renew it does so first. Gives also the
+-- first thing that failed.
 local function tick()
   local owner, most, exception, abandoned, queues = arg(), number(), arg(), {}, list()
   local is_settling = arg() == 'settling'
   for _, queue in ipairs(queues) do
-    if owner ~= '' then put_due(queue, owner) end
-    if not is_settling then rescue(queue, most, exception, abandoned) end
+    if owner ~= '' then chore(put_due, queue, owner) end
+    if not is_settling then chore(rescue, queue, most, exception, abandoned) end
   end
   if owner ~= '' then
     local name = key('scheduler', owner)
@@ -118,7 +149,7 @@ local function tick()
     call('HSETNX', name, 'created_at', stamp(NOW))
     call('EXPIRE', name, 61)
   end
-  return abandoned
+  return { abandoned, wrong[1] or false }
 end
 
 -- Ends an expired execution of a worker of RQ as RQ does, unless it has changed meanwhile.
@@ -172,7 +203,7 @@ local function tidy_held()
     cursor = answer[1]
     for i = 1, #answer[2], 2 do
       local held, id, execution = decoded(answer[2][i + 1]), split(answer[2][i])
-      if held and id then owns(id, execution, held) end
+      if held and id then chore(function() owns(id, execution, held) end) end
     end
   until cursor == '0'
 end
@@ -181,7 +212,7 @@ end
 local function tidy()
   local is_full = arg() == 'full'
   for _, queue in ipairs(list()) do
-    heal(queue)
+    chore(heal, queue)
     if is_full and call('SET', key('clean_registries', queue), 1, 'NX', 'EX', 899) then
       call('ZREMRANGEBYSCORE', key('finished', queue), 0, SECOND)
       call('ZREMRANGEBYSCORE', key('failed', queue), 0, SECOND)
@@ -194,9 +225,10 @@ local function tidy()
       call('DEL', key('clean_registries', queue))
     end
   end
-  tidy_limits()
-  tidy_held()
-  if is_full then tidy_groups() end
+  chore(tidy_limits)
+  chore(tidy_held)
+  if is_full then chore(tidy_groups) end
+  return wrong[1] or false
 end
 
 -- The jobs that an instance holds, as {job, execution, life}.
@@ -206,7 +238,8 @@ local function held_by()
   return all
 end
 
--- Releases the jobs that an instance held when it died, except those that it still runs.
+-- Releases the jobs that an instance held when it died, except those that it still runs. One that cannot be released
+-- waits for the end of its lease.
 local function recover()
   local all, released, few, most, exception = held_of(arg()), 0, number(), number(), arg()
   local kept = {}
@@ -215,8 +248,7 @@ local function recover()
   for _, one in ipairs(all) do
     if not kept[one[1] .. ':' .. one[2]] then given[#given + 1] = one end
   end
-  for _, one in ipairs(given) do
-    local id, execution, entry = one[1], one[2], one[4]
+  local function release_one(id, execution, entry)
     if owns(id, execution, entry) and call('HGET', job_key(id), 'status') == 'started' then
       interrupt(id, execution, entry, #given == 1 and few or most, exception)
       released = released + 1
@@ -224,5 +256,6 @@ local function recover()
       forget(entry.queue, id, execution, entry.worker)
     end
   end
+  for _, one in ipairs(given) do alone(release_one, one[1], one[2], one[4]) end
   return released
 end

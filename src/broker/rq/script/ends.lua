@@ -281,39 +281,34 @@ local function check_end(queue, id)
   end
 end
 
--- All ends are checked before the first one is written: after an error none has been, and all come again.
+local function settle_one(id, execution, how, said, ended, fields)
+  said = cjson.decode(said)
+  local held = holder(id, execution)
+  if held then check_end(held.queue, id) end
+  local status = held and call('HGET', job_key(id), 'status')
+  -- RQ's own code has written an end, and then raised.
+  if status and how == 'fail' and status ~= 'started' and status ~= 'canceled' then how = 'native' end
+  local is_ours = status and (how == 'native' or status == 'canceled' or owns(id, execution, held))
+  if is_ours and is_order(id) then return ordered(id, execution, held, how) end
+  if is_ours then
+    if #fields > 0 then call('HSET', job_key(id), unpack(fields)) end
+    local attempt = attempt_of(id, execution, held)
+    local canceled = how ~= 'finish' and how ~= 'native' and field(id, 'taskvisor_canceled')
+    if canceled then how, said = 'fail', stopped(canceled) end
+    local state = ENDS[how](id, execution, held, said)
+    if ended ~= '' then note_attempt(id, attempt, state, ended) end
+    if how == 'fail' or how == 'retry' then spend(id, state, said.crashed) end
+    if how == 'release' and said.crashed then call('HINCRBY', job_key(id), 'taskvisor_crashes', 1) end
+    return state
+  end
+  if held and how == 'native' then return native(id, execution, held, said) end
+  if held then forget(held.queue, id, execution, held.worker) end
+  return 'not_ours'
+end
+
+-- An end is checked before it is written: after an error it comes again.
 local function settle()
-  local ends, answers = {}, {}
-  for i = 1, number() do
-    ends[i] = { arg(), arg(), arg(), cjson.decode(arg()), arg(), list() }
-    local held = holder(ends[i][1], ends[i][2])
-    if held then check_end(held.queue, ends[i][1]) end
-  end
-  for i, one in ipairs(ends) do
-    local id, execution, how, said, ended, fields = unpack(one)
-    local held = holder(id, execution)
-    local status = held and call('HGET', job_key(id), 'status')
-    -- RQ's own code has written an end, and then raised.
-    if status and how == 'fail' and status ~= 'started' and status ~= 'canceled' then how = 'native' end
-    local is_ours = status and (how == 'native' or status == 'canceled'
-      or owns(id, execution, held))
-    if is_ours and is_order(id) then
-      answers[i] = ordered(id, execution, held, how)
-    elseif is_ours then
-      if #fields > 0 then call('HSET', job_key(id), unpack(fields)) end
-      local attempt = attempt_of(id, execution, held)
-      local canceled = how ~= 'finish' and how ~= 'native' and field(id, 'taskvisor_canceled')
-      if canceled then how, said = 'fail', stopped(canceled) end
-      answers[i] = ENDS[how](id, execution, held, said)
-      if ended ~= '' then note_attempt(id, attempt, answers[i], ended) end
-      if how == 'fail' or how == 'retry' then spend(id, answers[i], said.crashed) end
-      if how == 'release' and said.crashed then call('HINCRBY', job_key(id), 'taskvisor_crashes', 1) end
-    elseif held and how == 'native' then
-      answers[i] = native(id, execution, held, said)
-    else
-      if held then forget(held.queue, id, execution, held.worker) end
-      answers[i] = 'lost'
-    end
-  end
+  local answers = {}
+  for i = 1, number() do answers[i] = alone(settle_one, arg(), arg(), arg(), arg(), arg(), list()) end
   return answers
 end

@@ -19,16 +19,25 @@ local function size(queue, state)
   return is == 'zset' and call('ZCARD', key(REGISTRIES[state], queue)) or 0
 end
 
--- For each queue: its name, when its oldest job was put, and how many jobs it has in each of the given states.
+-- For each of these queues: its name, when its oldest job was put, and how many jobs it has in each of the states.
 local function queues()
   local states, all, counts = list(), {}, {}
-  for i, queue in ipairs(all_queues()) do
+  for i, queue in ipairs(list()) do
     local oldest = size(queue, 'waiting') > 0 and call('LINDEX', key('queue', queue), 0)
     local since = oldest and kind(job_key(oldest)) == 'hash' and seconds_of(field(oldest, 'enqueued_at')) or false
     for at, state in ipairs(states) do counts[at] = size(queue, state) end
     all[i] = { queue, since and string.format('%d', since * 1000), { unpack(counts) } }
   end
   return all
+end
+
+-- How many of these queues and states come before the first one that has jobs.
+local function seek()
+  local pairs_of = list()
+  for i = 1, #pairs_of, 2 do
+    if size(pairs_of[i], pairs_of[i + 1]) > 0 then return (i - 1) / 2 end
+  end
+  return #pairs_of / 2
 end
 
 -- All fields of a job, its data cut if it is for a list.
@@ -219,23 +228,17 @@ local function discard()
   return changed('')
 end
 
--- Ids that begin with a prefix, in order.
+-- Some ids that begin with a prefix, and the cursor of the next ones; `0` if these are the last.
 local function find()
-  local prefix, pattern, most = arg(), arg(), number()
-  if kind(job_key(prefix)) == 'hash' then return { prefix } end
-  local found, cursor, start = {}, '0', #job_key('') + 1
-  for _ = 1, 200 do
-    local answer = call('SCAN', cursor, 'MATCH', job_key(pattern) .. '*', 'COUNT', 1000)
-    for _, name in ipairs(answer[2]) do
-      local id = string.sub(name, start)
-      if not string.find(id, ':') then found[#found + 1] = id end
-    end
-    cursor = answer[1]
-    if cursor == '0' then break end
+  local prefix, pattern, cursor = arg(), arg(), arg()
+  if kind(job_key(prefix)) == 'hash' then return { '0', { prefix } } end
+  local found, start = {}, #job_key('') + 1
+  local answer = call('SCAN', cursor, 'MATCH', job_key(pattern) .. '*', 'COUNT', 5000)
+  for _, name in ipairs(answer[2]) do
+    local id = string.sub(name, start)
+    if not string.find(id, ':') then found[#found + 1] = id end
   end
-  table.sort(found)
-  while #found > most do found[#found] = nil end
-  return found
+  return { answer[1], found }
 end
 
 -- Puts all jobs, or none if one of their ids exists and that is refused: gives that id.

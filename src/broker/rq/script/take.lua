@@ -141,35 +141,35 @@ local function goes_on(id, execution, held)
   return status ~= 'started' or owns(id, execution, held)
 end
 
+local function extend(id, execution, lease)
+  local member, held = id .. ':' .. execution, holder(id, execution)
+  if not goes_on(id, execution, held) then
+    if held then forget(held.queue, id, execution, held.worker) end
+    return 'lost'
+  end
+  local name, seconds = key('execution', member), string.format('%.6f', NOW)
+  if call('EXISTS', name) == 1 then
+    call('HSET', name, 'last_heartbeat', seconds)
+    call('EXPIRE', name, lease)
+  end
+  call('ZADD', key('wip', held.queue), 'XX', NOW + lease, member)
+  call('ZADD', key('executions', id), 'XX', SECOND + lease + 60, execution)
+  call('EXPIRE', key('executions', id), lease + 60)
+  call('EXPIRE', key('worker', held.worker, 'executions'), lease + 60)
+  call('HSET', job_key(id), 'last_heartbeat', stamp(NOW))
+  return 'renewed'
+end
+
 local function renew()
   local lease, answers = number(), {}
-  for i = 1, number() do
-    local id, execution = arg(), arg()
-    local member, held = id .. ':' .. execution, holder(id, execution)
-    if goes_on(id, execution, held) then
-      local name, seconds = key('execution', member), string.format('%.6f', NOW)
-      if call('EXISTS', name) == 1 then
-        call('HSET', name, 'last_heartbeat', seconds)
-        call('EXPIRE', name, lease)
-      end
-      call('ZADD', key('wip', held.queue), 'XX', NOW + lease, member)
-      call('ZADD', key('executions', id), 'XX', SECOND + lease + 60, execution)
-      call('EXPIRE', key('executions', id), lease + 60)
-      call('EXPIRE', key('worker', held.worker, 'executions'), lease + 60)
-      call('HSET', job_key(id), 'last_heartbeat', stamp(NOW))
-      answers[i] = 1
-    else
-      if held then forget(held.queue, id, execution, held.worker) end
-      answers[i] = 0
-    end
-  end
+  for i = 1, number() do answers[i] = alone(extend, arg(), arg(), lease) end
   return answers
 end
 
 -- Notes the progress of jobs that are held; the next attempt begins without it.
 local function progress()
-  for _ = 1, number() do
-    local id, execution, text = arg(), arg(), arg()
+  local function note_progress(id, execution, text)
     if goes_on(id, execution, holder(id, execution)) then call('HSET', job_key(id), 'taskvisor_progress', text) end
   end
+  for _ = 1, number() do alone(note_progress, arg(), arg(), arg()) end
 end
