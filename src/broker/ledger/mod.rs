@@ -76,7 +76,7 @@ pub enum Adopted {
 pub enum Elsewhere {
     /// It is complete, with this result as JSON; None = it has none, or one that is no JSON or too long.
     Complete {
-        /// The result.
+        /// The result, as the broker keeps it.
         result: Option<String>,
     },
     /// It has failed, and is not tried again.
