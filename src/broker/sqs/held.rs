@@ -4,14 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::address::LONGEST;
 use super::client::Message;
 use super::source_queue::SourceQueue;
 use crate::broker::ledger::Handle;
 use crate::broker::lock::lock;
 use crate::model::{Fence, Instant, JobId};
-
-/// The longest time for which SQS keeps a received message invisible: 12 hours, minus the time of a request.
-pub(super) const LONGEST: Duration = Duration::from_secs(12 * 3600 - 10);
 
 /// The message of a running job.
 #[derive(Clone)]

@@ -8,10 +8,11 @@ use async_trait::async_trait;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::address::LONGEST;
 use super::buffer::Buffered;
 use super::client::{Client, JOB, Outgoing};
 use super::fault::Fault;
-use super::held::{Held, LONGEST};
+use super::held::Held;
 use super::queue::Queue;
 use super::regain::regain;
 use super::shared::Shared;
