@@ -148,6 +148,7 @@ impl Service for Played {
         &self,
         _pool: Option<String>,
         _change: taskvisor::model::Change,
+        _order: taskvisor::api::PauseOrder,
         _by: String,
     ) -> Result<taskvisor::model::PoolsNow, Problem> {
         Ok(taskvisor::model::PoolsNow::default())

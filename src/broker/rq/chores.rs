@@ -69,6 +69,9 @@ pub(super) async fn attend(shared: Arc<Shared>) {
     }
 }
 
+/// A job that its worker has left, as the registry of running jobs has it, and its queue.
+type Abandoned = (Vec<u8>, Vec<u8>);
+
 async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
     let owner = if shared.settings.schedules { shared.scheduler() } else { String::new() };
     let asked = shared.call("look after jobs in", "tick", |cmd| {
@@ -77,7 +80,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
         cmd.arg(if shared.link.is_settling() { "settling" } else { "" });
         cmd.arg(shared.workers.host()).arg(std::process::id());
     });
-    let (abandoned, wrong): (Vec<(Vec<u8>, Vec<u8>)>, Option<Text>) = asked.await?;
+    let (abandoned, wrong): (Vec<Abandoned>, Option<Text>) = asked.await?;
     for pair in &abandoned {
         let said = format!(
             "Moved to FailedJobRegistry, due to AbandonedJobError, at {}: its worker did not say that it lives",
