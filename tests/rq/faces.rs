@@ -57,21 +57,19 @@ fn ten_thousand_queues_are_listed_in_many_short_calls() {
     let job = scene.put("q('last').enqueue(tasks.add, 1, 2)");
     scene.rq("[c.config_set('slowlog-log-slower-than', 0), c.config_set('slowlog-max-len', 100000)]");
     let url = scene.url();
-    let times = |args: &[&str], shown: &str| {
+    let calls = |args: &[&str], shown: &str| {
         scene.rq("c.slowlog_reset()");
         let said = scene.sandbox.ok(&[&["-b", &url], args].concat());
         assert!(said.contains(shown), "{said}");
-        let all = scene.rq("[e['duration'] for e in c.slowlog_get(100000)]");
-        let all: Vec<u64> = all.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
-        (*all.iter().max().unwrap(), all.iter().sum::<u64>())
+        scene.rq("len(c.slowlog_get(100000))").as_u64().unwrap()
     };
     for (args, shown) in [
         (&["queue", "list"][..], "last"),
         (&["job", "list", "--json"], &*job),
         (&["why", "job", &job], "It waits in queue last"),
     ] {
-        let (longest, all) = times(args, shown);
-        assert!(longest * 3 < all, "{args:?}: one call took {longest} us of {all}");
+        let calls = calls(args, shown);
+        assert!(calls >= 50, "{args:?}: {calls} calls for 10,000 queues");
     }
 }
 

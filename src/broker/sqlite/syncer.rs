@@ -106,16 +106,15 @@ impl Syncer {
         self.load.finish(&outcome);
     }
 
-    /// Why what was committed is not durable, or would not be found.
+    /// Why what was committed is not durable, or would not be found. It may be there once the cause is mended.
     fn failure(&self) -> Option<String> {
-        match (self.world.sync)(&self.wal) {
-            Ok(()) => self.place.lost(),
-            Err(error) => Some(format!(
-                "cannot make {} durable: {error}: the disk does not write; see `dmesg`. What was asked may or may not \
-                 be done",
-                self.name
-            )),
-        }
+        let why = match (self.world.sync)(&self.wal) {
+            Ok(()) => self.place.lost()?,
+            Err(error) => {
+                format!("cannot make {} durable: {error}: the disk does not write; see `dmesg`", self.name)
+            }
+        };
+        Some(format!("{why}. What was asked may or may not be done"))
     }
 
     /// After a failed sync the kernel counts the lost pages as clean, and the next sync would wrongly succeed: so there

@@ -34,14 +34,14 @@ local function tidy_others(stale, from)
 end
 
 -- How jobs have ended: their result, or why they are not tried again; nothing for one that has not ended. A dead letter
--- that somebody has put back waits.
+-- that somebody has put back waits, or runs.
 function commands.ended()
   local answers, ids = {}, args()
   local results, dead = many('HMGET', RESULTS, ids), many('HMGET', DEAD, ids)
   for i, id in ipairs(ids) do
     if results[i] then
       answers[i] = { 'complete', #results[i] <= LARGEST and results[i] or '' }
-    elseif dead[i] and not call('LPOS', PENDING, id) then
+    elseif dead[i] and not call('ZSCORE', WORKING, id) and not call('LPOS', PENDING, id) then
       answers[i] = { 'failed', string.match(dead[i], '^%S+ (.*)$') or '' }
     else
       answers[i] = {}
