@@ -74,8 +74,8 @@ impl Supervisor {
         }
     }
 
-    /// A life that was killed after the moment at which the keeper was to kill it by itself was killed for that: its jobs
-    /// are given up, and are not to blame, however late this process hears of it.
+    /// A life that was killed after the moment at which the keeper was to kill it by itself was killed for that: the jobs
+    /// that ran are given up, and are not to blame, however late this process hears of it.
     fn hear_of_fence(&mut self, now: Instant, worker: WorkerId, exit: &Exit) {
         let is_killed = matches!(exit.status, ExitStatus::Signal { signal: 9, core: _ });
         let Some(Alive { slot, .. }) = self.life(worker) else { return };
@@ -84,7 +84,7 @@ impl Supervisor {
         if !is_killed || !has_fallen {
             return;
         }
-        let ours = slot.leased().filter(|job| job.is_ours());
+        let ours = slot.leased().filter(|job| job.phase == Phase::Runs);
         let leases: Vec<Lease> = ours.map(|job| job.lease.clone()).collect();
         drop(slot);
         for lease in leases {

@@ -16,7 +16,7 @@ contract!(
     jobs_are_found_by_a_prefix_of_their_ids [ShowWaiting, AnyId],
     lists_of_any_states_are_complete_and_ordered [Depend, ShowWaiting],
     lists_by_id_prefix_are_complete_and_ordered [ShowWaiting],
-    list_by_id_prefix_continues_while_its_jobs_are_removed [ShowWaiting],
+    list_by_id_prefix_continues_while_its_jobs_are_removed [ShowWaiting, Listed],
     task_counts_follow_state_changes [Retry, ShowWaiting],
     list_continues_while_its_jobs_change_state [ShowWaiting, Listed],
     page_size_is_bounded_by_bytes_too [Listed],
