@@ -123,10 +123,7 @@ impl Effects {
                 let (broker, events) = (self.broker.clone(), self.events.clone());
                 tokio::spawn(calls::fetch(broker, events, self.failing.calls.clone(), pool, request));
             }
-            Command::Renew(leases) => {
-                let (broker, events) = (self.broker.clone(), self.events.clone());
-                tokio::spawn(calls::renew(broker, events, self.failing.calls.clone(), leases, self.lease));
-            }
+            Command::Renew(leases) => self.renew(leases),
             Command::Settle(settlement) => self.reports.settle(settlement, now, oom_kills),
             Command::AskIdle(queues, unknown) => {
                 tokio::spawn(ask_idle(self.broker.clone(), self.events.clone(), queues, unknown));
@@ -191,6 +188,9 @@ impl Effects {
         }
         if let Event::Settled { job, .. } = event {
             self.bury(job);
+        }
+        if let Event::RenewFailed(job, _) = event {
+            self.renewal_failed(job);
         }
         if let Event::Stop(_) = event {
             let words = self.systemd.stopping(self.stop_deadline);
@@ -367,14 +367,6 @@ impl Effects {
             self.link.order_later(Order::Forget(earlier));
         }
         outcome
-    }
-
-    /// A job is settled or lost: nothing is renewed. Once all of a life are, the keeper need not remember that life.
-    fn bury(&mut self, job: &crate::model::JobId) {
-        self.failing.calls.well_for(calls::RENEWING, job.as_str(), clock::now());
-        if let Some(worker) = self.reports.bury(job) {
-            self.link.order_later(Order::Forget(worker));
-        }
     }
 
     /// The first worker is ready: the service is up.

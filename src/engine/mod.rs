@@ -28,6 +28,7 @@ mod publish;
 mod record;
 mod recover;
 mod reload;
+mod renewals;
 mod reports;
 mod request;
 mod served;

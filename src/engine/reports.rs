@@ -11,7 +11,9 @@ use tokio::sync::oneshot;
 use super::calls;
 use crate::broker::{Broker, Complaints};
 use crate::failpoint::failpoint;
-use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId};
+use crate::model::{
+    Fence, Instant, JobId, Lease, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId,
+};
 use crate::process::JobEnd;
 use crate::supervisor::Event;
 
@@ -43,6 +45,8 @@ pub(super) struct Reports {
     /// The kernel's count of out-of-memory kills when each job began, and when the count was read last.
     oom_kills: HashMap<JobId, Option<u64>>,
     oom_kills_read: Option<(Instant, Option<u64>)>,
+    /// The jobs whose leases were to be renewed, until their ends.
+    renewed: HashSet<JobId>,
     /// The latest progress of every running job, whether sent or not.
     latest: HashMap<JobId, Progress>,
 }
@@ -99,8 +103,19 @@ impl Reports {
     pub(super) fn bury(&mut self, job: &JobId) -> Option<WorkerId> {
         self.notes.remove(job);
         self.oom_kills.remove(job);
+        self.renewed.remove(job);
         let worker = self.ends.remove(job)?.worker;
         self.end_of(worker)
+    }
+
+    /// The broker is asked to renew these leases.
+    pub(super) fn renews(&mut self, leases: &[Lease]) {
+        self.renewed.extend(leases.iter().map(|lease| lease.job.clone()));
+    }
+
+    /// Whether the lease of a job was to be renewed, and the job is still here.
+    pub(super) fn is_renewed(&self, job: &JobId) -> bool {
+        self.renewed.contains(job)
     }
 
     /// One end of a life is done. Gives the life if it is over and this was the last one.
@@ -227,6 +242,16 @@ mod tests {
         let (stderr_tail, left) = (String::new(), Vec::new());
         let fence = Fence(1);
         JobEnd { job, fence, outcome: None, stderr_tail, output_dropped: 0, written: None, left, cpu: None }
+    }
+
+    #[test]
+    fn job_is_renewed_until_its_end() {
+        let mut reports = Reports::default();
+        let lease = Lease { job: "a".into(), fence: Fence(1), expires_at: Instant(0) };
+        reports.renews(&[lease]);
+        assert!(reports.is_renewed(&"a".into()));
+        reports.bury(&"a".into());
+        assert!(!reports.is_renewed(&"a".into()), "a late answer is about nobody");
     }
 
     #[test]
