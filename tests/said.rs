@@ -45,7 +45,7 @@ fn drained_host_is_reported_with_its_author_in_status_api_metrics_and_log() {
     let text = sandbox.ok(&["status", "--ascii"]);
     assert!(text.contains(&format!("paused by {} since", uid())), "{text}");
     let why = sandbox.ok(&["why", "slot", "a.1"]);
-    assert!(why.contains(&format!("It has room for a job.\nPool a is paused by {}: ", uid())), "{why}");
+    assert!(why.contains(&format!("It has room for a job.\nPool a is paused by {}. ", uid())), "{why}");
     // The next supervisor still knows the author.
     let supervisor = sandbox.one("tv-supervisor");
     kill(supervisor, "KILL");
