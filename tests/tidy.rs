@@ -17,7 +17,7 @@ const ROOMS: [(&str, &[&str]); 19] = [
     ("failpoint", &[]),
     ("select", &["model"]),
     ("simulate", &["model", "select"]),
-    ("kale", &[]),
+    ("kale", &["model"]),
     ("supervisor", &["model", "select"]),
     ("wire", &["model"]),
     ("keeper", &["wire", "model", "clock", "failpoint"]),

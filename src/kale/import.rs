@@ -10,15 +10,10 @@ use super::cipher::{DEFAULT_KEY, KeyError};
 use super::queue_name::{NameError, QueueNames};
 use super::queues::Queue;
 use super::settings::endpoint;
+use crate::model::{Order, QUEUE_TURN_MAX};
 
 /// The shortest lease, in seconds, that leaves room for the usual grace of a task.
 const LEASE_MIN: u64 = 24;
-
-/// The longest turn of a queue in a pool, in tasks.
-const TURN_MAX: u64 = 10_000;
-
-/// The orders that draw a queue: only these know turns.
-const DRAWING: [&str; 4] = ["random", "lottery", "lottery_lottery", "reduced_lottery"];
 
 /// What an application's class of queues makes of the name [`Names::PROBE`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -198,12 +193,12 @@ impl Application<'_> {
         Ok(file.into_iter().chain(["default_key=yes".to_owned()]).collect::<Vec<_>>().join("&"))
     }
 
-    /// For how many seconds messages are hidden in the queue in which that is shortest, but at least [`LEASE_MIN`].
+    /// The shortest visibility timeout of the queues in seconds, at least [`LEASE_MIN`].
     fn lease(&self) -> Option<u64> {
         self.queues.iter().map(|queue| queue.visibility_timeout_sec.max(LEASE_MIN)).min()
     }
 
-    /// The part of the URL for queues in which messages are hidden for longer.
+    /// The part of the URL for queues with a longer visibility timeout.
     fn leases(&self, notes: &mut Vec<String>) -> Vec<String> {
         let shortest = self.lease().unwrap_or_default();
         let short = self.queues.iter().filter(|queue| queue.visibility_timeout_sec < LEASE_MIN);
@@ -233,12 +228,12 @@ impl Application<'_> {
             ("workers", 1.into()),
             ("command", command.into()),
             ("queues", names.into()),
-            ("order", order.into()),
+            ("order", order.as_str().into()),
             ("queue_priorities", by_queue(|queue| queue.priority)),
             ("cwd", self.cwd.into()),
             ("env", env.into()),
         ]);
-        if DRAWING.contains(&order) {
+        if order.draws() {
             pool.insert("queue_turns".into(), by_queue(turn));
         }
         if let Some(size) = self.settings.get("DIE_ON_RESIDENT_SET_SIZE_MB").and_then(Value::as_u64) {
@@ -248,21 +243,21 @@ impl Application<'_> {
         pool
     }
 
-    fn order(&self, notes: &mut Vec<String>) -> &'static str {
+    fn order(&self, notes: &mut Vec<String>) -> Order {
         let path = self.text("QUEUE_SELECTOR").unwrap_or("kale.queue_selector.ReducedLottery");
         match path.rsplit('.').next().unwrap_or_default() {
-            "Random" => "random",
-            "Lottery" => "lottery",
-            "HighestPriorityFirst" => "highest_priority_first",
-            "HighestPriorityLottery" => "highest_priority_lottery",
-            "LotteryLottery" => "lottery_lottery",
-            "ReducedLottery" => "reduced_lottery",
+            "Random" => Order::Random,
+            "Lottery" => Order::Lottery,
+            "HighestPriorityFirst" => Order::HighestPriorityFirst,
+            "HighestPriorityLottery" => Order::HighestPriorityLottery,
+            "LotteryLottery" => Order::LotteryLottery,
+            "ReducedLottery" => Order::ReducedLottery,
             _ => {
                 notes.push(format!(
                     "QUEUE_SELECTOR is {path}, a class of the application: taskvisor runs no code of it, and takes \
                      reduced_lottery; `order` has others"
                 ));
-                "reduced_lottery"
+                Order::ReducedLottery
             }
         }
     }
@@ -307,7 +302,7 @@ impl Application<'_> {
 
 /// How many tasks one of kale's workers takes from a queue that it has chosen.
 fn turn(queue: &Queue) -> u64 {
-    queue.num_iterations.saturating_mul(queue.batch_size).min(TURN_MAX)
+    queue.num_iterations.saturating_mul(queue.batch_size).min(QUEUE_TURN_MAX as u64)
 }
 
 fn mapping<const N: usize>(entries: [(&str, Yaml); N]) -> Mapping {

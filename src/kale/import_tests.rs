@@ -159,6 +159,9 @@ fn each_queue_keeps_its_turn_and_its_visibility() {
     assert!(yaml.contains("queue_priorities:\n    mail: 80\n    reports: 5\n"), "{yaml}");
     assert!(yaml.contains("&lease=reports:600s&") && yaml.contains("\nlease: 60s\n"), "{yaml}");
     assert!(!notes.iter().any(|note| note.contains("visibility")), "{notes:?}");
+    let settings = json!({"QUEUE_SELECTOR": "kale.queue_selector.HighestPriorityLottery"});
+    let (yaml, _) = import(settings, None, None).unwrap();
+    assert!(!yaml.contains("queue_turns"), "this selector draws only where all is empty: {yaml}");
     let (yaml, notes) = with(&text.replace(": 60}", ": 5}"));
     assert!(yaml.contains("\nlease: 24s\n"), "{yaml}");
     assert!(

@@ -40,6 +40,24 @@ fn order_decides_which_queue_waits() {
 }
 
 #[test]
+fn drawn_queue_gives_its_whole_turn() {
+    let text = |turn: &str| {
+        format!(
+            "duration: 10s\nqueues:\n  a: {{rate: 20/s, run_time: 1s{turn}}}\n  b: {{rate: 20/s, run_time: 1s{turn}}}\n"
+        )
+    };
+    let longest = |turn: &str| {
+        let work = Workload::from_yaml(&text(turn), 1).unwrap();
+        let report = simulate(&work, &plan(1, Order::Random));
+        waits(&report).iter().map(|(_, mean, _)| *mean).collect::<Vec<_>>()
+    };
+    // With a turn as long as the queue, one of both waits for all jobs of the other.
+    let (even, odd) = (longest(""), longest(", turn: 10000"));
+    assert!(even[0].abs_diff(even[1]) < 60_000, "{even:?}");
+    assert!(odd[0].abs_diff(odd[1]) > 120_000, "{odd:?}");
+}
+
+#[test]
 fn no_job_is_lost_and_the_same_seed_gives_the_same_report() {
     let text = "duration: 5m\nqueues:\n  a: {priority: 90, rate: 5/s, run_time: {mean: 300ms}}\n  b: {priority: 10, rate: 5/s, run_time: {median: 100ms, p95: 2s}}\n  c: {priority: 1, rate: 1/s, run_time: 1s}\n";
     let work = Workload::from_yaml(text, 3).unwrap();

@@ -279,3 +279,19 @@ pub(super) fn wake_at(job: &Running, can_end: bool) -> Option<Instant> {
     let renewal = job.renew_at.filter(|_| job.is_ours());
     deadline.into_iter().chain(renewal).min()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lease_is_renewed_after_a_third_of_it_or_at_once_if_it_came_late() {
+        let (now, usual) = (Instant::from_millis(1_000), Duration::from_secs(60));
+        let wait = |left: u64| {
+            let right =
+                Lease { job: "a".into(), fence: Fence(1), expires_at: now + Duration::from_secs(left) };
+            renewal(now, &right, usual).since(now).as_secs()
+        };
+        assert_eq!([600, 60, 50, 30].map(wait), [200, 20, 10, 1]);
+    }
+}

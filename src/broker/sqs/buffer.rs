@@ -255,6 +255,12 @@ mod tests {
     }
 
     #[test]
+    fn message_waits_for_a_busy_pool_for_half_of_its_lease_and_five_minutes_at_most() {
+        let waits = [4, 60, 43_200].map(|lease| for_a_busy_pool(Duration::from_secs(lease)).as_secs());
+        assert_eq!(waits, [5, 30, 300]);
+    }
+
+    #[test]
     fn untaken_messages_are_released() {
         let mut buffer = Buffer::new(false);
         buffer.add(buffered("1", "a", None, 0));
