@@ -125,7 +125,7 @@ macro_rules! facts {
                 Some(self.facts.time_limit?.saturating_sub(self.facts.begun.elapsed()))
             }
 
-            /// The time from the moment at which it is told to end until it is killed; None = the supervisor does not say.
+            /// The time between SIGTERM (or a cancel) and SIGKILL; None = the supervisor does not send it.
             pub fn grace(&self) -> Option<std::time::Duration> {
                 self.facts.grace
             }

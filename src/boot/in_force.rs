@@ -52,13 +52,13 @@ impl Kept {
         Ok(Kept { texts: [in_memory(name)?, in_memory(name)?], switch: in_memory(name)? })
     }
 
-    /// Names it for the next process.
+    /// The value of the environment variable that passes it to the next process.
     fn named(&self) -> String {
         let [one, other] = &self.texts;
         [one, other, &self.switch].map(|path| path.display().to_string()).join(":")
     }
 
-    /// What an environment variable names.
+    /// Reads such a variable.
     fn of(variable: &str) -> Option<Kept> {
         let named = std::env::var(variable).ok()?;
         let mut paths = named.split(':').map(PathBuf::from);
@@ -88,7 +88,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.set_len(bytes.len() as u64)
 }
 
-/// A file in memory. Settings may hold secrets: its path leads nobody else to it.
+/// A file in memory. Settings may hold secrets, and no other user can open its path.
 fn in_memory(name: &str) -> io::Result<PathBuf> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC)?;
     let kept = fcntl(&file, FcntlArg::F_DUPFD(DESCRIPTORS))?;

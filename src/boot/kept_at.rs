@@ -1,5 +1,5 @@
-//! Where the last supervisor of this run directory kept its jobs, noted there. A state directory that was renamed, or whose disk
-//! is not mounted, looks as if there had never been one: only something outside of it can tell.
+//! A file in the run directory with the path of the store that the last supervisor used. Without it a state directory that
+//! was renamed, or whose disk is not mounted, looks like a first start.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,12 +14,12 @@ fn note(config: &Config) -> PathBuf {
     config.run_dir.join("store")
 }
 
-/// Notes that the store is there now, if it is a file.
+/// Writes the path of the store, if the broker is a file.
 pub(super) fn keep(config: &Config) -> io::Result<()> {
     config.broker.file().map_or(Ok(()), |file| write_private(&note(config), file.as_os_str().as_bytes()))
 }
 
-/// Forgets it, as a new store is to be begun.
+/// Removes the file, before a new store is begun.
 pub(super) fn forget(config: &Config) -> io::Result<()> {
     match fs::remove_file(note(config)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),

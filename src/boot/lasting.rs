@@ -32,7 +32,7 @@ pub(super) fn pauses(config: &Config) -> (Vec<(String, Change)>, Authors) {
         let (by, because) = (&pause.by, pause.because());
         match is_there {
             true => {
-                info!(pool, by, "paused before the start, and still is: taskvisor resume {pool}{because}")
+                info!(pool, by, "paused before the start, and still is{because}: taskvisor resume {pool}")
             }
             false => warn!(pool, by, "a pool of this name was paused, and is not there any more{because}"),
         }
@@ -41,7 +41,7 @@ pub(super) fn pauses(config: &Config) -> (Vec<(String, Change)>, Authors) {
     (kept.keys().map(|pool| (pool.clone(), Change::Pause)).collect(), Authors::of_pauses(kept))
 }
 
-/// Of each pool that was left paused, the sentence that says so, to those who look why a burst does not run its jobs.
+/// For each paused pool the sentence with which a burst says why it does not run the pool's jobs.
 pub(super) fn in_words(kept: &Pauses) -> Pauses<String> {
     let words = |(pool, pause): (&String, &Pause)| {
         let Pause { since, by, .. } = pause;
@@ -63,9 +63,9 @@ fn read(path: &Path) -> io::Result<Pauses> {
 /// Writes the file when the pauses have changed, in a thread of its own: a disk may be slow.
 pub(super) struct Writer {
     path: PathBuf,
-    /// What the file holds, or is about to; None = that is not known, as it could not be read or written.
+    /// The content of the file after the pending write; None = not known, after a failed read or write.
     wanted: Arc<Mutex<Option<Pauses>>>,
-    /// Held during a write, so that of two the later one has the later pauses.
+    /// Held during a write: writes happen in the order of the changes.
     writing: Arc<Mutex<()>>,
 }
 
@@ -77,7 +77,7 @@ impl Writer {
         Writer { path, wanted, writing: Arc::default() }
     }
 
-    /// Has the file hold these pauses. None = it does already. An error says what the next start will not know.
+    /// Writes these pauses. None = the file has them already. The error says what the next start will not know.
     pub(super) fn keep(&self, pauses: Pauses) -> Kept {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted.as_ref() == Some(&pauses) {

@@ -23,7 +23,7 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     can_run()?;
     let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
     enough(descriptors)?;
-    // Before anything is made: the directory is to be put back there.
+    // Before a directory is made: the user is asked to move the old one back to this place.
     if !new_store {
         refuse_gone_store(&config).map_err(Failure::unopened)?;
     }

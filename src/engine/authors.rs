@@ -25,8 +25,8 @@ struct Paused {
 }
 
 impl Paused {
-    /// What holds where this pause is ordered of a pool that another one pauses. A person's is not replaced by that of
-    /// the signal, which SIGCONT ends; nor one that outlasts the stop by one that does not, or its reason were lost.
+    /// Merges this pause into the one that the pool has already. SIGUSR2 does not replace a person's pause, as SIGCONT
+    /// would end it; and a pause until the stop does not replace a lasting one, whose reason would be lost.
     fn over(self, old: &Paused) -> Paused {
         let until_stop = self.until_stop && old.until_stop;
         let is_less = self.is_of_the_signal() || self.until_stop && !old.until_stop;

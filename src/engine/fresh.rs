@@ -14,7 +14,7 @@ pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 /// Stores the changes that last, all of them each time, and who made them, so that they outlive this supervisor.
 pub type KeepChanges = Box<dyn Fn(&[(String, Change)], &Authors) -> Kept + Send>;
 
-/// Ends when what was to be kept is on disk, or with why it is not; None = nothing was to be written there.
+/// Resolves when the changes are on disk, or with the error; None = nothing had to be written.
 pub type Kept = Option<JoinHandle<Result<(), String>>>;
 
 /// Settings as they were read.

@@ -1,4 +1,4 @@
-//! Renewals of leases, and what is said of those that fail: only while their jobs are here.
+//! Lease renewals. A failed renewal is reported only while its job is running here.
 
 use super::calls;
 use super::effects::Effects;
@@ -14,14 +14,14 @@ impl Effects {
         tokio::spawn(calls::renew(broker, events, self.failing.calls.clone(), leases, self.lease));
     }
 
-    /// The renewal of a job failed. If its job has come to its end meanwhile, nothing is left to be renewed.
+    /// Clears the complaint about a failed renewal if the job was settled or lost before the answer came.
     pub(super) fn renewal_failed(&mut self, job: &JobId) {
         if !self.reports.is_renewed(job) {
             self.failing.calls.well_for(calls::RENEWING, job.as_str(), clock::now());
         }
     }
 
-    /// A job is settled or lost: nothing is renewed. Once all of a life are, the keeper need not remember that life.
+    /// A job is settled or lost. After the last job of a life the keeper can forget that life.
     pub(super) fn bury(&mut self, job: &JobId) {
         let worker = self.reports.bury(job);
         self.renewal_failed(job);

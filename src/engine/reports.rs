@@ -45,7 +45,7 @@ pub(super) struct Reports {
     /// The kernel's count of out-of-memory kills when each job began, and when the count was read last.
     oom_kills: HashMap<JobId, Option<u64>>,
     oom_kills_read: Option<(Instant, Option<u64>)>,
-    /// The jobs whose leases were to be renewed, until their ends.
+    /// Jobs with a renewal request, until they are settled or lost.
     renewed: HashSet<JobId>,
     /// The latest progress of every running job, whether sent or not.
     latest: HashMap<JobId, Progress>,
@@ -108,12 +108,12 @@ impl Reports {
         self.end_of(worker)
     }
 
-    /// The broker is asked to renew these leases.
+    /// Records a renewal request for these leases.
     pub(super) fn renews(&mut self, leases: &[Lease]) {
         self.renewed.extend(leases.iter().map(|lease| lease.job.clone()));
     }
 
-    /// Whether the lease of a job was to be renewed, and the job is still here.
+    /// Whether a renewal of the job was requested, and the job is not settled or lost.
     pub(super) fn is_renewed(&self, job: &JobId) -> bool {
         self.renewed.contains(job)
     }
@@ -251,7 +251,7 @@ mod tests {
         reports.renews(&[lease]);
         assert!(reports.is_renewed(&"a".into()));
         reports.bury(&"a".into());
-        assert!(!reports.is_renewed(&"a".into()), "a late answer is about nobody");
+        assert!(!reports.is_renewed(&"a".into()), "an answer after its end concerns no job");
     }
 
     #[test]

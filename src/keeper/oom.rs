@@ -1,4 +1,4 @@
-//! Whom the kernel kills for want of memory: a process of a job before the supervisor, whose death ends all jobs.
+//! Out-of-memory scores: the kernel kills a process of a job before the supervisor, whose death would end all jobs.
 //!
 //! The score of a process goes by its memory, so a small job would outlive the supervisor of a small container. Children
 //! inherit the score of the process that forks them: the keeper raises its own for the moment of the fork. A child that
@@ -49,7 +49,7 @@ impl OomScore {
     }
 }
 
-/// The score of processes of jobs below a keeper with this one. A job of a keeper that is protected is not.
+/// The score of jobs under a keeper with this score. A negative score of the keeper (protected) is not passed on.
 pub fn of_jobs(own: i32, memory: Option<u64>) -> i32 {
     let thousandths = memory.map_or(u64::MAX, |memory| (HEAD_START * 1000).div_ceil(memory.max(1)));
     let more = i32::try_from(thousandths).unwrap_or(MOST).min(MOST);

@@ -60,7 +60,7 @@ impl LifeContext<'_> {
     }
 }
 
-/// How large a worker may become that is too large from the start.
+/// The factor by which a worker may grow if it exceeds `recycle.memory` before its first job.
 fn grown(fresh: u64) -> u64 {
     fresh.saturating_mul(2)
 }

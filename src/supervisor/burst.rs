@@ -67,8 +67,7 @@ impl Supervisor {
         self.is_at_rest() && self.staffed().all(has_asked)
     }
 
-    /// The pools without those that are gone, which never fetch again: what they knew of their queues is for their heirs
-    /// to find out.
+    /// The pools that still fetch. A pool that is gone never fetches again; its heir looks at the same queues.
     fn staffed(&self) -> impl Iterator<Item = &Pool> {
         self.pools.iter().filter(|pool| !pool.is_gone())
     }

@@ -37,7 +37,7 @@ pub(super) struct Intake {
     /// Whether to wait: until the broker has answered who holds the leases of jobs that run here, as a fetch could bring
     /// one of them again, or until a place is free.
     pub(super) held_up: bool,
-    /// How many jobs the worn out worker still has that this pool relieves.
+    /// How many jobs still run in the worn out worker that this pool replaces.
     pub(super) beside: usize,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Life {
     pub(super) finished: u64,
     /// When the keeper will kill this life by itself.
     pub(super) armed: Option<Instant>,
-    /// Until when a kill that is heard of was the keeper's, at that moment: this process stood still meanwhile.
+    /// After a pause of this process: until when a reported SIGKILL of this life counts as the keeper's at `armed`.
     pub(super) fell_by: Option<Instant>,
     /// The signals sent to this life.
     pub(super) signals: Vec<(Instant, Signal, Why)>,

@@ -74,8 +74,8 @@ impl Supervisor {
         }
     }
 
-    /// A life that was killed after the moment at which the keeper was to kill it by itself was killed for that: the jobs
-    /// that ran are given up, and are not to blame, however late this process hears of it.
+    /// A SIGKILL after `armed`, when the keeper kills the life before its leases end, was the keeper's: the running jobs
+    /// are released unspent, however late this process hears of it.
     fn hear_of_fence(&mut self, now: Instant, worker: WorkerId, exit: &Exit) {
         let is_killed = matches!(exit.status, ExitStatus::Signal { signal: 9, core: _ });
         let Some(Alive { slot, .. }) = self.life(worker) else { return };

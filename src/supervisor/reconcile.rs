@@ -44,7 +44,7 @@ impl Supervisor {
     }
 
     /// Stops fetching while a suspect has the host for itself, while the broker has not answered who holds the leases of
-    /// jobs that run here, or while a worn out worker has the jobs of its heir's places.
+    /// jobs that run here, or while the worn out worker still runs as many jobs as its heir has places.
     fn hold_up(&mut self, now: Instant) {
         self.alone_until = self.alone(now).map(|(_, until)| until);
         let is_in_doubt = |pool: &Pool| pool.slots.index().doubts.first().is_some_and(|(at, _)| at <= now);

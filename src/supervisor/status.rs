@@ -69,7 +69,7 @@ impl Slot {
         }
     }
 
-    /// Whether the next life could begin, and others begin first: a few at a time, as in a recycle.
+    /// Whether the next life is due and waits for its turn, as a recycle starts only a few at a time.
     fn awaits_turn(&self, now: Instant, deadline: Instant) -> bool {
         self.state == State::Down && deadline <= now
     }

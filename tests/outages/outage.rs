@@ -1,4 +1,4 @@
-//! The kinds of outage: how each begins and ends, and whom it keeps from what.
+//! The kinds of outage, and what each one stops.
 
 /// A kind of outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Outage {
         !matches!(self, Outage::Full | Outage::HostStill | Outage::AllStill)
     }
 
-    /// Whether all hosts have it. Else the broker goes on and gives to others, rightly, what is not renewed.
+    /// Whether it stops all hosts. If not, the broker rightly gives unrenewed jobs to other hosts.
     pub fn is_for_all(self) -> bool {
         !matches!(self, Outage::NetworkLost | Outage::SupervisorStopped)
     }

@@ -13,7 +13,7 @@ use crate::servers::{Broker, Server};
 const LEASE: Duration = Duration::from_secs(6);
 /// From the beginning of an outage to its end.
 const LASTS: Duration = Duration::from_secs(9);
-/// What had to wait begins again when leases are over, and servers have had time to settle.
+/// Longest wait for a rerun: leases must expire first, and a Redis that came back is given time to settle.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asserts the rule for jobs that must end before their leases and for those that carry on, beside each other.
@@ -173,7 +173,7 @@ impl<'a> Story<'a> {
         assert!(is_well, "{reasons}");
     }
 
-    /// Asserts that the job is complete, in so many runs, none beside another, of which no counts but the last.
+    /// Asserts that the job is complete after `runs` runs, no two at a time, and that only the last one counts.
     fn assert_complete(&self, told: &Told<'_>, runs: usize) {
         let job = || -> Value {
             let output = self.sandbox.run(&["job", "show", &told.id, "--json"]);
@@ -183,7 +183,7 @@ impl<'a> Story<'a> {
         let (job, said) = (job(), told.said());
         // A ledger does not know of attempts at other hosts.
         let attempt = job["attempt"].as_u64().unwrap();
-        // SQS gives a message again to whoever asks, and does not say that its holder lives.
+        // SQS redelivers the message without saying that its holder lives, so the ledger counts an interruption.
         let is_told = self.server.broker != Broker::sqs || runs == 1;
         assert!(attempt <= 1 && (job["interruptions"] == 0 || !is_told), "{}: {job}", told.name);
         assert!(!said.contains("twice"), "{}: {said}", told.name);

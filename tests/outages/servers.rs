@@ -1,4 +1,4 @@
-//! The brokers, each with a server of its own, and what can happen to that.
+//! The brokers, each with its own server, and the outages of that server.
 
 use std::net::TcpListener;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! A job of which another program has spoiled what Redis keeps: it alone cannot be renewed and settled, until that is
-//! mended; the jobs beside it in the same call are.
+//! Another program has spoiled the keys of one job: only that job cannot be renewed and settled until they are mended. The
+//! other jobs of the same call are.
 
 use std::time::Duration;
 

@@ -65,7 +65,7 @@ class Job:
     time_limit: Optional[float]
     #: Seconds after which `SoftTimeLimitExceeded` is raised in the job.
     soft_time_limit: Optional[float]
-    #: Seconds that it has to end by itself once it is told to; None if the supervisor does not say.
+    #: Seconds between SIGTERM (or a cancel) and SIGKILL; None if the supervisor does not send it.
     grace: Optional[float]
     #: A directory of its own, where the pool gives one.
     cwd: Optional[str]
@@ -116,14 +116,13 @@ class Job:
 
     @property
     def time_left(self) -> Optional[float]:
-        """Seconds until the time limit, or None without one. Once the job is told to end, as at a stop: those until it is
-        killed.
+        """Seconds until the time limit, or None without one. After SIGTERM or a cancel: seconds until SIGKILL.
 
-        >>> told = Job({"id": "7", "fence": 1, "class": "c", "time_limit": 60, "grace": 10})
-        >>> told.time_left <= 60
+        >>> job = Job({"id": "7", "fence": 1, "class": "c", "time_limit": 60, "grace": 10})
+        >>> job.time_left <= 60
         True
-        >>> told.must_end()
-        >>> 9 < told.time_left <= 10
+        >>> job.must_end()
+        >>> 9 < job.time_left <= 10
         True
         """
         if self._killed_at is not None:
@@ -131,7 +130,7 @@ class Job:
         return None if self.time_limit is None else self.started + self.time_limit - time.monotonic()
 
     def must_end(self) -> None:
-        """Notes that the job is told to end, for the worker: from the first time on it has its grace."""
+        """Starts the grace period of the job: called by the worker on SIGTERM or a cancel. Later calls change nothing."""
         self.canceled = True
         if self._killed_at is None and self.grace is not None:
             self._killed_at = time.monotonic() + self.grace

@@ -71,7 +71,7 @@ pub enum Adopted {
     Held(Failure),
 }
 
-/// How a job ended that runs here no more: the broker says so.
+/// How a job ended at another host or in the broker, by the broker's word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
     /// It is complete, with this result as JSON; None = it has none, or one that is no JSON or too long.
@@ -255,13 +255,13 @@ impl Ledger {
         self.note_ends(Vec::new(), vec![message]).await;
     }
 
-    /// Some jobs that wait by what is known here, with their places: those behind a place, in order.
+    /// The next jobs after `place` that the ledger has as waiting, in order, with their places.
     pub async fn waiting_behind(&self, place: i64) -> Vec<(i64, JobId)> {
         let asked = self.store.waiting_behind(place);
         self.soon("failed to read from the ledger what waits", asked).await.unwrap_or_default()
     }
 
-    /// Records how jobs ended that wait by what is known here.
+    /// Records how jobs ended elsewhere. Jobs that the ledger does not have as waiting are left as they are.
     pub async fn learn(&self, ended: Vec<(JobId, Elsewhere)>) {
         if !ended.is_empty() {
             self.soon("failed to write into the ledger what ended elsewhere", self.store.learn(ended)).await;

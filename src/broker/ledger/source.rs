@@ -62,8 +62,7 @@ pub trait BareSource: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// How these jobs ended, by the broker: at another host, or in the broker itself. None = that is not known, or they
-    /// have not ended.
+    /// Asks the broker how these jobs ended, at another host or in the broker itself. None = not ended, or not known.
     async fn elsewhere(&self, jobs: &[JobId]) -> Result<Vec<Option<Elsewhere>>, Error> {
         Ok(vec![None; jobs.len()])
     }
@@ -102,13 +101,13 @@ struct WithLedger<S>(Arc<S>);
 const LOOK: Duration = Duration::from_secs(1);
 
 impl<S: BareSource> WithLedger<S> {
-    /// Has the ledger learn how a job ended that waits by what it knows.
+    /// Asks the broker about a job that the ledger has as waiting, and records its end if it has ended.
     async fn look(&self, job: &JobId) -> Result<(), Error> {
         let state = self.0.ledger().state(job).await?;
         if !matches!(state, Some(JobState::Waiting | JobState::Delayed)) {
             return Ok(());
         }
-        // Without an answer the ledger's word counts.
+        // Without an answer the ledger's state stands.
         let asked = tokio::time::timeout(LOOK, self.0.elsewhere(std::slice::from_ref(job))).await;
         let found = asked.ok().and_then(Result::ok).unwrap_or_default();
         let ended = found.into_iter().flatten().map(|how| (job.clone(), how));

@@ -127,7 +127,7 @@ impl Link {
         self.silence.lasts(self.now())
     }
 
-    /// Notes that this process runs, until it is dropped.
+    /// Records at an interval that this process runs, until the future is dropped.
     pub(in crate::broker) async fn pulse(&self) {
         self.silence.pulse(|| self.now()).await;
     }
@@ -354,7 +354,7 @@ impl Link {
         self.failed(verb, &self.cause(error))
     }
 
-    /// The error for one of several jobs, of which a script gives the words.
+    /// The error for one job of a batch; the script supplies the message.
     pub(in crate::broker) fn refused(&self, verb: &str, words: &str) -> Error {
         self.explain(verb, &spoken(words))
     }

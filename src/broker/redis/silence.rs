@@ -74,7 +74,7 @@ impl Silence {
         }
     }
 
-    /// Notes now and then that this process runs, until it is dropped.
+    /// Records at an interval of [`PULSE`] that this process runs, until the future is dropped.
     pub(super) async fn pulse(&self, now: impl Fn() -> Instant) {
         let mut beats = tokio::time::interval(PULSE);
         beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -89,7 +89,7 @@ impl Silence {
     /// succeed.
     pub(super) fn lasts(&self, now: Instant) -> bool {
         let mut known = lock(&self.0);
-        // Whoever asks may do so before the next pulse.
+        // After a pause of this process the caller may run before `pulse` does, so this checks for the pause as well.
         known.runs(clock::now(), now);
         known.lasts(now)
     }

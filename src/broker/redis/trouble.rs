@@ -156,7 +156,7 @@ pub(super) fn is_over(error: &RedisError) -> bool {
         || matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
 }
 
-/// The error whose words a script gives for one of several jobs.
+/// The error for one job of a batch; the script supplies the message.
 pub(super) fn spoken(words: &str) -> RedisError {
     let (code, detail) = words.split_once(' ').unwrap_or((words, ""));
     make_extension_error(code.into(), Some(detail.into()))

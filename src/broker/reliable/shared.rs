@@ -85,7 +85,7 @@ impl Shared {
         released.await
     }
 
-    /// How jobs ended, by Redis; None = they have not.
+    /// Asks Redis how jobs ended; None = not ended.
     pub(super) async fn ended(&self, jobs: &[JobId]) -> Result<Vec<Option<Elsewhere>>, Error> {
         let asked = self.call("ask about jobs in", "ended", |cmd| {
             write_list(cmd, jobs.iter().map(JobId::as_str));
@@ -94,7 +94,7 @@ impl Shared {
         Ok(found.iter().map(|words| ended(words)).collect())
     }
 
-    /// Has the ledger learn how jobs ended that wait by what it knows: those behind `place`, which moves on.
+    /// Asks about the next jobs after `place` that the ledger has as waiting, records their ends, and moves `place` on.
     async fn learn(&self, place: &mut i64) {
         let waiting = self.ledger.waiting_behind(*place).await;
         let (places, jobs): (Vec<i64>, Vec<JobId>) = waiting.into_iter().unzip();

@@ -96,7 +96,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
     unless_wrong(shared, wrong)
 }
 
-/// The error if one of the chores failed, of which the script gives the words.
+/// The error if one of the chores failed; the script supplies the message.
 fn unless_wrong(shared: &Shared, wrong: Option<Text>) -> Result<(), Error> {
     wrong.map_or(Ok(()), |Text(words)| Err(shared.link.refused("look after jobs in", &words)))
 }

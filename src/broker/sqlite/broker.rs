@@ -49,8 +49,7 @@ impl From<Sqlite> for Broker {
 }
 
 impl Sqlite {
-    /// What is wrong and keeps the store from no work: jobs that it has lost, a write-ahead log that cannot be cut, or changes
-    /// that are seen late.
+    /// A warning about a store that works: it has lost jobs, its write-ahead log cannot be cut, or it sees changes late.
     fn concern(&self, wal_bytes: Option<u64>) -> Option<String> {
         let Files { wal, losses, ear, .. } = self.files.as_ref()?;
         let looks = ear.as_ref().and_then(Ear::concern);
@@ -65,14 +64,15 @@ impl Sqlite {
         losses.said().map(|lost| format!("the store {lost}")).or(long).or(looks)
     }
 
-    /// What happened to its files, or to their directory, since something was last written.
+    /// Why the store's files are not where they were opened, if they were moved, removed or replaced.
     fn lost_place(&self) -> Option<String> {
         let lost = self.files.as_ref()?.place.lost()?;
         self.look_now();
         Some(lost)
     }
 
-    /// What it has lost of what it had acknowledged, in words, until a person has seen to it.
+    /// The acknowledged jobs and changes that the store has lost, as a sentence; None once a person removed the `-loss`
+    /// file.
     pub(in crate::broker) fn losses(&self) -> Option<String> {
         self.files.as_ref()?.losses.said()
     }

@@ -2,9 +2,9 @@
 //! promised: its WAL was cut or removed, its disk lied, or an older copy was put in its place. That is written as a sentence
 //! into another file (`-loss`), which stays until a person removes it.
 //!
-//! The file never says more than is durable: it is written after the sync of what it counts, and only ever raised. It may
-//! say less: after a loss of power, or where two processes write it at a time. So an alarm is never false, whenever a process is killed.
-//! It counts for one file, by its inode and birth, so a copy, and a backup in a file of its own, begin with a new count.
+//! The count is written after the sync of the commits that it covers, and never lowered, so it is never too high: a kill
+//! at any moment raises no false alarm. It may be too low after a power failure, or when two processes write it at once.
+//! It belongs to one file, by inode and birth time: a copy or a backup in another file starts with a new count.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -95,14 +95,14 @@ impl CountFile {
         Ok(CountFile { file, of })
     }
 
-    /// What it says of this store, if it says anything. To be read before the store is: that may grow meanwhile.
+    /// The count of this store, if the file has one. Read it before the store, which another process may be extending.
     fn read(&self) -> Option<Record> {
         let mut bytes = [0; SIZE];
         self.file.read_exact_at(&mut bytes, 0).ok()?;
         Record::parse(&bytes).filter(|record| record.of == self.of)
     }
 
-    /// Notes what is durable now. If the disk is full, it says less than it could.
+    /// Raises the count to what is durable now. On a full disk the old count stays.
     pub(super) fn raise(&self, to: &Reached) {
         let old = self.read();
         if old.as_ref().is_some_and(|old| old.count.changes >= to.count.changes) {
@@ -118,7 +118,7 @@ impl CountFile {
 }
 
 impl Record {
-    /// A check sum, and what it is of: whoever reads may meet a half of what another process writes.
+    /// Checksum and JSON. The checksum rejects a record that another process has written only in part.
     fn bytes(mut self) -> [u8; SIZE] {
         let mut bytes = [b' '; SIZE];
         let mut text = serde_json::to_string(&self).unwrap_or_default();
@@ -145,7 +145,7 @@ fn sum(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// Where it is written what a store has lost.
+/// The file beside a store that says what it has lost (`-loss`).
 pub(super) struct Losses {
     file: PathBuf,
     store: String,
@@ -157,14 +157,15 @@ impl Losses {
         Losses { file: beside(path, LOSS), store: path.display().to_string() }
     }
 
-    /// What was lost, until a person has removed the file that says so.
+    /// The latest loss, as a sentence; None if the file does not exist.
     pub(super) fn said(&self) -> Option<String> {
         let text = fs::read_to_string(&self.file).ok()?;
         let latest = text.lines().next_back()?;
         Some(format!("{latest}; once you have seen to it, remove {}", self.file.display()))
     }
 
-    /// Compares a store that has just been opened with its count, and notes what it lacks. The count begins anew there.
+    /// Compares a store that was just opened with its count file. If the store holds less, writes the loss into the
+    /// `-loss` file and sets the count to what the store holds.
     pub(super) fn look(&self, conn: &Connection, counted: Option<&CountFile>) -> Result<(), rusqlite::Error> {
         let Some((counted, record)) = counted.and_then(|counted| Some((counted, counted.read()?))) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a ledger learns of jobs that it has seen, and that ended elsewhere: at another host, or in the broker itself.
+//! Records in a ledger how jobs ended at another host, or in the broker itself.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -16,7 +16,7 @@ use crate::model::{JobId, JobState, What};
 const SOME: usize = 500;
 
 impl Sqlite {
-    /// Some jobs that wait by what is known here, with their places: those behind a place, in order.
+    /// The next jobs after `place` that the ledger has as waiting, in order, with their places.
     pub(in crate::broker) async fn waiting_behind(&self, place: i64) -> Result<Vec<(i64, JobId)>, Error> {
         self.run(Kind::Read, move |store| {
             let mut statement = store.conn.prepare_cached(&format!(
@@ -31,7 +31,7 @@ impl Sqlite {
         .await
     }
 
-    /// Records how jobs ended elsewhere, as far as they wait by what is known here.
+    /// Records how jobs ended elsewhere. Jobs that the ledger does not have as waiting are left as they are.
     pub(in crate::broker) async fn learn(&self, ended: Vec<(JobId, Elsewhere)>) -> Result<(), Error> {
         self.run(Kind::Note, move |store| {
             let now = store.time();

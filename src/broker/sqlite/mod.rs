@@ -40,10 +40,10 @@
 //!
 //! # When what was promised is gone
 //!
-//! Whoever cuts or removes the WAL of a store that nobody has open takes the latest commits away, and SQLite finds the
-//! rest whole. So the store counts: each commit raises a number in a row that it writes anyway, and after each sync the
-//! syncer writes the number that is durable now into a file beside the store (`count.rs`). That costs a `pwrite` and no
-//! sync: the file may lag behind after a loss of power, which hides a loss and never invents one.
+//! If somebody cuts or removes the WAL of a closed store, the latest commits are gone, and SQLite reports the rest as
+//! intact. So each commit raises a counter in a row that it writes anyway, and after each sync the syncer writes the
+//! durable value into a file beside the store (`count.rs`). That costs a `pwrite` and no sync. After a power failure the
+//! file may be behind: it can miss a loss, and never reports one that did not happen.
 //!
 //! # Time
 //!

@@ -11,7 +11,7 @@ use crate::clock;
 use crate::model::{Instant, Millis};
 use crate::select::terms::WAIT;
 
-/// A note covers the receives that begin within this time, so that a busy queue writes one in it, and not two for each.
+/// One note covers all receives that begin within this time: a busy queue would write two for each receive otherwise.
 const COVERS: Duration = Duration::from_secs(10);
 /// How long a note stays after an answer if no receive follows.
 pub(super) const LINGERS: Duration = Duration::from_secs(1);

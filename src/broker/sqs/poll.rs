@@ -76,8 +76,8 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     }
 }
 
-/// Waits until a receive is worthwhile, which has begun then. The latest one may still count as open: most have a
-/// successor in a moment, and the ledger need not know of each.
+/// Waits until a receive is worthwhile and begins it. With `counts` the previous one still counts as open for a moment:
+/// usually the next follows at once, and the ledger's note covers both.
 async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>, mut counts: bool) -> Receive {
     let patience = Instant::now() + open_note::LINGERS;
     loop {

@@ -34,7 +34,7 @@ pub(super) struct SourceQueue {
     pub unopened: Mutex<Option<String>>,
     /// Held while messages of running jobs are received again.
     pub regaining: tokio::sync::Mutex<()>,
-    /// Since when the ledger says that a receive may be open, and for which lease.
+    /// When the ledger's note of an open receive was written, and its lease; None = there is no note.
     pub noted: Mutex<Option<(Instant, Duration)>>,
     /// What the last supervisor left open at SQS, in words, and until when that may matter.
     pub left_open: Mutex<Option<(String, Millis)>>,

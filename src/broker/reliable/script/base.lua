@@ -61,7 +61,7 @@ local function read(id, text)
   return one
 end
 
--- What is answered about one of several jobs whose entry is odd: the others are no concern of it.
+-- The answer for a job of a batch whose entry is spoiled. The other jobs of the batch get their own answers.
 local function odd(id)
   return "wrong: TASKVISOR another program has spoiled the entry '" .. id .. "' of the hash " .. JOBS
     .. ': remove it (redis-cli HDEL ' .. JOBS .. ' ' .. id .. ')'

@@ -1,6 +1,6 @@
 -- Puts back what is due, removes what is old, and runs the command.
 
--- Longest result that is told of a job that ended elsewhere, in bytes.
+-- Largest result, in bytes, that `ended` returns for a job that ended at another host.
 local LARGEST = 65536
 
 -- Looks at jobs that other clients left in working. One with a result is done; one that has been there for too long by
@@ -33,8 +33,8 @@ local function tidy_others(stale, from)
   return #window == 2 * STRETCH and from + STRETCH - gone or -1
 end
 
--- How jobs have ended: their result, or why they are not tried again; nothing for one that has not ended. A dead letter
--- that somebody has put back waits, or runs.
+-- For each job: `complete` with its result, `failed` with its dead letter, or nothing if it has not ended.
+-- A dead letter that was requeued counts as not ended.
 function commands.ended()
   local answers, ids = {}, args()
   local results, dead = many('HMGET', RESULTS, ids), many('HMGET', DEAD, ids)

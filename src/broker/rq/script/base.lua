@@ -69,8 +69,8 @@ local function decoded(text)
   return fine and value or nil
 end
 
--- Does something for one of several jobs: an error is its own, and no concern of the others. Gives the answer, or the
--- words of the error behind `wrong: `.
+-- Handles one job of a batch, so that its error does not stop the others. Returns the answer, or `wrong: ` and the
+-- error message.
 local function alone(act, ...)
   local is_fine, answer = pcall(act, ...)
   if is_fine then return answer end

@@ -1,6 +1,6 @@
 -- Periodic work: registers workers, enqueues due jobs, repairs what dead workers have left.
 
--- A scheduler looks once a second: a job that is due for so many is put by none.
+-- A scheduler enqueues due jobs once a second. After this number of seconds a due job counts as forgotten.
 local OVERDUE = 10
 
 -- Registers workers, each for `ttl` seconds: RQ shows one job for each. The first call removes what an earlier worker
@@ -133,8 +133,8 @@ local function rescue(queue, most, exception, abandoned)
   end
 end
 
--- After a silence of the server no execution has expired: whoever could not renew it does so first. Gives also the
--- first thing that failed.
+-- Runs the periodic work. After an outage (`settling`) it expires no execution, so that its holder can renew first.
+-- Returns the abandoned jobs and the first error.
 local function tick()
   local owner, most, exception, abandoned, queues = arg(), number(), arg(), {}, list()
   local is_settling = arg() == 'settling'
