@@ -28,8 +28,6 @@ fn relay_supervisor() {
     support::relay();
 }
 
-const PLAIN: u32 = 64321;
-
 /// A cgroup that is delegated to a keeper. Dropping it kills the processes in it.
 struct Given(PathBuf);
 
@@ -81,7 +79,7 @@ impl Given {
     }
 
     fn keeper_of_user(&self) -> (Keeper, Hello) {
-        let user = PLAIN.to_string();
+        let user = sandbox::plain_uid().to_string();
         let line = self.inside(&["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
         Keeper::start_with("", &line, &[])
     }
@@ -224,7 +222,7 @@ fn keeper_changes_a_systemd_unit_only_if_it_is_delegated() {
 fn plain_user_with_a_delegated_cgroup_has_bounds_too() {
     let Some(given) = Given::new("user.scope") else { return };
     for file in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-        chown(given.0.join(file), Some(PLAIN), Some(PLAIN)).unwrap();
+        chown(given.0.join(file), Some(sandbox::plain_uid()), Some(sandbox::plain_uid())).unwrap();
     }
     let (mut keeper, hello) = given.keeper_of_user();
     assert!(hello.bounds && home(keeper.pid()) == "taskvisor-keeper", "{hello:?}");
@@ -319,7 +317,7 @@ fn cgroup_of_a_worker_has_the_bounds_of_its_job_in_each_mode() {
 fn keeper_that_may_not_delegate_any_controller_moves_back_to_its_cgroup() {
     let Some(given) = Given::new("refused") else { return };
     for file in ["", "cgroup.procs"] {
-        chown(given.0.join(file), Some(PLAIN), Some(PLAIN)).unwrap();
+        chown(given.0.join(file), Some(sandbox::plain_uid()), Some(sandbox::plain_uid())).unwrap();
     }
     let (keeper, hello) = given.keeper_of_user();
     assert!(hello.cgroup && !hello.bounds, "{hello:?}");

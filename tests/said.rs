@@ -16,7 +16,7 @@ use serde_json::Value;
 fn uid() -> String {
     let own =
         || String::from_utf8(std::process::Command::new("id").arg("-u").output().unwrap().stdout).unwrap();
-    if is_root() { "uid 64321".into() } else { format!("uid {}", own().trim()) }
+    if is_root() { format!("uid {}", sandbox::plain_uid()) } else { format!("uid {}", own().trim()) }
 }
 
 fn start<'a>(sandbox: &'a Sandbox, text: &str) -> sandbox::Running<'a> {

@@ -38,7 +38,11 @@ pub enum Setting {
 
 pub const SETTINGS: [Setting; 4] = [Setting::RootCgroup, Setting::Root, Setting::Plain, Setting::Pid1];
 
-const PLAIN_UID: u32 = 64321;
+/// The plain user of this test program: one of its own, so that the processes and limits of another test, which runs at
+/// the same time, are another user's.
+pub fn plain_uid() -> u32 {
+    10_000 + std::process::id() % 50_000
+}
 
 pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
@@ -117,8 +121,8 @@ impl Sandbox {
         let sandbox = Sandbox { dir, setting, given: None, keepers: Default::default() };
         fs::create_dir(sandbox.path("work")).expect("mkdir");
         if sandbox.is_other_user() {
-            chown(sandbox.dir.path(), Some(PLAIN_UID), Some(PLAIN_UID)).expect("chown");
-            chown(sandbox.path("work"), Some(PLAIN_UID), Some(PLAIN_UID)).expect("chown");
+            chown(sandbox.dir.path(), Some(plain_uid()), Some(plain_uid())).expect("chown");
+            chown(sandbox.path("work"), Some(plain_uid()), Some(plain_uid())).expect("chown");
         }
         sandbox
     }
@@ -167,7 +171,7 @@ impl Sandbox {
         let mut command = match (self.setting, daemon) {
             (Setting::Plain, _) if is_root() => {
                 let mut command = Command::new("setpriv");
-                let uid = PLAIN_UID.to_string();
+                let uid = plain_uid().to_string();
                 command
                     .args(["--reuid", &uid, "--regid", &uid, "--clear-groups", "--inh-caps=-all"])
                     .arg(binary);
