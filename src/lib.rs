@@ -18,6 +18,7 @@ pub mod model;
 mod process;
 pub mod select;
 pub mod simulate;
+pub mod start_dir;
 pub mod supervisor;
 pub mod wire;
 pub mod wq;

@@ -10,11 +10,12 @@ mod imports;
 use imports::{Map, Module, code, module, parts, test_modules, variants};
 
 /// What each room may import of the others (ARCHITECTURE.md has the picture).
-const ROOMS: [(&str, &[&str]); 19] = [
+const ROOMS: [(&str, &[&str]); 20] = [
     ("model", &[]),
     ("clock", &["model"]),
     ("wq", &["model"]),
     ("failpoint", &[]),
+    ("start_dir", &[]),
     ("select", &["model"]),
     ("simulate", &["model", "select"]),
     ("kale", &["model"]),
@@ -22,16 +23,31 @@ const ROOMS: [(&str, &[&str]); 19] = [
     ("wire", &["model"]),
     ("keeper", &["wire", "model", "clock", "failpoint"]),
     ("log", &["model", "clock"]),
-    ("process", &["model", "wire", "log"]),
-    ("broker", &["model", "select", "kale", "clock", "failpoint", "wq"]),
+    ("process", &["model", "wire", "log", "start_dir"]),
+    ("broker", &["model", "select", "kale", "clock", "failpoint", "wq", "start_dir"]),
     ("api", &["model", "wq"]),
-    ("config", &["model", "broker", "kale", "wq"]),
+    ("config", &["model", "broker", "kale", "wq", "start_dir"]),
     (
         "engine",
         &["model", "supervisor", "process", "broker", "api", "log", "clock", "failpoint", "wire", "wq"],
     ),
     ("failure", &["config", "api", "broker"]),
-    ("boot", &["failure", "config", "api", "broker", "engine", "keeper", "process", "log", "model", "clock"]),
+    (
+        "boot",
+        &[
+            "failure",
+            "config",
+            "api",
+            "broker",
+            "engine",
+            "keeper",
+            "process",
+            "log",
+            "model",
+            "clock",
+            "start_dir",
+        ],
+    ),
     (
         "cli",
         &[

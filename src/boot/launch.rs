@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -12,7 +13,7 @@ use super::in_force;
 use super::locks::Locks;
 use crate::config::{self, Config};
 use crate::failure::{Failure, exit};
-use crate::keeper;
+use crate::{keeper, start_dir};
 
 /// This program, even if its file was replaced or removed meanwhile.
 const SELF: &str = "/proc/self/exe";
@@ -45,6 +46,7 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
     if let Some(memory) = config::memory() {
         command.arg("--memory").arg(memory.to_string());
     }
+    work_in_root(&mut command);
     let (arguments, broker) = without_broker(std::env::args_os().skip(1));
     command.arg("--").arg(SELF).arg("supervisor").args(arguments);
     if let Some(url) = broker {
@@ -56,6 +58,30 @@ pub fn launch(config: &Config, locks: &Locks) -> Failure {
                 .hint("taskvisor needs /proc to know its processes: mount -t proc proc /proc")
         }
         error => failed(error),
+    }
+}
+
+/// Environment variables of libraries that name a file or a directory.
+const NAMES_OF_FILES: [&str; 6] = [
+    "AWS_CA_BUNDLE",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// Lets the keeper work in `/`: the file system in which `start` was typed can be unmounted while it runs. Relative
+/// paths of settings go on from where they were typed ([`start_dir`]).
+fn work_in_root(command: &mut Command) {
+    if let Ok(dir) = std::env::current_dir() {
+        command.env(start_dir::VARIABLE, dir).current_dir("/");
+    }
+    for name in NAMES_OF_FILES {
+        let path = std::env::var_os(name).filter(|path| Path::new(path).is_relative());
+        if let Some(Ok(path)) = path.map(std::path::absolute) {
+            command.env(name, path);
+        }
     }
 }
 

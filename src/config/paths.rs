@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, Fault};
 use crate::model::{JobId, SpawnSpec};
+use crate::start_dir::from_start_dir;
 
 /// The effective capabilities of this process, as a set of bits.
 fn capabilities() -> Option<u64> {
@@ -84,9 +85,9 @@ fn absolute(path: &Option<OsString>) -> Option<PathBuf> {
     path.as_ref().map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Makes a relative path absolute, from the directory in which the command was typed; the supervisor runs in another.
+/// Makes a relative path absolute, from the directory in which the command was typed.
 pub(super) fn from_here(path: PathBuf) -> Result<PathBuf, Error> {
-    std::path::absolute(&path).map_err(|error| {
+    from_start_dir(&path).map_err(|error| {
         Error::new(Fault::Config, format!("the path '{}' cannot be used: {error}", path.display()))
     })
 }

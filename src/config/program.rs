@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::wrong::Wrong;
 use crate::model::{Bytes, SpawnSpec, Work};
+use crate::start_dir::start_dir;
 
 /// The PATH for programs, if none is set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -53,11 +54,11 @@ pub(super) fn find(outfit: &SpawnSpec) -> Option<PathBuf> {
     let own = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let set = outfit.env_set.iter().filter(|(name, _)| name == "PATH").map(|(_, path)| OsStr::new(path));
     let dirs = set.chain([own.as_os_str()]).flat_map(std::env::split_paths);
-    dirs.map(|dir| dir.join(name)).find(|path| is_program(path))
+    dirs.map(|dir| start_dir().join(dir).join(name)).find(|path| is_program(path))
 }
 
 fn beside(outfit: &SpawnSpec, name: &OsStr) -> PathBuf {
-    outfit.cwd.as_deref().unwrap_or(Path::new("")).join(name)
+    outfit.cwd.clone().unwrap_or_else(start_dir).join(name)
 }
 
 fn not_found(key: &'static str, name: &OsStr) -> Wrong {

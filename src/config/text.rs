@@ -5,9 +5,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::start_dir::from_start_dir;
+
 /// Reads a text file of at most `most` bytes. Only regular files are read: a FIFO could block for ever, and a device
 /// may never end.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let path = from_start_dir(path)?;
     let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
     if found.is_dir() {

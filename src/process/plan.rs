@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::model::{Bytes, Exec, Job, Payload, PoolSettings, SpawnSpec, Work, WorkerId, WorkerName};
+use crate::start_dir::start_dir;
 use crate::wire::fault::ByJob;
 use crate::wire::program::{Identity, Program};
 use crate::wire::worker::{CHANNEL, FORKS, PROTOCOL};
@@ -140,7 +141,7 @@ impl Plan {
         ];
         env.extend(about.into_iter().chain(forks).map(variable));
         env.push([b"TASKVISOR_SOCKET=", self.socket.as_os_str().as_bytes()].concat());
-        let cwd = self.outfit.cwd.clone().unwrap_or_else(here);
+        let cwd = self.outfit.cwd.clone().unwrap_or_else(start_dir);
         Program {
             argv,
             env,
@@ -164,7 +165,7 @@ impl Plan {
             (Payload::Exec(exec), _) => Some(exec.clone()),
             (Payload::Data(data), Work::Run(argv)) => Some(Exec {
                 argv: argv.clone(),
-                cwd: Bytes(self.outfit.cwd.clone().unwrap_or_else(here).into_os_string().into_vec()),
+                cwd: Bytes(self.outfit.cwd.clone().unwrap_or_else(start_dir).into_os_string().into_vec()),
                 umask: self.outfit.umask.unwrap_or(0o22),
                 stdin: data.clone(),
             }),
@@ -248,9 +249,4 @@ fn passes(outfit: &SpawnSpec, name: &str) -> bool {
 
 fn variable((name, value): (&str, String)) -> Vec<u8> {
     format!("{name}={value}").into_bytes()
-}
-
-/// The directory in which the supervisor was started.
-fn here() -> PathBuf {
-    std::env::current_dir().unwrap_or_else(|_| "/".into())
 }

@@ -65,3 +65,31 @@ fn store_without_inotify_is_used_all_the_same_and_says_so() {
     assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
     assert_completes(&sandbox, String::from_utf8_lossy(&put.stdout).trim());
 }
+
+#[test]
+fn directory_where_start_was_typed_is_free_and_relative_paths_go_on_from_it() {
+    let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
+    sandbox.script("handler", "#!/bin/sh\npwd > went\n");
+    let settings = |workers: u32| {
+        let text = format!("pools: [{{name: own, run: [./handler], workers: {workers}}}]\n");
+        fs::write(sandbox.work("settings.yaml"), text).expect("settings");
+    };
+    settings(1);
+    let _running = sandbox.start(&["-c", "settings.yaml"]);
+    let is_free = |seen: &sandbox::Seen| {
+        fs::read_link(format!("/proc/{}/cwd", seen.pid)).is_ok_and(|dir| dir == Path::new("/"))
+    };
+    assert!(sandbox.processes().iter().all(is_free), "{:?}", sandbox.processes());
+    settings(2);
+    sandbox.ok(&["reload"]);
+    wait_until("the second slot is up", || slots(&sandbox.status()).len() == 2 && is_up(&sandbox.status()));
+    kill(both(&sandbox)[1], "KILL");
+    wait_until("the next supervisor is up", || {
+        let last = sandbox.status();
+        last["supervisor_restarts"] == 1 && is_up(&last)
+    });
+    let jid = sandbox.ok(&["put", "default", "work"]).trim().to_owned();
+    assert_completes(&sandbox, &jid);
+    let went = fs::read_to_string(sandbox.work("went")).expect("the handler's directory");
+    assert_eq!(Path::new(went.trim()), fs::canonicalize(sandbox.path("work")).expect("work"));
+}

@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::broker::Error;
+use crate::start_dir::from_start_dir;
 
 /// Paths of PEM files, which are read again for each connection: so a renewed file takes effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,9 +109,11 @@ const SIZE_MAX: u64 = 4 << 20;
 
 fn read(path: &Path) -> RedisResult<Vec<u8>> {
     // With this flag, opening a FIFO or a device does not block.
-    let open = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
+    let open = |path: PathBuf| OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
     let mut bytes = Vec::new();
-    open.and_then(|file| file.take(SIZE_MAX).read_to_end(&mut bytes))
+    from_start_dir(path)
+        .and_then(open)
+        .and_then(|file| file.take(SIZE_MAX).read_to_end(&mut bytes))
         .map_err(|error| fault(path, &error.to_string()))?;
     let is_pem = bytes.windows(11).any(|window| window == b"-----BEGIN ");
     if is_pem { Ok(bytes) } else { Err(fault(path, "there is no PEM in it")) }

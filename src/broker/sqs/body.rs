@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,6 +20,7 @@ use crate::kale::{
     Body, BodyError, Codec, CodecError, Compression, DEFAULT_KEY, Key, Message, Reading, Sender,
 };
 use crate::model::{Millis, NewJob, Payload, QueueName};
+use crate::start_dir::from_start_dir;
 
 /// How the messages of a broker are read.
 pub(super) struct Bodies {
@@ -154,8 +155,8 @@ fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
         Error::Url(format!("the broker 'sqs:' cannot use the key in {}: {why}", file.display()))
     };
     // With this flag, opening a FIFO or a device does not block.
-    let opened = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(file);
-    let opened = opened.map_err(|error| wrong(&error))?;
+    let open = |path: PathBuf| OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
+    let opened = from_start_dir(file).and_then(open).map_err(|error| wrong(&error))?;
     let found = opened.metadata().map_err(|error| wrong(&error))?;
     if let Some(why) = is_open_to_others(found.uid(), found.mode()) {
         return Err(wrong(&why));
