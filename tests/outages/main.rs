@@ -71,6 +71,7 @@ table! {
     }
     sqs {
         service_does_not_answer: Unanswered,
+        service_hides_nothing_any_more: Unhidden,
         service_closes_connections: Gone,
         service_denies_all: Denied,
         supervisor_is_stopped: SupervisorStopped,

@@ -17,6 +17,8 @@ pub enum Outage {
     NetworkLost,
     /// SQS accepts requests and does not answer.
     Unanswered,
+    /// SQS answers all but changes of visibility: what it hides no more comes again at once.
+    Unhidden,
     /// SQS closes each connection.
     Gone,
     /// SQS refuses all requests.

@@ -127,6 +127,9 @@ impl Server {
             (Service::Sqs(fake), Outage::Unanswered) => {
                 fake.knobs(|knobs| knobs.stalled = ACTIONS.map(Into::into).to_vec());
             }
+            (Service::Sqs(fake), Outage::Unhidden) => {
+                fake.knobs(|knobs| knobs.stalled = vec!["ChangeMessageVisibilityBatch".into()]);
+            }
             (Service::Sqs(fake), Outage::Gone) => fake.knobs(|knobs| knobs.gone = true),
             (Service::Sqs(fake), Outage::Denied) => fake.knobs(|knobs| knobs.access_denied = true),
             (_, Outage::SupervisorStopped | Outage::HostStill) => {}

@@ -20,8 +20,8 @@ use crate::broker::{
 };
 use crate::clock;
 use crate::model::{
-    Failure, Fence, Fetched, Instance, Job, JobId, JobState, Lease, Millis, NewJob, Progress, QueueName,
-    Revocation, Settlement, Verdict, WorkerId,
+    Count, Failure, Fence, Fetched, Instance, Job, JobId, JobState, Lease, Millis, NewJob, Progress,
+    QueueName, Revocation, Settlement, Verdict, WorkerId,
 };
 
 /// How long a call waits for the ledger before it goes on without the answer. The change may yet be written.
@@ -243,8 +243,9 @@ impl Ledger {
         self.note_ends(vec![end], message.into_iter().collect()).await;
     }
 
-    /// Records that leases are lost, as their broker says.
-    pub async fn lost(&self, leases: Vec<(JobId, Fence)>) {
+    /// Records that leases are lost, as their broker says, each with what its end counts as. A supervisor that lives to
+    /// say so is no death: only one that this host knows of is [`Count::Interrupted`].
+    pub async fn lost(&self, leases: Vec<(JobId, Fence, Count)>) {
         if !leases.is_empty() {
             self.soon("failed to write into the ledger which leases are lost", self.store.lost(leases)).await;
         }

@@ -11,8 +11,8 @@ use crate::broker::{
 };
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Fence, Fetched, Instance, JobId, JobState, Lease, Millis, NewJob, Next, Progress, QueueName, Settlement,
-    Verdict, WorkerId,
+    Count, Fence, Fetched, Instance, JobId, JobState, Lease, Millis, NewJob, Next, Progress, QueueName,
+    Settlement, Verdict, WorkerId,
 };
 
 /// A source of jobs that keeps no history: it alone decides who may run a job, and its ledger records that. What is not
@@ -97,6 +97,14 @@ pub fn with_ledger(card: &'static Card, source: Arc<impl BareSource>) -> Broker 
 
 struct WithLedger<S>(Arc<S>);
 
+/// As what the end of a lease counts whose broker does not take the verdict.
+fn counts(verdict: &Verdict) -> Count {
+    match verdict {
+        Verdict::Release { counts: Some(counts), .. } => *counts,
+        _ => Count::Stopped,
+    }
+}
+
 /// How long a question about a job waits for the broker to say whether it has ended elsewhere.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -146,7 +154,8 @@ impl<S: BareSource> Source for WithLedger<S> {
         let mut noted = self.0.ledger().renew(renewed, by).await.into_iter();
         let answers = leases.iter().zip(&renewals);
         let lost = answers.filter(|(_, renewal)| matches!(renewal, Renewal::Lost(_)));
-        self.0.ledger().lost(lost.map(|(lease, _)| (lease.job.clone(), lease.fence)).collect()).await;
+        let lost = lost.map(|(lease, _)| (lease.job.clone(), lease.fence, Count::Stopped));
+        self.0.ledger().lost(lost.collect()).await;
         let in_force = |renewal| match renewal {
             Renewal::Renewed(lease) => match noted.next().flatten() {
                 // A person has canceled it here.
@@ -173,7 +182,8 @@ impl<S: BareSource> Source for WithLedger<S> {
         };
         let in_force = self.0.ledger().in_force(settlements).await;
         let ends: Vec<Settlement> = in_force.into_iter().map(possible).collect();
-        let named: Vec<(JobId, Fence)> = ends.iter().map(|end| (end.job.clone(), end.fence)).collect();
+        let named: Vec<_> =
+            ends.iter().map(|end| (end.job.clone(), end.fence, counts(&end.verdict))).collect();
         let answers = self.0.settle(ends).await?;
         let lost = named.into_iter().zip(&answers).filter(|(_, answer)| **answer == Settling::NotOurs);
         self.0.ledger().lost(lost.map(|(named, _)| named).collect()).await;

@@ -18,7 +18,8 @@ use super::{admin, settle};
 use crate::broker::ledger::{Adopted, Delivery, Handle};
 use crate::broker::{Error, Fetch, Settling, stored};
 use crate::model::{
-    Failure, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Settlement, What, WorkerId,
+    Count, Failure, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Settlement, What,
+    WorkerId,
 };
 
 /// The latest delivery of each job that a broker counts: its fence, the broker's handle, and how many deliveries the
@@ -99,8 +100,8 @@ impl Sqlite {
         .await
     }
 
-    /// Records that leases are lost: nobody runs these jobs here.
-    pub(in crate::broker) async fn lost(&self, leases: Vec<(JobId, Fence)>) -> Result<(), Error> {
+    /// Records that leases are lost, each with what its end counts as: nobody runs these jobs here.
+    pub(in crate::broker) async fn lost(&self, leases: Vec<(JobId, Fence, Count)>) -> Result<(), Error> {
         let now = self.now();
         self.run(Kind::Note, move |store| lease::lose(store, &leases, store.millis(now))).await
     }
@@ -163,7 +164,7 @@ fn adopt(
     let queue = store.queue_made(&job.queue)?;
     let time = store.millis(now);
     if let Some((row, JobState::Running | JobState::Canceling)) = known(store, id)? {
-        end_lease(store, row, time)?;
+        end_lease(store, row, &request.instance, time)?;
     }
     let (known, counted) = (known(store, id)?, counted(store, id)?);
     let before = match known {
@@ -254,13 +255,17 @@ fn failure(store: &Store, row: i64) -> Result<Failure, Trouble> {
     Ok(stored::from_json(text.as_bytes())?)
 }
 
-/// Ends the lease of a job that its broker has delivered once more: nobody runs it.
-fn end_lease(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
-    let mut statement =
-        store.conn.prepare_cached(&format!("SELECT {} FROM job WHERE id = ?1", lease::HELD_LEASE))?;
-    let held: HeldLease = statement.query_row([row], lease::held_lease)?;
+/// Ends the lease of a job that its broker has delivered once more: nobody runs it. If it is this instance's own, then
+/// its holder lives: what a dead supervisor held was taken back when the next one started.
+fn end_lease(store: &mut Store, row: i64, instance: &Instance, now: i64) -> Result<(), Trouble> {
+    let mut statement = store
+        .conn
+        .prepare_cached(&format!("SELECT {}, instance IS ?2 FROM job WHERE id = ?1", lease::HELD_LEASE))?;
+    let (held, is_own): (HeldLease, bool) = statement
+        .query_row(params![row, instance.as_str()], |row| Ok((lease::held_lease(row)?, row.get(6)?)))?;
     drop(statement);
-    lease::take_back(store, &HeldLease { state: JobState::Running, ..held }, false, now)
+    let held = HeldLease { state: JobState::Running, ..held };
+    if is_own { lease::give_up(store, &held, now) } else { lease::take_back(store, &held, false, now) }
 }
 
 /// Whatever the state recorded here: the broker has delivered the job, so it was waiting.

@@ -15,8 +15,8 @@ use super::trouble::Trouble;
 use super::waiting::{self, Found};
 use crate::broker::{Fetch, Renewal, stored};
 use crate::model::{
-    Count, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName, Progress, QueueName, Revocation,
-    Take, What, WorkerId, millis_up,
+    Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName, Progress, QueueName,
+    Revocation, Take, What, WorkerId, millis_up,
 };
 use crate::select::Turns;
 
@@ -286,9 +286,10 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Ends leases that their broker says are lost. A ledger does not know it by itself: its broker may be silent.
-pub(super) fn lose(store: &mut Store, lost: &[(JobId, Fence)], now: i64) -> Result<(), Trouble> {
-    for (job, fence) in lost {
+/// Ends leases that their broker says are lost, each with what its end counts as. A ledger does not know it by itself:
+/// its broker may be silent.
+pub(super) fn lose(store: &mut Store, lost: &[(JobId, Fence, Count)], now: i64) -> Result<(), Trouble> {
+    for (job, fence, counts) in lost {
         let held = store
             .conn
             .prepare_cached(&format!(
@@ -296,8 +297,10 @@ pub(super) fn lose(store: &mut Store, lost: &[(JobId, Fence)], now: i64) -> Resu
             ))?
             .query_row(params![job.as_str(), fence.0], held_lease)
             .optional()?;
-        if let Some(lease) = held {
-            take_back(store, &lease, false, now)?;
+        match held {
+            Some(lease) if *counts == Count::Interrupted => take_back(store, &lease, false, now)?,
+            Some(lease) => give_up(store, &lease, now)?,
+            None => {}
         }
     }
     Ok(())
@@ -318,15 +321,36 @@ pub(super) fn take_back(
     ran_alone: bool,
     now: i64,
 ) -> Result<(), Trouble> {
-    let interrupted = lease.interrupted + 1;
-    let failure = Job::held_after(interrupted, ran_alone).filter(|_| lease.state != JobState::Canceling);
+    let failure = Job::held_after(lease.interrupted + 1, ran_alone);
+    end(store, lease, Count::Interrupted, failure, now)
+}
+
+/// Ends a lease whose holder lives, and whose broker gives the job to others: the attempt is not spent, and nothing is
+/// counted.
+pub(super) fn give_up(store: &mut Store, lease: &HeldLease, now: i64) -> Result<(), Trouble> {
+    end(store, lease, Count::Stopped, None, now)
+}
+
+fn end(
+    store: &mut Store,
+    lease: &HeldLease,
+    counts: Count,
+    failure: Option<Failure>,
+    now: i64,
+) -> Result<(), Trouble> {
+    let interrupted = lease.interrupted + u32::from(counts == Count::Interrupted);
+    let failure = failure.filter(|_| lease.state != JobState::Canceling);
     let to = match (lease.state, &failure) {
         (JobState::Canceling, _) => JobState::Canceled,
         (_, Some(_)) => JobState::Held,
         (_, None) => JobState::Waiting,
     };
-    let counts = Some(Count::Interrupted);
-    history::attempt(store, lease.row, now, End { counts, failure: failure.as_ref(), ..End::new(to) })?;
+    history::attempt(
+        store,
+        lease.row,
+        now,
+        End { counts: Some(counts), failure: failure.as_ref(), ..End::new(to) },
+    )?;
     let group = group(to, failure.as_ref()).map(str::to_owned);
     let ready = (to == JobState::Waiting).then_some(now);
     let failure = failure.as_ref().map(stored::to_json).transpose()?;

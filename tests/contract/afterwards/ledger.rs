@@ -50,6 +50,26 @@ async fn message_that_interruptions_hold_is_not_run_when_it_comes_again() {
     assert_eq!(attempt(delivered(&ledger, 1).await), 1, "a person has put it again");
 }
 
+/// An outage is no death: whoever says that the lease is lost, or takes the message again, lives.
+#[tokio::test]
+async fn only_deaths_are_interruptions() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(directory.path(), true).unwrap();
+    let taken = async |number| {
+        let Adopted::Runs(fetched) = delivered(&ledger, number).await else { panic!("it does not run") };
+        (fetched.job.attempt, fetched.job.interrupted)
+    };
+    let lost = async |number, counts| ledger.lost(vec![("a".into(), Fence(number), counts)]).await;
+    assert_eq!(taken(1).await, (1, 0));
+    assert_eq!(taken(2).await, (1, 0), "its message has come again");
+    lost(2, Count::Stopped).await;
+    assert_eq!(taken(3).await, (1, 0), "it may have been at another host");
+    lost(3, Count::Interrupted).await;
+    assert_eq!(taken(4).await, (1, 1), "its supervisor had died");
+    ledger.recover("me".into(), Vec::new()).await;
+    assert_eq!(taken(5).await, (1, 2), "and died again");
+}
+
 #[tokio::test]
 async fn ledger_expires_jobs_that_wait_elsewhere_like_ended_jobs() {
     let (clock, directory) = (Clock::default(), tempfile::tempdir().unwrap());
