@@ -30,6 +30,7 @@ mod options;
 mod pop;
 mod put;
 mod queues;
+mod ranges;
 mod recur;
 mod recurring;
 mod supervisors;

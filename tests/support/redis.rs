@@ -4,8 +4,8 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -106,6 +106,49 @@ impl Drop for RedisServer {
         // The server may have ended by itself or by the test.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Hears each command that a server runs, also those of scripts.
+pub struct Monitor {
+    lines: BufReader<TcpStream>,
+    redis: Connection,
+}
+
+impl Monitor {
+    pub fn new(server: &RedisServer) -> Monitor {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+        stream.write_all(b"MONITOR\r\n").expect("written");
+        let mut lines = BufReader::new(stream);
+        let mut said = String::new();
+        lines.read_line(&mut said).expect("an answer");
+        assert_eq!(said, "+OK\r\n");
+        Monitor { lines, redis: server.connect() }
+    }
+
+    /// The largest number of commands that one call of a script has run since it was last asked, and the beginning of
+    /// that call.
+    pub fn most(&mut self) -> (usize, String) {
+        let end = "this is all";
+        redis::cmd("ECHO").arg(end).exec(&mut self.redis).expect("heard");
+        let (mut most, mut count, mut call, mut line) = ((0, String::new()), 0, String::new(), Vec::new());
+        loop {
+            line.clear();
+            self.lines.read_until(b'\n', &mut line).expect("a line");
+            let said = String::from_utf8_lossy(&line);
+            if said.contains(" lua] \"") {
+                count += 1;
+                continue;
+            }
+            if count > most.0 {
+                most = (count, call);
+            }
+            count = 0;
+            call = said.chars().take(200).collect();
+            if said.contains(end) {
+                return most;
+            }
+        }
     }
 }
 

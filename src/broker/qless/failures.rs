@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::ask::{asked, retried};
-use super::lists::{adopt, write_asked};
+use super::indices::{self, Adopts};
+use super::lists::write_asked;
 use super::reply::{self, array, number, parts, some_number, text};
 use super::shared::Shared;
 use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, FailureGroup, Swept};
 use crate::model::{Failure, Filter, Millis};
 
-/// Number of held jobs to count in one call.
+/// Number of held jobs, or of groups, to count in one call.
 const HELD: usize = 1_000;
+const GROUPS: usize = 500;
 /// Most groups to return: those with the fewest jobs are left out.
 const MOST: usize = 1_000;
 /// Number of jobs to look at in one call.
@@ -23,12 +25,7 @@ const SHOWN: usize = 10;
 pub(super) async fn groups(redis: &Shared) -> Result<Vec<FailureGroup>, Error> {
     // Each with the position of its newest job among those that ended in the same moment.
     let mut groups: BTreeMap<String, (f64, FailureGroup)> = BTreeMap::new();
-    let mut from = 0;
-    loop {
-        let answer = asked(redis, "taskvisor.failed", |cmd| {
-            cmd.arg(from).arg(HELD);
-        });
-        let [goes_on, found] = parts(answer.await?)?;
+    let mut add = |found: redis::Value| -> Result<(), Error> {
         for found in array(found)? {
             let (order, group) = group(found)?;
             let newest = match groups.remove(&group.group) {
@@ -37,10 +34,24 @@ pub(super) async fn groups(redis: &Shared) -> Result<Vec<FailureGroup>, Error> {
             };
             groups.insert(newest.1.group.clone(), newest);
         }
+        Ok(())
+    };
+    let names: Vec<_> = indices::groups(redis).await?.into_iter().collect();
+    for some in names.chunks(GROUPS) {
+        let answer = asked(redis, "taskvisor.groups", |cmd| {
+            cmd.arg(some);
+        });
+        add(answer.await?)?;
+    }
+    for page in 0.. {
+        let answer = asked(redis, "taskvisor.held_groups", |cmd| {
+            cmd.arg(page * HELD).arg(HELD);
+        });
+        let [goes_on, found] = parts(answer.await?)?;
+        add(found)?;
         if number::<u8>(&goes_on) == 0 {
             break;
         }
-        from += HELD;
     }
     let mut groups: Vec<FailureGroup> = groups.into_values().map(|(_, group)| group).collect();
     groups.sort_by(|a, b| (b.failed + b.held).cmp(&(a.failed + a.held)).then_with(|| a.group.cmp(&b.group)));
@@ -86,18 +97,19 @@ pub(super) async fn sweep(redis: &Shared, it: &Bulk, by: &str) -> Result<Swept, 
 
 /// Changes the jobs that a filter finds.
 pub(super) async fn sweep_of(redis: &Shared, it: &Bulk, filter: &Filter, by: &str) -> Result<Swept, Error> {
-    if it.after.is_none() {
-        adopt(redis, filter, false).await?;
-    }
+    let adopts = if it.after.is_none() { Adopts::All } else { Adopts::None };
+    let among = indices::look(redis, filter, adopts).await?;
+    let after = it.after.unwrap_or(-1);
     let answer = redis.call("change jobs in", "taskvisor.sweep", |cmd, offset| {
         cmd.arg(match it.act {
             Act::Retry => "retry",
             Act::Discard => "discard",
         });
         cmd.arg(retried(offset.millis(redis.link.now()), by)).arg(u8::from(it.dry_run));
-        cmd.arg(it.after.unwrap_or(-1)).arg(STRETCH).arg(it.limit.unwrap_or(u64::MAX));
+        cmd.arg(after).arg(STRETCH).arg(it.limit.unwrap_or(u64::MAX));
         cmd.arg(it.since.map_or(0, |since| since.0));
         write_asked(cmd, filter);
+        among.write(cmd, after, STRETCH, true);
     });
     let [next, needed, done] = parts(reply::unless_refused(answer.await?, |_| None)?)?;
     let mut swept = Swept { needed: number(&needed), next: some_number(&next), ..Swept::default() };

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use super::ask::asked;
+use super::indices::{self, Adopts};
 use super::reply::{self, number, parts, text};
 use super::shared::Shared;
 use crate::broker::Error;
@@ -43,32 +44,18 @@ pub(super) fn write_asked(cmd: &mut Cmd, filter: &Filter) {
 }
 
 /// Number of jobs that one page looks at: a limit on how long it blocks the server.
-const ROWS: u32 = 500;
+const ROWS: usize = 500;
 /// The same where the ids are looked at first, and few jobs are read.
-const IDS: u32 = 5_000;
-/// Ids looked at in one call that adopts jobs.
-const ADOPTED: u32 = 5_000;
-
-/// Adds jobs of other programs to the index of all jobs, as far as the filter may want them. A quick call stops if the
-/// index already has as many entries as there are jobs.
-pub(super) async fn adopt(redis: &Shared, filter: &Filter, is_quick: bool) -> Result<(), Error> {
-    let (mut index, mut from) = (String::new(), 0);
-    loop {
-        let answer = asked(redis, "taskvisor.adopt", |cmd| {
-            cmd.arg(&index).arg(from).arg(ADOPTED).arg(u8::from(is_quick));
-            write_asked(cmd, filter);
-        });
-        let [next, behind]: [Value; 2] = parts(answer.await?)?;
-        let Some(next) = text(&next) else { return Ok(()) };
-        (index, from) = (next, number(&behind));
-    }
-}
+const IDS: usize = 5_000;
 
 /// One page of a list.
 pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-    if at.is_none() && filter.after.is_none() {
-        adopt(redis, filter, filter.limit != 0 || filter.id_prefix.is_some()).await?;
-    }
+    let adopts = match at.is_none() && filter.after.is_none() {
+        false => Adopts::None,
+        true if filter.limit != 0 || filter.id_prefix.is_some() => Adopts::IfMore,
+        true => Adopts::All,
+    };
+    let among = indices::look(redis, filter, adopts).await?;
     let Cursor { place, left, .. } = match (at, &filter.after) {
         (Some(at), _) => at,
         (None, after) => {
@@ -86,11 +73,12 @@ pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) ->
     };
     let rows = if filter.id_prefix.is_some() { IDS } else { ROWS };
     let answer = asked(redis, "taskvisor.list", |cmd| {
-        cmd.arg(place).arg(rows).arg(left.min(ROWS.into())).arg(reply::RECORD.len());
+        cmd.arg(place).arg(rows).arg(left.min(ROWS as u64)).arg(reply::RECORD.len());
         for name in &reply::RECORD {
             cmd.arg(*name);
         }
         write_asked(cmd, filter);
+        among.write(cmd, place, rows, false);
     });
     let [next, found] = parts(answer.await?)?;
     let jobs = reply::array(found)?
@@ -112,12 +100,13 @@ pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) ->
 /// How many tasks have ids that begin so and are in any of these states, or in any at all.
 pub(super) async fn count_tasks(redis: &Shared, begins: &str, states: &[JobState]) -> Result<u64, Error> {
     let filter = Filter { id_prefix: Some(begins.into()), states: states.to_vec(), ..Filter::default() };
-    adopt(redis, &filter, true).await?;
+    let among = indices::look(redis, &filter, Adopts::IfMore).await?;
     let (mut place, mut count) = (i64::MAX, 0);
     loop {
         let answer = asked(redis, "taskvisor.count_tasks", |cmd| {
             cmd.arg(place).arg(IDS);
             write_asked(cmd, &filter);
+            among.write(cmd, place, IDS, false);
         });
         let [next, found] = parts(answer.await?)?;
         count += number::<u64>(&found);

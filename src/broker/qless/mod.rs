@@ -12,6 +12,7 @@ mod failures;
 mod fetch;
 mod fleet;
 mod holds;
+mod indices;
 mod life;
 mod listener;
 mod lists;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::ask::{LOOKS, asked};
-use super::failures;
 use super::reply::{array, kept, number, parts, some_number, text};
 use super::shared::Shared;
+use super::{failures, indices};
 use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, Forget, QueueDay, Stats, Swept, Times};
 use crate::model::{Day, Filter, JobState, Millis, Pause, QueueCounts, QueueName, Sum, Today};
@@ -151,17 +151,13 @@ async fn refuse_unless_free(redis: &Shared, it: &Forget, ended_go: bool) -> Resu
 
 /// The jobs of each queue by state, and the queue's pause and limits.
 pub(super) async fn counts(redis: &Shared) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
-    let (mut queues, mut all_ended) = (Vec::new(), Vec::new());
-    for page in 0.. {
+    let (names, all_ended) = tokio::try_join!(indices::queues(redis), indices::scan(redis, "ended"))?;
+    let (names, mut queues): (Vec<_>, _) = (names.into_iter().collect(), Vec::new());
+    for some in names.chunks(QUEUES) {
         let answer = asked(redis, "taskvisor.queues", |cmd| {
-            cmd.arg(page * QUEUES).arg(QUEUES);
+            cmd.arg(some);
         });
-        let [some, ended, goes_on] = parts(answer.await?)?;
-        queues.extend(array(some)?);
-        all_ended.extend(array(ended)?);
-        if number::<u8>(&goes_on) == 0 {
-            break;
-        }
+        queues.extend(array(answer.await?)?);
     }
     let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
     for queue in queues {

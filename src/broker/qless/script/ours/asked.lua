@@ -19,12 +19,9 @@ if command == 'taskvisor.get' then
   }
 end
 
--- The counts of some queues from a place on, and whether there may be more; with the first ones how many jobs ended.
+-- The counts of some queues, as far as they are there.
 if command == 'taskvisor.queues' then
-  local from, most = tonumber(take()), tonumber(take())
-  local answers, ended = {}, from == 0 and call('HGETALL', 'ql:taskvisor:ended') or {}
-  local queues = call('ZRANGE', 'ql:queues', from, from + most - 1)
-  for _, queue in ipairs(queues) do
+  local function counts(queue)
     local key = 'ql:q:' .. queue
     local canceling = 0
     for _, jid in ipairs(call('ZRANGE', key .. '-locks', 0, 999)) do
@@ -33,7 +30,7 @@ if command == 'taskvisor.queues' then
     -- The oldest job of the highest priority. If there is only one priority, it is the oldest waiting job of all.
     local oldest = call('ZREVRANGE', key .. '-work', 0, 0)[1]
     oldest = oldest and fields(oldest, 'put_at') or false
-    answers[#answers + 1] = {
+    return {
       queue, call('ZCARD', key .. '-work') + call('ZCARD', key .. '-throttled'), call('ZCARD', key .. '-scheduled'),
       call('ZCARD', key .. '-depends'),
       call('ZCARD', key .. '-locks') - canceling, canceling, oldest,
@@ -46,7 +43,11 @@ if command == 'taskvisor.queues' then
       },
     }
   end
-  return {answers, ended, #queues == most and 1 or 0}
+  local answers = {}
+  for _, queue in ipairs(args_from(3)) do
+    if call('ZSCORE', 'ql:queues', queue) then answers[#answers + 1] = counts(queue) end
+  end
+  return answers
 end
 
 if command == 'taskvisor.pause' then

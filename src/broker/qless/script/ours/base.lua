@@ -160,11 +160,12 @@ local function make_room(queue)
   if not is_known or most > 0 then wake(queue) end
 end
 
--- Adds a job of another program to the index of all jobs, if there is a job of that id.
+-- Adds a job of another program to the index of all jobs, if there is a job of that id. Gives its place.
 local function give_place(jid)
   if call('HLEN', 'ql:j:' .. jid) == 0 then return end
   local place = aside('INCR', 'ql:taskvisor:place')
   if place then aside('ZADD', 'ql:taskvisor:jobs', 'NX', place, jid) end
+  return place
 end
 
 -- Throttles of reqless: a job names some in its hash. Each throttle has a number of its jobs that may run, 0 = any.

@@ -55,16 +55,19 @@ if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
     return #found < AT_ONCE
   end
 
-  -- Once a day removes the statistics of the day that is now too old, and of earlier days on which this was not called.
+  -- Once a day removes the statistics of the day that is now too old, and of earlier days on which this was not called:
+  -- those of some queues at a time. Gives whether no more are left.
   local function forget_days(look)
     local last = floor(clock / 86400) - DAYS - 1
-    if look.day == tostring(last) then return end
-    for day = math.max(number(look.day or last - 1) + 1, last - DAYS), last do
-      for _, queue in ipairs(call('ZRANGE', 'ql:queues', 0, -1)) do
-        for _, kind in ipairs({'wait', 'run', 'stats'}) do call('DEL', figures(kind, queue, day * 86400)) end
-      end
+    local day = math.max(number(look.day or last - 1) + 1, last - DAYS)
+    if day > last then return true end
+    local cursor, queues = unpack(call('ZSCAN', 'ql:queues', look.cursor or '0', 'COUNT', AT_ONCE))
+    for i = 1, #queues, 2 do
+      for _, kind in ipairs({'wait', 'run', 'stats'}) do call('DEL', figures(kind, queues[i], day * 86400)) end
     end
-    look.day = tostring(last)
+    look.cursor = cursor ~= '0' and cursor or nil
+    if not look.cursor then look.day = tostring(day) end
+    return day == last and not look.cursor
   end
 
   local function tidy()
@@ -72,11 +75,11 @@ if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
     if at <= clock or at > clock + BETWEEN then
       local look, flat = {}, call('HGETALL', LOOK)
       for i = 1, #flat, 2 do look[flat[i]] = flat[i + 1] end
-      forget_days(look)
+      local is_over = forget_days(look)
       local complete, failed = option('jobs-history', 604800), option('keep-failed', 2592000)
       local surplus = call('ZCARD', 'ql:completed') + call('ZCARD', 'ql:taskvisor:canceled')
         - (aside('ZCARD', 'ql:tracked') or 0) - option('jobs-history-count', 50000)
-      local is_over = walk(look, {'ql:completed', 'ql:taskvisor:canceled'}, clock - complete, surplus)
+      is_over = walk(look, {'ql:completed', 'ql:taskvisor:canceled'}, clock - complete, surplus) and is_over
       is_over = walk(look, {'ql:taskvisor:failed'}, clock - failed, 0) and is_over
       if is_over then look = {day = look.day} end
       look.at = format('%.3f', clock + (is_over and BETWEEN or BREATH))

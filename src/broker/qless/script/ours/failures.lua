@@ -1,8 +1,7 @@
 -- Failures by group, and changes of many ended jobs at a time.
 
--- The groups of failed jobs, each with its newest job; also those of some held jobs, which are one list in qless.
-if command == 'taskvisor.failed' then
-  local from, rows, answers = tonumber(take()), tonumber(take()), {}
+if command == 'taskvisor.groups' or command == 'taskvisor.held_groups' then
+  local answers = {}
   local function group(name, jid, failed, held)
     local why, failure, ended, order = fields(jid, 'why', 'failure', 'ended', 'order')
     local seconds = number((json_table(failure or '') or {}).when) or 0
@@ -11,11 +10,19 @@ if command == 'taskvisor.failed' then
     answers[#answers + 1] = answer
     return answer
   end
-  for _, name in ipairs(from == 0 and call('SMEMBERS', 'ql:failures') or {}) do
-    local newest = name ~= 'held' and call('LINDEX', 'ql:f:' .. name, 0)
-    if newest then group(name, newest, call('LLEN', 'ql:f:' .. name), 0) end
+
+  -- Groups of failed jobs by their names, each with its newest job.
+  if command == 'taskvisor.groups' then
+    for _, name in ipairs(args_from(3)) do
+      local newest = name ~= 'held' and call('LINDEX', 'ql:f:' .. name, 0)
+      if newest then group(name, newest, call('LLEN', 'ql:f:' .. name), 0) end
+    end
+    return answers
   end
-  local jids, groups = call('LRANGE', 'ql:f:held', from, from + rows - 1), {}
+
+  -- The groups of some held jobs, which are one list in qless.
+  local from, rows, groups = tonumber(take()), tonumber(take()), {}
+  local jids = call('LRANGE', 'ql:f:held', from, from + rows - 1)
   for _, jid in ipairs(jids) do
     local name, is_held = fields(jid, 'group', 'held')
     name = name or 'held'
@@ -32,7 +39,7 @@ if command == 'taskvisor.sweep' then
   local act, line, is_dry, from, rows, most = take(), take(), take() == '1', take(), tonumber(take()), tonumber(take())
   local since, asked = tonumber(take()), take_asked()
   if asked.queue ~= '' and not call('ZSCORE', 'ql:queues', asked.queue) then return no('queue', asked.queue) end
-  local looked, goes_on = stretch(asked, from, rows, true)
+  local looked, goes_on = stretch(from, rows, true)
   local done, needed, last = {}, 0, false
   for _, one in ipairs(looked) do
     if #done >= most then break end

@@ -37,20 +37,24 @@ do
   end
 
   -- Lists go by the index of all jobs: without it they would hide all.
-  local LISTS = { adopt = true, count_tasks = true, find = true, list = true, place = true, sweep = true }
+  local LISTS = {
+    adopt = true, count_tasks = true, find = true, list = true, place = true, sizes = true, sweep = true,
+  }
   local refusal = LISTS[name] and odd_key('ql:taskvisor:jobs', 'zset')
   if refusal then return refusal end
 
   local LOOKS = {
-    adopt = true, classes = true, failed = true, fleet = true, get = true, list = true, options = true, queues = true,
-    stats = true, sweep = true, ['recur.list'] = true, ['recur.show'] = true,
+    adopt = true, classes = true, fleet = true, get = true, groups = true, held_groups = true, list = true,
+    options = true, queues = true, scan = true, sizes = true, stats = true, sweep = true, ['recur.list'] = true,
+    ['recur.show'] = true,
   }
   -- The replies of Redis for keys that do not exist.
-  local ZERO, LIST = 0, {}
+  local ZERO, LIST, SCANNED = 0, {}, {'0', {}}
   local NOTHING = {
     HLEN = ZERO, LLEN = ZERO, SCARD = ZERO, SISMEMBER = ZERO, ZCARD = ZERO, ZCOUNT = ZERO,
     HGETALL = LIST, LRANGE = LIST, SMEMBERS = LIST, SRANDMEMBER = LIST, ZRANGE = LIST, ZRANGEBYSCORE = LIST,
-    ZREVRANGE = LIST, ZREVRANGEBYSCORE = LIST, HGET = false, LINDEX = false, ZSCORE = false,
+    ZREVRANGE = LIST, ZREVRANGEBYSCORE = LIST, HSCAN = SCANNED, SSCAN = SCANNED, ZSCAN = SCANNED,
+    HGET = false, LINDEX = false, ZSCORE = false,
   }
   local function nothing(what, ...)
     if what ~= 'HMGET' and what ~= 'ZMSCORE' then return NOTHING[what] end

@@ -12,7 +12,6 @@ if command == 'taskvisor.configure' then
     call('HDEL', 'ql:config', name)
     tell('{"event":"config_unset","option":' .. encode(name) .. '}')
   end
-  for _, queue in ipairs(call('ZRANGE', 'ql:queues', 0, -1)) do wake(queue) end
   return 1
 end
 
