@@ -94,7 +94,7 @@ pub struct Page {
 pub struct Cursor {
     /// A number whose meaning only the broker knows.
     pub place: i64,
-    /// The last id that was looked at, in a list ordered by id.
+    /// The last id that was looked at, in a list ordered by id; with RQ the queue where it goes on.
     pub id: Option<JobId>,
     /// How many jobs may still follow.
     pub left: u64,

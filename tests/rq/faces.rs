@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::redis_server::Monitor;
 use crate::sandbox::{alive, kill, wait_until};
 use crate::scene::{Scene, begun, stop};
 
@@ -71,6 +72,35 @@ fn ten_thousand_queues_are_listed_in_many_short_calls() {
         let calls = calls(args, shown);
         assert!(calls >= 50, "{args:?}: {calls} calls for 10,000 queues");
     }
+}
+
+/// Pages read from many lists: the names of all queues are asked for once for a hundred jobs, not for each.
+#[test]
+fn jobs_of_a_thousand_queues_are_listed_by_few_calls_and_each_once() {
+    let scene = Scene::new();
+    scene.rq(
+        "[c.sadd('rq:queues', f'rq:queue:f{i}') and c.zadd(f'rq:failed:f{i}', {f'j{i}': 9e9}) and \
+         c.hset(f'rq:job:j{i}', mapping={'origin': f'f{i}', 'status': 'failed', 'data': 'x'}) for i in range(1000)]",
+    );
+    let mut monitor = Monitor::new(&scene.server);
+    let url = scene.url();
+    let calls = "c.info('commandstats').get('cmdstat_evalsha', {}).get('calls', 0)";
+    let said = |args: &[&str]| {
+        let before = scene.rq(calls).as_u64().unwrap();
+        let said = scene.sandbox.ok(&[&["-b", &url], args].concat());
+        (said, scene.rq(calls).as_u64().unwrap() - before)
+    };
+    let (listed, count) = said(&["job", "list", "--state", "failed", "-n", "0", "--json"]);
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].to_string();
+    let ids: std::collections::BTreeSet<String> = listed.lines().map(id).collect();
+    assert_eq!((ids.len(), listed.lines().count()), (1000, 1000));
+    assert!(count < 60, "{count} calls");
+    let (groups, count) = said(&["failed"]);
+    assert!(groups.contains("1000") && count < 60, "{count} calls: {groups}");
+    let (retried, count) = said(&["job", "retry", "--failed"]);
+    assert!(retried.contains("1000 jobs retried") && count < 1100, "{count} calls: {retried}");
+    let (most, call) = monitor.most();
+    assert!(most < 6_000, "{most} commands in one call of {call}");
 }
 
 #[test]

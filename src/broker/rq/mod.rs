@@ -11,6 +11,7 @@ mod chores;
 mod commands;
 mod faces;
 mod job;
+mod lists;
 mod put;
 mod record;
 mod script;

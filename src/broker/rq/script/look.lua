@@ -6,11 +6,12 @@ local SHOWN = 4096
 -- Longest result that lists show, in bytes.
 local LARGEST = 65536
 
-local function all_queues()
+-- Some names of queues, and the cursor of the next ones.
+local function queue_names()
   local names, start = {}, #key('queue', '') + 1
-  for _, name in ipairs(call('SMEMBERS', key('queues'))) do names[#names + 1] = string.sub(name, start) end
-  table.sort(names)
-  return names
+  local answer = call('SSCAN', key('queues'), arg(), 'COUNT', 1000)
+  for i, name in ipairs(answer[2]) do names[i] = string.sub(name, start) end
+  return { answer[1], names }
 end
 
 local function size(queue, state)
@@ -29,15 +30,6 @@ local function queues()
     all[i] = { queue, since and string.format('%d', since * 1000), { unpack(counts) } }
   end
   return all
-end
-
--- How many of these queues and states come before the first one that has jobs.
-local function seek()
-  local pairs_of = list()
-  for i = 1, #pairs_of, 2 do
-    if size(pairs_of[i], pairs_of[i + 1]) > 0 then return (i - 1) / 2 end
-  end
-  return #pairs_of / 2
 end
 
 -- All fields of a job, its data cut if it is for a list.
@@ -108,23 +100,28 @@ local function stretch(queue, state, from, most, is_oldest)
   return ids
 end
 
--- Reads so many jobs of a stretch whose ids begin so, and gives how far it has looked.
+-- Reads so many jobs whose ids begin so, of these queues and states, from a place in the first one on. Gives in which
+-- one to go on, and from where.
 local function page()
-  local queue, state, from, looks, is_oldest = arg(), arg(), number(), number(), arg() == 'oldest'
-  local rows, prefix = number(), arg()
-  local jobs, ids = {}, stretch(queue, state, from, looks, is_oldest)
-  for i, id in ipairs(ids) do
-    local fields = string.sub(id, 1, #prefix) == prefix and fields_of(id, false)
-    if fields then
-      local job = row(id, fields)
-      for at, value in ipairs(job[4]) do
-        if #value > LARGEST then job[4][at] = '' end
+  local from, looks, is_oldest, rows, prefix, lists = number(), number(), arg() == 'oldest', number(), arg(), list()
+  local jobs = {}
+  for i = 1, #lists, 2 do
+    local ids = stretch(lists[i], lists[i + 1], from, looks, is_oldest)
+    for at, id in ipairs(ids) do
+      local fields = string.sub(id, 1, #prefix) == prefix and fields_of(id, false)
+      if fields then
+        local job = row(id, fields)
+        for n, value in ipairs(job[4]) do
+          if #value > LARGEST then job[4][n] = '' end
+        end
+        jobs[#jobs + 1] = job
+        if #jobs == rows then return { (i - 1) / 2, from + at, jobs } end
       end
-      jobs[#jobs + 1] = job
-      if #jobs == rows then return { i, jobs } end
     end
+    if #ids == looks then return { (i - 1) / 2, from + looks, jobs } end
+    from, looks = 0, looks - #ids
   end
-  return { #ids, jobs }
+  return { #lists / 2, 0, jobs }
 end
 
 -- Counts the tasks of a stretch whose ids begin so, and gives how far it has looked. The id of a task has four elements
