@@ -80,6 +80,9 @@ pub struct JobRecord {
     pub result: Option<String>,
     /// Why it failed, is held or waits for a retry.
     pub failure: Option<Failure>,
+    /// Why its broker hands it out no more, though it waits here: SQS moves messages to a dead-letter queue by itself.
+    /// Left out in lists.
+    pub dead_letter: Option<String>,
     /// How its latest attempt ended.
     pub forensics: Option<Forensics>,
     /// What happened to it, oldest first: the latest 100 entries. Left out in lists.
@@ -126,6 +129,7 @@ impl JobRecord {
             progress: None,
             result: None,
             failure: None,
+            dead_letter: None,
             forensics: None,
             history: Vec::new(),
         }

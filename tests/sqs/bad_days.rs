@@ -13,16 +13,22 @@ use super::sqs::FakeSqs;
 
 /// Calls the fake: status and body; `None` if the connection ends without an answer.
 fn call(fake: &FakeSqs, action: &str, body: Value) -> Option<(u16, Value)> {
+    call_at(&fake.endpoint(), action, body)
+}
+
+fn call_at(endpoint: &str, action: &str, body: Value) -> Option<(u16, Value)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let address = fake.endpoint();
         let stream =
-            TcpStream::connect(address.trim_start_matches("http://")).await.expect("the fake listens");
+            TcpStream::connect(endpoint.trim_start_matches("http://")).await.expect("the service listens");
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
         let connection = tokio::spawn(connection);
         let request = Request::post("/")
-            .header("host", "fake")
+            .header("host", endpoint.trim_start_matches("http://"))
+            // By these moto knows which service is meant.
+            .header("content-type", "application/x-amz-json-1.0")
+            .header("authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sqs/aws4_request")
             .header("x-amz-target", format!("AmazonSQS.{action}"))
             .body(Full::new(Bytes::from(body.to_string())))
             .expect("a request");
@@ -35,7 +41,12 @@ fn call(fake: &FakeSqs, action: &str, body: Value) -> Option<(u16, Value)> {
 }
 
 pub fn ok(fake: &FakeSqs, action: &str, body: Value) -> Value {
-    let (status, answer) = call(fake, action, body).expect("an answer");
+    ask(&fake.endpoint(), action, body)
+}
+
+/// Calls a service at an address.
+pub fn ask(endpoint: &str, action: &str, body: Value) -> Value {
+    let (status, answer) = call_at(endpoint, action, body).expect("an answer");
     assert_eq!(status, 200, "{action}: {answer}");
     answer
 }

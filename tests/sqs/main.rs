@@ -17,6 +17,7 @@ mod denied;
 mod jobs;
 mod kale;
 mod order;
+mod redrive;
 mod refusals;
 mod retry;
 mod simulated;

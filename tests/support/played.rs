@@ -61,6 +61,7 @@ fn record(id: JobId) -> Result<JobRecord, Problem> {
         expires_at: None,
         result: None,
         failure: None,
+        dead_letter: None,
         forensics: None,
         history: vec![],
     })

@@ -5,6 +5,7 @@
 //! history, never a job: every call here has an answer without it.
 
 mod ask;
+mod delivery;
 mod source;
 
 use std::future::Future;
@@ -14,14 +15,15 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
+pub use self::delivery::{Adopted, Delivery, Elsewhere, Handle, OpenReceive, Received};
 pub use self::source::{BareSource, WaitingJobs, with_ledger};
 use crate::broker::{
     Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source, Sqlite, sqlite,
 };
 use crate::clock;
 use crate::model::{
-    Count, Failure, Fence, Fetched, Instance, Job, JobId, JobState, Lease, Millis, NewJob, Progress,
-    QueueName, Revocation, Settlement, Verdict, WorkerId,
+    Count, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Progress, QueueName, Revocation,
+    Settlement, Verdict, WorkerId,
 };
 
 /// How long a call waits for the ledger before it goes on without the answer. The change may yet be written.
@@ -34,78 +36,6 @@ const RENEWAL_WAITS: u32 = 16;
 
 /// The name of its file in the state directory.
 const FILE: &str = "ledger.db";
-
-/// A job as its broker gave it.
-#[derive(Clone, Debug)]
-pub struct Delivery {
-    /// The job, with its id.
-    pub job: NewJob,
-    /// The right to run it. The fence is greater than that of every earlier delivery.
-    pub lease: Lease,
-    /// The broker's id of its message, which may be the id of the job, too; empty = it has none.
-    pub message: String,
-    /// Number of this delivery, as the broker counts; 1 is the first. A broker that gives handles counts also those
-    /// that were no attempts.
-    pub attempt: u32,
-    /// When the job was put, if its broker says so.
-    pub put_at: Option<Millis>,
-    /// The broker's handle for this delivery.
-    pub handle: String,
-}
-
-impl Delivery {
-    /// A delivery of a broker that gives no handles, and in which the same id may come again as another job.
-    pub fn of(job: NewJob, lease: Lease, attempt: u32) -> Delivery {
-        Delivery { job, lease, message: String::new(), attempt, put_at: None, handle: String::new() }
-    }
-}
-
-/// The ledger's answer for a delivery.
-#[derive(Clone, Debug)]
-pub enum Adopted {
-    /// It is recorded, and runs.
-    Runs(Fetched),
-    /// It has ended already: the broker has delivered the same message once more.
-    Ended,
-    /// Too many supervisors died while it ran. The broker is to keep it for a person.
-    Held(Failure),
-}
-
-/// How a job ended at another host or in the broker, by the broker's word.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Elsewhere {
-    /// It is complete, with this result as JSON; None = it has none, or one that is no JSON or too long.
-    Complete {
-        /// The result, as the broker keeps it.
-        result: Option<String>,
-    },
-    /// It has failed, and is not tried again.
-    Failed(Failure),
-}
-
-/// The broker's handle for a delivery, kept for the next supervisor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handle {
-    /// The job that ran.
-    pub job: JobId,
-    /// The fence of the job's latest delivery.
-    pub fence: Fence,
-    /// The broker's handle for that delivery.
-    pub handle: String,
-    /// The queue from which the job came.
-    pub queue: QueueName,
-    /// Whether a person was answered that it would be canceled.
-    pub is_canceling: bool,
-}
-
-/// A receive that waits for messages at the broker, which goes on to give them to it even if its supervisor dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenReceive {
-    /// When it ends at the latest.
-    pub until: Millis,
-    /// For how long its messages are hidden from the moment at which it gets them.
-    pub lease: Duration,
-}
 
 /// The ledger of one state directory.
 pub struct Ledger {
@@ -267,6 +197,25 @@ impl Ledger {
         if !ended.is_empty() {
             self.soon("failed to write into the ledger what ended elsewhere", self.store.learn(ended)).await;
         }
+    }
+
+    /// How often a job was delivered, as far as this host knows.
+    pub async fn received(&self, job: JobId) -> Option<u32> {
+        let asked = self.soon("failed to read from the ledger how often a job was delivered", async {
+            self.prepare().await;
+            self.store.received(job).await
+        });
+        asked.await.flatten()
+    }
+
+    /// The jobs of a queue that have waited since a lease before `then`, 500 at most: those first that were delivered
+    /// most often. No lease of this host's hides one of them.
+    pub async fn received_before(&self, queue: &QueueName, then: Instant, lease: Duration) -> Vec<Received> {
+        let asked = self.soon("failed to read from the ledger what waits", async {
+            self.prepare().await;
+            self.store.received_before(queue.clone(), then, lease).await
+        });
+        asked.await.unwrap_or_default()
     }
 
     /// Whether a message is to run no more.

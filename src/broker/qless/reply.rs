@@ -170,6 +170,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
             .or_else(|| qless_history::put_at(first))
             .or_else(put)
             .unwrap_or(Millis(0)),
+        dead_letter: None,
         put_by: job.text("put_by"),
         recurring: job.text("recurring").or_else(|| job.text("spawned_from_jid")),
         due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),

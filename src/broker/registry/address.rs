@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -114,6 +115,11 @@ impl Address {
         self.kind.lacks(&self.url, command)
     }
 
+    /// The leases of queues that have one of their own, by the names of these queues.
+    pub fn leases(&self) -> BTreeMap<QueueName, Duration> {
+        self.kind.leases(&self.url)
+    }
+
     /// A concern about a server that answers, or what a store in a file has lost.
     pub async fn concern(&self) -> Result<Option<String>, Error> {
         self.kind.concern(self).await
@@ -200,6 +206,11 @@ pub trait Adapter: Sync {
     /// What a broker with this URL lacks for a pool with this command, as the end of "the broker …".
     fn lacks(&self, _url: &str, _command: &[Bytes]) -> Option<&'static str> {
         None
+    }
+
+    /// The leases that a URL gives to queues, by the names of these queues.
+    fn leases(&self, _url: &str) -> BTreeMap<QueueName, Duration> {
+        BTreeMap::new()
     }
 
     /// A concern about a server that answers, e.g. that it writes nothing to disk, or what a store in a file has lost.

@@ -10,7 +10,7 @@ use super::columns::state;
 use super::handle::Sqlite;
 use super::lease::{self, HeldLease};
 use super::put::{self, Granted};
-use super::receives::RECEIVES;
+use super::receives::{RECEIVES, counted};
 use super::store::Store;
 use super::trouble::Trouble;
 use super::waiting::Found;
@@ -239,13 +239,6 @@ fn has_ended(store: &Store, message: &str) -> Result<bool, Trouble> {
 fn known(store: &Store, id: &JobId) -> Result<Option<(i64, JobState)>, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT id, state FROM job WHERE jid = ?1")?;
     Ok(statement.query_row([id.as_str()], |row| Ok((row.get(0)?, state(row.get(1)?)))).optional()?)
-}
-
-/// How many deliveries the job's attempts account for; None if its broker does not count deliveries, or if none is
-/// recorded.
-fn counted(store: &Store, id: &JobId) -> Result<Option<u32>, Trouble> {
-    let mut statement = store.conn.prepare_cached("SELECT counted FROM delivery WHERE jid = ?1")?;
-    Ok(statement.query_row([id.as_str()], |row| row.get(0)).optional()?)
 }
 
 /// Why a job is held.

@@ -147,6 +147,7 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         unknown: row.get(24)?,
         progress: kept(row, 25)?,
         put_at: Millis(row.get(14)?),
+        dead_letter: None,
         put_by: row.get(26)?,
         recurring: row.get(31)?,
         due_at: moment(row, 15)?,

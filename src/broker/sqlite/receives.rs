@@ -1,4 +1,5 @@
-//! The store as a ledger: the receives that are open at a broker, for the supervisor after this one.
+//! The store as a ledger: the receives that are open at a broker, for the supervisor after this one; and how often
+//! messages were received.
 
 use std::time::Duration;
 
@@ -6,14 +7,19 @@ use rusqlite::{OptionalExtension, params};
 
 use super::call::Kind;
 use super::handle::Sqlite;
+use super::store::Store;
+use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::broker::ledger::OpenReceive;
-use crate::model::{Millis, QueueName, millis_up};
+use crate::broker::ledger::{OpenReceive, Received};
+use crate::model::{Instant, JobId, Millis, QueueName, millis_up};
 
 /// The latest receive from each queue, until its answer.
 pub(super) const RECEIVES: &str =
     "CREATE TABLE IF NOT EXISTS receive (queue TEXT PRIMARY KEY, until INTEGER NOT NULL,
     lease INTEGER NOT NULL) STRICT, WITHOUT ROWID";
+
+/// The most jobs that one call gives.
+const SOME: usize = 500;
 
 impl Sqlite {
     /// Records that a receive from a queue is open; None = it was answered.
@@ -37,6 +43,33 @@ impl Sqlite {
         .await
     }
 
+    /// How often a job was delivered; None if its broker does not count deliveries, or if none is recorded.
+    pub(in crate::broker) async fn received(&self, job: JobId) -> Result<Option<u32>, Error> {
+        self.run(Kind::Read, move |store| counted(store, &job)).await
+    }
+
+    /// The jobs of a queue that have waited since a lease before `then`, those first that were delivered most often.
+    pub(in crate::broker) async fn received_before(
+        &self,
+        queue: QueueName,
+        then: Instant,
+        lease: Duration,
+    ) -> Result<Vec<Received>, Error> {
+        self.run(Kind::Read, move |store| {
+            let Some(queue) = store.queue(&queue)? else { return Ok(Vec::new()) };
+            let before = store.millis(then).saturating_sub(millis_up(lease));
+            let mut statement = store.conn.prepare_cached(&format!(
+                "SELECT jid, counted FROM job INDEXED BY job_waiting JOIN delivery USING (jid)
+                 WHERE state = 0 AND queue = ?1 AND ready_at <= ?2 ORDER BY counted DESC LIMIT {SOME}"
+            ))?;
+            let rows = statement.query_map(params![queue.id, before], |row| {
+                Ok(Received { job: row.get::<_, String>(0)?.into(), times: row.get(1)? })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
     /// The receive from a queue that had no answer when its supervisor died.
     pub(in crate::broker) async fn open_receive(
         &self,
@@ -51,4 +84,11 @@ impl Sqlite {
         })
         .await
     }
+}
+
+/// How many deliveries the job's attempts account for; None if its broker does not count deliveries, or if none is
+/// recorded.
+pub(super) fn counted(store: &Store, id: &JobId) -> Result<Option<u32>, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT counted FROM delivery WHERE jid = ?1")?;
+    Ok(statement.query_row([id.as_str()], |row| row.get(0)).optional()?)
 }

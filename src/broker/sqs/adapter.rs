@@ -1,7 +1,9 @@
 //! The kind of broker for Amazon SQS.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -15,7 +17,7 @@ use crate::broker::registry::without_secrets;
 use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, sqlite};
 use crate::clock;
 use crate::model::verb::Ability;
-use crate::model::{Bytes, Class, JobState, Payload, QueueCounts};
+use crate::model::{Bytes, Class, JobState, Payload, QueueCounts, QueueName};
 use crate::select::terms::MOST;
 
 /// The card of SQS with its ledger.
@@ -94,6 +96,11 @@ impl Adapter for AmazonSqs {
             "has no key for tasks of kale: each would be poison. Add key_file=FILE with its UTIL_CRYPT_CIPHER, or \
              default_key=yes where the application sets none",
         )
+    }
+
+    fn leases(&self, url: &str) -> BTreeMap<QueueName, Duration> {
+        let leases = Place::read(url).map(|place| place.leases).unwrap_or_default();
+        leases.into_iter().map(|(queue, time)| (queue.into(), time)).collect()
     }
 
     async fn release(&self, at: &Address, release: &str) -> Result<Option<Counted>, Error> {

@@ -16,6 +16,7 @@ use super::address::Place;
 use super::coalesce::Outcome;
 use super::connect::connect;
 use super::fault::Fault;
+use super::redrive::Redrive;
 use crate::broker::lock::lock;
 use crate::model::{Instant, Millis};
 
@@ -159,6 +160,16 @@ impl Client {
         let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
         let counts = answer.attributes.unwrap_or_default();
         Ok(all.map(|name| counts.get(&name).and_then(|count| count.parse().ok()).unwrap_or(0)))
+    }
+
+    /// What a queue lets AWS do with messages that are received too often; None = nothing.
+    pub(super) async fn redrive(&self, name: &str) -> Result<Option<Redrive>, Fault> {
+        let url = self.url(name).await?;
+        let request = self.aws().await?.get_queue_attributes().queue_url(url);
+        let asked = request.attribute_names(QueueAttributeName::RedrivePolicy).send();
+        let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
+        let policy = answer.attributes.and_then(|mut all| all.remove(&QueueAttributeName::RedrivePolicy));
+        Ok(policy.and_then(|policy| Redrive::read(&policy)))
     }
 
     /// The names of all queues that begin this way.

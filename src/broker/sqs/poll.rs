@@ -38,10 +38,15 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     let mut counts = false;
     loop {
         let receive = worth(&shared, &source, counts).await;
+        let began = shared.now();
         counts = false;
         match answer(&shared, &source, &receive).await {
             Ok(messages) => {
                 *lock(&source.trouble) = None;
+                if messages.is_empty() && receive.is_long {
+                    let (shared, source) = (shared.clone(), source.clone());
+                    tokio::spawn(async move { shared.bury(&source, began, receive.lease).await });
+                }
                 if let Some(back) = took(&shared, &source, messages, &receive) {
                     back.await.ok();
                 }

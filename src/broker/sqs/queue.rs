@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::client::{Client, Outgoing};
 use super::coalesce::{Coalescer, Outcome};
 use super::fault::Fault;
+use super::redrive::Redrive;
 use crate::broker::Error;
 use crate::broker::lock::lock;
 use crate::clock;
@@ -28,6 +29,8 @@ pub(super) struct Queue {
     sends: Arc<Coalescer<Outgoing>>,
     /// The kinds of requests about received messages that failed last, each with its failure and when that was.
     failing: Mutex<BTreeMap<&'static str, (String, Instant)>>,
+    /// What it lets AWS do with messages that are received too often, and when that was read.
+    pub redrive: tokio::sync::Mutex<Option<(Option<Redrive>, Instant)>>,
 }
 
 impl Queue {
@@ -37,6 +40,7 @@ impl Queue {
             hides: batches(client, &name, Client::hide),
             sends: batches(client, &name, Client::send),
             failing: Mutex::default(),
+            redrive: tokio::sync::Mutex::default(),
             is_made: client.place.create,
             name,
         }

@@ -182,6 +182,7 @@ impl BareSource for Sqs {
         if let Answer::Get(job) = &mut answer {
             let titles = self.shared.bodies.titles();
             job.title = job.payload.as_ref().and_then(|payload| titles.whole(payload));
+            job.dead_letter = self.shared.fate(job).await;
         }
         Ok(answer)
     }

@@ -46,6 +46,9 @@ pub fn render(
         let both = [group, message].map(String::as_str).into_iter().filter(|word| !word.is_empty());
         row(&mut out, of_which(job).0, &both.collect::<Vec<_>>().join(": "));
     }
+    if let Some(fate) = &job.dead_letter {
+        row(&mut out, "dead letter", fate);
+    }
     if job.state == JobState::Held {
         let retry = instead.map_or_else(|| format!("taskvisor job retry {}", job.id), ToOwned::to_owned);
         let retry = format!("when the reason is gone, {retry}");

@@ -260,6 +260,21 @@ fn notifications_that_lead_nowhere() {
 }
 
 #[test]
+fn leases_of_queues_that_have_no_effect() {
+    let text = |lease: &str| {
+        format!("broker: 'sqs://eu-west-1?{lease}'\nlease: 2m\npools:\n- {{name: m, queues: [mail, web]}}\n")
+    };
+    let finds = |rule, lease, words| finds_with(rule, &text(lease), Some("t.yaml:1:1"), words, |_| ());
+    finds("lease-of-none", "lease=mail:10m&lease=wbe:10m", "lease=wbe:… has no effect: no pool takes");
+    finds(
+        "lease-not-longer",
+        "lease=mail:10m&lease=web:30s",
+        "lease=web:30s has no effect: the lease of all",
+    );
+    assert_eq!(found(&text("lease=mail:10m&lease=web:2m"), |_| ()), []);
+}
+
+#[test]
 fn an_api_that_is_too_open() {
     let api = |text: &str| format!("api:\n  listen: 10.0.0.5:80\n  {text}\n");
     let [clear, missing] = &found(&api(""), |_| ())[..] else { panic!("not two") };

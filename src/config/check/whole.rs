@@ -3,12 +3,12 @@
 use super::pool::who_may_change;
 use super::subject::{Advice, Whole, advice};
 use crate::config::facts::Disk;
-use crate::config::{Api, need};
+use crate::config::{Api, format_duration, need};
 
 type Rule = fn(&Whole) -> Option<Advice>;
 
 /// One row for each rule.
-pub(super) const RULES: [(&str, Rule); 11] = [
+pub(super) const RULES: [(&str, Rule); 13] = [
     ("state-in-memory", state_in_memory),
     ("config-open", config_open),
     ("token-in-clear", token_in_clear),
@@ -16,6 +16,8 @@ pub(super) const RULES: [(&str, Rule); 11] = [
     ("programs-by-tcp", programs_by_tcp),
     ("tasks-off", tasks_off),
     ("tasks-unserved", tasks_unserved),
+    ("lease-of-none", lease_of_none),
+    ("lease-not-longer", lease_not_longer),
     ("too-many-workers", too_many_workers),
     ("memory", memory),
     ("processes", processes),
@@ -58,6 +60,23 @@ fn tasks_unserved(whole: &Whole) -> Option<Advice> {
     let message = format!("notifications wait in queue '{queue}', and no pool takes jobs from it");
     let hint = format!("give a pool this queue: queues: [{queue}]");
     (!is_served).then(|| advice("wq.queue", message, hint))
+}
+
+fn lease_of_none(whole: &Whole) -> Option<Advice> {
+    let leases = whole.config.broker.leases();
+    let is_taken = |queue| whole.config.settings.pools.iter().any(|pool| pool.queues.contains(queue));
+    let queue = leases.keys().find(|queue| !is_taken(queue))?;
+    let message = format!("its lease={queue}:… has no effect: no pool takes jobs from that queue");
+    Some(advice("broker", message, "name it in queues of a pool, or is it misspelled?"))
+}
+
+fn lease_not_longer(whole: &Whole) -> Option<Advice> {
+    let (lease, leases) = (whole.config.settings.lease, whole.config.broker.leases());
+    let (queue, time) = leases.into_iter().find(|(_, time)| *time < lease)?;
+    let [own, lease] = [time, lease].map(format_duration);
+    let message = format!("its lease={queue}:{own} has no effect: the lease of all queues is {lease}");
+    let hint = "leave it out; or make lease shorter, and give the other queues longer ones";
+    Some(advice("broker", message, hint))
 }
 
 fn config_open(whole: &Whole) -> Option<Advice> {

@@ -122,6 +122,10 @@ pub(in crate::model) struct JobJson {
     /// Why it failed, is held or waits for a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<Failure>,
+    /// Why its broker hands it out no more, though it waits: SQS moves messages to a dead-letter queue by itself. Not in
+    /// lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dead_letter: Option<String>,
     /// How its latest attempt ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forensics: Option<Forensics>,
@@ -171,6 +175,7 @@ impl From<JobRecord> for JobJson {
             progress: job.progress,
             result: job.result.as_deref().and_then(json_text),
             failure: job.failure,
+            dead_letter: job.dead_letter,
             forensics: job.forensics,
             history: job.history.into_iter().map(EntryJson::from).collect(),
         }
@@ -218,6 +223,7 @@ impl From<JobJson> for JobRecord {
             progress: job.progress,
             result: job.result.map(|json| json.get().to_owned()),
             failure: job.failure,
+            dead_letter: job.dead_letter,
             forensics: job.forensics,
             history: job.history.into_iter().map(Into::into).collect(),
         }
