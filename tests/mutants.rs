@@ -273,7 +273,7 @@ fn every_mutant_is_killed() {
     assert!(survivors.is_empty(), "survivors: {survivors:?}");
 }
 
-/// A crate with the supervisor's rooms, all mutants and the two tests, and nothing else to build.
+/// A workspace with the supervisor's rooms, all mutants and the two tests, and nothing else to build.
 struct Nest(PathBuf);
 
 impl Nest {
@@ -288,6 +288,8 @@ impl Nest {
         for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
             fs::copy(home.join(file), nest.join(file)).unwrap();
         }
+        let supervisor = nest.join("src/supervisor/lib.rs");
+        fs::write(&supervisor, fs::read_to_string(&supervisor).unwrap() + IS_ON).unwrap();
         fs::write(nest.join("src/lib.rs"), LIBRARY).unwrap();
         fs::write(nest.join("Cargo.toml"), manifest(home)).unwrap();
         let nest = Nest(nest);
@@ -344,44 +346,56 @@ fn copy(from: &Path, to: &Path) {
         let (path, copied) = (file.path(), to.join(file.file_name()));
         if path.is_dir() {
             copy(&path, &copied);
-        } else if path.extension().is_some_and(|end| end == "rs") {
+        } else if path.extension().is_some_and(|end| end == "rs" || end == "toml") {
             fs::copy(path, copied).unwrap();
         }
     }
 }
 
-/// A Cargo.toml with the dependencies of the pure rooms, in the versions of the whole package.
+/// A Cargo.toml of the pure rooms and the tests, with the versions of the whole workspace.
 fn manifest(home: &Path) -> String {
-    const USED: [&str; 6] = ["base64", "jiff", "schemars", "serde", "serde_json", "thiserror"];
     let whole = fs::read_to_string(home.join("Cargo.toml")).unwrap();
-    let is_used = |line: &&str| line.split_once(" = ").is_some_and(|(name, _)| USED.contains(&name));
-    let used: Vec<&str> = whole.lines().filter(is_used).collect();
-    MANIFEST.replace("USED", &used.join("\n"))
+    let section = |name: &str| {
+        let (_, rest) = whole.split_once(&format!("[{name}]\n")).unwrap();
+        rest.split("\n[").next().unwrap().trim_end().to_owned()
+    };
+    MANIFEST
+        .replace("PACKAGE", &section("workspace.package"))
+        .replace("USED", &section("workspace.dependencies"))
 }
 
 const MANIFEST: &str = r#"
+[workspace]
+members = ["src/model", "src/select", "src/supervisor"]
+
+[workspace.package]
+PACKAGE
+
+[workspace.dependencies]
+USED
+
+[workspace.lints.rust]
+
 [package]
 name = "taskvisor"
-version = "0.1.0"
-edition = "2024"
+version.workspace = true
+edition.workspace = true
 
 [profile.dev]
 debug = false
 
 [dependencies]
-USED
-
-[workspace]
+model.workspace = true
+select.workspace = true
+supervisor.workspace = true
 "#;
 
 /// The environment variable that switches a mutant on, by its number.
 const SWITCH: &str = "TASKVISOR_MUTANT";
 
-const LIBRARY: &str = r#"
-pub mod model;
-pub mod select;
-pub mod supervisor;
+const LIBRARY: &str = "pub use {model, select, supervisor};";
 
+const IS_ON: &str = r#"
 /// Whether the mutant of this number is switched on.
 pub(crate) fn is_on(number: usize) -> bool {
     static ON: std::sync::LazyLock<Option<usize>> =

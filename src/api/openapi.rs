@@ -179,7 +179,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::api::openapi;
+    use crate::openapi;
 
     /// All that is referred to below a value.
     fn references(value: &Value, found: &mut BTreeSet<String>) {

@@ -142,7 +142,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::api::{Limits, serve};
+    use crate::{Limits, serve};
 
     #[tokio::test]
     async fn a_tcp_client_that_does_not_read_is_disconnected() {

@@ -13,7 +13,7 @@ use super::lock::lock;
 use crate::model::{Fence, Instant};
 
 /// The lost fetches of one process.
-pub(in crate::broker) struct Unheard {
+pub(crate) struct Unheard {
     /// Part of each fetch's name that differs from that of other processes.
     process: String,
     count: AtomicU64,
@@ -22,47 +22,47 @@ pub(in crate::broker) struct Unheard {
 }
 
 impl Unheard {
-    pub(in crate::broker) fn new() -> Unheard {
+    pub(crate) fn new() -> Unheard {
         let process = Uuid::now_v7().simple().to_string();
         Unheard { process, count: AtomicU64::new(0), fetches: Mutex::default() }
     }
 
     /// A new name for a fetch.
-    pub(in crate::broker) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.process, self.count.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The fetches whose jobs are still to be taken back.
-    pub(in crate::broker) fn all(&self, now: Instant) -> Vec<String> {
+    pub(crate) fn all(&self, now: Instant) -> Vec<String> {
         let mut fetches = lock(&self.fetches);
         fetches.retain(|(_, ends)| *ends > now);
         fetches.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// Notes a fetch whose reply was lost; its leases end at `ends`.
-    pub(in crate::broker) fn add(&self, name: String, ends: Instant) {
+    pub(crate) fn add(&self, name: String, ends: Instant) {
         lock(&self.fetches).push((name, ends));
     }
 
     /// Forgets fetches whose jobs were taken back.
-    pub(in crate::broker) fn remove(&self, names: &[String]) {
+    pub(crate) fn remove(&self, names: &[String]) {
         lock(&self.fetches).retain(|(name, _)| !names.contains(name));
     }
 }
 
 /// Attempts whose settlement was sent and whose reply was lost: the broker may have applied it.
 #[derive(Default)]
-pub(in crate::broker) struct InDoubt(Mutex<BTreeSet<Fence>>);
+pub(crate) struct InDoubt(Mutex<BTreeSet<Fence>>);
 
 impl InDoubt {
     /// Notes that the settlements of these attempts may have been applied.
-    pub(in crate::broker) fn add(&self, runs: impl Iterator<Item = Fence>) {
+    pub(crate) fn add(&self, runs: impl Iterator<Item = Fence>) {
         lock(&self.0).extend(runs);
     }
 
     /// Notes the answer to the settlements of these attempts. A request that did not reach the broker says nothing of an
     /// earlier one.
-    pub(in crate::broker) fn note<T>(&self, runs: impl Iterator<Item = Fence>, answer: &Result<T, Error>) {
+    pub(crate) fn note<T>(&self, runs: impl Iterator<Item = Fence>, answer: &Result<T, Error>) {
         match answer {
             Ok(_) => runs.for_each(|run| _ = lock(&self.0).remove(&run)),
             Err(Error::Unanswered(_)) => self.add(runs),
@@ -70,7 +70,7 @@ impl InDoubt {
         }
     }
 
-    pub(in crate::broker) fn contains(&self, run: Fence) -> bool {
+    pub(crate) fn contains(&self, run: Fence) -> bool {
         lock(&self.0).contains(&run)
     }
 }

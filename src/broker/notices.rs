@@ -9,17 +9,17 @@ use crate::broker::lock::lock;
 use crate::broker::{Complaints, EventBus, Notice};
 
 #[derive(Default)]
-pub(in crate::broker) struct Notices {
+pub(crate) struct Notices {
     queue: Mutex<VecDeque<Notice>>,
     more: Notify,
     trouble: Mutex<Option<String>>,
     /// What fails of what the broker does by itself.
-    pub(in crate::broker) complaints: Complaints,
+    pub(crate) complaints: Complaints,
     room: OnceLock<EventBus>,
 }
 
 impl Notices {
-    pub(in crate::broker) fn push(&self, notice: Notice) {
+    pub(crate) fn push(&self, notice: Notice) {
         let mut queue = lock(&self.queue);
         if let Notice::Wake(queues) = &notice
             && let Some(Notice::Wake(waiting)) = queue.iter_mut().find(|one| matches!(one, Notice::Wake(_)))
@@ -32,25 +32,25 @@ impl Notices {
     }
 
     /// The trouble that keeps the broker from its work, if any.
-    pub(in crate::broker) fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         lock(&self.trouble).clone()
     }
 
-    pub(in crate::broker) fn set_trouble(&self, trouble: Option<String>) {
+    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
         *lock(&self.trouble) = trouble;
     }
 
     /// Sets the bus for events; only the first call counts.
-    pub(in crate::broker) fn publish(&self, room: EventBus) {
+    pub(crate) fn publish(&self, room: EventBus) {
         let _ = self.room.set(room);
     }
 
     /// The bus for events, if there are subscribers.
-    pub(in crate::broker) fn heard(&self) -> Option<&EventBus> {
+    pub(crate) fn heard(&self) -> Option<&EventBus> {
         self.room.get().filter(|room| room.is_heard())
     }
 
-    pub(in crate::broker) async fn next(&self) -> Notice {
+    pub(crate) async fn next(&self) -> Notice {
         loop {
             if let Some(notice) = self.pop() {
                 return notice;

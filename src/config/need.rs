@@ -15,7 +15,7 @@ mod tests {
 
     #[test]
     fn docs_have_the_same_descriptor_figures() {
-        let page = std::fs::read_to_string("docs/operations.md").unwrap();
+        let page = include_str!("../../docs/operations.md");
         let (first, each) = DESCRIPTORS;
         let words = format!(
             "needs {first} descriptors for a supervisor with one worker, and {each} more for each further"

@@ -100,7 +100,7 @@ pub fn socket(run_dir: &Path) -> PathBuf {
 /// The file for a job's output: its plain bytes, both streams in order of arrival.
 ///
 /// ```
-/// use taskvisor::config::log_file;
+/// use taskvisor_config::log_file;
 /// let path = |id: &str| log_file("/s".as_ref(), &id.into()).display().to_string();
 /// assert_eq!(path("0199ab"), "/s/logs/ab/0199ab.log");
 /// assert_eq!(path("../x"), "/s/logs/Fx/%2E%2E%2Fx.log");

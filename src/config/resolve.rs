@@ -19,7 +19,7 @@ use super::wrong::Wrong;
 use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
 use crate::broker::{self, Address, Broker, Opening, Outbox, Route};
 use crate::model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec, Work};
-use crate::wq;
+use ::wq;
 
 /// All settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::duration::duration;
 use super::paths::from_here;
 use super::{Error, Fault};
 use crate::model::{Class, format_duration, name_fault};
-use crate::wq::{Settings, WhenAway};
+use wq::{Settings, WhenAway};
 
 /// Settings for notifications.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -88,12 +88,12 @@ mod tests {
 
     use super::*;
     use crate::broker::{Admin, Broker, Card, Error, Fetch, LASTS, Notice, Renewal, Settling, Source};
-    use crate::engine::{burst, calls};
     use crate::model::verb::{Answer, Verb};
     use crate::model::{
         ClassFilter, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, QueueName, Settlement, SlotId,
         Take, WorkerId,
     };
+    use crate::{burst, calls};
 
     static CARD: Card =
         Card { name: "sick", shared: true, batch: 10, longest_delay: None, data_max: 9, cannot: &[] };

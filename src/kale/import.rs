@@ -10,7 +10,7 @@ use super::cipher::{DEFAULT_KEY, KeyError};
 use super::queue_name::{NameError, QueueNames};
 use super::queues::Queue;
 use super::settings::endpoint;
-use crate::model::{Order, QUEUE_TURN_MAX};
+use model::{Order, QUEUE_TURN_MAX};
 
 /// The shortest lease, in seconds, that leaves room for the usual grace of a task.
 const LEASE_MIN: u64 = 24;

@@ -22,7 +22,7 @@ use super::children::start_of;
 use super::controllers::{self, Controllers};
 use super::setup::{SWITCHED_OFF, Without};
 use super::{sys, tree};
-use crate::model::{Bounds, ExitStatus, WorkerId};
+use model::{Bounds, ExitStatus, WorkerId};
 
 const PREFIX: &str = "taskvisor-";
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::setup::Without;
 use super::sys;
-use crate::model::Bounds;
+use model::Bounds;
 
 /// The name of the cgroup that keeper and supervisor live in.
 const HOME: &str = "taskvisor-keeper";

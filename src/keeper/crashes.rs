@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::setup::Restarts;
-use crate::model::{ExitStatus, Instant};
+use model::{ExitStatus, Instant};
 
 /// The latest crashes of the supervisor.
 pub(super) struct Crashes {
@@ -69,7 +69,7 @@ impl Crashes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::setup::Setup;
+    use crate::setup::Setup;
 
     fn crashes() -> Crashes {
         Crashes::new(Setup::new(Vec::new()).restarts)

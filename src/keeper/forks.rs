@@ -17,8 +17,8 @@ use super::say::say;
 use super::state::Keeper;
 use super::template::Pending;
 use super::{spawn, sys};
-use crate::model::{Instant, WorkerId};
-use crate::wire::keeper::{Report, Step};
+use model::{Instant, WorkerId};
+use wire::keeper::{Report, Step};
 
 /// Most packets read from a template's socket in one turn: a template that sends more floods it.
 const FLOOD: usize = 4096;

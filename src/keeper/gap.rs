@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::state::Keeper;
-use crate::model::Instant;
+use model::Instant;
 
 /// A timer that is noticed later than this says that the keeper has been stopped, and is not only slow.
 pub(super) const STOPPED: Duration = Duration::from_secs(1);

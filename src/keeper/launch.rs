@@ -10,7 +10,7 @@ use nix::sys::stat::Mode;
 use super::say::say;
 use super::setup::Setup;
 use super::{FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, mark, priority, sys, traces};
-use crate::wire::fault::passes;
+use wire::fault::passes;
 
 /// Descriptor of the socket in the supervisor.
 const SOCKET: RawFd = 3;

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use crate::model::{Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
+use model::{Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
 
 /// A life is reported as stuck after this time without proof of death.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(1);

@@ -28,8 +28,7 @@ use super::traces::Traces;
 use super::turn::{Interest, Sources};
 use super::watchdog::{Watchdog, fed_within};
 use super::{EXIT_NO_PROOF, EXIT_SYSTEM, priority, sys};
-use crate::clock;
-use crate::model::{Instant, WorkerId};
+use model::{Instant, WorkerId};
 
 /// Becomes the keeper. Returns when the supervisor is done and no process lives any more. This process must have one
 /// thread.

@@ -11,9 +11,9 @@ use super::say::say;
 use super::spawn::{fork_sockets, spawn};
 use super::state::Keeper;
 use super::sys;
-use crate::failpoint::failpoint;
-use crate::model::{Follow, Instant, WorkerId};
-use crate::wire::keeper::{Order, PACKET_MAX, Report, Step};
+use failpoint::failpoint;
+use model::{Follow, Instant, WorkerId};
+use wire::keeper::{Order, PACKET_MAX, Report, Step};
 
 /// Most packets taken in one turn, so that deaths and deadlines do not wait.
 const PACKETS_PER_TURN: usize = 32;

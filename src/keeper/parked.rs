@@ -15,10 +15,9 @@ use nix::unistd::{
 };
 
 use super::sys;
-use crate::clock;
-use crate::model::ProcessLimits;
-use crate::wire::fault::passes;
-use crate::wire::program::{BEGINS, Failed, Identity, PROGRAM_MAX, Program, Step, WAITS};
+use model::ProcessLimits;
+use wire::fault::passes;
+use wire::program::{BEGINS, Failed, Identity, PROGRAM_MAX, Program, Step, WAITS};
 
 const SOCKET: RawFd = 3;
 const FORKS: RawFd = 4;

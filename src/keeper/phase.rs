@@ -1,6 +1,6 @@
 //! Phase of the keeper: it serves, or it is ending everything below it.
 
-use crate::model::Instant;
+use model::Instant;
 
 /// How far the keeper is.
 #[derive(Clone, Copy, Debug)]

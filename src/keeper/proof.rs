@@ -18,10 +18,9 @@ use super::phase::Phase;
 use super::state::Keeper;
 use super::sys::{self, Reaped};
 use super::template::Kin;
-use crate::clock;
-use crate::failpoint::failpoint;
-use crate::model::{ExitStatus, Instant, WorkerId};
-use crate::wire::keeper::Report;
+use failpoint::failpoint;
+use model::{ExitStatus, Instant, WorkerId};
+use wire::keeper::Report;
 
 /// More strays than this at a time are treated as a fork bomb.
 const SWARM: usize = 64;

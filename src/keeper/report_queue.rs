@@ -8,9 +8,9 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
 
 use super::life::Life;
-use crate::failpoint::failpoint;
-use crate::model::WorkerId;
-use crate::wire::keeper::{Ask, Report};
+use failpoint::failpoint;
+use model::WorkerId;
+use wire::keeper::{Ask, Report};
 
 /// With this many unread reports no more orders are taken. Beyond it the queue grows by a few reports for each life at
 /// most.

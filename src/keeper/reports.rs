@@ -2,7 +2,7 @@
 
 use super::state::Keeper;
 use super::turn::retry_after;
-use crate::model::Instant;
+use model::Instant;
 
 impl Keeper {
     /// Sends the reports that can be sent without waiting.

@@ -12,8 +12,8 @@ use super::life::{Ends, Life};
 use super::oom::OomScore;
 use super::parked::{self, ChildEnds, Origin};
 use super::sys;
-use crate::model::WorkerId;
-use crate::wire::keeper::Step;
+use model::WorkerId;
+use wire::keeper::Step;
 
 /// Makes a parked child, or says which step failed and leaves nothing behind. `forks` is the child's end of a
 /// template's socket.

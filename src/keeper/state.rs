@@ -19,8 +19,8 @@ use super::strays::Strays;
 use super::template::Templates;
 use super::turn::Sources;
 use super::watchdog::Watchdog;
-use crate::model::{Follow, Instant, WorkerId};
-use crate::wire::keeper::Ask;
+use model::{Follow, Instant, WorkerId};
+use wire::keeper::Ask;
 
 pub(super) struct Keeper {
     pub setup: Setup,

@@ -11,10 +11,9 @@ use super::phase::{Next, Phase};
 use super::say::say;
 use super::state::{Keeper, Supervisor};
 use super::{EXIT_CRASHES, EXIT_STALLED, sys};
-use crate::clock;
-use crate::model::{ExitStatus, Instant, oom_kills_in, who_sent_it};
-use crate::wire::fault::passes;
-use crate::wire::keeper::{Ask, Hello, Report};
+use model::{ExitStatus, Instant, oom_kills_in, who_sent_it};
+use wire::fault::passes;
+use wire::keeper::{Ask, Hello, Report};
 
 /// Exit codes of a supervisor that could not get its store, its directories, disk space, memory or threads for now.
 const MAY_PASS: [i32; 2] = [69, 74];

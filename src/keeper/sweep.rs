@@ -15,7 +15,6 @@ use nix::errno::Errno;
 
 use super::traces::{Traces, may_signal, pids};
 use super::{TAG_VARIABLE, cgroup, children, mark, sys};
-use crate::clock;
 
 /// The pause between two scans: processes that were killed need a moment to go.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 
-use crate::model::{ExitStatus, Usage};
+use model::{ExitStatus, Usage};
 
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::children::session_of;
 use super::life::Ends;
-use crate::model::WorkerId;
+use model::WorkerId;
 
 /// The templates whose leader is not reaped.
 #[derive(Default)]

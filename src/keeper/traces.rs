@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{cgroup, children, mark, sys};
-use crate::clock;
 
 /// Pause between two looks at a lock that a dying child of the keeper may still hold for a moment.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -10,9 +10,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::clock;
-use crate::model::Instant;
-use crate::wire::keeper::Ask;
+use model::Instant;
+use wire::keeper::Ask;
 
 /// The sources of all events.
 pub(super) struct Sources {

@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use super::state::{Keeper, Supervisor};
 use super::sys;
 use super::watchdog::{Finding, Sign};
-use crate::model::Instant;
-use crate::wire::keeper::Report;
+use model::Instant;
+use wire::keeper::Report;
 
 impl Keeper {
     /// Checks whether the supervisor's loop turns, if that is due. The keeper's own does.

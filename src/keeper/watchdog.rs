@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::model::Instant;
+use model::Instant;
 
 /// When to check next, and what the last check found.
 #[derive(Debug)]

@@ -10,8 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::private::write_private;
-use crate::clock;
-use crate::model::Millis;
+use model::Millis;
 
 /// Bytes of one record.
 const SIZE: usize = 16;

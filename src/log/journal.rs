@@ -63,11 +63,18 @@ fn entry(level: Level, target: &str, fields: Fields) -> Vec<u8> {
     add(&mut entry, "MESSAGE", &message);
     add(&mut entry, "PRIORITY", priority(level));
     add(&mut entry, "SYSLOG_IDENTIFIER", "taskvisor");
-    add(&mut entry, "TASKVISOR_ROOM", target.split("::").nth(1).unwrap_or(target));
+    add(&mut entry, "TASKVISOR_ROOM", room(target));
     for (name, value) in &fields.others {
         add(&mut entry, &format!("TASKVISOR_{}", name.to_ascii_uppercase()), value);
     }
     entry
+}
+
+/// The room that logs: `engine` for the target `taskvisor_engine::outside`, `cli` for `taskvisor::cli`.
+fn room(target: &str) -> &str {
+    let mut parts = target.split("::");
+    let first = parts.next().unwrap_or(target);
+    first.strip_prefix("taskvisor_").or(parts.next()).unwrap_or(first)
 }
 
 /// The priority as syslog numbers it.
@@ -118,7 +125,7 @@ mod tests {
     #[test]
     fn journal_entry_has_its_fields_also_in_the_message() {
         let entry =
-            entry(Level::WARN, "taskvisor::engine::outside", fields("lost", &[("job", "01a"), ("why", "x")]));
+            entry(Level::WARN, "taskvisor_engine::outside", fields("lost", &[("job", "01a"), ("why", "x")]));
         assert_eq!(
             String::from_utf8(entry).unwrap(),
             "MESSAGE=lost job=01a why=x\nPRIORITY=4\nSYSLOG_IDENTIFIER=taskvisor\nTASKVISOR_ROOM=engine\nTASKVISOR_JOB=01a\nTASKVISOR_WHY=x\n"

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use super::index::Mark;
-use crate::model::JobId;
+use model::JobId;
 
 /// Gives the file for a job's output.
 pub type JobFile = Box<dyn Fn(&JobId) -> PathBuf + Send>;

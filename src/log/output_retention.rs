@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::index::{is_index, remove_records, room};
 use super::private::write_private;
-use crate::model::{Instant, Millis};
+use model::{Instant, Millis};
 
 /// Limits on the output that is kept.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::index::Mark;
 use super::lines::{Line, Places, Shared, weight};
 use super::writer::Writer;
-use crate::model::{JobId, LogSettings};
+use model::{JobId, LogSettings};
 
 /// Most bytes that may wait for the disk.
 const ROOM: usize = 32 << 20;
@@ -104,8 +104,8 @@ mod tests {
 
     use super::super::lines::JobFile;
     use super::*;
-    use crate::log::Source;
-    use crate::model::{Millis, Rotate};
+    use crate::Source;
+    use model::{Millis, Rotate};
 
     const MARK: Mark = Mark { at: Millis(1), attempt: 1, source: Source::Stdout };
 
@@ -219,10 +219,10 @@ mod tests {
         assert!(removed(&stage).is_some());
     }
 
-    fn removed(stage: &Stage) -> Option<crate::model::Millis> {
+    fn removed(stage: &Stage) -> Option<model::Millis> {
         // The scan is over when it is recorded.
         for _ in 0..1_000_000 {
-            let found = crate::log::removed_until(&stage.dir.path().join("jobs"));
+            let found = crate::removed_until(&stage.dir.path().join("jobs"));
             if found.is_some() {
                 return found;
             }

@@ -10,8 +10,7 @@ use tracing::warn;
 
 use super::rank::{Budget, DETAILS, Rank, WORKERS};
 use super::target::Target;
-use crate::clock;
-use crate::model::Instant;
+use model::Instant;
 
 /// Most bytes that may wait.
 const ROOM: usize = 256 << 10;
@@ -219,7 +218,7 @@ mod tests {
     use super::super::journal_socket::Journal;
     use super::super::rotated::Rotated;
     use super::*;
-    use crate::model::Rotate;
+    use model::Rotate;
 
     const LONG: Duration = Duration::from_secs(30);
 

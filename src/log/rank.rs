@@ -2,7 +2,7 @@
 
 use tracing::{Level, Metadata};
 
-use crate::model::Instant;
+use model::Instant;
 
 /// The target of workers' output outside of jobs, where that goes to the supervisor's own log.
 pub const WORKER_LINES: &str = "taskvisor::workers";

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::model::Rotate;
+use model::Rotate;
 
 /// A file to append to; `NAME.1` is the one before it, and so on.
 pub(super) struct Rotated {

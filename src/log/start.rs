@@ -17,7 +17,7 @@ use super::own::OwnLog;
 use super::rotated::Rotated;
 use super::target::Target;
 use super::way::Ways;
-use crate::model::{LogFormat, LogLevel, LogSettings};
+use model::{LogFormat, LogLevel, LogSettings};
 
 /// A panic may end the process: its line gets this long to be written.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -93,10 +93,13 @@ fn is_journal(stderr: impl AsFd) -> bool {
     nix::sys::stat::fstat(stderr).is_ok_and(|found| is_stderr(&stream, found.st_dev, found.st_ino))
 }
 
+/// The beginning of the names of our crates.
+const OURS: &str = "taskvisor";
+
 /// Which lines are written: our own from this level on, and only errors and warnings of libraries: the client of SQS
 /// logs some 20 lines a call at the level debug.
 fn wanted(level: Level) -> Targets {
-    Targets::new().with_default(level.min(Level::WARN)).with_target(env!("CARGO_CRATE_NAME"), level)
+    Targets::new().with_default(level.min(Level::WARN)).with_target(OURS, level)
 }
 
 fn level(level: LogLevel) -> Level {

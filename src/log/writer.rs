@@ -14,8 +14,7 @@ use super::lines::{JobFile, Line, Places, Shared};
 use super::output_retention::{Limits, OutputRetention};
 use super::private::write_private;
 use super::rotated::{Rotated, write};
-use crate::clock;
-use crate::model::{Instant, JobId, LogSettings, Millis, Rotate};
+use model::{Instant, JobId, LogSettings, Millis, Rotate};
 
 /// Most open files, of jobs and of slots each.
 const OPEN: usize = 256;

@@ -23,7 +23,7 @@ pub struct SlotId {
 /// [`WorkerName`](super::WorkerName).
 ///
 /// ```
-/// use taskvisor::model::{SlotId, WorkerId};
+/// use taskvisor_model::{SlotId, WorkerId};
 /// let worker = WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 7 };
 /// assert_eq!(worker.to_string(), "1.7");
 /// assert_eq!(WorkerId::from_u64(worker.to_u64()), worker);

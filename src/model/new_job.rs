@@ -205,7 +205,7 @@ pub fn name_fault(what: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Bytes, Exec};
+    use crate::{Bytes, Exec};
 
     fn job() -> NewJob {
         NewJob::new("q".into(), "c".into(), Payload::Data("1".into()))

@@ -85,7 +85,7 @@ impl OptionName {
     /// Reads a value for the option.
     ///
     /// ```
-    /// use taskvisor::model::{OptionName, OptionValue};
+    /// use taskvisor_model::{OptionName, OptionValue};
     /// assert_eq!(OptionName::MaxConcurrency.read("5"), Ok(OptionValue::Count(5)));
     /// assert!(OptionName::Grace.read("5").is_err());
     /// ```

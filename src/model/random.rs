@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Numbers that follow from a seed (splitmix64). Not for secrets.
 /// ```
-/// use taskvisor::model::Random;
+/// use taskvisor_model::Random;
 /// let (mut one, mut other) = (Random(7), Random(7));
 /// assert_eq!(one.next(), other.next());
 /// assert!(one.below(3) < 3);

@@ -13,7 +13,7 @@ use super::{SlotId, WorkerId};
 /// A slot as people know it: `mail.1`. It keeps this name through every recycle and reload.
 ///
 /// ```
-/// use taskvisor::model::SlotName;
+/// use taskvisor_model::SlotName;
 /// let slot = SlotName::new("mail", 1);
 /// assert_eq!(slot.to_string(), "mail.1");
 /// assert_eq!("mail.1".parse(), Ok(slot));

@@ -65,7 +65,7 @@ impl Millis {
 /// RFC 3339, or milliseconds since 1970.
 ///
 /// ```
-/// use taskvisor::model::Millis;
+/// use taskvisor_model::Millis;
 /// assert_eq!("1970-01-01T00:00:01.500Z".parse(), Ok(Millis(1500)));
 /// assert_eq!(Millis(1500).rfc3339().parse(), Ok(Millis(1500)));
 /// assert_eq!("1500".parse(), Ok(Millis(1500)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Order, QUEUE_PRIORITY, QUEUE_PRIORITY_MAX};
+use model::{Order, QUEUE_PRIORITY, QUEUE_PRIORITY_MAX};
 
 /// How often a lottery is drawn again while it draws a queue without work.
 const DRAWS: usize = 10;
@@ -57,8 +57,8 @@ impl Default for Known {
 ///
 /// [`Order::RoundRobin`] and [`Order::Shuffled`] take the first: their callers keep the turns.
 /// ```
-/// use taskvisor::model::Order;
-/// use taskvisor::select::{Known, choose};
+/// use model::Order;
+/// use taskvisor_select::{Known, choose};
 /// let queues = [100, 75, 1].map(Known::new);
 /// // The lottery draws 99 of 176 tickets, and finds the first queue empty; then 75 of the 76 that are left.
 /// let mut draws = [99, 75].into_iter();

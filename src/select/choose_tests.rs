@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Random;
+use model::Random;
 
 /// Chooses with exactly these draws; also returns which queues were checked.
 fn with(order: Order, priorities: &[u8], work: &[usize], draws: &[(usize, usize)]) -> (usize, Vec<usize>) {

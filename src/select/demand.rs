@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::terms::MOST;
-use crate::model::{Instant, QueueName};
+use model::{Instant, QueueName};
 
 /// From this many jobs in a second on, a receive begins before the buffer is empty.
 const FAST: usize = 10;

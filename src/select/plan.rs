@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::demand::Demand;
 use super::terms::{COUNTED, EMPTY, MOST, WAIT};
 use super::turns::Turns;
-use crate::model::{Instant, QueueName, Take};
+use model::{Instant, QueueName, Take};
 
 /// For how long a queue counts as empty after an empty answer, while no poll waits there.
 const FRESH: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! The order of queues from one fetch to the next, and what fetches and counts show about them.
 
 use super::choose::{Known, ranked};
-use crate::model::{Instant, Order, QueueName, Take, Waiting};
+use model::{Instant, Order, QueueName, Take, Waiting};
 
 /// The queues of a pool with what is known of them, and where the next fetch begins.
 #[derive(Clone, Debug)]
@@ -163,8 +163,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::Random;
-    use crate::select::Turns;
+    use crate::Turns;
+    use model::Random;
 
     /// Fetches batches of these sizes in turn until no job is left.
     fn fetch_all(order: Order, sizes: &[(&str, usize)], batches: &[usize]) -> Vec<String> {

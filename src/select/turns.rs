@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::model::Take;
+use model::Take;
 
 /// Says which queue to take the next job from, until all are empty. A broker asks, tries, and tells what came of it:
 /// ```
-/// use taskvisor::model::Take;
-/// use taskvisor::select::Turns;
+/// use model::Take;
+/// use taskvisor_select::Turns;
 /// let mut left = [("c", 3), ("b", 2), ("a", 5)];
 /// let mut turns = Turns::new(Take::InTurn, 0..left.len());
 /// let mut taken = Vec::new();

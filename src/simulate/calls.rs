@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::select::terms::{LINGER, MOST};
+use select::terms::{LINGER, MOST};
 
 /// The calls of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::workload::{JOBS_MAX, Queues, SimulatedJob, Workload, WrongWorkload};
-use crate::model::parse_duration;
+use model::parse_duration;
 
 /// Longest arrival and run time in a table: 10 years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);

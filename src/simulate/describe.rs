@@ -9,7 +9,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::workload::{JOBS_MAX, Queue, SimulatedJob, Workload, WrongWorkload};
-use crate::model::{QUEUE_PRIORITY, QUEUE_PRIORITY_MAX, QUEUE_TURN_MAX, Random, parse_duration};
+use model::{QUEUE_PRIORITY, QUEUE_PRIORITY_MAX, QUEUE_TURN_MAX, Random, parse_duration};
 
 /// 95 % of a normal distribution lie below this many standard deviations above its mean.
 const P95: f64 = 1.644_853_626_951_472_2;

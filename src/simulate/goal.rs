@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::report::{Latency, Report};
-use crate::model::{format_duration, parse_duration};
+use model::{format_duration, parse_duration};
 
 /// A figure of a queue's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Figure {
 /// A bound on the latency of a queue: `QUEUE<DURATION`, which is the p95, or `QUEUE.FIGURE<DURATION`. The queue `*`
 /// means each of them.
 /// ```
-/// use taskvisor::simulate::Goal;
+/// use taskvisor_simulate::Goal;
 /// assert_eq!("mail<5s".parse::<Goal>().unwrap().to_string(), "mail.p95<5s");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

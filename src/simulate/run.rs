@@ -10,8 +10,8 @@ use super::report::{Latency, Report};
 use super::sqs::{OnSqs, Sqs};
 use super::supply::{Asked, Number, Store, Supply};
 use super::workload::Workload;
-use crate::model::{Instant, Order, QueueName, Random};
-use crate::select::{Selection, terms};
+use model::{Instant, Order, QueueName, Random};
+use select::{Selection, terms};
 
 /// Time between two counts of the queues while anything happens, as in the supervisor.
 const COUNTS: Duration = Duration::from_secs(5);

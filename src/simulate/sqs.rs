@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::calls::{Batch, Calls};
 use super::nanos;
 use super::supply::{Asked, Number, Supply};
-use crate::model::{Instant, QueueName, Take, Waiting};
-use crate::select::terms::{COUNTED, HOLD, LINGER};
-use crate::select::{Here, PollPlan, Receive, Wish};
+use model::{Instant, QueueName, Take, Waiting};
+use select::terms::{COUNTED, HOLD, LINGER};
+use select::{Here, PollPlan, Receive, Wish};
 
 /// The default lease of a job, and when it is renewed.
 const LEASE: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::model::Order;
-use crate::simulate::{Plan, Report, Workload, simulate};
+use crate::{Plan, Report, Workload, simulate};
+use model::Order;
 
 fn workload(text: &str) -> Workload {
     Workload::from_csv(text, Duration::ZERO).unwrap()

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::calls::Calls;
-use crate::model::{QueueName, Take, Waiting};
-use crate::select::Turns;
+use model::{QueueName, Take, Waiting};
+use select::Turns;
 
 /// A job: the place of its queue in the workload, and its number among the jobs of that queue.
 pub(super) type Number = (usize, usize);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::model::{QUEUE_PRIORITY, QueueName};
+use model::{QUEUE_PRIORITY, QueueName};
 
 /// The most jobs of a simulation.
 pub const JOBS_MAX: usize = 10_000_000;

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::jobs::Running;
-use crate::model::{Fence, Instant, JobId, SlotId, WorkerId};
+use model::{Fence, Instant, JobId, SlotId, WorkerId};
 
 /// Longest average job for which a pool fetches ahead.
 const SHORT: Duration = Duration::from_millis(5);

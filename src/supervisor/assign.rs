@@ -10,7 +10,7 @@ use super::pool::Pool;
 use super::restart::Random;
 use super::unsettled::Unsettled;
 use super::worker::Slot;
-use crate::model::{Instant, Verdict, WorkerId};
+use model::{Instant, Verdict, WorkerId};
 
 /// Where a fetched job goes.
 pub(super) enum Place {

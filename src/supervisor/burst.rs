@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::pool::Pool;
 use super::{Command, GaveUp, Supervisor};
-use crate::model::{Class, Instant, Stop};
+use model::{Class, Instant, Stop};
 
 /// How often a burst asks the broker whether all is done, while nothing happens here.
 const ASK_IDLE: Duration = Duration::from_millis(500);

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::restart::Random;
 use super::verdict;
-use crate::model::{
-    Class, ClassSettings, Classes, Job, JobId, Limits, Outcome, PoolSettings, Retry, Verdict,
-};
+use model::{Class, ClassSettings, Classes, Job, JobId, Limits, Outcome, PoolSettings, Retry, Verdict};
 
 /// Most classes to remember as unknown, and most jobs of each.
 const CLASSES: usize = 20;
@@ -85,7 +83,7 @@ impl Unknown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Bytes, Payload, QueueName};
+    use model::{Bytes, Payload, QueueName};
 
     fn job(class: String, id: String) -> Job {
         Job {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{
+use model::{
     Class, ClassFilter, Fence, Follow, Instant, Job, JobId, Lease, Limits, PoolSettings, QueueName,
     Settlement, Signal, Take, WorkerId,
 };

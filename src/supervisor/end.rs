@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Instant, Settings};
+use model::{Instant, Settings};
 
 /// The conditions on which the supervisor stops by itself.
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ impl End {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PoolSettings, Stop};
-    use crate::supervisor::{Command, Event, Supervisor};
+    use crate::{Command, Event, Supervisor};
+    use model::{PoolSettings, Stop};
 
     fn idle(settings: Settings) -> (Supervisor, Instant) {
         let now = Instant::from_millis(0);
@@ -58,7 +58,7 @@ mod tests {
         supervisor.handle_all(now + Duration::from_secs(2), []);
         assert_eq!(supervisor.stopping(), None);
         // Jobs may be waiting: the supervisor is not idle before it knows.
-        supervisor.handle(now + Duration::from_secs(2), Event::Woken(crate::model::QueueSet::All));
+        supervisor.handle(now + Duration::from_secs(2), Event::Woken(model::QueueSet::All));
         supervisor.handle_all(now + Duration::from_secs(4), []);
         assert_eq!(supervisor.stopping(), None);
         supervisor.handle(now + Duration::from_secs(4), Event::Fetched(0, Vec::new()));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{
+use model::{
     Change, Classes, Excess, Exit, Fence, Fetched, JobId, JobState, Lease, Outcome, QueueName, QueueSet,
     Revocation, Settings, Stop, Waiting, WorkerId,
 };

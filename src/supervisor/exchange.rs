@@ -4,7 +4,7 @@ use super::Supervisor;
 use super::pool::Pool;
 use super::wear::Wear;
 use super::why::Why;
-use crate::model::{Instant, Recycle};
+use model::{Instant, Recycle};
 
 impl Supervisor {
     /// Has worn out workers leave: at once where others are at work, else when the worker of an heir is ready.

@@ -8,7 +8,7 @@ use super::classes;
 use super::pool::Pool;
 use super::restart::Random;
 use super::unsettled::Unsettled;
-use crate::model::{Fetched, Instant, WorkerId};
+use model::{Fetched, Instant, WorkerId};
 
 impl Pool {
     /// Handles the answer to a fetch. Gives the workers for which the fetch was; None if none was under way.

@@ -11,7 +11,7 @@ use super::Supervisor;
 use super::jobs::{MARGIN, Running};
 use super::pool::Pool;
 use super::worker::{Slot, State};
-use crate::model::Instant;
+use model::Instant;
 
 /// A supervisor that is woken later than this asks first.
 const LATE: Duration = Duration::from_millis(250);

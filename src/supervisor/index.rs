@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::jobs::Running;
 use super::worker::{Slot, State};
-use crate::model::{Instant, JobId, PoolSettings, WorkerId};
+use model::{Instant, JobId, PoolSettings, WorkerId};
 
 /// Some slots of a pool in the order of a key; those with equal keys by position.
 #[derive(Debug, PartialEq)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Command;
 use super::restart::{Backoff, Random};
-use crate::model::{Class, ClassFilter, Fetched, Instant, PoolSettings, QueueName, Waiting, WorkerId};
-use crate::select::Selection;
+use model::{Class, ClassFilter, Fetched, Instant, PoolSettings, QueueName, Waiting, WorkerId};
+use select::Selection;
 
 /// A pool fetches at least this often, so that a lost wake-up delays its jobs by no more.
 const NET: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use super::life::Life;
 use super::restart::{Backoff, Random};
 use super::verdict;
 use super::why::Why;
-use crate::model::{
+use model::{
     DeadWorker, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease,
     Limits, Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,
 };

@@ -2,7 +2,7 @@
 
 use super::wear::{Wear, Wears};
 use super::why::Why;
-use crate::model::{Instant, Signal, WorkerId};
+use model::{Instant, Signal, WorkerId};
 
 /// What is known of one life. It is forgotten when the life ends.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::unsettled::Unsettled;
 use super::why::Why;
 use super::worker::{End, Slot, State};
 use super::{Command, Supervisor, verdict};
-use crate::model::{
+use model::{
     Classes, Exit, ExitStatus, Instant, Lease, PoolSettings, Revocation, Tally, Verdict, WorkerId, WorkerName,
 };
 

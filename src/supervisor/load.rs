@@ -14,7 +14,7 @@ use super::stop::Stopping;
 use super::suspect::RoomFor;
 use super::why::Why;
 use super::worker::{Slot, State};
-use crate::model::{CutOff, Excess, Fence, Follow, Instant, JobId, Outcome, PoolSettings};
+use model::{CutOff, Excess, Fence, Follow, Instant, JobId, Outcome, PoolSettings};
 
 /// The self-fence of a worker without a job is cleared after this time.
 const REST: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use super::pool::Pool;
 use super::size::Answer;
 use super::why::Why;
 use super::worker::{Slot, State};
-use crate::model::{Instant, Scale, Signal, SlotId};
+use model::{Instant, Scale, Signal, SlotId};
 
 /// A worker that can be spared ends after this time without a job.
 const IDLE: Duration = Duration::from_secs(60);

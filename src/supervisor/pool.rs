@@ -14,7 +14,7 @@ use super::slots::Slots;
 use super::unsettled::Unsettled;
 use super::wear::{Wear, Wears};
 use super::worker::{Slot, State};
-use crate::model::{CutOff, Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
+use model::{CutOff, Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
 
 /// A set of equal slots.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::pool::Pool;
 use super::worker::Slot;
 use super::{Command, Supervisor};
-use crate::model::{Instant, Lease, Revocation, Stop};
+use model::{Instant, Lease, Revocation, Stop};
 
 impl Supervisor {
     /// Orders what is missing. A second call in a row orders nothing.

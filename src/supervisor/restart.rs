@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::model::Instant;
-pub(super) use crate::model::Random;
+use model::Instant;
+pub(super) use model::Random;
 
 /// A life this long is a good one, whatever ends it.
 pub(super) const GOOD_LIFE: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@
 use super::pool::Pool;
 use super::why::Why;
 use super::{Command, Supervisor};
-use crate::model::{Change, Instant, PoolNow, PoolSettings, Scale, Settings};
+use model::{Change, Instant, PoolNow, PoolSettings, Scale, Settings};
 
 /// What becomes of a pool when the settings change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Supervisor, verdict};
-use crate::model::{Fence, JobId, JobState, Tally, Verdict};
+use model::{Fence, JobId, JobState, Tally, Verdict};
 
 impl Supervisor {
     pub(super) fn on_settled(&mut self, job: JobId, fence: Fence, became: Option<JobState>) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::Instant;
+use model::Instant;
 
 /// All workers must be busy for this time before the pool asks for one more.
 const PRESSURE: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use super::index::Index;
 use super::stop::Stopping;
 use super::worker::Slot;
-use crate::model::{Instant, PoolSettings, SlotId, WorkerId};
+use model::{Instant, PoolSettings, SlotId, WorkerId};
 
 /// The largest pool whose index a debug build compares with its slots.
 const COMPARED: usize = 100;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::jobs::{Phase, Running};
 use super::pool::Pool;
 use super::worker::{Slot, State};
-use crate::model::{
+use model::{
     Class, Fit, Instant, Job, JobId, Payload, PoolStatus, RunningJob, SlotName, SlotState, SlotStatus,
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Instant, Signal, Stop};
+use model::{Instant, Signal, Stop};
 
 /// After the last KILL the supervisor waits this long, and leaves the rest to the next start.
 const PATIENCE: Duration = Duration::from_secs(5);

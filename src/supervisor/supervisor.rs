@@ -11,15 +11,15 @@ use super::unsettled::Unsettled;
 use super::why::Why;
 use super::worker::{Slot, State};
 use super::{Command, Event};
-use crate::model::{
+use model::{
     Class, Fence, Fit, Instant, JobId, PoolStatus, QueueName, Revocation, Settings, Stop, Tally, Unproven,
     WorkerId,
 };
 
 /// Keeps workers running, gives them jobs, and ends what must be ended. Events and the time go in, commands come out.
 /// ```
-/// use taskvisor::model::{Instant, PoolSettings, Settings};
-/// use taskvisor::supervisor::{Command, Event, Supervisor};
+/// use model::{Instant, PoolSettings, Settings};
+/// use taskvisor_supervisor::{Command, Event, Supervisor};
 /// let now = Instant::from_millis(0);
 /// let pool = PoolSettings { jobs_per_life: None, ..PoolSettings::default() };
 /// let settings = Settings { pools: vec![pool], ..Settings::default() };

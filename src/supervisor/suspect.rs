@@ -11,7 +11,7 @@ use super::Supervisor;
 use super::jobs::Running;
 use super::pool::Pool;
 use super::worker::Slot;
-use crate::model::{Instant, Job, JobId, WorkerId};
+use model::{Instant, Job, JobId, WorkerId};
 
 /// Which of the jobs that wait to run alone may begin.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::restart::{Backoff, Random};
 use super::{Command, verdict};
-use crate::model::{Fence, Instant, JobId, Revocation, Settlement, Verdict};
+use model::{Fence, Instant, JobId, Revocation, Settlement, Verdict};
 
 /// Verdicts that are not known to be durable. A verdict stays until the broker has said so.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::life::Life;
 use super::restart::Random;
 use super::why::Why;
-use crate::model::{Count, Exit, ExitStatus, Failure, Job, Outcome, Retry, Revocation, Verdict};
+use model::{Count, Exit, ExitStatus, Failure, Job, Outcome, Retry, Revocation, Verdict};
 
 /// A job under which this many workers died is held for a person.
 const CRASHES: u32 = 3;

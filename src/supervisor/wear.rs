@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::restart::Random;
-use crate::model::Recycle;
+use model::Recycle;
 
 /// Workers that began together must not end together: each life gets up to this many percent more.
 const JITTER: u32 = 10;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::wear::Wear;
-use crate::model::{Excess, PoolSettings, Revocation};
+use model::{Excess, PoolSettings, Revocation};
 
 /// Why we end a worker or a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::slots::Edit;
 use super::why::Why;
 use super::worker::Slot;
 use super::{Command, Supervisor, classes, verdict};
-use crate::model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
+use model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
 
 /// Delay with which a job is released that cannot run at the moment it arrives.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use super::stop::Stopping;
 use super::verdict::describe;
 use super::wear::Wears;
 use super::why::Why;
-use crate::model::{Exit, Instant, PoolSettings, Signal, SlotId, Unproven, WorkerId};
+use model::{Exit, Instant, PoolSettings, Signal, SlotId, Unproven, WorkerId};
 
 /// State of a slot. The meaning of its deadline depends on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

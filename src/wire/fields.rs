@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::WorkerId;
+use model::WorkerId;
 
 /// Reads little-endian fields off a frame; a read beyond the end gives None.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);

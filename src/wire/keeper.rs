@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use super::ask::Ask;
 use super::fields::Fields;
-use crate::model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId, who_sent_it};
+use model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId, who_sent_it};
 
 /// Largest packet that either side sends, in bytes.
 pub const PACKET_MAX: usize = 4096;

@@ -5,7 +5,7 @@
 //! worker, and when it fails: see [`Said`].
 
 use super::fields::Fields;
-use crate::model::ProcessLimits;
+use model::ProcessLimits;
 
 /// Longest order that a parked child reads, in bytes: above the kernel's own limit for arguments and environment.
 pub const PROGRAM_MAX: usize = 16 << 20;

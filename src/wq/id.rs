@@ -7,12 +7,12 @@
 
 use std::fmt::Write as _;
 
-use crate::model::{JobId, NewJob};
+use model::{JobId, NewJob};
 
 /// Whose a task is, and which one.
 ///
 /// ```
-/// use taskvisor::wq::TaskId;
+/// use taskvisor_wq::TaskId;
 /// let id = TaskId { tenant: "x".into(), service_path: "/".into(), correlator: String::new(), unique: 7 };
 /// let job = id.job_id()?;
 /// assert_eq!(job.as_str(), "f0_5s__0000000000000000000000000s");

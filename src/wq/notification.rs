@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::time_index::{TIME_INDEX, time_index};
-use crate::model::{JobId, json_depth};
+use model::{JobId, json_depth};
 
 /// The data of a task's job: what its worker gets. Entities are as they came, with every digit.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Class, NewJob, QueueName, Retry};
+use model::{Class, NewJob, QueueName, Retry};
 
 /// How notifications become jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]

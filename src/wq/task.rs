@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::{Failure, Happened, JobRecord, JobState, Payload};
+use model::{Failure, Happened, JobRecord, JobState, Payload};
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -209,7 +209,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::Retry;
+    use model::Retry;
 
     fn job(state: &str, attempt: u32, retries: u32) -> JobRecord {
         let job = json!({

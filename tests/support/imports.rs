@@ -76,6 +76,8 @@ impl Map {
     fn absolute(&self, file: &Module, path: &str) -> Option<Module> {
         let mut parts: Module = path.split("::").map(str::to_owned).collect();
         let mut base = match parts[0].as_str() {
+            // Each room is a crate, but for `cli`, which is in that of the program.
+            "crate" if file.first().is_some_and(|room| room != "cli") => file[..1].to_vec(),
             "crate" => Module::new(),
             "self" | "super" => file.clone(),
             child if self.modules.contains(&[file.as_slice(), &[child.to_owned()]].concat()) => {

@@ -45,7 +45,7 @@ impl Card {
     }
 
     /// Refuses new jobs that no broker takes, and those that need an ability the broker lacks.
-    pub(in crate::broker) fn takes(&self, jobs: &[NewJob]) -> Result<(), Error> {
+    pub(crate) fn takes(&self, jobs: &[NewJob]) -> Result<(), Error> {
         for job in jobs {
             let asked = [
                 (Ability::Depend, !job.depends.is_empty()),

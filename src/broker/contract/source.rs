@@ -97,11 +97,7 @@ pub enum Settling {
 impl Renewal {
     /// The answer of a script to the renewal of a lease, which holds to its new end if it was extended. A word that is
     /// not known proves no loss.
-    pub(in crate::broker) fn read(
-        lease: Lease,
-        said: Option<&str>,
-        refused: impl FnOnce(&str) -> Error,
-    ) -> Renewal {
+    pub(crate) fn read(lease: Lease, said: Option<&str>, refused: impl FnOnce(&str) -> Error) -> Renewal {
         match said {
             Some("renewed") => Renewal::Renewed(lease),
             // Its loss was reported; the lease stays ours until the end is settled.
@@ -115,7 +111,7 @@ impl Renewal {
 
 impl Settling {
     /// The answer of a script: `not_ours`, or the state of the job now, or why this one was not settled.
-    pub(in crate::broker) fn read(said: Option<&str>, refused: impl FnOnce(&str) -> Error) -> Settling {
+    pub(crate) fn read(said: Option<&str>, refused: impl FnOnce(&str) -> Error) -> Settling {
         match said.map(|said| (said, said.parse())) {
             Some((_, Ok(state))) => Settling::Settled(state),
             Some(("not_ours", _)) => Settling::NotOurs,

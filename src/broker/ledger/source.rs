@@ -99,10 +99,7 @@ struct WithLedger<S>(Arc<S>);
 
 /// As what the end of a lease counts whose broker does not take the verdict.
 fn counts(verdict: &Verdict) -> Count {
-    match verdict {
-        Verdict::Release { counts: Some(counts), .. } => *counts,
-        _ => Count::Stopped,
-    }
+    if let Verdict::Release { counts: Some(counts), .. } = verdict { *counts } else { Count::Stopped }
 }
 
 /// How long a question about a job waits for the broker to say whether it has ended elsewhere.

@@ -104,7 +104,8 @@ fn of_ended(state: JobState) -> Option<&'static str> {
         JobState::Complete => Some("ql:completed"),
         JobState::Held => Some("ql:f:held"),
         JobState::Canceled => Some("ql:taskvisor:canceled"),
-        _ => None,
+        JobState::Waiting | JobState::Delayed | JobState::Depends => None,
+        JobState::Running | JobState::Canceling | JobState::Failed => None,
     }
 }
 

@@ -21,7 +21,7 @@ const VERB: &str = "wait for jobs in";
 const DEAF: &str = "new jobs in Redis are not heard at once";
 
 /// A list from which jobs are taken.
-pub(in crate::broker) struct Arrivals {
+pub(crate) struct Arrivals {
     key: String,
     /// The end from which they are taken.
     end: Direction,
@@ -40,12 +40,12 @@ enum Awaited {
 }
 
 impl Arrivals {
-    pub(in crate::broker) fn new(key: String, end: Direction) -> Arrivals {
+    pub(crate) fn new(key: String, end: Direction) -> Arrivals {
         Arrivals { key, end, awaited: watch::Sender::new(Awaited::Nothing) }
     }
 
     /// Notes that a fetch has left this number of jobs in the list; `is_full` = it got as many as it asked for.
-    pub(in crate::broker) fn fetched(&self, left: u64, is_full: bool) {
+    pub(crate) fn fetched(&self, left: u64, is_full: bool) {
         match left {
             0 => self.wait_for(Awaited::Job),
             _ if is_full => {}
@@ -58,7 +58,7 @@ impl Arrivals {
     }
 
     /// Calls `wake` whenever the next fetch is due. Runs until it is dropped.
-    pub(in crate::broker) async fn listen(&self, link: &Link, complaints: &Complaints, wake: impl Fn()) {
+    pub(crate) async fn listen(&self, link: &Link, complaints: &Complaints, wake: impl Fn()) {
         let (mut awaited, mut conn, mut failed) = (self.awaited.subscribe(), None, 0);
         loop {
             let Ok(what) = awaited.wait_for(|what| *what != Awaited::Nothing).await.map(|what| *what) else {

@@ -9,7 +9,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 
 /// The wait before the next attempt: doubled with each failure, and up to a half longer at random, so that clients of
 /// the same server do not come back all at once.
-pub(in crate::broker) fn backoff(failed: u32) -> Duration {
+pub(crate) fn backoff(failed: u32) -> Duration {
     let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed.saturating_sub(1)));
     let chance = u32::from(Uuid::now_v7().as_bytes()[15]);
     wait + wait * chance / 512

@@ -1,13 +1,13 @@
 //! Facts of a URL that are known before a connection is opened.
 
 /// What is wrong with a URL, as the end of "the broker 'SCHEME:' …".
-pub(in crate::broker) fn fault(url: &str) -> Option<&'static str> {
+pub(crate) fn fault(url: &str) -> Option<&'static str> {
     let has_place = url.split_once("://").is_some_and(|(_, place)| !place.is_empty());
     (!has_place).then_some("needs a host, or a path, after its //")
 }
 
 /// Identifies a Redis: how it is reached, its hosts with their ports, and the number of its database.
-pub(in crate::broker) fn identity(shown: &str) -> String {
+pub(crate) fn identity(shown: &str) -> String {
     let Some((scheme, rest)) = shown.split_once("://") else { return shown.to_owned() };
     let scheme = scheme.replace("valkey", "redis");
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));

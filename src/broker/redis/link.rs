@@ -31,7 +31,7 @@ const SILENT: Duration = Duration::from_secs(3);
 const STANDING: [&str; 2] = ["fetch jobs from", "listen to"];
 
 /// Settings of the connection for a kind of broker.
-pub(in crate::broker) struct Needs {
+pub(crate) struct Needs {
     /// The script. It is called with a command, the time in seconds since 1970, and that command's arguments.
     pub script: &'static str,
     /// The pattern of its keys, as an ACL names them.
@@ -43,7 +43,7 @@ pub(in crate::broker) struct Needs {
 }
 
 /// The connection to one server.
-pub(in crate::broker) struct Link {
+pub(crate) struct Link {
     address: Address,
     needs: &'static Needs,
     /// The hash of the script, which names it to Redis.
@@ -85,7 +85,7 @@ struct Live {
 
 impl Link {
     /// A link to the server at `url`, shown as `name`.
-    pub(in crate::broker) fn new(
+    pub(crate) fn new(
         url: &str,
         name: &str,
         needs: &'static Needs,
@@ -108,32 +108,32 @@ impl Link {
         })
     }
 
-    pub(in crate::broker) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         (self.now)()
     }
 
     /// The trouble with the server, as found by the latest requests.
-    pub(in crate::broker) fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         lock(&self.trouble).values().next().cloned()
     }
 
     /// The last error of `verb`.
-    pub(in crate::broker) fn trouble_with(&self, verb: &str) -> Option<String> {
+    pub(crate) fn trouble_with(&self, verb: &str) -> Option<String> {
         lock(&self.trouble).get(verb).cloned()
     }
 
     /// Whether the server does not answer, or answers again only just now: no lease that ended meanwhile is over yet.
-    pub(in crate::broker) fn is_settling(&self) -> bool {
+    pub(crate) fn is_settling(&self) -> bool {
         self.silence.lasts(self.now())
     }
 
     /// Records at an interval that this process runs, until the future is dropped.
-    pub(in crate::broker) async fn pulse(&self) {
+    pub(crate) async fn pulse(&self) {
         self.silence.pulse(|| self.now()).await;
     }
 
     /// Has the script run `command` at the moment `at`; `verb` names the request in errors, e.g. `put jobs into`.
-    pub(in crate::broker) async fn call(
+    pub(crate) async fn call(
         &self,
         verb: &str,
         command: &str,
@@ -173,7 +173,7 @@ impl Link {
 
     /// Makes a request that the script recognizes if it comes twice: once more, if the connection broke before the
     /// answer. If the server was silent, the caller has waited for long enough.
-    pub(in crate::broker) async fn surely<T, F>(&self, request: impl Fn() -> F) -> Result<T, Error>
+    pub(crate) async fn surely<T, F>(&self, request: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -187,14 +187,14 @@ impl Link {
     }
 
     /// Sends a single command.
-    pub(in crate::broker) async fn ask(&self, verb: &str, cmd: &Cmd) -> Result<Value, Error> {
+    pub(crate) async fn ask(&self, verb: &str, cmd: &Cmd) -> Result<Value, Error> {
         let live = self.live(verb).await?;
         let answer = cmd.query_async(&mut live.conn.clone()).await;
         self.heard(verb, live.number, answer).await
     }
 
     /// What is wrong with how the server stores its data, if it allows the question.
-    pub(in crate::broker) async fn unsafe_for_jobs(&self) -> Result<Option<String>, Error> {
+    pub(crate) async fn unsafe_for_jobs(&self) -> Result<Option<String>, Error> {
         let mut live = self.live("ask").await?;
         let lost = server::keeps_nothing(&mut live.conn).await.map(str::to_owned);
         let all: Vec<String> =
@@ -203,18 +203,18 @@ impl Link {
     }
 
     /// The concern that the server drops jobs by its own settings, for `status`.
-    pub(in crate::broker) fn concern(&self) -> Option<String> {
+    pub(crate) fn concern(&self) -> Option<String> {
         lock(&self.evicts).as_ref().map(|what| format!("{}: {what}", self.name))
     }
 
     /// Our end of the connection as the server sees it, if it allows the question.
-    pub(in crate::broker) async fn client_address(&self) -> Result<Option<String>, Error> {
+    pub(crate) async fn client_address(&self) -> Result<Option<String>, Error> {
         let mut live = self.live("ask").await?;
         Ok(server::client_address(&mut live.conn).await)
     }
 
     /// Measures the server's clock again.
-    pub(in crate::broker) async fn measure(&self) -> Result<(), Error> {
+    pub(crate) async fn measure(&self) -> Result<(), Error> {
         let mut live = self.live("ask the time of").await?;
         let measured = Offset::measure(&mut live.conn, &self.now).await;
         let measured = self.heard("ask the time of", live.number, measured).await?;
@@ -227,7 +227,7 @@ impl Link {
     }
 
     /// A new connection for subscriptions; `verb` names its purpose in errors.
-    pub(in crate::broker) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
+    pub(crate) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
         let sent = self.now();
         let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
         let opened = opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error));
@@ -237,7 +237,7 @@ impl Link {
     }
 
     /// A new connection for requests whose replies may take any time; `verb` names its purpose in errors.
-    pub(in crate::broker) async fn own(&self, verb: &str) -> Result<MultiplexedConnection, Error> {
+    pub(crate) async fn own(&self, verb: &str) -> Result<MultiplexedConnection, Error> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None);
         let opened = timeout(CONNECT, async {
@@ -350,12 +350,12 @@ impl Link {
         Err(if is_in_doubt { Error::Unanswered(explained.to_string()) } else { explained })
     }
 
-    pub(in crate::broker) fn explain(&self, verb: &str, error: &RedisError) -> Error {
+    pub(crate) fn explain(&self, verb: &str, error: &RedisError) -> Error {
         self.failed(verb, &self.cause(error))
     }
 
     /// The error for one job of a batch; the script supplies the message.
-    pub(in crate::broker) fn refused(&self, verb: &str, words: &str) -> Error {
+    pub(crate) fn refused(&self, verb: &str, words: &str) -> Error {
         self.explain(verb, &spoken(words))
     }
 
@@ -368,17 +368,17 @@ impl Link {
     }
 
     /// The error when no message or reply came for too long.
-    pub(in crate::broker) fn silent(&self, verb: &str) -> Error {
+    pub(crate) fn silent(&self, verb: &str) -> Error {
         self.explain(verb, &late())
     }
 
     /// The error when the server, or something on the way, ended the connection.
-    pub(in crate::broker) fn broken(&self, verb: &str) -> Error {
+    pub(crate) fn broken(&self, verb: &str) -> Error {
         self.explain(verb, &std::io::Error::from(std::io::ErrorKind::ConnectionReset).into())
     }
 
     /// Notes the outcome of a request, for [`Link::trouble`].
-    pub(in crate::broker) fn note(&self, verb: &str, error: Option<&Error>) {
+    pub(crate) fn note(&self, verb: &str, error: Option<&Error>) {
         let mut trouble = lock(&self.trouble);
         match error {
             Some(Error::Failed(why) | Error::Unanswered(why)) => {

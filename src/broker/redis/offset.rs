@@ -10,7 +10,7 @@ use crate::model::{Instant, Millis};
 
 /// How far the server's wall clock is ahead of this host's time since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::broker) struct Offset {
+pub(crate) struct Offset {
     /// The difference in microseconds.
     ahead: i64,
     /// The possible error in microseconds: half the duration of the measurement.
@@ -19,7 +19,7 @@ pub(in crate::broker) struct Offset {
 
 impl Offset {
     /// Measures the server's clock.
-    pub(in crate::broker) async fn measure(
+    pub(crate) async fn measure(
         conn: &mut MultiplexedConnection,
         now: &(dyn Fn() -> Instant + Send + Sync),
     ) -> RedisResult<Offset> {
@@ -29,7 +29,7 @@ impl Offset {
     }
 
     /// A given offset, without a measurement.
-    pub(in crate::broker) fn known(ahead: i64) -> Offset {
+    pub(crate) fn known(ahead: i64) -> Offset {
         Offset { ahead, doubt: 0 }
     }
 
@@ -39,13 +39,13 @@ impl Offset {
     }
 
     /// The better of two measurements. If they contradict each other, a clock was set: then the later one.
-    pub(in crate::broker) fn or(self, later: Offset) -> Offset {
+    pub(crate) fn or(self, later: Offset) -> Offset {
         let contradict = (self.ahead - later.ahead).abs() > self.doubt + later.doubt;
         if contradict || later.doubt <= self.doubt { later } else { self }
     }
 
     /// A moment in the form for the script: seconds since 1970 with six decimals.
-    pub(in crate::broker) fn seconds(self, at: Instant) -> String {
+    pub(crate) fn seconds(self, at: Instant) -> String {
         let micros = self.micros(at);
         format!("{}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
     }
@@ -55,12 +55,12 @@ impl Offset {
     }
 
     /// A moment in milliseconds since 1970, for people.
-    pub(in crate::broker) fn millis(self, at: Instant) -> Millis {
+    pub(crate) fn millis(self, at: Instant) -> Millis {
         Millis(self.micros(at).div_euclid(1000))
     }
 
     /// The time until a moment that the script gave.
-    pub(in crate::broker) fn until(self, seconds: f64, now: Instant) -> Duration {
+    pub(crate) fn until(self, seconds: f64, now: Instant) -> Duration {
         let at = (seconds * 1e6).ceil() as i64;
         Duration::from_micros(u64::try_from(at.saturating_sub(self.micros(now))).unwrap_or(0))
     }

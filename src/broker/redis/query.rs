@@ -15,7 +15,7 @@ pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Splits the parameters with these names off a URL: gives the rest of the URL, and each with its value.
-pub(in crate::broker) fn split_off<'a>(url: &'a str, names: &[&str]) -> (String, Vec<(&'a str, &'a str)>) {
+pub(crate) fn split_off<'a>(url: &'a str, names: &[&str]) -> (String, Vec<(&'a str, &'a str)>) {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let (mut own, mut rest) = (Vec::new(), Vec::new());
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {

@@ -5,12 +5,12 @@
 macro_rules! script {
     ($($name:literal),* $(,)?) => { concat!($(include_str!(concat!("script/", $name, ".lua")), "\n",)*) };
 }
-pub(in crate::broker) use script;
+pub(crate) use script;
 
 /// Asserts that each source in the folder of a broker is part of its script, and short enough.
 #[cfg(test)]
-pub(in crate::broker) fn assert_whole(script: &str, broker: &str) {
-    let folder = format!("{}/src/broker/{broker}/script", env!("CARGO_MANIFEST_DIR"));
+pub(crate) fn assert_whole(script: &str, broker: &str) {
+    let folder = format!("{}/{broker}/script", env!("CARGO_MANIFEST_DIR"));
     let sources = files(folder.as_ref());
     assert!(sources.len() > 3, "{folder}");
     for path in sources {

@@ -8,14 +8,14 @@ use serde::de::DeserializeOwned;
 use crate::broker::Error;
 
 /// Writes the number of words, then the words.
-pub(in crate::broker) fn write_list<T: ToRedisArgs>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = T>) {
+pub(crate) fn write_list<T: ToRedisArgs>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = T>) {
     cmd.arg(words.len());
     words.for_each(|word| _ = cmd.arg(word));
 }
 
 /// A text in a reply, whatever its bytes are: those of another program hide no other text of the reply. Nil is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::broker) struct Text(pub String);
+pub(crate) struct Text(pub String);
 
 impl FromRedisValue for Text {
     fn from_redis_value_ref(value: &Value) -> Result<Text, ParsingError> {
@@ -34,26 +34,26 @@ impl Borrow<str> for Text {
 }
 
 /// Escapes the letters that have a meaning in a pattern of Redis.
-pub(in crate::broker) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let is_special = |letter: char| "*?[]\\^".contains(letter);
     let escape = |letter| is_special(letter).then_some('\\').into_iter().chain([letter]);
     text.chars().flat_map(escape).collect()
 }
 
 /// Reads a reply as a value of this type.
-pub(in crate::broker) fn read<T: FromRedisValue>(value: Value) -> Result<T, Error> {
+pub(crate) fn read<T: FromRedisValue>(value: Value) -> Result<T, Error> {
     redis::from_redis_value(value).map_err(|error| odd(&format!("what was asked for ({error})")))
 }
 
 /// The error for a reply of an unknown form.
-pub(in crate::broker) fn odd(what: &str) -> Error {
+pub(crate) fn odd(what: &str) -> Error {
     Error::Failed(format!(
         "Redis answered something else than {what}: is another program's data under the broker's keys?"
     ))
 }
 
 /// The parts of a list.
-pub(in crate::broker) fn array(value: Value) -> Result<Vec<Value>, Error> {
+pub(crate) fn array(value: Value) -> Result<Vec<Value>, Error> {
     if let Value::Array(values) = value {
         return Ok(values);
     }
@@ -61,14 +61,14 @@ pub(in crate::broker) fn array(value: Value) -> Result<Vec<Value>, Error> {
 }
 
 /// A list of exactly this many parts.
-pub(in crate::broker) fn parts<const N: usize>(value: Value) -> Result<[Value; N], Error> {
+pub(crate) fn parts<const N: usize>(value: Value) -> Result<[Value; N], Error> {
     let values = array(value)?;
     let count = values.len();
     values.try_into().map_err(|_| odd(&format!("a list of {N} ({count})")))
 }
 
 /// A text; `None` if there is none.
-pub(in crate::broker) fn text(value: &Value) -> Option<String> {
+pub(crate) fn text(value: &Value) -> Option<String> {
     if let Value::BulkString(bytes) = value {
         return Some(String::from_utf8_lossy(bytes).into_owned());
     }
@@ -76,18 +76,18 @@ pub(in crate::broker) fn text(value: &Value) -> Option<String> {
 }
 
 /// A number; 0 if there is none.
-pub(in crate::broker) fn number<T: std::str::FromStr + Default>(value: &Value) -> T {
+pub(crate) fn number<T: std::str::FromStr + Default>(value: &Value) -> T {
     some_number(value).unwrap_or_default()
 }
 
 /// A number, if there is one. Numbers of other programs may have a fraction.
-pub(in crate::broker) fn some_number<T: std::str::FromStr>(value: &Value) -> Option<T> {
+pub(crate) fn some_number<T: std::str::FromStr>(value: &Value) -> Option<T> {
     let text = text(value)?;
     text.parse().ok().or_else(|| text.split('.').next()?.parse().ok())
 }
 
 /// JSON text in a field. Text that cannot be read counts as missing: a field of another program does not hide the job.
-pub(in crate::broker) fn json<T: DeserializeOwned>(value: &Value) -> Option<T> {
+pub(crate) fn json<T: DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_str(&text(value)?).ok()
 }
 

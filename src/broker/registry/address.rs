@@ -96,7 +96,7 @@ impl Address {
     }
 
     /// The whole URL with its password, to open the broker.
-    pub(in crate::broker) fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.url
     }
 
@@ -226,7 +226,7 @@ pub trait Adapter: Sync {
 }
 
 /// The value of a switch in a URL; None = it is neither `yes` nor `no`.
-pub(in crate::broker) fn yes_or_no(value: &str) -> Option<bool> {
+pub(crate) fn yes_or_no(value: &str) -> Option<bool> {
     match value {
         "yes" => Some(true),
         "no" => Some(false),

@@ -3,7 +3,7 @@
 mod address;
 mod secret;
 
-pub(in crate::broker) use address::yes_or_no;
+pub(crate) use address::yes_or_no;
 pub use address::{Adapter, Address, Counted, Opening, Place, Wrong};
 pub use secret::without_secrets;
 

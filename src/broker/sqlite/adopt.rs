@@ -32,7 +32,7 @@ const DELIVERIES: &str = "DROP TABLE IF EXISTS handle;
 
 impl Sqlite {
     /// Makes the store a ledger, by more tables.
-    pub(in crate::broker) async fn keep_deliveries(&self) -> Result<(), Error> {
+    pub(crate) async fn keep_deliveries(&self) -> Result<(), Error> {
         self.run(Kind::Lease, |store| {
             store.conn.execute_batch(DELIVERIES)?;
             store.conn.execute_batch(RECEIVES)?;
@@ -43,7 +43,7 @@ impl Sqlite {
     }
 
     /// Records that a delivery of each of these jobs was no attempt: it went back before it ran.
-    pub(in crate::broker) async fn gave_back(&self, jobs: Vec<JobId>) -> Result<(), Error> {
+    pub(crate) async fn gave_back(&self, jobs: Vec<JobId>) -> Result<(), Error> {
         self.run(Kind::Note, move |store| {
             let now = store.time();
             let mut statement = store.conn.prepare_cached(
@@ -60,7 +60,7 @@ impl Sqlite {
     }
 
     /// Records deliveries, each with its worker, and answers each.
-    pub(in crate::broker) async fn adopt(
+    pub(crate) async fn adopt(
         &self,
         request: Fetch,
         given: Vec<(Delivery, WorkerId)>,
@@ -73,7 +73,7 @@ impl Sqlite {
     }
 
     /// Records how jobs ended, and messages that are to run no more.
-    pub(in crate::broker) async fn note_ends(
+    pub(crate) async fn note_ends(
         &self,
         ends: Vec<Settlement>,
         messages: Vec<String>,
@@ -101,18 +101,18 @@ impl Sqlite {
     }
 
     /// Records that leases are lost, each with what its end counts as: nobody runs these jobs here.
-    pub(in crate::broker) async fn lost(&self, leases: Vec<(JobId, Fence, Count)>) -> Result<(), Error> {
+    pub(crate) async fn lost(&self, leases: Vec<(JobId, Fence, Count)>) -> Result<(), Error> {
         let now = self.now();
         self.run(Kind::Note, move |store| lease::lose(store, &leases, store.millis(now))).await
     }
 
     /// Whether this message is to run no more.
-    pub(in crate::broker) async fn has_ended(&self, message: String) -> Result<bool, Error> {
+    pub(crate) async fn has_ended(&self, message: String) -> Result<bool, Error> {
         self.run(Kind::Read, move |store| has_ended(store, &message)).await
     }
 
     /// Which of these leases belong to jobs that are being canceled.
-    pub(in crate::broker) async fn canceling(&self, asked: Vec<(JobId, Fence)>) -> Result<Vec<bool>, Error> {
+    pub(crate) async fn canceling(&self, asked: Vec<(JobId, Fence)>) -> Result<Vec<bool>, Error> {
         self.run(Kind::Read, move |store| {
             let canceling = JobState::Canceling as usize;
             let mut look = store
@@ -128,7 +128,7 @@ impl Sqlite {
     }
 
     /// The jobs that an instance held when it died, with the broker's handles.
-    pub(in crate::broker) async fn handles(&self, instance: Instance) -> Result<Vec<Handle>, Error> {
+    pub(crate) async fn handles(&self, instance: Instance) -> Result<Vec<Handle>, Error> {
         self.run(Kind::Read, move |store| {
             let mut statement = store.conn.prepare_cached(
                 "SELECT jid, job.fence, coalesce(handle, ''), queue.name, state FROM job

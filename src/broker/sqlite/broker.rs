@@ -73,7 +73,7 @@ impl Sqlite {
 
     /// The acknowledged jobs and changes that the store has lost, as a sentence; None once a person removed the `-loss`
     /// file.
-    pub(in crate::broker) fn losses(&self) -> Option<String> {
+    pub(crate) fn losses(&self) -> Option<String> {
         self.files.as_ref()?.losses.said()
     }
 

@@ -121,7 +121,7 @@ impl Sqlite {
     }
 
     /// The store's notices; others may add notices too.
-    pub(in crate::broker) fn notices(&self) -> &Notices {
+    pub(crate) fn notices(&self) -> &Notices {
         &self.notices
     }
 

@@ -17,7 +17,7 @@ const SOME: usize = 500;
 
 impl Sqlite {
     /// The next jobs after `place` that the ledger has as waiting, in order, with their places.
-    pub(in crate::broker) async fn waiting_behind(&self, place: i64) -> Result<Vec<(i64, JobId)>, Error> {
+    pub(crate) async fn waiting_behind(&self, place: i64) -> Result<Vec<(i64, JobId)>, Error> {
         self.run(Kind::Read, move |store| {
             let mut statement = store.conn.prepare_cached(&format!(
                 "SELECT id, jid FROM job INDEXED BY job_waiting WHERE state = 0 AND id > ?1
@@ -32,7 +32,7 @@ impl Sqlite {
     }
 
     /// Records how jobs ended elsewhere. Jobs that the ledger does not have as waiting are left as they are.
-    pub(in crate::broker) async fn learn(&self, ended: Vec<(JobId, Elsewhere)>) -> Result<(), Error> {
+    pub(crate) async fn learn(&self, ended: Vec<(JobId, Elsewhere)>) -> Result<(), Error> {
         self.run(Kind::Note, move |store| {
             let now = store.time();
             ended.iter().try_for_each(|(job, how)| learn(store, job, how, now))

@@ -15,7 +15,7 @@ const BYTES: usize = 1 << 20;
 
 impl Sqlite {
     /// How many jobs wait.
-    pub(in crate::broker) async fn waiting(&self) -> Result<usize, Error> {
+    pub(crate) async fn waiting(&self) -> Result<usize, Error> {
         self.run(Kind::Read, |store| {
             let count = "SELECT count(*) FROM job WHERE state = ?1";
             Ok(store.conn.query_row(count, [JobState::Waiting as i64], |row| row.get(0))?)
@@ -24,12 +24,12 @@ impl Sqlite {
     }
 
     /// The first waiting jobs, in the order in which they were put: `most` at most.
-    pub(in crate::broker) async fn first(&self, most: usize) -> Result<Vec<NewJob>, Error> {
+    pub(crate) async fn first(&self, most: usize) -> Result<Vec<NewJob>, Error> {
         self.run(Kind::Read, move |store| first(store, most)).await
     }
 
     /// Removes jobs. Does not wait for the disk: after a loss of power some may be back.
-    pub(in crate::broker) async fn remove(&self, jobs: Vec<JobId>) -> Result<(), Error> {
+    pub(crate) async fn remove(&self, jobs: Vec<JobId>) -> Result<(), Error> {
         self.run(Kind::Lease, move |store| {
             for job in &jobs {
                 let (row, ..) = store.place(job)?;

@@ -23,11 +23,7 @@ const SOME: usize = 500;
 
 impl Sqlite {
     /// Records that a receive from a queue is open; None = it was answered.
-    pub(in crate::broker) async fn receives(
-        &self,
-        queue: QueueName,
-        open: Option<OpenReceive>,
-    ) -> Result<(), Error> {
+    pub(crate) async fn receives(&self, queue: QueueName, open: Option<OpenReceive>) -> Result<(), Error> {
         self.run(Kind::Note, move |store| {
             let Some(OpenReceive { until, lease }) = open else {
                 let mut forget = store.conn.prepare_cached("DELETE FROM receive WHERE queue = ?1")?;
@@ -71,10 +67,7 @@ impl Sqlite {
     }
 
     /// The receive from a queue that had no answer when its supervisor died.
-    pub(in crate::broker) async fn open_receive(
-        &self,
-        queue: QueueName,
-    ) -> Result<Option<OpenReceive>, Error> {
+    pub(crate) async fn open_receive(&self, queue: QueueName) -> Result<Option<OpenReceive>, Error> {
         self.run(Kind::Read, move |store| {
             let mut look = store.conn.prepare_cached("SELECT until, lease FROM receive WHERE queue = ?1")?;
             let row = look.query_row([queue.as_str()], |row| {

@@ -4,17 +4,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A value in its stored form.
-pub(in crate::broker) struct Stored<T>(pub(super) T);
+pub(crate) struct Stored<T>(pub(super) T);
 
 impl<T> Stored<T> {
     /// The value itself.
-    pub(in crate::broker) fn value(self) -> T {
+    pub(crate) fn value(self) -> T {
         self.0
     }
 }
 
 /// The JSON text to store for a value.
-pub(in crate::broker) fn to_json<T>(value: &T) -> serde_json::Result<String>
+pub(crate) fn to_json<T>(value: &T) -> serde_json::Result<String>
 where
     for<'a> Stored<&'a T>: Serialize,
 {
@@ -22,7 +22,7 @@ where
 }
 
 /// Reads a stored value.
-pub(in crate::broker) fn from_json<T>(text: &[u8]) -> serde_json::Result<T>
+pub(crate) fn from_json<T>(text: &[u8]) -> serde_json::Result<T>
 where
     Stored<T>: DeserializeOwned,
 {

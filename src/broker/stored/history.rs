@@ -90,7 +90,7 @@ struct AttemptRow {
 }
 
 /// Reads a history that is stored as lines, oldest first.
-pub(in crate::broker) fn entries(lines: &str) -> Vec<Entry> {
+pub(crate) fn entries(lines: &str) -> Vec<Entry> {
     lines.lines().map(|line| from_json(line.as_bytes()).unwrap_or_else(|_| unreadable(line))).collect()
 }
 

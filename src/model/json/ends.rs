@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::ExitStatus;
+use crate::ExitStatus;
 
 /// How a process ended: by itself with a code, or by a signal.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ExitStatus")]
-pub(in crate::model) struct ExitStatusJson {
+pub(crate) struct ExitStatusJson {
     /// The code it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     code: Option<i32>,

@@ -6,12 +6,12 @@ use serde_json::value::RawValue;
 
 use super::new_job::present;
 use super::{At, JsonText, json_text};
-use crate::model::{Attempt, Entry, Happened, JobState, Millis, QueueName};
+use crate::{Attempt, Entry, Happened, JobState, Millis, QueueName};
 
 /// Something that happened to a job and is over. Beside `kind` there are the fields of that kind.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "HistoryEntry")]
-pub(in crate::model) struct EntryJson {
+pub(crate) struct EntryJson {
     /// When it happened.
     #[serde(flatten, with = "At::<Option<Millis>>")]
     at: Option<Millis>,

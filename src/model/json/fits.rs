@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::{Fit, PoolStatus};
+use crate::{Fit, PoolStatus};
 
 /// A pool, and what it makes of the class of the job that was asked about.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -18,17 +18,14 @@ struct PoolFit {
 }
 
 /// For `with`: the pools of a job.
-pub(in crate::model) struct Fits;
+pub(crate) struct Fits;
 
 impl Fits {
-    pub(in crate::model) fn serialize<S: Serializer>(
-        pools: &[(PoolStatus, Fit)],
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(pools: &[(PoolStatus, Fit)], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(pools.iter().map(|(pool, fit)| PoolFit { fit: *fit, pool: pool.clone() }))
     }
 
-    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<(PoolStatus, Fit)>, D::Error> {
         let pools = Vec::<PoolFit>::deserialize(from)?;

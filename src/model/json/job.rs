@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::entry::EntryJson;
 use super::new_job::{Carried, present};
 use super::{DueAt, EndedAt, ExpiresAt, JsonText, MaybeSeconds, PutAt, RenewedAt, StartedAt, json_text};
-use crate::model::{
+use crate::{
     Bytes, Class, Exec, Failure, Fence, Forensics, Instance, JobId, JobRecord, JobState, Millis, Need,
     Progress, QueueName, Retry, WorkerName,
 };
@@ -17,7 +17,7 @@ use crate::model::{
 /// A job. What has no value is left out.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Job")]
-pub(in crate::model) struct JobJson {
+pub(crate) struct JobJson {
     /// The job's id.
     id: JobId,
     /// The queue it is or was in.

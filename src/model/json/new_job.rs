@@ -8,14 +8,14 @@ use serde_json::value::RawValue;
 
 use super::texts::{DEEPEST, bytes, json, json_depth};
 use super::{JsonText, MaybeSeconds, Seconds};
-use crate::model::object::maybe_object;
-use crate::model::{Bytes, Class, Exec, Exists, JobId, NewJob, Payload, QueueName, Retry};
+use crate::object::maybe_object;
+use crate::{Bytes, Class, Exec, Exists, JobId, NewJob, Payload, QueueName, Retry};
 
 /// A job to be put. It carries `data`, `raw` or `exec`; without any of them its data is null.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewJob")]
-pub(in crate::model) struct NewJobJson {
+pub(crate) struct NewJobJson {
     /// Its id, up to 256 bytes without control characters; made by the supervisor when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<JobId>,

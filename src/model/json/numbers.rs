@@ -8,14 +8,14 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// For `with`: a duration as a number of seconds, with a fraction if it has one.
-pub(in crate::model) struct Seconds;
+pub(crate) struct Seconds;
 
 impl Seconds {
-    pub(in crate::model) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_f64(value.as_secs_f64())
     }
 
-    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         of_seconds(f64::deserialize(from)?)
     }
 }
@@ -43,19 +43,14 @@ impl JsonSchema for Seconds {
 }
 
 /// For `with`: the same, or none. The field needs a default.
-pub(in crate::model) struct MaybeSeconds;
+pub(crate) struct MaybeSeconds;
 
 impl MaybeSeconds {
-    pub(in crate::model) fn serialize<S: Serializer>(
-        value: &Option<Duration>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
         value.map(|value| value.as_secs_f64()).serialize(to)
     }
 
-    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Duration>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         Option::<f64>::deserialize(from)?.map(of_seconds).transpose()
     }
 }
@@ -75,16 +70,16 @@ impl JsonSchema for MaybeSeconds {
 }
 
 /// For `with`: a file mode creation mask as the shell writes it, e.g. `"022"`.
-pub(in crate::model) struct Octal;
+pub(crate) struct Octal;
 
 impl Octal {
     const MAX: u32 = 0o777;
 
-    pub(in crate::model) fn serialize<S: Serializer>(value: &u32, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &u32, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(&format_args!("{value:03o}"))
     }
 
-    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
         let text = Cow::<'de, str>::deserialize(from)?;
         let is_octal = !text.is_empty() && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
         let mask = if is_octal { u32::from_str_radix(&text, 8).ok() } else { None };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{
+use crate::{
     Attempt, Bytes, Count, Entry, Exec, Exit, ExitStatus, Failure, Fence, Forensics, Happened, JobRecord,
     JobState, LatestJob, Millis, Need, NewJob, Overlap, Pause, Payload, Progress, PublishedEvent,
     QueueCounts, Recurring, RecurringRecord, Retry, Schedule, Signal, SignalSent, Today, Usage, What,

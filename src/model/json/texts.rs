@@ -7,10 +7,10 @@ use serde::ser::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::model::Bytes;
+use crate::Bytes;
 
 /// A text as JSON on one line, each token as it was written: JSON has newlines only between tokens.
-pub(in crate::model) fn json(text: &[u8]) -> Option<Box<RawValue>> {
+pub(crate) fn json(text: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(text).ok()?;
     let is_newline = |letter| matches!(letter, '\n' | '\r');
     let line = if text.contains(is_newline) { text.replace(is_newline, " ") } else { text.to_owned() };
@@ -44,7 +44,7 @@ pub(super) const DEEPEST: usize = 100;
 /// all.
 ///
 /// ```
-/// use taskvisor::model::json_text;
+/// use taskvisor_model::json_text;
 /// assert_eq!(json_text("{\"n\":\n1.50}").unwrap().get(), "{\"n\": 1.50}");
 /// assert_eq!(json_text("done!").unwrap().get(), "\"done!\"");
 /// ```
@@ -54,20 +54,20 @@ pub fn json_text(text: &str) -> Option<Box<RawValue>> {
 }
 
 /// For `with`: bytes that are JSON.
-pub(in crate::model) struct JsonText;
+pub(crate) struct JsonText;
 
 impl JsonText {
-    pub(in crate::model) fn serialize<S: Serializer>(value: &Bytes, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Bytes, to: S) -> Result<S::Ok, S::Error> {
         json(&value.0).ok_or_else(|| S::Error::custom("the data is no JSON"))?.serialize(to)
     }
 
-    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
         Box::<RawValue>::deserialize(from).map(bytes)
     }
 }
 
 /// The bytes as they are stored.
-pub(in crate::model) fn bytes(json: Box<RawValue>) -> Bytes {
+pub(crate) fn bytes(json: Box<RawValue>) -> Bytes {
     Bytes(String::from(Box::<str>::from(json)).into_bytes())
 }
 

@@ -8,10 +8,10 @@ use serde::de::Error;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serializer};
 
-use crate::model::Millis;
+use crate::Millis;
 
 /// A moment, or an optional one.
-pub(in crate::model) trait Moment: Sized {
+pub(crate) trait Moment: Sized {
     const IS_REQUIRED: bool;
     fn get(&self) -> Option<Millis>;
     fn of(moment: Option<Millis>) -> Option<Self>;
@@ -45,14 +45,14 @@ impl Moment for Option<Millis> {
 macro_rules! pairs {
     ($($name:ident $text:literal $ms:literal $what:literal;)*) => {
         $(#[doc = concat!("The fields `", $text, "` and `", $ms, "`.")]
-        pub(in crate::model) struct $name<T>(PhantomData<T>);
+        pub(crate) struct $name<T>(PhantomData<T>);
 
         impl<T: Moment> $name<T> {
-            pub(in crate::model) fn serialize<S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+            pub(crate) fn serialize<S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
                 pair(value.get(), $text, $ms, to)
             }
 
-            pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
                 #[derive(Deserialize)]
                 struct Pair {
                     #[serde(rename = $ms, default)]
@@ -114,10 +114,10 @@ fn pair<S: Serializer>(moment: Option<Millis>, text: &str, ms: &str, to: S) -> R
 }
 
 /// The fields `then_at` and `then_at_ms`: moments in a list, left out when there are none.
-pub(in crate::model) struct ThenAt;
+pub(crate) struct ThenAt;
 
 impl ThenAt {
-    pub(in crate::model) fn serialize<S: Serializer>(moments: &[Millis], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(moments: &[Millis], to: S) -> Result<S::Ok, S::Error> {
         let mut fields = to.serialize_map(None)?;
         if !moments.is_empty() {
             let texts: Vec<String> = moments.iter().map(|moment| moment.rfc3339()).collect();
@@ -127,7 +127,7 @@ impl ThenAt {
         fields.end()
     }
 
-    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Millis>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Millis>, D::Error> {
         #[derive(Deserialize)]
         struct Pair {
             #[serde(default)]
@@ -166,22 +166,17 @@ impl JsonSchema for ThenAt {
 }
 
 /// For `with`: a moment in a request, as RFC 3339 or in milliseconds since 1970. The field needs a default.
-pub(in crate::model) struct MaybeTime;
+pub(crate) struct MaybeTime;
 
 impl MaybeTime {
-    pub(in crate::model) fn serialize<S: Serializer>(
-        value: &Option<Millis>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Option<Millis>, to: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(moment) => to.serialize_str(&moment.rfc3339()),
             None => to.serialize_none(),
         }
     }
 
-    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Millis>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Millis>, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Asked {

@@ -14,7 +14,7 @@ use super::line::{self, WrongLine};
 /// restricted, either will do.
 ///
 /// ```
-/// use taskvisor::model::Cron;
+/// use taskvisor_model::Cron;
 /// assert!("30 2 * * mon-fri".parse::<Cron>().is_ok());
 /// let wrong = "30 24 * * *".parse::<Cron>().unwrap_err();
 /// assert!(wrong.picture().ends_with("  30 24 * * *\n     ^^"));

@@ -84,7 +84,7 @@ impl Timetable {
     /// The first occurrence after `moment`, in the same milliseconds as the anchor, or for cron since 1970.
     ///
     /// ```
-    /// use taskvisor::model::Timetable;
+    /// use taskvisor_model::Timetable;
     /// let every = Timetable::Every { anchor: 5_000, interval: 2_000 };
     /// assert_eq!((every.after(5_000), every.after(6_999), every.after(0)), (Some(7_000), Some(7_000), Some(1_000)));
     /// ```

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::model::{Class, Day, JobState, Settlement, Verdict};
+use crate::{Class, Day, JobState, Settlement, Verdict};
 
 /// Tells how the jobs of each class fared, by day: those that workers of taskvisor ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

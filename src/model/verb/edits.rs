@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::json::JsonText;
-use crate::model::{Bytes, Fence, JobId};
+use crate::json::JsonText;
+use crate::{Bytes, Fence, JobId};
 
 /// Has a job wait for others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

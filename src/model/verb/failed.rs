@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::json::{MaybeTime, NewestAt};
-use crate::model::{Class, JobId, JobState, Millis, QueueName};
+use crate::json::{MaybeTime, NewestAt};
+use crate::{Class, JobId, JobState, Millis, QueueName};
 
 /// Counts the jobs that failed or are held, by what their failure is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

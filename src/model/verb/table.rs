@@ -13,7 +13,7 @@ use super::{
     RunRecurring, SetData, SetOption, ShowFleet, ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags,
     Track, UnsetOption, Untrack,
 };
-use crate::model::{
+use crate::{
     Filter, Fleet, JobId, JobRecord, LatestJob, NewJob, QueueCounts, QueueName, Recurring, RecurringRecord,
 };
 
@@ -39,7 +39,7 @@ impl Route {
 /// A verb with its answer.
 ///
 /// ```
-/// use taskvisor::model::verb::{VerbRequest, Retry};
+/// use taskvisor_model::verb::{VerbRequest, Retry};
 /// assert_eq!(Retry::ROUTE.path, "/v1/jobs/{job}/retry");
 /// assert!(!Retry::ROUTE.only_looks());
 /// ```

@@ -52,3 +52,8 @@ pub use route::RouteTo;
 pub use show::{Shown, show};
 pub use text::{limited, read_text};
 pub use wq::WqSection;
+
+// The rooms that this one uses, by the names that its files know.
+use crate as config;
+#[allow(clippy::single_component_path_imports, reason = "its files say crate::model")]
+use {broker, model, start_dir};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Instant, Millis};
+use model::{Instant, Millis};
 use nix::time::{ClockId, clock_gettime};
 
 /// The boot-time clock: goes on in suspend, never jumps.

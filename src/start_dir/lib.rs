@@ -12,7 +12,7 @@ pub const VARIABLE: &str = "TASKVISOR_START_DIR";
 /// Where the command, or the `start` of this supervisor, was typed. `/` if that directory was removed.
 ///
 /// ```
-/// assert!(taskvisor::start_dir::start_dir().is_absolute());
+/// assert!(taskvisor_start_dir::start_dir().is_absolute());
 /// ```
 pub fn start_dir() -> PathBuf {
     named(env::var_os(VARIABLE).as_deref()).or_else(|| env::current_dir().ok()).unwrap_or_else(|| "/".into())
@@ -29,9 +29,9 @@ fn named(value: Option<&OsStr>) -> Option<PathBuf> {
 /// The path is empty, or is relative and the directory was removed.
 ///
 /// ```
-/// let path = taskvisor::start_dir::from_start_dir("a/./b".as_ref())?;
+/// let path = taskvisor_start_dir::from_start_dir("a/./b".as_ref())?;
 /// assert!(path.is_absolute() && path.ends_with("a/b"));
-/// assert!(taskvisor::start_dir::from_start_dir("".as_ref()).is_err());
+/// assert!(taskvisor_start_dir::from_start_dir("".as_ref()).is_err());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn from_start_dir(path: &Path) -> io::Result<PathBuf> {

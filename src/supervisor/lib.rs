@@ -26,7 +26,6 @@ mod size;
 mod slots;
 mod status;
 mod stop;
-#[expect(clippy::module_inception, reason = "the room is named for what is in its middle")]
 mod supervisor;
 mod suspect;
 mod unsettled;

@@ -1,8 +1,8 @@
 //! Simulates a workload on a fleet in virtual time, without a clock and without I/O. It chooses queues with the
-//! production code ([`select`](crate::select)), on SQS also those that are received from.
+//! production code ([`select`](select)), on SQS also those that are received from.
 //!
 //! ```
-//! use taskvisor::simulate::{Plan, Workload, simulate};
+//! use taskvisor_simulate::{Plan, Workload, simulate};
 //! let text = "duration: 1m\nqueues:\n  mail: {rate: 8/s, run_time: 200ms}\n";
 //! let workload = Workload::from_yaml(text, 1).unwrap();
 //! let report = simulate(&workload, &Plan { workers: 2, ..Plan::default() });
