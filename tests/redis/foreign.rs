@@ -39,6 +39,15 @@ fn redis_that_drops_keys_when_it_is_full_is_told_at_start_and_in_status() {
     assert_eq!(scene.sandbox.status()["health"], "degraded");
     let told = scene.sandbox.run(&["-b", &scene.url, "doctor"]);
     assert!(String::from_utf8_lossy(&told.stdout).contains(words), "{told:?}");
+    // What was set while it was connected is heard, too.
+    let mut other = scene.other();
+    let mut set = |policy: &str| other.ask(&["CONFIG", "SET", "maxmemory-policy", policy]);
+    set("noeviction");
+    wait_until("it is well again", || scene.sandbox.status()["health"] == "healthy");
+    set("allkeys-random");
+    wait_until("status says so again", || {
+        scene.sandbox.reasons().contains("maxmemory-policy allkeys-random")
+    });
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tokio::time::{Instant as Moment, timeout};
 
 use super::address::Address;
 use super::backoff::backoff;
+use super::eviction::{Eviction, LOOK};
 use super::offset::Offset;
 use super::server;
 use super::silence::{CONNECTING, Silence};
@@ -58,8 +59,7 @@ pub(crate) struct Link {
     /// success of other requests says nothing about them.
     trouble: Mutex<BTreeMap<String, String>>,
     silence: Silence,
-    /// Whether the server dropped keys by its own settings when it was connected to: the words for it.
-    evicts: Mutex<Option<String>>,
+    eviction: Eviction,
 }
 
 /// The connection, or the state of the attempts to make one.
@@ -104,7 +104,7 @@ impl Link {
             line: tokio::sync::Mutex::default(),
             trouble: Mutex::default(),
             silence: Silence::default(),
-            evicts: Mutex::default(),
+            eviction: Eviction::new(needs.expire),
         })
     }
 
@@ -127,9 +127,19 @@ impl Link {
         self.silence.lasts(self.now())
     }
 
-    /// Records at an interval that this process runs, until the future is dropped.
+    /// Records at an interval that this process runs, and looks whether the server drops keys, until the future is
+    /// dropped.
     pub(crate) async fn pulse(&self) {
-        self.silence.pulse(|| self.now()).await;
+        let look = async {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                let live = self.line.lock().await.live.clone();
+                if let Some(mut live) = live {
+                    self.eviction.look(&mut live.conn, &self.name).await;
+                }
+            }
+        };
+        tokio::join!(self.silence.pulse(|| self.now()), look);
     }
 
     /// Has the script run `command` at the moment `at`; `verb` names the request in errors, e.g. `put jobs into`.
@@ -197,14 +207,14 @@ impl Link {
     pub(crate) async fn unsafe_for_jobs(&self) -> Result<Option<String>, Error> {
         let mut live = self.live("ask").await?;
         let lost = server::keeps_nothing(&mut live.conn).await.map(str::to_owned);
-        let all: Vec<String> =
-            lost.into_iter().chain(server::evicts(&mut live.conn, self.needs.expire).await).collect();
+        self.eviction.look(&mut live.conn, &self.name).await;
+        let all: Vec<String> = lost.into_iter().chain(self.eviction.concern()).collect();
         Ok((!all.is_empty()).then(|| all.join("; ")))
     }
 
     /// The concern that the server drops jobs by its own settings, for `status`.
     pub(crate) fn concern(&self) -> Option<String> {
-        lock(&self.evicts).as_ref().map(|what| format!("{}: {what}", self.name))
+        self.eviction.concern().map(|what| format!("{}: {what}", self.name))
     }
 
     /// Our end of the connection as the server sees it, if it allows the question.
@@ -303,11 +313,7 @@ impl Link {
         if let Some(what) = server::keeps_nothing(&mut conn).await {
             tracing::warn!("{}: {what}", self.name);
         }
-        let evicts = server::evicts(&mut conn, self.needs.expire).await;
-        if let Some(what) = &evicts {
-            tracing::warn!("{}: {what}", self.name);
-        }
-        *lock(&self.evicts) = evicts;
+        self.eviction.look(&mut conn, &self.name).await;
         let offset = match self.ahead {
             Some(ahead) => Offset::known(ahead),
             None => Offset::measure(&mut conn, &self.now).await.map_err(failed)?,

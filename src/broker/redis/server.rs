@@ -15,28 +15,6 @@ pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'
     )
 }
 
-/// A warning if the server drops keys of its own accord, as far as it says. A policy that drops only keys with an
-/// expiry matters where keys of jobs have one (`expire`).
-pub(super) async fn evicts(conn: &mut MultiplexedConnection, expire: bool) -> Option<String> {
-    let info: String = redis::cmd("INFO").arg("memory").query_async(conn).await.ok()?;
-    evicting(&info, expire)
-}
-
-/// The same by its `INFO memory`.
-fn evicting(info: &str, expire: bool) -> Option<String> {
-    let value =
-        |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
-    let drops = |policy: &&str| policy.starts_with("allkeys") || (expire && policy.starts_with("volatile"));
-    let policy = value("maxmemory_policy").filter(drops)?;
-    let is_limited = value("maxmemory").is_some_and(|most| most != "0");
-    is_limited.then(|| {
-        format!(
-            "it drops keys when its memory is full, those of jobs too, and tells nobody (maxmemory-policy {policy}): set \
-             maxmemory-policy noeviction, which refuses new jobs instead"
-        )
-    })
-}
-
 /// Our end of the connection, `HOST:PORT`, as the server sees it and as far as it allows the question.
 pub(super) async fn client_address(conn: &mut MultiplexedConnection) -> Option<String> {
     let info: String = redis::cmd("CLIENT").arg("INFO").query_async(conn).await.ok()?;
@@ -74,24 +52,7 @@ const OLDEST: (u32, u32) = (6, 2);
 
 #[cfg(test)]
 mod tests {
-    use super::{evicting, unfit};
-
-    #[test]
-    fn server_that_drops_keys_of_jobs_is_a_concern() {
-        let info = |most: &str, policy: &str| {
-            format!("# Memory\r\nmaxmemory:{most}\r\nmaxmemory_policy:{policy}\r\n")
-        };
-        assert!(
-            evicting(&info("1000", "allkeys-lru"), false).unwrap().contains("maxmemory-policy allkeys-lru")
-        );
-        assert!(
-            evicting(&info("1000", "volatile-ttl"), true).unwrap().contains("maxmemory-policy volatile-ttl")
-        );
-        for (most, policy) in [("0", "allkeys-lru"), ("1000", "noeviction"), ("1000", "volatile-lru")] {
-            assert_eq!(evicting(&info(most, policy), false), None, "{most} {policy}");
-        }
-        assert_eq!(evicting("", true), None);
-    }
+    use super::unfit;
 
     #[test]
     fn a_server_that_cannot_hold_jobs_says_why() {
