@@ -54,11 +54,23 @@ fn is_want(errno: Errno) -> bool {
 
 /// Whether the same call may succeed in a moment.
 pub fn passes(errno: Errno) -> bool {
-    let of_file =
-        matches!(errno, Errno::ETXTBSY | Errno::EIO | Errno::ESTALE | Errno::EBUSY | Errno::ETIMEDOUT);
+    let of_file = matches!(errno, Errno::ETXTBSY | Errno::EBUSY | Errno::ETIMEDOUT);
+    // The disk, or a file system of the network or of FUSE, is sick or away.
+    let of_disk = matches!(
+        errno,
+        Errno::EIO
+            | Errno::ESTALE
+            | Errno::ENOTCONN
+            | Errno::EREMOTEIO
+            | Errno::EUCLEAN
+            | Errno::EBADMSG
+            | Errno::ENOKEY
+            | Errno::ENODEV
+            | Errno::ENXIO
+    );
     let of_network =
         matches!(errno, Errno::ENETDOWN | Errno::ENETUNREACH | Errno::EHOSTDOWN | Errno::EHOSTUNREACH);
-    of_file || of_network || errno == Errno::EINTR || is_want(errno)
+    of_file || of_disk || of_network || errno == Errno::EINTR || is_want(errno)
 }
 
 #[cfg(test)]
@@ -98,6 +110,11 @@ mod tests {
             (libc::ETXTBSY, Fault::Moment),
             (libc::EIO, Fault::Moment),
             (libc::ESTALE, Fault::Moment),
+            (libc::ENOTCONN, Fault::Moment),
+            (libc::EREMOTEIO, Fault::Moment),
+            (libc::EUCLEAN, Fault::Moment),
+            (libc::EBADMSG, Fault::Moment),
+            (libc::ENOKEY, Fault::Moment),
             (libc::EAGAIN, Fault::Host),
             (libc::ENOMEM, Fault::Host),
             (libc::ENFILE, Fault::Host),
