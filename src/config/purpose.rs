@@ -8,6 +8,7 @@ pub enum Purpose {
     Find,
     /// To start a supervisor: programs and users must exist, so that nothing runs without them.
     Start,
-    /// To be a supervisor, perhaps again: a missing program or user is reported when a worker is made.
+    /// To be a supervisor, perhaps again: a missing program is reported when a worker is made. For a missing user or file
+    /// of a secret the keeper waits.
     Serve,
 }

@@ -18,6 +18,10 @@ use wire::keeper::{Ask, Hello, Report};
 /// Exit codes of a supervisor that could not get its store, its directories, disk space, memory or threads for now.
 const MAY_PASS: [i32; 2] = [69, 74];
 
+/// Exit codes of a supervisor that cannot use its settings. The first one could: what the settings name, a user or the
+/// file of a token, is away.
+const WERE_GOOD: [i32; 2] = [77, 78];
+
 /// How long a supervisor may take to end once it is done.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -94,11 +98,12 @@ impl Keeper {
     }
 
     /// The supervisor ended without sending an order. If it was the first one, that is final. The cause of a later
-    /// failure may pass, as the store was there before: the keeper waits for a full disk as long as it takes.
+    /// failure may pass, as the store and the settings were good before: the keeper waits for a full disk, or for a user
+    /// whose directory server is away, as long as it takes.
     fn refused(&mut self, now: Instant, code: i32) -> Next {
         let again = match self.crashes.total {
             0 => None,
-            _ if MAY_PASS.contains(&code) => Some(self.crashes.unavailable(now)),
+            _ if MAY_PASS.contains(&code) || WERE_GOOD.contains(&code) => Some(self.crashes.unavailable(now)),
             _ => self.crashes.crashed(now),
         };
         let Some(at) = again else { return Next::Exit(code as u8) };
