@@ -35,11 +35,21 @@ pub(super) fn take_off() {
 
 /// Whether a process, alive or not yet reaped, has the mark.
 pub(super) fn is_on(pid: i32, mark: u64) -> io::Result<bool> {
+    Ok(limit_of(pid)? == Some(mark))
+}
+
+/// Whether a process has no keeper's mark. A keeper that a job runs gives those below it a mark of its own.
+pub(super) fn is_absent(pid: i32) -> io::Result<bool> {
+    Ok(!limit_of(pid)?.is_some_and(|limit| (FLOOR..u64::MAX).contains(&limit)))
+}
+
+/// The soft limit that holds the mark. None = infinite.
+fn limit_of(pid: i32) -> io::Result<Option<u64>> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max file locks"));
     // A process without limits was reaped while we looked.
     let soft = line.and_then(|line| line.split_whitespace().next()).ok_or(io::ErrorKind::NotFound)?;
-    Ok(soft.parse() == Ok(mark))
+    Ok(soft.parse().ok())
 }
 
 #[cfg(test)]
@@ -57,7 +67,8 @@ mod tests {
 
     #[test]
     fn this_process_is_not_marked() {
-        assert!(!is_on(std::process::id() as i32, of(1, 1)).unwrap());
+        let own = std::process::id() as i32;
+        assert!(!is_on(own, of(1, 1)).unwrap() && is_absent(own).unwrap());
         assert_eq!(is_on(0, of(1, 1)).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

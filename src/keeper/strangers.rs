@@ -4,25 +4,35 @@
 //! ended with `exec taskvisor start`. Those that are there when the first life is made are known by their pid, which
 //! nobody else gets before the keeper has reaped it. What they leave is known by its session: each life begins a
 //! session of its own before it runs anything, and no process can enter a session that exists. So no life has started
-//! what is in the keeper's own session.
+//! what is in the keeper's own session. Nor has one started what lacks the keeper's [`mark`]: what entered a container
+//! beside the keeper (`docker exec`), whose process 1 adopts what it leaves.
 
 use std::collections::HashSet;
 
-use super::children::session_of;
+use super::children::{session_of, start_of};
+use super::mark;
 
 /// The strangers that are not reaped.
 pub(super) struct Strangers {
     pids: HashSet<i32>,
     /// The keeper's own session.
     session: Option<i32>,
+    /// Whether this keeper, and so all that it starts, has its mark.
+    is_marked: bool,
     /// Whether a life was made: an unknown child may be its own from then on.
     has_lives: bool,
 }
 
 impl Strangers {
     pub fn new() -> Self {
-        let session = session_of(std::process::id() as i32);
-        Strangers { pids: HashSet::new(), session, has_lives: false }
+        let own = std::process::id() as i32;
+        let is_marked = start_of(own).and_then(|start| mark::is_on(own, mark::of(own, start)));
+        Strangers {
+            pids: HashSet::new(),
+            session: session_of(own),
+            is_marked: is_marked.unwrap_or(false),
+            has_lives: false,
+        }
     }
 
     /// Before the first life, every child but the supervisor is a stranger. Later calls change nothing.
@@ -49,7 +59,9 @@ impl Strangers {
 
     /// Whether an unknown child is a stranger, perhaps seen for the first time.
     pub fn recognize(&mut self, pid: i32) -> bool {
-        if !self.pids.contains(&pid) && self.session.is_some() && session_of(pid) == self.session {
+        let is_of_our_session = || self.session.is_some() && session_of(pid) == self.session;
+        let is_unmarked = || self.is_marked && matches!(mark::is_absent(pid), Ok(true));
+        if !self.pids.contains(&pid) && (is_of_our_session() || is_unmarked()) {
             self.pids.insert(pid);
         }
         self.pids.contains(&pid)

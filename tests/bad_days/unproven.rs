@@ -148,3 +148,30 @@ fn finished_program_is_complete_though_the_supervisor_died_before_its_orphans() 
     sandbox.ok(&["stop"]);
     sandbox.assert_nothing_left();
 }
+
+/// What `docker exec` leaves is adopted by process 1, the keeper.
+#[test]
+fn process_that_entered_the_container_is_spared_and_counted_to_no_job() {
+    if !is_root() {
+        return missing("root");
+    }
+    let sandbox = Sandbox::new(Setting::Pid1);
+    let _running = sandbox.start(&["-w", "1"]);
+    let keeper = sandbox.one("taskvisor").to_string();
+    let leaves = "setsid sleep 4321 > /dev/null 2>&1 &";
+    let enter = ["--target", &keeper, "--pid", "--mount", "setsid", "sh", "-c", leaves];
+    assert!(Command::new("nsenter").args(enter).status().expect("nsenter").success());
+    let is_it =
+        |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == b"sleep\x004321\0");
+    let mut left = 0;
+    wait_until("it is left", || {
+        left = sandbox::pids().find(is_it).unwrap_or(0);
+        left != 0
+    });
+    for _ in 0..3 {
+        let jid = sandbox.put(&["true"]);
+        assert_completes(&sandbox, &jid);
+        assert!(!sandbox.ok(&["job", "show", &jid]).contains("left behind"));
+    }
+    assert!(alive(left), "{}", sandbox.stderr());
+}
