@@ -107,7 +107,7 @@ impl Document {
 
     /// The whole description as JSON, indented.
     pub(super) fn text(mut self) -> String {
-        let document = json!({
+        let mut document = json!({
             "openapi": "3.1.0",
             "info": {
                 "title": "taskvisor",
@@ -123,7 +123,24 @@ impl Document {
                 "schemas": self.generator.take_definitions(true),
             },
         });
+        leave_examples_out(&mut document);
         format!("{document:#}\n")
+    }
+}
+
+/// Cuts the examples in Rust off the descriptions: they are for those who read the source.
+fn leave_examples_out(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(leave_examples_out),
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description")
+                && let Some(at) = text.find("\n\n```")
+            {
+                text.truncate(at);
+            }
+            fields.values_mut().for_each(leave_examples_out);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
