@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use nix::unistd::User;
 
 pub use self::escaped::escaped;
-use {api, broker, config};
 
 /// The hint for a supervisor that runs but does not answer.
 pub const HANGS: &str = "\

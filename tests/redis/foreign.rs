@@ -41,7 +41,7 @@ fn redis_that_drops_keys_when_it_is_full_is_told_at_start_and_in_status() {
     assert!(String::from_utf8_lossy(&told.stdout).contains(words), "{told:?}");
     // What was set while it was connected is heard, too.
     let mut other = scene.other();
-    let mut set = |policy: &str| other.ask(&["CONFIG", "SET", "maxmemory-policy", policy]);
+    let mut set = |policy: &str| other.raw::<()>(&format!("CONFIG SET maxmemory-policy {policy}"));
     set("noeviction");
     wait_until("it is well again", || scene.sandbox.status()["health"] == "healthy");
     set("allkeys-random");

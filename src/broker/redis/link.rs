@@ -127,8 +127,7 @@ impl Link {
         self.silence.lasts(self.now())
     }
 
-    /// Records at an interval that this process runs, and looks whether the server drops keys, until the future is
-    /// dropped.
+    /// Until it is dropped: records that this process runs, and looks whether the server drops keys.
     pub(crate) async fn pulse(&self) {
         let look = async {
             loop {
