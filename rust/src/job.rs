@@ -125,7 +125,7 @@ macro_rules! facts {
                 Some(self.facts.time_limit?.saturating_sub(self.facts.begun.elapsed()))
             }
 
-            /// The time between SIGTERM (or a cancel) and SIGKILL; None = the supervisor does not send it.
+            /// The time between SIGTERM (or a cancel) and SIGKILL, at least; None = the supervisor does not send it.
             pub fn grace(&self) -> Option<std::time::Duration> {
                 self.facts.grace
             }

@@ -289,7 +289,7 @@ pub struct Job<'a> {
     /// Seconds from this frame, after which the worker tells the job that its time is nearly over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_time_limit: Option<f64>,
-    /// Seconds from SIGTERM or `cancel` until the job is killed.
+    /// Seconds from SIGTERM or `cancel` until the job is killed, at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<f64>,
     /// A directory to work in.

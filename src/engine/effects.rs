@@ -340,7 +340,8 @@ impl Effects {
         if let Some(bounds) = self.children.bound(worker, &limits).filter(|_| self.hello.bounds) {
             self.link.order(&Order::Bound(worker, bounds));
         }
-        if let Err(unassigned) = self.children.assign(worker, job, fence, limits, retries) {
+        let deadline = self.stop_deadline;
+        if let Err(unassigned) = self.children.assign(worker, job, fence, limits, retries, deadline) {
             if unassigned.idle_for_ever {
                 self.link.order(&Order::KillTree(worker));
             }

@@ -32,7 +32,8 @@ pub struct Unassigned {
 }
 
 impl Children {
-    /// Hands a job to a child. If it has limits on its process tree, the gauge watches it.
+    /// Hands a job to a child. If it has limits on its process tree, the gauge watches it. A stop that begins at any time
+    /// kills it `stop_deadline` later.
     pub fn assign(
         &mut self,
         worker: WorkerId,
@@ -40,6 +41,7 @@ impl Children {
         fence: Fence,
         limits: Limits,
         retries: u32,
+        stop_deadline: Duration,
     ) -> Result<(), Unassigned> {
         let Some((life, around)) = self.look(worker) else { return Ok(()) };
         let plan = around.plan;
@@ -65,7 +67,8 @@ impl Children {
             }
         } else {
             let cwd = cwd.map(|dir| dir.to_string_lossy().into_owned());
-            let grace = around.plan.settings.grace;
+            // A SIGTERM does not say what for. So it is told the shorter time, and never one that it does not have.
+            let grace = plan.settings.grace.min(stop_deadline);
             say_run(&mut life.channel, job, (fence, retries), limits, (grace, cwd)).map_err(unassigned)?;
         }
         let gauged = around.gauge.watch(worker, life.pid, (&job.id, fence), limits);

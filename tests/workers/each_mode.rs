@@ -196,9 +196,12 @@ fn the_settings_of_a_class_win_over_those_of_the_pool() {
 #[test]
 fn a_job_knows_how_long_it_has_once_it_is_told_to_end() {
     for mode in ["prefork", "fork", "coroutine"] {
-        let sandbox = python::new();
-        let _running = start(&sandbox, mode, "app", &["-w", "1", "--grace", "7s"]);
-        assert_eq!(result(&run(&sandbox, "look", "null"))["grace"], 7.0, "{mode}");
+        for (grace, deadline, told) in [("7s", "25s", 7.0), ("7s", "3s", 3.0)] {
+            let sandbox = python::new();
+            let times = ["-w", "1", "--grace", grace, "--stop-deadline", deadline];
+            let _running = start(&sandbox, mode, "app", &times);
+            assert_eq!(result(&run(&sandbox, "look", "null"))["grace"], told, "{mode}");
+        }
     }
 }
 

@@ -65,7 +65,7 @@ class Job:
     time_limit: Optional[float]
     #: Seconds after which `SoftTimeLimitExceeded` is raised in the job.
     soft_time_limit: Optional[float]
-    #: Seconds between SIGTERM (or a cancel) and SIGKILL; None if the supervisor does not send it.
+    #: Seconds between SIGTERM (or a cancel) and SIGKILL, at least; None if the supervisor does not send it.
     grace: Optional[float]
     #: A directory of its own, where the pool gives one.
     cwd: Optional[str]
