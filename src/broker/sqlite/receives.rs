@@ -40,12 +40,12 @@ impl Sqlite {
     }
 
     /// How often a job was delivered; None if its broker does not count deliveries, or if none is recorded.
-    pub(in crate::broker) async fn received(&self, job: JobId) -> Result<Option<u32>, Error> {
+    pub(crate) async fn received(&self, job: JobId) -> Result<Option<u32>, Error> {
         self.run(Kind::Read, move |store| counted(store, &job)).await
     }
 
     /// The jobs of a queue that have waited since a lease before `then`, those first that were delivered most often.
-    pub(in crate::broker) async fn received_before(
+    pub(crate) async fn received_before(
         &self,
         queue: QueueName,
         then: Instant,
