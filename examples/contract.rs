@@ -101,6 +101,21 @@ mod blocking {
         Ok(json!("what was done so far"))
     }
 
+    /// As `hold`, and gives up when it is told to end.
+    pub fn gives_up(job: &Job<'_>) -> Result<(), End> {
+        let name: String = job.data()?;
+        job.is_ending();
+        note("begun", &name, &pid())?;
+        while !Path::new("go").exists() {
+            if job.is_ending() {
+                note("hit", &name, "told to end")?;
+                return Err(End::fail("told to end"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
     pub fn soft(job: &Job<'_>) -> Result<bool, End> {
         while !job.is_nearly_over() {
             std::thread::sleep(Duration::from_millis(10));
@@ -136,6 +151,7 @@ mod blocking {
             .handle("nojson", |_: &Job<'_>| Ok(no_json()))
             .handle("hold", hold)
             .handle("graceful", graceful)
+            .handle("gives_up", gives_up)
             .handle("leaves", |_: &Job<'_>| -> Result<(), End> { std::process::exit(3) })
             .handle("aborts", |_: &Job<'_>| -> Result<(), End> { std::process::abort() })
             .handle("stages", stages)

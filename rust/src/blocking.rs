@@ -89,8 +89,14 @@ impl Worker {
                     // Its output belongs to this job.
                     io::stdout().flush().ok();
                     let cpu = Some(sys::cpu_seconds() - before);
-                    pipe.borrow_mut().say(&Said::Done(Done { cpu, ..done(&id, fence, &finished) }));
-                    if sys::forget_term() {
+                    let was_told = sys::forget_term();
+                    let mut done = Done { cpu, ..done(&id, fence, &finished) };
+                    if was_told && done.error.is_some() {
+                        // It gave up because it was asked to: that is no failure of the job.
+                        (done.outcome, done.error, done.after) = (Outcome::Canceled, None, None);
+                    }
+                    pipe.borrow_mut().say(&Said::Done(done));
+                    if was_told {
                         return Ok(());
                     }
                     most -= 1;

@@ -100,6 +100,22 @@ fn handler_can_ask_whether_its_job_must_end_and_has_its_grace() {
     }
 }
 
+#[test]
+fn handler_that_gives_up_at_a_strangers_term_spends_no_attempt() {
+    for mode in ["prefork", "fork"] {
+        let sandbox = python::new();
+        let _running = start_it(&sandbox, mode);
+        let jid = put(&sandbox, "gives_up", "\"a\"");
+        let first = word(&sandbox, "begun-a");
+        kill(first.parse().unwrap(), "TERM");
+        assert_eq!(word(&sandbox, "hit-a"), "told to end");
+        wait_until("it runs again", || word(&sandbox, "begun-a") != first);
+        touch(&sandbox, "go");
+        let job = ended(&sandbox, &jid);
+        assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 1, 0]), "{mode}: {job}");
+    }
+}
+
 fn check_crashes(mode: &str) {
     let sandbox = python::new();
     let _running = start_it(&sandbox, mode);
