@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -75,10 +76,33 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
     }
 }
 
+/// Makes the lock of the run directory again, if it was swept away with it. The supervisor holds it then, as long as it
+/// lives: what the keeper holds is a file that nobody can open.
+pub(super) fn hold_again(config: &Config) -> Result<(), Failure> {
+    static HELD: Mutex<Option<Flock<File>>> = Mutex::new(None);
+    let path = run_lock(config);
+    if path.exists() {
+        return Ok(());
+    }
+    let mut held = lock(&path, &config.run_dir, clock::now())?;
+    sign_for(nix::unistd::getppid().as_raw() as u32, &mut held, &path, &in_run_lock(config))?;
+    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+    Ok(())
+}
+
+/// What stands in the lock of the run directory below the pid: a client may ask for the state directory.
+pub(super) fn in_run_lock(config: &Config) -> String {
+    format!("{}\n", config.state_dir.display())
+}
+
 /// Writes into a lock file. Only the kernel says who holds the lock; the pid is for people, and the traces for the next
 /// start.
 pub(super) fn sign(file: &mut Flock<File>, path: &Path, traces: &str) -> Result<(), Failure> {
-    let text = format!("{}\n{traces}", std::process::id());
+    sign_for(std::process::id(), file, path, traces)
+}
+
+fn sign_for(keeper: u32, file: &mut Flock<File>, path: &Path, traces: &str) -> Result<(), Failure> {
+    let text = format!("{keeper}\n{traces}");
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
     written.map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))
 }

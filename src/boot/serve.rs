@@ -15,11 +15,12 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::stat::{Mode, umask};
+use tokio::runtime::Runtime;
 use tracing::{error, warn};
 
 use super::in_force;
 use super::kept_at::{self, refuse_gone_store};
-use super::lasting;
+use super::{lasting, locks};
 use crate::api::{Changed, Gate, Members, Terms};
 use crate::broker::{Broker, Error, Opening};
 use crate::config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
@@ -177,10 +178,8 @@ fn run(
     let instance = instance(&config.state_dir)?;
     let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
     let broker = Arc::new(config.open_broker(&how)?);
-    if let Err(error) = kept_at::keep(config) {
-        warn!(%error, "cannot note in {} where the jobs are kept", config.run_dir.display());
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    note_where_jobs_are(config);
+    let runtime = runtime()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let outbox = runtime
         .block_on(config.open_outbox(&broker))
@@ -198,7 +197,11 @@ fn run(
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
-        bind: Box::new(move || listen(&again).map_err(|failure| failure.in_a_line())),
+        bind: Box::new(move || {
+            let listener = listen(&again).map_err(|failure| failure.in_a_line());
+            note_where_jobs_are(&again);
+            listener
+        }),
         state_dir: config.state_dir.clone(),
         members: config.socket_group.as_ref().map(members),
         port: config.api.as_ref().zip(gate).map(|(api, gate)| port(api, gate)).transpose()?,
@@ -232,6 +235,28 @@ fn run(
     ended
 }
 
+fn note_where_jobs_are(config: &Config) {
+    if let Err(error) = kept_at::keep(config) {
+        warn!(%error, "cannot note in {} where the jobs are kept", config.run_dir.display());
+    }
+}
+
+/// The most threads for what blocks, such as looking up a name.
+const BLOCKING_THREADS: usize = 16;
+
+/// The loop, with a thread for what blocks that stays: tokio panics if it has none and none is to be had, and queues the
+/// work otherwise.
+fn runtime() -> io::Result<Runtime> {
+    // The same without a panic: an error here is a want of the host, which may pass.
+    let first = std::thread::Builder::new().name("threads".into()).spawn(|| ())?;
+    _ = first.join();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.max_blocking_threads(BLOCKING_THREADS).thread_keep_alive(Duration::MAX).enable_all();
+    let runtime = builder.build()?;
+    runtime.spawn_blocking(|| ());
+    Ok(runtime)
+}
+
 /// The command by which a newcomer puts a first job; None if no pool runs programs.
 fn first_step(config: &Config) -> Option<String> {
     let takes = |(_, outfit): &(&PoolSettings, &SpawnSpec)| matches!(outfit.work, Work::Programs);
@@ -256,6 +281,7 @@ fn listen(config: &Config) -> Result<UnixListener, Failure> {
     let path = &config.socket();
     // The directory may have been swept away since the start.
     private_dir(&config.run_dir)?;
+    locks::hold_again(config)?;
     fs::remove_file(path).ok();
     let failed =
         |error: io::Error| Failure::from(error).of(format!("failed to listen on {}", path.display()));

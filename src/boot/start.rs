@@ -11,7 +11,7 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use super::kept_at::{self, refuse_gone_store};
 use super::launch::launch;
-use super::locks::{Locks, lock_both, run_lock, sign, state_lock};
+use super::locks::{Locks, in_run_lock, lock_both, run_lock, sign, state_lock};
 use crate::broker::Sqlite;
 use crate::config::{Config, private_dir};
 use crate::failure::{Failure, exit};
@@ -38,8 +38,7 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     end_what_is_left(&mut state, &config.state_dir)?;
     // This same process will be the keeper.
     let own = Traces::of_this_process()?.to_string();
-    // A client of the socket may ask for its state directory.
-    sign(&mut run, &run_lock(&config), &format!("{}\n", config.state_dir.display()))?;
+    sign(&mut run, &run_lock(&config), &in_run_lock(&config))?;
     sign(&mut state, &state_lock(&config), &own)?;
     Err(launch(&config, &Locks { run, state }))
 }

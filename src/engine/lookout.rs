@@ -33,6 +33,14 @@ const UNBOUND: &str = "the API's socket was removed and cannot be made again";
 /// Makes the API's socket, or says why it cannot be made.
 pub type Bind = Box<dyn Fn() -> Result<UnixListener, String> + Send>;
 
+/// Where the socket was when somebody looked.
+enum Found {
+    /// Where it belongs, or another file was there.
+    There,
+    /// It was gone, and was made.
+    Made,
+}
+
 /// Looks after the API's socket.
 pub(super) struct Lookout {
     /// The path of the socket.
@@ -51,10 +59,15 @@ impl Lookout {
             // needs a new watch.
             let watch = watch(self.dir()).ok();
             self.touch();
-            let Ok(()) = self.look_for_socket(&serve) else {
-                tokio::time::sleep(AGAIN).await;
-                continue;
-            };
+            match self.look_for_socket(&serve) {
+                // The directory may be new, too, and was not there for the watch.
+                Ok(Found::Made) if watch.is_none() => continue,
+                Ok(Found::Made | Found::There) => {}
+                Err(()) => {
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
+                }
+            }
             tokio::select! {
                 () = changed(watch.as_ref()) => {}
                 () = self.pinged.notified() => {}
@@ -68,22 +81,23 @@ impl Lookout {
     }
 
     /// Binds the socket again if it is gone. Another file in its place may be that of another supervisor, and stays.
-    fn look_for_socket(&self, serve: &impl Fn(UnixListener)) -> Result<(), ()> {
+    fn look_for_socket(&self, serve: &impl Fn(UnixListener)) -> Result<Found, ()> {
         let found = fs::symlink_metadata(&self.socket);
-        if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        let is_gone = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        if is_gone {
             let listener = (self.bind)().map_err(|why| self.complaints.wrong(UNBOUND, &why, clock::now()))?;
             warn!(path = %self.socket.display(), "somebody has removed the API's socket; it is made again");
             serve(listener);
         }
         self.complaints.well(UNBOUND, clock::now());
-        Ok(())
+        Ok(if is_gone { Found::Made } else { Found::There })
     }
 
     /// What is old in a directory for temporary files is swept away.
     fn touch(&self) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let now = Timestamps { last_access: now, last_modification: now };
-        for path in [&self.socket, &self.dir().join("lock"), self.dir()] {
+        for path in [&self.socket, &self.dir().join("lock"), &self.dir().join("store"), self.dir()] {
             // A file that is not there is seen elsewhere.
             utimensat(CWD, path, &now, AtFlags::SYMLINK_NOFOLLOW).ok();
         }

@@ -129,3 +129,29 @@ fn failed_fork_is_reported_with_errno_and_retried_with_backoff() {
     assert!(running.wait().success(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();
 }
+
+#[test]
+fn orders_without_a_thread_to_be_had_are_done_or_refused_and_no_job_ends() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let Some(cell) = Cell::new("pids", "threads") else { return missing("pids") };
+    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", cell.0.display());
+    fs::write(sandbox.work("settings.yaml"), "pools: [{name: only, workers: 1}]\n").expect("settings");
+    let _running = sandbox.start_under(&["sh", "-c", &enter, "sh"], &["-c", "settings.yaml"]);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    let pipe = sandbox.work("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let jid = sandbox.put(&["sh", "-c", "touch begun; read word < pipe"]);
+    wait_until("the job runs", || sandbox.work("begun").exists());
+    cell.set("pids.max", "1");
+    sandbox.ok(&["pause", "only"]);
+    let (code, said) = sandbox.refused(&["reload"]);
+    assert!(code != 0 && said.contains("Resource temporarily unavailable"), "{code}: {said}");
+    sandbox.ok(&["resume", "only"]);
+    cell.set("pids.max", "max");
+    assert_eq!(
+        (&sandbox.status()["supervisor_restarts"], sandbox.state(&jid).as_str()),
+        (&0.into(), "running")
+    );
+    fs::write(&pipe, "on\n").expect("a word");
+    assert_completes(&sandbox, &jid);
+}

@@ -47,6 +47,53 @@ fn supervisor_after_a_sweep_of_the_run_directory_has_settings_and_changes() {
 }
 
 #[test]
+fn run_directory_that_is_swept_again_and_again_is_whole_each_time() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = start(&sandbox);
+    let note = fs::read(sandbox.path("run/store")).expect("where the jobs are kept");
+    for _ in 0..3 {
+        fs::remove_dir_all(sandbox.path("run")).expect("rm");
+        wait_until("it is there again", || is_up(&sandbox.status()));
+        wait_until("its note, too", || fs::read(sandbox.path("run/store")).is_ok_and(|again| again == note));
+        assert_eq!(sandbox::mode(&sandbox.path("run/lock")), 0o600);
+    }
+    // Nobody else takes its place, and `stop` waits for its end.
+    let other = sandbox.path("other");
+    let (code, said) = sandbox.refused(&["--state-dir", other.to_str().expect("text"), "start", "-w", "1"]);
+    assert!(code == 69 && said.contains("uses") && said.contains("already"), "{code}: {said}");
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+}
+
+/// Those who serve users, or a token, may be away when a supervisor dies.
+#[test]
+fn keeper_waits_for_a_token_file_that_is_away() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let token = sandbox.work("token");
+    let file = |text: &str| {
+        fs::write(&token, text).expect("a token");
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("chmod");
+        if is_root() {
+            chown(&token, Some(sandbox::plain_uid()), None).expect("chown");
+        }
+    };
+    file("0123456789abcdefghijklmnop");
+    let text =
+        format!("api: {{listen: '127.0.0.1:0', token_file: {}}}\npools: [{{workers: 1}}]\n", token.display());
+    let settings = sandbox.work("settings.yaml");
+    fs::write(&settings, text).expect("settings");
+    let _running = sandbox.start(&["-c", settings.to_str().expect("text")]);
+    fs::remove_file(&token).expect("rm");
+    kill(both(&sandbox)[1], "KILL");
+    wait_until("it has tried more often than crashes are forgiven", || {
+        sandbox.stderr().matches("the new supervisor could not start (exit code 78)").count() > 5
+    });
+    file("0123456789abcdefghijklmnop");
+    wait_until("it is up", || is_up(&sandbox.status()));
+    assert_works(&sandbox);
+}
+
+#[test]
 fn store_without_inotify_is_used_all_the_same_and_says_so() {
     let sandbox = Sandbox::new(Setting::Root);
     const NONE: &str = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"";

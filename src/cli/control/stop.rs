@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
@@ -177,7 +178,13 @@ async fn gone(config: &Config) -> Result<(), Failure> {
     if config.remote.is_some() {
         return gone_elsewhere(config).await;
     }
-    let lock = File::open(run_lock(config))?;
+    let path = run_lock(config);
+    let lock = match File::open(&path) {
+        // Its directory was swept away just now.
+        Err(error) if error.kind() == ErrorKind::NotFound => return gone_elsewhere(config).await,
+        Err(error) => return Err(Failure::from(error).of(format!("failed to open {}", path.display()))),
+        Ok(lock) => lock,
+    };
     let (done, ended) = tokio::sync::oneshot::channel();
     // When the time is up this thread is left behind: it ends with this process.
     std::thread::spawn(move || {
