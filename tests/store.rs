@@ -27,7 +27,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Notice, Sqlite};
+use taskvisor::broker::{Broker, Error, Notice, Outbox, Sqlite};
 use taskvisor::model::*;
 
 fn open(path: &Path) -> Result<Broker, Error> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
+use super::renewing::Renewing;
 use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling};
 use crate::clock;
 use crate::model::{
@@ -57,7 +58,7 @@ pub(super) async fn fetch(
 pub(super) async fn renew(
     broker: Arc<Broker>,
     events: Sender<Event>,
-    wrong: Complaints,
+    renewing: Renewing,
     leases: Vec<Lease>,
     by: Duration,
 ) {
@@ -68,13 +69,13 @@ pub(super) async fn renew(
             Ok(renewals) => {
                 let renewals = asked.into_iter().zip(renewals);
                 renewals
-                    .inspect(|((job, _), renewal)| note_renewal(&wrong, job, renewal))
+                    .inspect(|((job, _), renewal)| renewing.answered(job, fault(renewal), clock::now()))
                     .flat_map(renewed)
                     .collect()
             }
             Err(error) => {
                 let failed = |(job, fence): (JobId, Fence)| {
-                    wrong.wrong_for(RENEWING, job.as_str(), &error, clock::now());
+                    renewing.answered(&job, Some(&error), clock::now());
                     Event::RenewFailed(job, fence)
                 };
                 asked.into_iter().map(failed).collect()
@@ -86,18 +87,16 @@ pub(super) async fn renew(
     }
 }
 
-fn note_renewal(wrong: &Complaints, job: &JobId, renewal: &Renewal) {
+/// Why a renewal failed, if it did.
+fn fault(renewal: &Renewal) -> Option<&Error> {
     match renewal {
-        Renewal::Failed(error) => wrong.wrong_for(RENEWING, job.as_str(), error, clock::now()),
-        Renewal::Renewed(_) | Renewal::Canceling(_) | Renewal::Lost(_) => {
-            wrong.well_for(RENEWING, job.as_str(), clock::now());
-        }
+        Renewal::Failed(error) => Some(error),
+        Renewal::Renewed(_) | Renewal::Canceling(_) | Renewal::Lost(_) => None,
     }
 }
 
-/// What failed, for complaints about counting, renewing and settling.
+/// What failed, for complaints about counting and settling.
 pub(super) const COUNTING: &str = "failed to count the jobs of queues";
-pub(super) const RENEWING: &str = "failed to renew";
 pub(super) const SETTLING: &str = "failed to settle";
 
 pub(super) async fn settle(

@@ -189,9 +189,6 @@ impl Effects {
         if let Event::Settled { job, .. } = event {
             self.bury(job);
         }
-        if let Event::RenewFailed(job, _) = event {
-            self.renewal_failed(job);
-        }
         if let Event::Stop(_) = event {
             let words = self.systemd.stopping(self.stop_deadline);
             self.notify(words);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::lookout::no_room;
+use super::renewing::Renewing;
 use crate::broker::{Complaints, Told};
 use crate::clock;
 use crate::model::Instant;
@@ -15,6 +16,8 @@ use crate::model::Instant;
 pub(super) struct Failing {
     /// Calls that take, renew and settle jobs.
     pub(super) calls: Complaints,
+    /// The renewals of jobs that have not ended. Their failures are told as those of calls.
+    pub(super) renewing: Renewing,
     /// What the broker does by itself, and what else keeps no job from running.
     pub(super) others: Complaints,
     /// The state directory, whose disk can be full.
@@ -26,7 +29,9 @@ pub(super) struct Failing {
 impl Failing {
     /// Those of a broker with these complaints, and of a state directory.
     pub(super) fn new(others: Complaints, state_dir: PathBuf) -> Failing {
-        Failing { calls: Complaints::default(), others, state_dir: state_dir.into(), pinged: Arc::default() }
+        let calls = Complaints::default();
+        let renewing = Renewing::new(calls.clone());
+        Failing { calls, renewing, others, state_dir: state_dir.into(), pinged: Arc::default() }
     }
 
     /// The keeper has pinged: looks around; gives whether the health is to be judged although nothing has happened.
@@ -86,6 +91,7 @@ mod tests {
     use async_trait::async_trait;
     use tokio::sync::mpsc::channel;
 
+    use super::super::renewing::RENEWING;
     use super::*;
     use crate::broker::{Admin, Broker, Card, Error, Fetch, LASTS, Notice, Renewal, Settling, Source};
     use crate::model::verb::{Answer, Verb};
@@ -166,9 +172,10 @@ mod tests {
         };
         let wrong = || failing.calls.clone();
         calls::fetch(broker.clone(), events.clone(), wrong(), 0, request).await;
-        let lease = |job: &str| Lease { job: job.into(), fence: Fence(1), expires_at: clock::now() };
-        let leases = vec![lease("a"), lease("b")];
-        calls::renew(broker.clone(), events.clone(), wrong(), leases, Duration::from_secs(60)).await;
+        let leases = leases(&["a", "b"]);
+        failing.renewing.asked(&leases);
+        let renewing = failing.renewing.clone();
+        calls::renew(broker.clone(), events.clone(), renewing, leases, Duration::from_secs(60)).await;
         let end = Settlement {
             job: "a".into(),
             fence: Fence(1),
@@ -180,6 +187,30 @@ mod tests {
         calls::progress(broker, Vec::new()).await;
         calls::ask_waiting(broker.clone(), events.clone(), 0, queues.clone()).await;
         burst::ask_idle(broker.clone(), events, queues, Vec::new()).await;
+    }
+
+    fn leases(jobs: &[&str]) -> Vec<Lease> {
+        let lease = |job: &&str| Lease { job: (*job).into(), fence: Fence(1), expires_at: clock::now() };
+        jobs.iter().map(lease).collect()
+    }
+
+    #[tokio::test]
+    async fn answer_to_a_renewal_after_the_end_of_its_job_is_no_complaint() {
+        let sick = Arc::new(Sick(AtomicBool::new(true)));
+        let broker = Arc::new(Broker::new(&CARD, sick.clone()).with_admin(sick));
+        let failing = Failing::new(broker.complaints().clone(), "/dev/shm".into());
+        let ((events, _told), renewing) = (channel(9), failing.renewing.clone());
+        let answer = async |job| {
+            let (broker, events, renewing) = (broker.clone(), events.clone(), renewing.clone());
+            calls::renew(broker, events, renewing, leases(&[job]), Duration::from_secs(60)).await;
+            failing.calls.latest_for(RENEWING, job)
+        };
+        renewing.asked(&leases(&["a", "b"]));
+        renewing.ended(&"a".into(), clock::now());
+        assert_eq!(answer("a").await, None);
+        assert!(answer("b").await.is_some(), "it runs");
+        renewing.ended(&"b".into(), clock::now());
+        assert_eq!(failing.calls.latest(RENEWING), None, "it ended after the answer");
     }
 
     #[tokio::test]

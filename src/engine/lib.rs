@@ -29,6 +29,7 @@ mod record;
 mod recover;
 mod reload;
 mod renewals;
+mod renewing;
 mod reports;
 mod request;
 mod served;

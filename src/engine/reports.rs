@@ -11,9 +11,7 @@ use tokio::sync::oneshot;
 use super::calls;
 use crate::broker::{Broker, Complaints};
 use crate::failpoint::failpoint;
-use crate::model::{
-    Fence, Instant, JobId, Lease, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId,
-};
+use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId};
 use crate::process::JobEnd;
 use crate::supervisor::Event;
 
@@ -45,8 +43,6 @@ pub(super) struct Reports {
     /// The kernel's count of out-of-memory kills when each job began, and when the count was read last.
     oom_kills: HashMap<JobId, Option<u64>>,
     oom_kills_read: Option<(Instant, Option<u64>)>,
-    /// Jobs with a renewal request, until they are settled or lost.
-    renewed: HashSet<JobId>,
     /// The latest progress of every running job, whether sent or not.
     latest: HashMap<JobId, Progress>,
 }
@@ -103,19 +99,8 @@ impl Reports {
     pub(super) fn bury(&mut self, job: &JobId) -> Option<WorkerId> {
         self.notes.remove(job);
         self.oom_kills.remove(job);
-        self.renewed.remove(job);
         let worker = self.ends.remove(job)?.worker;
         self.end_of(worker)
-    }
-
-    /// Records a renewal request for these leases.
-    pub(super) fn renews(&mut self, leases: &[Lease]) {
-        self.renewed.extend(leases.iter().map(|lease| lease.job.clone()));
-    }
-
-    /// Whether a renewal of the job was requested, and the job is not settled or lost.
-    pub(super) fn is_renewed(&self, job: &JobId) -> bool {
-        self.renewed.contains(job)
     }
 
     /// One end of a life is done. Gives the life if it is over and this was the last one.
@@ -242,16 +227,6 @@ mod tests {
         let (stderr_tail, left) = (String::new(), Vec::new());
         let fence = Fence(1);
         JobEnd { job, fence, outcome: None, stderr_tail, output_dropped: 0, written: None, left, cpu: None }
-    }
-
-    #[test]
-    fn job_is_renewed_until_its_end() {
-        let mut reports = Reports::default();
-        let lease = Lease { job: "a".into(), fence: Fence(1), expires_at: Instant(0) };
-        reports.renews(&[lease]);
-        assert!(reports.is_renewed(&"a".into()));
-        reports.bury(&"a".into());
-        assert!(!reports.is_renewed(&"a".into()), "an answer after its end concerns no job");
     }
 
     #[test]

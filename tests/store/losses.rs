@@ -59,6 +59,20 @@ async fn cut_or_removed_wal_is_said_with_the_jobs_that_it_held_until_a_person_ha
     }
 }
 
+/// The outbox is a store of its own, and says so in the health.
+#[tokio::test]
+async fn outbox_says_which_jobs_it_has_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("outbox.db");
+    drop(open(&path).unwrap());
+    kill_after(churn(&path), 100);
+    fs::remove_file(beside(&path, "-wal")).unwrap();
+    let broker: Arc<Broker> = Arc::new(Sqlite::memory().unwrap().into());
+    let outbox = Outbox::open(directory.path(), &broker, false).await.unwrap().expect("it has a file");
+    let said = outbox.concern().expect("it is noticed");
+    assert!(said.starts_with("the outbox ") && said.contains("outbox.db has lost"), "{said}");
+}
+
 /// Puts and other changes, some of which move no job, are counted alike.
 #[tokio::test]
 async fn each_durable_change_that_is_gone_is_noticed() {
