@@ -17,6 +17,7 @@ mod complete;
 mod cut_off;
 mod days;
 mod edit;
+mod ends;
 mod fleet;
 mod floods;
 mod foreign;

@@ -126,16 +126,32 @@ impl Monitor {
         Monitor { lines, redis: server.connect() }
     }
 
+    /// How many calls have had this argument since it was last asked.
+    pub fn calls(&mut self, word: &str) -> usize {
+        let word = format!("\"{word}\"");
+        self.lines().iter().filter(|line| line.contains(&word) && !line.contains(" lua] \"")).count()
+    }
+
+    /// What was heard since the last time.
+    fn lines(&mut self) -> Vec<String> {
+        let end = "this is all";
+        redis::cmd("ECHO").arg(end).exec(&mut self.redis).expect("heard");
+        let mut lines = Vec::new();
+        loop {
+            let mut line = Vec::new();
+            self.lines.read_until(b'\n', &mut line).expect("a line");
+            lines.push(String::from_utf8_lossy(&line).chars().take(200).collect());
+            if lines.last().is_some_and(|line: &String| line.contains(end)) {
+                return lines;
+            }
+        }
+    }
+
     /// The largest number of commands that one call of a script has run since it was last asked, and the beginning of
     /// that call.
     pub fn most(&mut self) -> (usize, String) {
-        let end = "this is all";
-        redis::cmd("ECHO").arg(end).exec(&mut self.redis).expect("heard");
-        let (mut most, mut count, mut call, mut line) = ((0, String::new()), 0, String::new(), Vec::new());
-        loop {
-            line.clear();
-            self.lines.read_until(b'\n', &mut line).expect("a line");
-            let said = String::from_utf8_lossy(&line);
+        let (mut most, mut count, mut call) = ((0, String::new()), 0, String::new());
+        for said in self.lines() {
             if said.contains(" lua] \"") {
                 count += 1;
                 continue;
@@ -143,12 +159,9 @@ impl Monitor {
             if count > most.0 {
                 most = (count, call);
             }
-            count = 0;
-            call = said.chars().take(200).collect();
-            if said.contains(end) {
-                return most;
-            }
+            (count, call) = (0, said);
         }
+        most
     }
 }
 

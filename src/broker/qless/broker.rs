@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::script::SCRIPT;
 use super::shared::Shared;
-use super::{event_stream, fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
+use super::{ends, event_stream, fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
 use crate::broker::host::host_name;
 use crate::broker::lock::lock;
 use crate::broker::redis::{Link, Needs};
@@ -49,8 +49,13 @@ impl Default for Options {
 /// Jobs in a Redis with the commands of qless.
 pub struct Qless {
     pub(super) shared: Arc<Shared>,
-    ears: OnceLock<(JoinHandle<()>, watch::Receiver<bool>)>,
+    ears: OnceLock<Ears>,
+    /// What a client without them has while it waits for jobs.
+    news: OnceLock<Ears>,
 }
+
+/// A task that listens, and whether it hears.
+type Ears = (JoinHandle<()>, watch::Receiver<bool>);
 
 /// Settings of the connection that are special to this broker.
 static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", expire: false, news: Some("ql:taskvisor:news") };
@@ -59,7 +64,7 @@ static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", expire: false, news:
 const READY: Duration = Duration::from_secs(5);
 /// How often to look whether a job has ended, should no event say so.
 const LOOK: Duration = Duration::from_secs(5);
-/// The same for a client without a listener: soon at first, as a tree that was told to end is mostly dead at once.
+/// The same while no event is heard: soon at first, as a tree that was told to end is mostly dead at once.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 /// And at the latest.
 const LAST_LOOK: Duration = Duration::from_millis(200);
@@ -75,7 +80,7 @@ impl Qless {
         let now = options.now.clone();
         let link = Link::new(url, name, &NEEDS, options.ahead, move || now())?;
         let shared = Shared::new(link, options.host, options.place);
-        Ok(Qless { shared, ears: OnceLock::new() })
+        Ok(Qless { shared, ears: OnceLock::new(), news: OnceLock::new() })
     }
 
     /// What is wrong with how the server stores its data; `None` if nothing is, or if the server does not allow the
@@ -105,6 +110,15 @@ impl Qless {
             (tokio::spawn(serve), ready)
         });
         ready.clone()
+    }
+
+    /// Whether the ends of jobs are heard: by the supervisor's listener, or else by one for this alone.
+    fn hears_ends(&self) -> watch::Receiver<bool> {
+        let begin = || {
+            let (tell, ready) = watch::channel(false);
+            (tokio::spawn(ends::hear(self.shared.clone(), tell)), ready)
+        };
+        self.ears.get().unwrap_or_else(|| self.news.get_or_init(begin)).1.clone()
     }
 
     /// Waits until the listener hears events.
@@ -146,9 +160,7 @@ impl Qless {
 
 impl Drop for Qless {
     fn drop(&mut self) {
-        if let Some((task, _)) = self.ears.get() {
-            task.abort();
-        }
+        self.ears.get().into_iter().chain(self.news.get()).for_each(|(task, _)| task.abort());
         self.shared.end_timers();
         self.shared.reporter.end();
     }
@@ -224,7 +236,7 @@ impl Source for Qless {
                     self.shared.holds.ended(&settlement.job, settlement.fence);
                 }
                 if matches!(settled, Settling::Settled(_)) {
-                    self.shared.happened(&settlement.job);
+                    self.shared.awaited.ring(&settlement.job);
                 }
                 settled
             })
@@ -326,17 +338,22 @@ impl Browse for Qless {
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
-        let mut look = FIRST_LOOK;
+        let state = verbs::state(&self.shared, &id).await?;
+        if state.has_ended() {
+            return Ok(state);
+        }
+        let (bell, mut heard, mut look) = (self.shared.awaited.bell(&id), self.hears_ends(), FIRST_LOOK);
         loop {
-            let changed = self.shared.changed.notified();
+            let (changed, hears) = (bell.notified(), *heard.borrow_and_update());
             let state = verbs::state(&self.shared, &id).await?;
             if state.has_ended() {
                 return Ok(state);
             }
-            // A supervisor hears of changes by other clients; without a listener, look often.
-            let wait = if self.ears.get().is_some() { LOOK } else { look };
-            let _ = tokio::time::timeout(wait, changed).await;
-            look = later(look);
+            tokio::select! {
+                () = changed => {}
+                Ok(()) = heard.changed() => {}
+                () = tokio::time::sleep(if hears { LOOK } else { look }) => look = later(look),
+            }
         }
     }
 }

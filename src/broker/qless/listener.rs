@@ -12,6 +12,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 
+use super::awaited::OVER;
 use super::fleet;
 use super::shared::{HAS_DEPENDENTS, IS_FULL, Shared};
 use crate::broker::redis::backoff;
@@ -68,7 +69,7 @@ async fn hear(
     let (mut sink, mut messages) = shared.link.listener(VERB).await?.split();
     let subscribed = timeout(HEARD, async {
         sink.psubscribe(pattern(workers)).await?;
-        sink.subscribe(&["ql:log", "ql:taskvisor"]).await
+        sink.subscribe(&["ql:log", "ql:taskvisor", OVER]).await
     });
     subscribed.await.map_err(|_| shared.link.silent(VERB))?.map_err(failed)?;
     shared.link.note(VERB, None);
@@ -125,6 +126,10 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
         }
         return;
     }
+    if channel == OVER {
+        shared.awaited.ring(&String::from_utf8_lossy(message.get_payload_bytes()).as_ref().into());
+        return;
+    }
     let Ok(said) = serde_json::from_slice::<Said>(message.get_payload_bytes()) else {
         tracing::debug!("an event of Redis cannot be read");
         return;
@@ -149,7 +154,7 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
             shared.wake(shared.seen(what));
         }
         if let Some(job) = said.jid {
-            shared.happened(&job.into());
+            shared.awaited.ring(&job.into());
         }
         return;
     }

@@ -3,9 +3,11 @@
 
 mod adapter;
 mod ask;
+mod awaited;
 mod broker;
 mod classes;
 mod edits;
+mod ends;
 mod event_parser;
 mod event_stream;
 mod failures;

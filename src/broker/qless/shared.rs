@@ -9,6 +9,7 @@ use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::awaited::Awaited;
 use super::holds::Holds;
 use super::recurs::Recurs;
 use super::reply;
@@ -50,8 +51,8 @@ pub(super) struct Shared {
     pub(super) reporter: Reporter,
     /// The queues from which jobs were fetched, each with what the latest fetch has seen in it and those beside it.
     watched: Mutex<BTreeMap<QueueName, u8>>,
-    /// Wakes when any job has changed.
-    pub(super) changed: Notify,
+    /// Those who wait for the ends of jobs.
+    pub(super) awaited: Awaited,
     /// The jobs to keep when those of an earlier process are released.
     pub(super) owed: Owed<Vec<(JobId, Fence)>>,
     /// Whether workers of other programs take jobs, too. Their scripts do not announce all changes.
@@ -92,7 +93,7 @@ impl Shared {
             unheard: Unheard::new(),
             reporter: Reporter::default(),
             watched: Mutex::default(),
-            changed: Notify::new(),
+            awaited: Awaited::default(),
             owed: Owed::default(),
             has_strangers: AtomicBool::new(false),
             is_known: AtomicBool::new(false),
@@ -197,11 +198,6 @@ impl Shared {
             tokio::time::sleep(wait).await;
             shared.notices.push(Notice::Wake(queues));
         });
-    }
-
-    /// A job has changed: callers that wait for its end look again.
-    pub(super) fn happened(&self, _job: &JobId) {
-        self.changed.notify_waiters();
     }
 
     /// Reports that a lease is lost, or that its job is to be canceled. A canceled job keeps its lease until it is

@@ -304,6 +304,8 @@ local function end_canceled(jid, job, reason)
   index_or_stray('ql:taskvisor:canceled', now, jid)
   count_ended(job.queue, 'canceled', 1)
   news('canceled', jid, job.queue, 'canceled', reason)
+  -- The line on `ql:log` was written when the job was told to end.
+  call('PUBLISH', 'ql:taskvisor:over', jid)
 end
 
 -- Whether a job is held after this many interruptions, and why. One that ran alone the last time is held sooner:
