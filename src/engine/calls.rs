@@ -115,7 +115,7 @@ pub(super) async fn settle(
         for ((job, fence), answer) in asked.into_iter().zip(answers) {
             match &answer {
                 Settling::Failed(error) => wrong.wrong_for(SETTLING, job.as_str(), error, clock::now()),
-                Settling::Settled(_) | Settling::NotOurs => {
+                Settling::Settled(_) | Settling::Aside | Settling::NotOurs => {
                     wrong.well_for(SETTLING, job.as_str(), clock::now())
                 }
             }
@@ -127,7 +127,7 @@ pub(super) async fn settle(
 fn settled(job: JobId, fence: Fence, answer: &Settling) -> Event {
     match answer {
         Settling::Settled(became) => Event::Settled { job, fence, became: Some(*became) },
-        Settling::NotOurs => Event::Settled { job, fence, became: None },
+        Settling::Aside | Settling::NotOurs => Event::Settled { job, fence, became: None },
         Settling::Failed(_) => Event::SettleFailed(job, fence),
     }
 }

@@ -29,6 +29,42 @@ fn on_stopped_callback_runs_in_its_own_process() {
     }
 }
 
+/// Each job counts once, as RQ counts it, and what a callback raised is in the log, as with RQ.
+#[test]
+fn callbacks_that_run_by_themselves_count_as_no_jobs_and_their_failures_are_logged() {
+    for flags in [&[][..], &["--native"]] {
+        let scene = Scene::new();
+        let _running = scene.start_workers(&scene.sandbox, &scene.url(), &["-w", "1"], flags);
+        let dead = scene.put("q().enqueue(tasks.dies)");
+        scene.wait(&dead, "failed");
+        let slow = scene.file("slow");
+        std::fs::write(&slow, "").unwrap();
+        scene.rq(&format!("c.set('slow', {slow:?})"));
+        let callbacks = [
+            ("raises", "tasks.fails", "TypeError"),
+            ("missing", "'rq_tasks.no_such_function'", "Error"),
+            ("late", "tasks.stops_slowly, timeout=1", "JobTimeoutException"),
+        ];
+        for (name, callback, group) in callbacks {
+            let (job, _) = scene.put_waiting(name, &format!(", on_stopped=Callback({callback})"));
+            scene.rq(&format!("send_stop_job_command(c, {job:?})"));
+            scene.wait(&job, "stopped");
+            let told = |line: &str| {
+                line.contains("the callback of a job has failed")
+                    && line.contains(group)
+                    && line.contains(&job)
+            };
+            wait_until("it is logged", || scene.sandbox.stderr().lines().any(told));
+        }
+        wait_until("nothing is left of the orders", || scene.rq("c.keys('*callback*')") == json!([]));
+        wait_until("four jobs are counted", || scene.sandbox.status()["settled"] == json!({"failed": 4}));
+        let counts = "sum(int(c.hget(k, 'failed_job_count') or 0) for k in c.keys('rq:worker:*') \
+                      if c.type(k) == b'hash')";
+        assert_eq!(scene.rq(counts), 4, "as RQ counts them");
+        assert!(!scene.sandbox.stderr().contains("@taskvisor-callback"), "{}", scene.sandbox.stderr());
+    }
+}
+
 #[test]
 fn failure_callback_of_an_abandoned_job_is_called_and_a_broken_one_is_harmless() {
     let scene = Scene::new();

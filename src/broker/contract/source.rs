@@ -88,6 +88,8 @@ pub enum Settling {
     /// Applied, durably. The state is that of the job now, perhaps not the one that the verdict proposed: a job that is
     /// being canceled does not wait again. It is `Complete` also for a job that goes on in another queue.
     Settled(JobState),
+    /// Applied, and it was no job of its own: an order to run the callback of one. It counts as nothing.
+    Aside,
     /// The lease was not ours any more; nothing was changed.
     NotOurs,
     /// This one could not be applied; the others were.
@@ -110,11 +112,12 @@ impl Renewal {
 }
 
 impl Settling {
-    /// The answer of a script: `not_ours`, or the state of the job now, or why this one was not settled.
+    /// The answer of a script: `not_ours`, `aside`, or the state of the job now, or why this one was not settled.
     pub(crate) fn read(said: Option<&str>, refused: impl FnOnce(&str) -> Error) -> Settling {
         match said.map(|said| (said, said.parse())) {
             Some((_, Ok(state))) => Settling::Settled(state),
             Some(("not_ours", _)) => Settling::NotOurs,
+            Some(("aside", _)) => Settling::Aside,
             said => Settling::Failed(refused(why(said.map_or("no answer", |(said, _)| said)))),
         }
     }

@@ -157,7 +157,7 @@ impl Ledger {
     pub async fn settle(&self, ends: Vec<Settlement>, answers: &[Settling]) {
         let applied =
             ends.into_iter().zip(answers).filter_map(|(end, answer)| match (answer, &end.verdict) {
-                (Settling::NotOurs | Settling::Failed(_), _) => None,
+                (Settling::Aside | Settling::NotOurs | Settling::Failed(_), _) => None,
                 (Settling::Settled(JobState::Complete), Verdict::Complete { .. }) => Some(end),
                 (Settling::Settled(JobState::Complete), _) => {
                     Some(Settlement { verdict: Verdict::Complete { result: None, next: None }, ..end })

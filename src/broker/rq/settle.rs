@@ -148,6 +148,23 @@ impl End {
     }
 }
 
+/// How the id of an order ends that has a callback run by itself.
+const ORDER: &str = "@taskvisor-callback";
+
+/// Logs that a callback which ran by itself has failed. The end of its job is recorded all the same.
+pub(super) fn tell_callback(settlement: &Settlement) {
+    let (Verdict::Fail { failure } | Verdict::Hold { failure } | Verdict::Retry { failure, .. }) =
+        &settlement.verdict
+    else {
+        return;
+    };
+    let job = settlement.job.as_str();
+    let job = job.strip_suffix(ORDER).unwrap_or(job);
+    let failure = failure.clone().shortened();
+    let why = failure.message.lines().next().unwrap_or_default();
+    tracing::warn!(job, "the callback of a job has failed: {}: {why}", failure.group);
+}
+
 /// The part of the history line after what history.lua knows of the attempt.
 fn noted(settlement: &Settlement) -> String {
     let (failure, counts) = match &settlement.verdict {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::job::{Fields, Taken, class_of, fence};
 use super::put::{self, Written};
 use super::settings::Settings;
-use super::settle::End;
+use super::settle::{self, End};
 use super::shared::{Held, Shared, lock};
 use super::{chores, commands};
 use crate::broker::redis::Arrivals;
@@ -255,6 +255,11 @@ impl Source for Rq {
             let happened = match &settled {
                 Settling::Settled(state) => (What::of_end(*state), *state),
                 Settling::NotOurs => (What::LockLost, JobState::Waiting),
+                Settling::Aside => {
+                    self.shared.let_go(&settlement.job, settlement.fence);
+                    settle::tell_callback(settlement);
+                    return settled;
+                }
                 Settling::Failed(_) => return settled,
             };
             if let Some(held) = self.shared.let_go(&settlement.job, settlement.fence) {

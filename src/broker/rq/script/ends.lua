@@ -258,13 +258,14 @@ local function native(id, execution, held, said)
   return status == 'started' and 'waiting' or state_of(status)
 end
 
+-- The end of an order is none of a job: how its job ended was counted before.
 local function ordered(order, execution, held, how)
   if how == 'release' then
     give_back(held.queue, order, execution, held.worker)
     return 'waiting'
   end
   end_order(held.queue, order, execution, held.worker)
-  return how == 'fail' and 'failed' or 'complete'
+  return 'aside'
 end
 
 local ENDS = { finish = finish, fail = fail, retry = retry, release = release, native = native }
