@@ -76,9 +76,13 @@ impl Kept {
 
     /// Replaces the text.
     pub(super) fn keep(&self, text: &str) -> io::Result<()> {
+        self.keep_by(text, replace)
+    }
+
+    fn keep_by(&self, text: &str, mut write: impl FnMut(&Path, &[u8]) -> io::Result<()>) -> io::Result<()> {
         let next = 1 - self.number();
-        replace(&self.texts[next], text.as_bytes())?;
-        replace(&self.switch, &[next as u8])
+        write(&self.texts[next], text.as_bytes())?;
+        write(&self.switch, &[next as u8])
     }
 }
 
@@ -167,9 +171,21 @@ mod tests {
         let (old, new) = ["old", "new"].map(|name| format!("{name}: x\n").repeat(10_000)).into();
         for text in [&old, &new, &old] {
             kept.keep(text).unwrap();
-            // What `keep` does first, and is killed.
-            replace(&kept.texts[1 - kept.number()], &new.as_bytes()[..50_001]).unwrap();
-            assert!(fs::read_to_string(kept.path()).unwrap() == *text);
+            for whole in 0..2 {
+                let mut writes = 0;
+                // It is killed in the middle of one of its writes.
+                let killed = kept.keep_by("other: y\n".repeat(9_000).as_str(), |path, bytes| {
+                    writes += 1;
+                    if writes <= whole {
+                        return replace(path, bytes);
+                    }
+                    // A single byte is written or not.
+                    let half = &bytes[..bytes.len() / 2];
+                    let begun = if half.is_empty() { Ok(()) } else { replace(path, half) };
+                    begun.and(Err(io::ErrorKind::Interrupted.into()))
+                });
+                assert!(killed.is_err() && fs::read_to_string(kept.path()).unwrap() == *text);
+            }
         }
     }
 
