@@ -3,9 +3,11 @@
 import asyncio
 import contextvars
 import atexit
+import collections
 import concurrent.futures
 import contextvars
 import ctypes
+import itertools
 import logging
 import multiprocessing
 import os
@@ -520,6 +522,18 @@ async def blocks(how="itself"):
             blocks_here(60)
         await asyncio.get_running_loop().create_task(inside())
     blocks_here(60)
+
+
+def computes_here(seconds):
+    end = time.thread_time() + seconds
+    # All of it is C code, which keeps the interpreter's lock.
+    collections.deque(itertools.takewhile(end.__gt__, iter(time.thread_time, None)), maxlen=0)
+
+
+@job("computes")
+async def computes(seconds):
+    print("computes")
+    computes_here(seconds)
 
 
 blocked = threading.Event()

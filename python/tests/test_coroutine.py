@@ -286,6 +286,29 @@ class Coroutines(WorkerTest):
             self.assertIn("It was here:", "".join(self.logs["c"]))
             self.assertEqual(worker.wait(), 1)
 
+    def test_job_that_keeps_the_lock_fails_and_neighbours_that_are_over_their_limit_are_given_back(self):
+        worker = self.coroutines()
+        worker.run("async_nap", id="a", time_limit=1)
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.run("computes", [2], id="c")
+        self.assertEqual(worker.receive(), ("log", {"job": "c", "text": "computes"}))
+        worker.send("cancel", job="a", why="time limit")
+        done = self.dones(worker, 2)
+        self.assertEqual((done["a"]["outcome"], done["a"]["error"]["group"]), ("snooze", "EventLoopBlocked"))
+        self.assertEqual((done["c"]["outcome"], done["c"]["error"]["group"]), ("failed", "EventLoopBlocked"))
+        self.assertIn("in computes_here", done["c"]["error"]["trace"])
+        self.assertEqual(worker.wait(), 1)
+
+    def test_job_that_was_not_read_until_its_limit_was_over_is_given_back(self):
+        worker = self.coroutines()
+        worker.run("computes", [2], id="c")
+        self.assertEqual(worker.receive(), ("log", {"job": "c", "text": "computes"}))
+        worker.run("async_nap", id="a", time_limit=1)
+        worker.send("cancel", job="a", why="time limit")
+        self.assertEqual({id: done["outcome"] for id, done in self.dones(worker, 2).items()},
+                         {"a": "snooze", "c": "failed"})
+        self.assertEqual(worker.wait(), 1)
+
     def test_what_ended_in_a_thread_while_the_loop_was_blocked_is_kept(self):
         worker = self.coroutines()
         for class_name, fields in (("returns_meanwhile", {}), ("async_nap", {"time_limit": 2})):
@@ -297,12 +320,14 @@ class Coroutines(WorkerTest):
                          {"returns_meanwhile": "complete", "async_nap": "snooze", "blocks": "failed"})
         self.assertEqual(done["returns_meanwhile"]["result"], "whole")
 
-    def test_jobs_that_a_blocked_loop_has_not_read_are_left_in_the_channel(self):
+    def test_jobs_that_a_blocked_loop_has_not_read_are_given_back(self):
         worker = self.coroutines()
         worker.run("blocks", id="c")
         self.assertEqual(worker.receive(), ("log", {"job": "c", "text": "blocks"}))
-        worker.run("async_nap", id="a", time_limit=2)
-        self.assertEqual(set(self.dones(worker, 1)), {"c"})
+        for id in ("a", "b"):
+            worker.run("async_nap", id=id, time_limit=2)
+        self.assertEqual({id: done["outcome"] for id, done in self.dones(worker, 3).items()},
+                         {"a": "snooze", "b": "snooze", "c": "failed"})
         self.assertEqual(worker.wait(), 1)
 
     def test_more_threads_of_asyncio_run_at_once_than_there_are_jobs(self):

@@ -69,6 +69,8 @@ pub enum Outcome {
     RetryAfter(Duration, Failure),
     /// Not an error, but not done yet: run again after this time, unspent.
     Snoozed(Duration),
+    /// Another job kept the worker from ending it in time: run again after this time, unspent.
+    CutShort(Duration),
     /// The worker has no code for this class; another version of the application may.
     UnknownClass,
     /// The worker was told to end by somebody else, and has ended the job for it. The attempt is not spent, but it
@@ -90,6 +92,7 @@ impl Outcome {
             | Outcome::FailedForGood(_)
             | Outcome::RetryAfter(..)
             | Outcome::Snoozed(_)
+            | Outcome::CutShort(_)
             | Outcome::UnknownClass
             | Outcome::Interrupted(_) => true,
             Outcome::NotBegun | Outcome::CannotBegin(_) => false,

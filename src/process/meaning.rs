@@ -108,6 +108,9 @@ fn next(next: &worker::Next) -> Result<Next, String> {
     })
 }
 
+/// The group of the errors that a worker reports when one job has kept it from its others.
+const BLOCKED: &str = "EventLoopBlocked";
+
 /// The outcome in a worker's message.
 pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
     let failure = || match &done.error {
@@ -126,6 +129,9 @@ pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
         worker::Outcome::Failed => Outcome::Failed(failure()),
         worker::Outcome::FailedForGood => Outcome::FailedForGood(failure()),
         worker::Outcome::Retry => Outcome::RetryAfter(after()?, failure()),
+        worker::Outcome::Snooze if done.error.as_ref().is_some_and(|error| error.group == BLOCKED) => {
+            Outcome::CutShort(after()?)
+        }
         worker::Outcome::Snooze => Outcome::Snoozed(after()?),
         worker::Outcome::UnknownClass => Outcome::UnknownClass,
         worker::Outcome::Canceled => {

@@ -55,7 +55,8 @@ impl Unknown {
             | Outcome::Failed(_)
             | Outcome::FailedForGood(_)
             | Outcome::RetryAfter(..)
-            | Outcome::Snoozed(_) => drop(self.0.remove(&job.class)),
+            | Outcome::Snoozed(_)
+            | Outcome::CutShort(_) => drop(self.0.remove(&job.class)),
             Outcome::NotBegun | Outcome::CannotBegin(_) | Outcome::Interrupted(_) => {}
         }
     }

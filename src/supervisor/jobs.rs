@@ -181,8 +181,13 @@ impl Running {
             (Phase::Ends(Why::Stop | Why::Neighbour | Why::Orphaned), outcome @ Outcome::Complete { .. }) => {
                 Heard::Outcome(outcome)
             }
-            (Phase::Ends(Why::Stop | Why::Neighbour), Outcome::Snoozed(after)) => {
-                Heard::Outcome(Outcome::Snoozed(after))
+            (
+                Phase::Ends(Why::Stop | Why::Neighbour),
+                outcome @ (Outcome::Snoozed(_) | Outcome::CutShort(_)),
+            ) => Heard::Outcome(outcome),
+            // Another job has used up its time.
+            (Phase::Ends(Why::Limit(Excess::Time(..))), outcome @ Outcome::CutShort(_)) if in_company => {
+                Heard::Outcome(outcome)
             }
             (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault), outcome)
                 if !outcome.is_of_a_begun_job() =>

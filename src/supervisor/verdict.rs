@@ -34,7 +34,7 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut
         Outcome::Failed(failure) => spent(failure, job, retry, random),
         Outcome::FailedForGood(failure) => Verdict::Fail { failure },
         Outcome::RetryAfter(after, failure) => Verdict::Retry { after, failure },
-        Outcome::Snoozed(after) => Verdict::Release { after, counts: None },
+        Outcome::Snoozed(after) | Outcome::CutShort(after) => Verdict::Release { after, counts: None },
         Outcome::NotBegun => Verdict::Release { after: Duration::ZERO, counts: None },
         Outcome::CannotBegin(_) => Verdict::Release { after: CANNOT_BEGIN, counts: None },
         Outcome::UnknownClass => unknown(job, random),

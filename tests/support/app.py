@@ -1,7 +1,9 @@
 """An application for tests: jobs that report what they see, wait for a file, and end in every possible way."""
 
 import asyncio
+import collections
 import ctypes
+import itertools
 import os
 import signal
 import threading
@@ -163,6 +165,21 @@ async def blocks_later(name, number):
 def blocks_for_long(name):
     note("begun", name)
     time.sleep(1000)
+
+
+@job("holds.later")
+async def holds_later(name, number, seconds):
+    """The same, for so long of CPU time, in C code that keeps the interpreter's lock."""
+    while sum(file.startswith("begun-a") for file in os.listdir(".")) < number:
+        await asyncio.sleep(0.02)
+    note("begun", name)
+    holds_for_long(seconds)
+
+
+def holds_for_long(seconds):
+    end = time.thread_time() + seconds
+    # All of it is C code, as a regular expression is that backtracks.
+    collections.deque(itertools.takewhile(end.__gt__, iter(time.thread_time, None)), maxlen=0)
 
 
 @job("together")

@@ -175,23 +175,36 @@ fn job_that_blocks_the_event_loop_ends_at_its_time_limit() {
     check_deaf("coroutine", "blocks.loop");
 }
 
-/// Without limits of its own: those of its neighbours run out meanwhile.
-#[test]
-fn job_that_blocks_the_event_loop_fails_and_neighbours_rerun_unspent_before_their_limits() {
+/// A job without limits of its own blocks the loop: those of its neighbours run out meanwhile.
+fn check_neighbours(limit: &str, class: &str, data: &str, place: &str) {
     let sandbox = python::new();
-    let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
-    let jid = put(&sandbox, "blocks.later", "[\"b\", 3]");
-    let near = put_lines(&sandbox, "default", "hold.async", &["--time-limit", "4s"], &names("a", 3));
+    let _running = start(&sandbox, "coroutine", "app", &["-w", "1", "--grace", "9s"]);
+    let jid = put(&sandbox, class, data);
+    let limit = ["--time-limit", limit];
+    let mut near = put_lines(&sandbox, "default", "hold.async", &limit, &names("a", 3));
     word(&sandbox, "begun-b");
+    // The worker cannot read these any more.
+    near.extend(put_lines(&sandbox, "default", "hold.async", &limit, &names("late", 2)));
     touch(&sandbox, "go");
     let job = ended(&sandbox, &jid);
     let seen = (&job["state"], &job["failure"]["group"]);
     assert_eq!(seen, (&json!("failed"), &json!("EventLoopBlocked")), "{job}");
-    assert!(log(&sandbox, &job).contains("in blocks_for_long"), "{job}");
+    assert!(log(&sandbox, &job).contains(place), "{job}");
     for jid in near {
         let job = ended(&sandbox, &jid);
         assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 0, 0]), "{job}");
     }
+}
+
+#[test]
+fn job_that_blocks_the_event_loop_fails_and_neighbours_rerun_unspent_before_their_limits() {
+    check_neighbours("4s", "blocks.later", "[\"b\", 3]", "in blocks_for_long");
+}
+
+/// The worker sees nothing while the interpreter's lock is kept, and judges before it reads that limits are over.
+#[test]
+fn job_that_keeps_the_interpreters_lock_fails_and_neighbours_rerun_unspent_after_their_limits() {
+    check_neighbours("2s", "holds.later", "[\"b\", 3, 2.5]", "in holds_for_long");
 }
 
 #[test]

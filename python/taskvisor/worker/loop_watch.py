@@ -3,6 +3,9 @@
 While a job blocks the loop no other job goes on, and time limits of the others run out. Before the first of them does, the
 worker ends: the job that blocks has failed, the others are given back unspent. It never judges a loop that waits for the
 supervisor, or a process that was stopped.
+
+A call in C that keeps the interpreter's lock stops this thread as well. It is the first to run after that call, and judges
+then, before the loop reads that limits are over.
 """
 
 from __future__ import annotations
@@ -61,6 +64,28 @@ class _Block:
         self.is_reported = False
         #: When jobs were first seen that the supervisor has sent and nobody has read, by id.
         self.unread: dict[str, float] = {}
+        #: All that wait there now.
+        self.waiting: list[dict[str, Any]] = []
+
+
+class _Clock:
+    """Tells how much of the time since the last turn of the watch a job may be charged with."""
+
+    def __init__(self, loop_thread: int) -> None:
+        self._cpu = time.pthread_getcpuclockid(loop_thread)
+        self._since, self._used = self._now()
+
+    def _now(self) -> tuple[float, float]:
+        return time.monotonic(), time.clock_gettime(self._cpu)
+
+    def age(self) -> float:
+        """The seconds since this turn began."""
+        return time.monotonic() - self._since
+
+    def passed(self) -> float:
+        """In seconds; the next turn begins now."""
+        (since, used), (self._since, self._used) = (self._since, self._used), self._now()
+        return charged(self._since - since, self._used - used)
 
 
 class LoopWatch:
@@ -73,6 +98,7 @@ class LoopWatch:
         self._descriptor = descriptor
         self._running = running
         self._loop_thread = threading.get_ident()
+        self._clock = _Clock(self._loop_thread)
         self._wake = threading.Event()
         self._thread: Optional[threading.Thread] = None
         self._block: Optional[_Block] = None
@@ -80,6 +106,8 @@ class LoopWatch:
     def begin_job(self) -> None:
         """A job begins."""
         if not self._wake.is_set():
+            # What the loop did without a job is no job's.
+            self._clock.passed()
             self._wake.set()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="taskvisor-watch", daemon=True)
@@ -91,37 +119,47 @@ class LoopWatch:
         signal.pthread_sigmask(signal.SIG_BLOCK, getattr(signal, "valid_signals", lambda: set(signal.Signals))())
         while True:
             self._wake.wait()
-            time.sleep(_TICK)
+            self._rest(time.sleep, _TICK)
             if not self._running():
                 self._wake.clear()
                 if not self._running():
                     continue
                 self._wake.set()
-            turned = threading.Event()
+            turned = threading.Lock()
+            turned.acquire()
             try:
-                self._loop.call_soon_threadsafe(turned.set)
+                self._loop.call_soon_threadsafe(turned.release)
             except RuntimeError:
                 # The loop is closed: the worker ends.
                 return
-            self._wait_for(turned)
+            while not self._rest(turned.acquire, True, _TICK):
+                pass
 
-    def _wait_for(self, turned: threading.Event) -> None:
-        self._block = None
-        while True:
-            before = time.monotonic()
-            if turned.wait(_TICK):
-                return
-            # Time in which the whole process was stopped is no job's.
-            self._look(min(time.monotonic() - before, 2 * _TICK))
+    def _rest(self, wait: Callable[..., Any], *arguments: Any) -> Any:
+        """Waits, and looks before and after it: wherever this thread gives up the interpreter's lock, a job may keep it."""
+        self._look(self._clock.passed())
+        # This thread can lose the lock at any line. A call in C that ended before this one must be seen before the wait.
+        while self._clock.age() > _TICK:
+            self._look(self._clock.passed())
+        result = wait(*arguments)
+        self._look(self._clock.passed())
+        return result
 
     def _look(self, passed: float) -> None:
         found = find_block(sys._current_frames().get(self._loop_thread))
         if found is None or self._block is None or found.handle is not self._block.handle:
-            self._block = found
-            return
+            # It has begun at any time since the last turn, or has kept the watch from turning.
+            self._block, passed = found, passed - 2 * _TICK
         block = self._block
+        if block is None or found is None or passed <= 0:
+            return
         block.frame = found.frame
         block.seconds += passed
+        # System calls give up the interpreter's lock: a call that has ended must not send its end meanwhile.
+        with self._outgoing.lock:
+            self._judge(block)
+
+    def _judge(self, block: _Block) -> None:
         others = [run for run in self._running() if run.job is not block.job]
         now = time.monotonic()
         limits = [(run.job.time_limit, run.job.started) for run in others] + self._unread_limits(block, now)
@@ -134,8 +172,12 @@ class LoopWatch:
     def _unread_limits(self, block: _Block, now: float) -> list[tuple[Optional[float], float]]:
         """The limits of jobs that wait in the channel, with the times since when they do at least."""
         found: list[tuple[Optional[float], float]] = []
-        for job in _jobs_in(_peek(self._descriptor)):
-            found.append((job.get("time_limit"), block.unread.setdefault(str(job.get("id")), now - _TICK)))
+        jobs, late = _jobs_in(_peek(self._descriptor))
+        block.waiting = jobs
+        for job in jobs:
+            id, limit = str(job.get("id")), job.get("time_limit")
+            since = block.unread.setdefault(id, now - _TICK)
+            found.append((limit, now - limit if limit is not None and id in late else since))
         return found
 
     def _report(self, block: _Block, others: int) -> None:
@@ -146,12 +188,15 @@ class LoopWatch:
 
     def _end_worker(self, block: _Block, others: list[Watched]) -> None:
         """Ends the process: nobody can end a call in the loop's thread."""
-        said = f"blocked the event loop of its worker for {block.seconds:.1f} s, until a time limit of another job was near"
+        said = f"blocked the event loop of its worker for {block.seconds:.1f} s, until a time limit of another job was near or over"
         where = place(block.frame)
         lines = [frames.frame("warning", {"text": f"job {block.job.id} {said}. {_ADVICE}. It was here:\n{where}"})]
         for run in others:
             streams.finish(run.job)
             lines.append(run.line or outcome.given_back(run.job, _LATER, f"job {block.job.id} {said}"))
+        # Of several that nobody has read the supervisor knows only of the last for certain.
+        for job in block.waiting:
+            lines.append(outcome.given_back(Job(job), _LATER, f"job {block.job.id} {said}"))
         if any(run.job is block.job for run in self._running()):
             streams.finish(block.job)
             lines.append(self._log(block.job, f"it {said}. {_ADVICE}. It was here:\n{where}"))
@@ -167,6 +212,17 @@ class LoopWatch:
 
 
 _ADVICE = ("Use what can be awaited, `await asyncio.to_thread(...)`, or a plain function, which has a thread of its own")
+
+
+def charged(passed: float, used: float) -> float:
+    """Of the seconds of a turn those that are the job's. The loop's thread has used so many seconds of CPU time in them.
+
+    Time in which the whole process was stopped is no job's; a thread that keeps the interpreter's lock for long computes.
+
+    >>> charged(0.25, 0), charged(60, 0.1), charged(9, 8.5)
+    (0.25, 0.5, 8.5)
+    """
+    return max(min(passed, 2 * _TICK), used)
 
 
 def is_due(limit: float, ran: float, blocked: float) -> bool:
@@ -213,17 +269,23 @@ def _peek(descriptor: int) -> bytes:
         return b""
 
 
-def _jobs_in(chunk: bytes) -> list[dict[str, Any]]:
-    r"""The jobs in whole lines of the supervisor.
+def _jobs_in(chunk: bytes) -> tuple[list[dict[str, Any]], set[str]]:
+    r"""The jobs in whole lines of the supervisor, and the ids of those whose time limit is over.
 
     >>> _jobs_in(b'"}\n{"run":{"job":{"id":"7","time_limit":3}}}\n{"ping":{}}\n{"run":{"jo')
-    [{'id': '7', 'time_limit': 3}]
+    ([{'id': '7', 'time_limit': 3}], set())
+    >>> _jobs_in(b'{"cancel":{"job":"7","why":"time limit"}}\n{"cancel":{"job":"8","why":"canceled"}}\n')
+    ([], {'7'})
     """
-    found = []
+    found, late = [], set()
     for line in chunk.split(b"\n")[:-1]:
         try:
-            found.append(json.loads(line)["run"]["job"])
+            frame = json.loads(line)
+            if "run" in frame:
+                found.append(frame["run"]["job"])
+            elif frame["cancel"]["why"] == "time limit":
+                late.add(str(frame["cancel"]["job"]))
         except (ValueError, KeyError, TypeError, RecursionError):
             # Another frame, or the rest of one whose beginning was read.
             pass
-    return found
+    return found, late

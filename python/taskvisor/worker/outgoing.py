@@ -27,7 +27,8 @@ class Outgoing:
         self._on_gone = on_gone
         self._loop_thread = threading.get_ident()
         # Reentrant: a signal handler or a finaliser that prints may run in the middle of `send`.
-        self._lock = threading.RLock()
+        #: Who holds it is the only one who sends.
+        self.lock = threading.RLock()
         self._frames: deque[Union[bytes, memoryview]] = deque()
         self._bytes = 0
         self._scheduled = False
@@ -39,7 +40,7 @@ class Outgoing:
 
     def send(self, line: bytes) -> None:
         """Sends the frame with the others of this turn."""
-        with self._lock:
+        with self.lock:
             if self._gone:
                 return
             self._frames.append(line)
@@ -54,7 +55,7 @@ class Outgoing:
 
     def send_now(self, line: bytes) -> None:
         """Sends the frame with all before it; what the socket does not take now is sent as soon as it can."""
-        with self._lock:
+        with self.lock:
             if self._frames or self._gone or not self._is_whole_in_this_turn():
                 self.send(line)
                 self._write()
@@ -68,11 +69,11 @@ class Outgoing:
 
     def drain(self) -> None:
         """Writes all frames before it returns."""
-        with self._lock:
+        with self.lock:
             self._write_all()
 
     def _write_some(self) -> None:
-        with self._lock:
+        with self.lock:
             self._scheduled = False
             done = self._write()
             if done and self._watching:
