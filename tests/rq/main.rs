@@ -25,3 +25,4 @@ mod odd;
 mod own_tests;
 mod scene;
 mod schedulers;
+mod spoiled;

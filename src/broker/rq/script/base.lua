@@ -63,6 +63,26 @@ local function field(id, name)
   return nil
 end
 
+-- The longest time in seconds, and the largest number of anything: a hundred years. Redis refuses longer times to live.
+local MOST = 3153600000
+
+-- A whole number that other programs have written, as far as Redis can work with it; nil if it is none.
+local function amount(value)
+  value = tonumber(value)
+  if not value or value ~= value then return nil end
+  return math.floor(math.max(-MOST, math.min(value, MOST)))
+end
+
+-- One less than a number of tries, in all digits: Redis writes a large number in a form that RQ cannot read.
+local function one_less(left) return string.format('%.0f', math.min(left, 2 ^ 53) - 1) end
+
+-- Waits in seconds that other programs have written: a list, or a single one.
+local function waits_of(value)
+  local all = {}
+  for i, wait in ipairs(type(value) == 'table' and value or { value }) do all[i] = amount(wait) or 0 end
+  return all
+end
+
 -- The value of a JSON text; nil or false if it is none.
 local function decoded(text)
   local fine, value = pcall(cjson.decode, text or '')
@@ -146,7 +166,7 @@ local function is_order(id) return call('HEXISTS', job_key(id), 'taskvisor_callb
 
 -- A waiting job gets the time to live with which it was put.
 local function expire_waiting(id)
-  local ttl = tonumber(field(id, 'ttl'))
+  local ttl = amount(field(id, 'ttl'))
   if ttl and ttl > 0 then call('EXPIRE', job_key(id), ttl) end
 end
 
@@ -171,9 +191,34 @@ end
 -- Raises an error before anything is written if another program uses the key of a queue.
 local function check_queue(queue) call('LLEN', key('queue', queue)) end
 
+-- The same for the keys of a limit that enqueueing a job, or its end, writes.
+local function check_limit(id)
+  local limit = field(id, 'rate_limit_key')
+  if not limit then return end
+  call('SCARD', key('rl-keys'))
+  call('HLEN', key('rl', limit))
+  call('ZCARD', key('rl', limit, 'allowed'))
+  call('ZCARD', key('rl', limit, 'rate_limited'))
+end
+
+-- The same for all keys that the way of a job back to its queue writes, and the end of an execution on it.
+local function check_way_back(queue, id, execution, worker)
+  check_queue(queue)
+  call('LLEN', order_list(queue))
+  call('SCARD', key('queues'))
+  for _, registry in ipairs({ 'wip', 'scheduled' }) do call('ZCARD', key(registry, queue)) end
+  call('ZCARD', key('executions', id))
+  check_limit(id)
+  worker = worker or execution and call('HGET', key('execution', id .. ':' .. execution), 'worker_name')
+  if worker and worker ~= '' then
+    call('HLEN', key('worker', worker))
+    call('SCARD', key('worker', worker, 'executions'))
+  end
+end
+
 -- Puts a job back to the front of its queue, if it was not begun or its run does not count.
 local function give_back(queue, id, execution, worker)
-  check_queue(queue)
+  check_way_back(queue, id, execution, worker)
   forget(queue, id, execution, worker)
   call('HSET', job_key(id), 'started_at', '', 'worker_name', '')
   push(queue, id, true)

@@ -91,6 +91,7 @@ end
 
 -- Puts a job back that its supervisor lost, and counts that: a job that takes its host down with it fails in the end.
 local function interrupt(id, execution, held, most, exception)
+  check_end(held.queue, id, execution, held.worker)
   local attempt, canceled = attempt_of(id, execution, held), field(id, 'taskvisor_canceled')
   if canceled then
     note_attempt(id, attempt, fail(id, execution, held, stopped(canceled)), INTERRUPTED)
@@ -122,6 +123,7 @@ local function rescue_one(queue, member, most, exception, abandoned)
       abandoned[#abandoned + 1] = { member, queue }
     end
   else
+    check_way_back(queue, id, execution)
     forget(queue, id, execution)
     if status == 'queued' and not is_queued(queue, id) then push(queue, id, true) end
   end
@@ -159,6 +161,7 @@ local function abandon()
   local ends = call('ZSCORE', key('wip', queue), member)
   local is_over = ends and tonumber(ends) <= NOW and not runs(queue, id, execution)
   if is_over and call('HGET', job_key(id), 'status') == 'started' then
+    check_end(queue, id, execution)
     fail(id, execution, { worker = call('HGET', key('execution', member), 'worker_name') or '', queue = queue }, said)
   end
 end
@@ -172,12 +175,14 @@ local function heal(queue)
       call('LREM', name, 1, id)
     elseif not runs(queue, id) and not call('SET', seen, NOW, 'NX', 'EX', 86400)
       and NOW - tonumber(call('GET', seen)) > 60 then
+      check_way_back(queue, id)
       call('LREM', name, 1, id)
       call('DEL', seen)
       if status == 'queued' and not is_queued(queue, id) then push(queue, id, true) end
     end
   end
   for _, id in ipairs(call('ZRANGE', key('ready', queue), 0, 999)) do
+    check_way_back(queue, id)
     call('ZREM', key('ready', queue), id)
     if call('HGET', job_key(id), 'status') == 'ready_to_enqueue' then
       enqueue(queue, id, field(id, 'enqueue_at_front') == '1')

@@ -91,7 +91,7 @@ end
 -- The wait before the next run of a job that repeats. RQ 2 counts its intervals from the end, RQ 3 removes those that
 -- are used.
 local function next_interval(id, left, is_old)
-  local intervals = decoded(field(id, 'repeat_intervals')) or {}
+  local intervals = waits_of(decoded(field(id, 'repeat_intervals')))
   if #intervals == 0 then return 0 end
   if is_old then return intervals[left] or intervals[#intervals] end
   local first = intervals[1]
@@ -118,7 +118,7 @@ end
 
 local function finish(id, execution, held, said)
   local queue, limit = held.queue, field(id, 'rate_limit_key')
-  local ttl, value = tonumber(field(id, 'result_ttl')) or said.ttl, value_of(id, execution, said)
+  local ttl, value = amount(field(id, 'result_ttl')) or amount(said.ttl), value_of(id, execution, said)
   count(held.worker, 'successful_job_count', id)
   -- RQ's cancel does not stop a job that runs: it is finished, but those that wait for it go on waiting.
   local was_canceled = call('HGET', job_key(id), 'status') == 'canceled'
@@ -134,7 +134,7 @@ local function finish(id, execution, held, said)
   local left = tonumber(field(id, 'repeats_left')) or 0
   if left > 0 then
     local after = next_interval(id, left, said.old)
-    call('HSET', job_key(id), 'repeats_left', left - 1)
+    call('HSET', job_key(id), 'repeats_left', one_less(left))
     again(queue, id, after, false)
   elseif ttl == 0 then
     delete(id)
@@ -145,10 +145,12 @@ local function finish(id, execution, held, said)
   return 'complete'
 end
 
+local function failure_ttl(id) return amount(field(id, 'failure_ttl')) or FAILURE_TTL end
+
 -- Ends a job that failed or was stopped. `exception` is text in the form of results.
 local function bury(id, execution, held, status, kind, name, value)
   local queue, limit = held.queue, field(id, 'rate_limit_key')
-  local ttl = tonumber(field(id, 'failure_ttl')) or FAILURE_TTL
+  local ttl = failure_ttl(id)
   call('HSET', job_key(id), 'status', status, 'ended_at', stamp(NOW))
   forget_counts(id)
   if ttl == 0 then
@@ -179,17 +181,15 @@ local function fail(id, execution, held, said)
   order_end(held.queue, id, said.callback, said.exception, not was_canceled and not said.stopped and left <= 0)
   count(held.worker, 'failed_job_count', id)
   if was_canceled then
-    note_result(id, 2, held, execution, tonumber(field(id, 'failure_ttl')) or FAILURE_TTL, 'exc_string', said.exception)
+    note_result(id, 2, held, execution, failure_ttl(id), 'exc_string', said.exception)
     forget(held.queue, id, execution, held.worker)
     free_slot(id, field(id, 'rate_limit_key'))
     return 'canceled'
   end
   if left > 0 and not said.stopped then
-    local limit, intervals = field(id, 'rate_limit_key'), decoded(field(id, 'retry_intervals')) or {}
+    local limit, intervals = field(id, 'rate_limit_key'), waits_of(decoded(field(id, 'retry_intervals')))
     local after = intervals[math.max(#intervals - left, 0) + 1] or 0
-    -- All digits: Redis writes a large number in a form that RQ cannot read.
-    left = string.format('%.0f', math.min(left, 2 ^ 53) - 1)
-    call('HSET', job_key(id), 'retries_left', left, 'ended_at', stamp(NOW))
+    call('HSET', job_key(id), 'retries_left', one_less(left), 'ended_at', stamp(NOW))
     forget(held.queue, id, execution, held.worker)
     local state = again(held.queue, id, after, field(id, 'enqueue_at_front_on_retry') == '1')
     free_slot(id, limit)
@@ -206,15 +206,15 @@ local function stopped(exception) return { exception = exception, stopped = true
 local function retry(id, execution, held, said)
   -- The job failed: RQ's own retries come first.
   if said.exception and (tonumber(field(id, 'retries_left')) or 0) > 0 then return fail(id, execution, held, said) end
-  local done, wish = tonumber(field(id, 'number_of_retries')) or 0, said.retry
+  local done, wish = amount(field(id, 'number_of_retries')) or 0, said.retry
   count(held.worker, 'failed_job_count', id)
   if wish.max and done >= wish.max then
     bury(id, execution, held, 'failed', 5, 'return_value', said.value)
     return 'failed'
   end
-  local limit, intervals = field(id, 'rate_limit_key'), wish.intervals or {}
+  local limit, intervals = field(id, 'rate_limit_key'), waits_of(wish.intervals)
   local after = intervals[math.min(#intervals, done + 1)] or 0
-  note_result(id, 4, held, execution, tonumber(field(id, 'failure_ttl')) or FAILURE_TTL, 'return_value', said.value)
+  note_result(id, 4, held, execution, failure_ttl(id), 'return_value', said.value)
   call('HSET', job_key(id), 'number_of_retries', done + 1, 'ended_at', stamp(NOW))
   if wish.at_front then call('HSET', job_key(id), 'enqueue_at_front_on_retry', 1) end
   forget(held.queue, id, execution, held.worker)
@@ -271,21 +271,22 @@ end
 local ENDS = { finish = finish, fail = fail, retry = retry, release = release, native = native }
 
 -- Raises an error before anything is written if another program uses a key that an end writes.
-local function check_end(queue, id)
-  for _, registry in ipairs({ 'wip', 'finished', 'failed', 'scheduled', 'canceled' }) do
-    call('ZCARD', key(registry, queue))
-  end
-  check_queue(queue)
+local function check_end(queue, id, execution, worker)
+  check_way_back(queue, id, execution, worker)
+  for _, registry in ipairs({ 'finished', 'failed', 'canceled' }) do call('ZCARD', key(registry, queue)) end
   call('XLEN', key('results', id))
   for _, other in ipairs(call('SMEMBERS', key('job', id, 'dependents'))) do
-    check_queue(call('HGET', job_key(other), 'origin') or queue)
+    local origin = call('HGET', job_key(other), 'origin') or queue
+    check_queue(origin)
+    for _, registry in ipairs({ 'deferred', 'ready' }) do call('ZCARD', key(registry, origin)) end
+    check_limit(other)
   end
 end
 
 local function settle_one(id, execution, how, said, ended, fields)
   said = cjson.decode(said)
   local held = holder(id, execution)
-  if held then check_end(held.queue, id) end
+  if held then check_end(held.queue, id, execution, held.worker) end
   local status = held and call('HGET', job_key(id), 'status')
   -- RQ's own code has written an end, and then raised.
   if status and how == 'fail' and status ~= 'started' and status ~= 'canceled' then how = 'native' end

@@ -4,9 +4,13 @@
 local function fill(limit, most)
   local name = key('rl', limit)
   while call('ZCARD', name .. ':allowed') < most do
-    local first = call('ZPOPMIN', name .. ':rate_limited')[1]
+    local first = call('ZRANGE', name .. ':rate_limited', 0, 0)[1]
     if not first then return end
     local origin, status, at_front = unpack(call('HMGET', job_key(first), 'origin', 'status', 'enqueue_at_front'))
+    -- While another program uses the key of its queue, it waits here.
+    local is = origin and call('TYPE', key('queue', origin))['ok'] or 'none'
+    if is ~= 'list' and is ~= 'none' then return end
+    call('ZREM', name .. ':rate_limited', first)
     if origin and status == 'rate_limited' then
       call('ZADD', name .. ':allowed', SECOND, first)
       call(at_front == '1' and 'LPUSH' or 'RPUSH', key('queue', origin), first)
@@ -15,7 +19,7 @@ local function fill(limit, most)
   end
 end
 
-local function most_of(limit) return tonumber(call('HGET', key('rl', limit), 'concurrency') or nil) or 0 end
+local function most_of(limit) return amount(call('HGET', key('rl', limit), 'concurrency')) or 0 end
 
 -- Frees the job's slot once its end is written, unless the job is in its queue again.
 local function free_slot(id, limit)
@@ -30,7 +34,7 @@ end
 local function enqueue(queue, id, at_front)
   local limit = field(id, 'rate_limit_key')
   if not limit then return push(queue, id, at_front) end
-  local most = tonumber(field(id, 'rate_limit_concurrency')) or 1
+  local most = amount(field(id, 'rate_limit_concurrency')) or 1
   call('SADD', key('rl-keys'), limit)
   call('HSET', key('rl', limit), 'concurrency', most)
   call('HSET', job_key(id), 'status', 'rate_limited', 'origin', queue)

@@ -207,7 +207,7 @@ end
 local function requeue()
   local id, status, origin = ended()
   if not id then return status end
-  check_queue(origin)
+  check_way_back(origin, id)
   for _, registry in ipairs({ 'finished', 'failed', 'canceled' }) do call('ZREM', key(registry, origin), id) end
   call('PERSIST', job_key(id))
   call('HSET', job_key(id), 'started_at', '', 'ended_at', '')
