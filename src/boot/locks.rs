@@ -10,10 +10,9 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::clock;
-use crate::config::{Config, must_be_two, private_dir};
-use crate::failure::{Failure, exit};
-use crate::model::Instant;
+use config::{Config, must_be_two, private_dir};
+use failure::{Failure, exit};
+use model::Instant;
 
 /// The locks that make this supervisor the only one of its directories. The process that holds them is alive.
 #[derive(Debug)]
@@ -76,18 +75,24 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
     }
 }
 
-/// Makes the lock of the run directory again, if it was swept away with it. The supervisor holds it then, as long as it
-/// lives: what the keeper holds is a file that nobody can open.
+/// Makes sure that the run directory is locked for our keeper. If it was swept away, the keeper's own lock is on the
+/// deleted file: then the supervisor makes and holds another one, as long as it lives, and so does the next one.
 pub(super) fn hold_again(config: &Config) -> Result<(), Failure> {
     static HELD: Mutex<Option<Flock<File>>> = Mutex::new(None);
-    let path = run_lock(config);
-    if path.exists() {
-        return Ok(());
-    }
-    let mut held = lock(&path, &config.run_dir, clock::now())?;
-    sign_for(nix::unistd::getppid().as_raw() as u32, &mut held, &path, &in_run_lock(config))?;
+    let (path, keeper) = (run_lock(config), nix::unistd::getppid().as_raw() as u32);
+    let mut held = match lock(&path, &config.run_dir, clock::now()) {
+        Ok(held) => held,
+        Err(_) if is_signed_by(&path, keeper) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    sign_for(keeper, &mut held, &path, &in_run_lock(config))?;
     *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
     Ok(())
+}
+
+fn is_signed_by(path: &Path, keeper: u32) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().next() == Some(&keeper.to_string())
 }
 
 /// What stands in the lock of the run directory below the pid: a client may ask for the state directory.

@@ -57,6 +57,12 @@ fn run_directory_that_is_swept_again_and_again_is_whole_each_time() {
         wait_until("its note, too", || fs::read(sandbox.path("run/store")).is_ok_and(|again| again == note));
         assert_eq!(sandbox::mode(&sandbox.path("run/lock")), 0o600);
     }
+    // The lock that the supervisor made ended with it; the next one makes its own.
+    kill(both(&sandbox)[1], "KILL");
+    wait_until("the next supervisor is up", || {
+        let last = sandbox.status();
+        last["supervisor_restarts"] == 1 && is_up(&last)
+    });
     // Nobody else takes its place, and `stop` waits for its end.
     let other = sandbox.path("other");
     let (code, said) = sandbox.refused(&["--state-dir", other.to_str().expect("text"), "start", "-w", "1"]);
