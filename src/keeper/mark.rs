@@ -38,7 +38,7 @@ pub(super) fn is_on(pid: i32, mark: u64) -> io::Result<bool> {
     Ok(limit_of(pid)? == Some(mark))
 }
 
-/// Whether a process has no keeper's mark. A keeper that a job runs gives those below it a mark of its own.
+/// Whether a process has no keeper's mark, neither ours nor that of a keeper that a job runs.
 pub(super) fn is_absent(pid: i32) -> io::Result<bool> {
     Ok(!limit_of(pid)?.is_some_and(|limit| (FLOOR..u64::MAX).contains(&limit)))
 }

@@ -4,23 +4,32 @@
 //! ended with `exec taskvisor start`. Those that are there when the first life is made are known by their pid, which
 //! nobody else gets before the keeper has reaped it. What they leave is known by its session: each life begins a
 //! session of its own before it runs anything, and no process can enter a session that exists. So no life has started
-//! what is in the keeper's own session. Nor has one started what lacks the keeper's [`mark`]: what entered a container
-//! beside the keeper (`docker exec`), whose process 1 adopts what it leaves.
+//! what is in the keeper's own session. Nor has one started what has neither the keeper's [`mark`] nor its tag: what
+//! entered a container beside the keeper (`docker exec`). Only process 1 adopts what that leaves, so no other keeper
+//! spares an unmarked process.
 
 use std::collections::HashSet;
 
 use super::children::{session_of, start_of};
-use super::mark;
+use super::{TAG_VARIABLE, mark};
 
 /// The strangers that are not reaped.
 pub(super) struct Strangers {
     pids: HashSet<i32>,
     /// The keeper's own session.
     session: Option<i32>,
-    /// Whether this keeper, and so all that it starts, has its mark.
-    is_marked: bool,
+    /// Whether this keeper is process 1 and has a mark, as then all that it starts has.
+    adopts_unmarked: bool,
     /// Whether a life was made: an unknown child may be its own from then on.
     has_lives: bool,
+}
+
+/// Whether the environment of a process can be read and names no keeper.
+fn has_no_tag(pid: i32) -> bool {
+    let name = format!("{TAG_VARIABLE}=");
+    let is_tag = |variable: &[u8]| variable.starts_with(name.as_bytes());
+    std::fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environ| !environ.is_empty() && !environ.split(|byte| *byte == 0).any(is_tag))
 }
 
 impl Strangers {
@@ -30,7 +39,7 @@ impl Strangers {
         Strangers {
             pids: HashSet::new(),
             session: session_of(own),
-            is_marked: is_marked.unwrap_or(false),
+            adopts_unmarked: own == 1 && is_marked.unwrap_or(false),
             has_lives: false,
         }
     }
@@ -60,7 +69,8 @@ impl Strangers {
     /// Whether an unknown child is a stranger, perhaps seen for the first time.
     pub fn recognize(&mut self, pid: i32) -> bool {
         let is_of_our_session = || self.session.is_some() && session_of(pid) == self.session;
-        let is_unmarked = || self.is_marked && matches!(mark::is_absent(pid), Ok(true));
+        let is_unmarked =
+            || self.adopts_unmarked && matches!(mark::is_absent(pid), Ok(true)) && has_no_tag(pid);
         if !self.pids.contains(&pid) && (is_of_our_session() || is_unmarked()) {
             self.pids.insert(pid);
         }
