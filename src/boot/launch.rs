@@ -11,9 +11,8 @@ use nix::fcntl::{FcntlArg, fcntl};
 
 use super::in_force;
 use super::locks::Locks;
-use crate::config::{self, Config};
-use crate::failure::{Failure, exit};
-use crate::{keeper, start_dir};
+use config::{self, Config};
+use failure::{Failure, exit};
 
 /// This program, even if its file was replaced or removed meanwhile.
 const SELF: &str = "/proc/self/exe";
@@ -74,9 +73,11 @@ const NAMES_OF_FILES: [&str; 6] = [
 /// Lets the keeper work in `/`: the file system in which `start` was typed can be unmounted while it runs. Relative
 /// paths of settings go on from where they were typed ([`start_dir`]).
 fn work_in_root(command: &mut Command) {
-    if let Ok(dir) = std::env::current_dir() {
-        command.env(start_dir::VARIABLE, dir).current_dir("/");
-    }
+    match std::env::current_dir() {
+        Ok(dir) => command.env(start_dir::VARIABLE, dir),
+        Err(_) => command.env_remove(start_dir::VARIABLE),
+    };
+    command.current_dir("/");
     for name in NAMES_OF_FILES {
         let path = std::env::var_os(name).filter(|path| Path::new(path).is_relative());
         if let Some(Ok(path)) = path.map(std::path::absolute) {

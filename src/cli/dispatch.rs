@@ -15,9 +15,8 @@ use super::{
     check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, release,
     rq, simulate, status, trial, values, why, wq,
 };
-use crate::boot;
-use crate::config::{Config, Purpose};
-use crate::failure::{Failure, exit};
+use ::config::{Config, Purpose};
+use failure::{Failure, exit};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -26,6 +25,7 @@ pub fn main() -> ExitCode {
 
 /// Runs the supervisor, which the keeper starts with the arguments of `start`.
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
+    start_dir::take_from_environment();
     let typed: Vec<OsString> = std::iter::once("taskvisor".into()).chain(args).collect();
     match StartArgs::try_parse_from(&typed) {
         Ok(args) => ended(supervise(args.into())),

@@ -5,11 +5,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::{Bytes, Exec, Job, Payload, PoolSettings, SpawnSpec, Work, WorkerId, WorkerName};
-use crate::start_dir::start_dir;
-use crate::wire::fault::ByJob;
-use crate::wire::program::{Identity, Program};
-use crate::wire::worker::{CHANNEL, FORKS, PROTOCOL};
+use model::{Bytes, Exec, Job, Payload, PoolSettings, SpawnSpec, Work, WorkerId, WorkerName};
+use start_dir::start_dir;
+use wire::fault::ByJob;
+use wire::program::{Identity, Program};
+use wire::worker::{CHANNEL, FORKS, PROTOCOL};
 
 /// Variables of our own environment that processes get: their user and place, and where languages look for code.
 /// Everything else (credentials!) stays here unless the pool passes it on.
@@ -236,6 +236,10 @@ fn environment(outfit: &SpawnSpec) -> Vec<Vec<u8>> {
     environment
 }
 
+/// What `start` tells its supervisor, and no job.
+const OF_THE_SUPERVISOR: [&str; 3] =
+    [start_dir::VARIABLE, "TASKVISOR_SETTINGS_IN_FORCE", "TASKVISOR_CHANGES_IN_FORCE"];
+
 /// Whether a variable of our own environment goes to the pool's processes.
 fn passes(outfit: &SpawnSpec, name: &str) -> bool {
     let is_wanted = |wanted: &String| match wanted.strip_suffix('*') {
@@ -244,7 +248,7 @@ fn passes(outfit: &SpawnSpec, name: &str) -> bool {
     };
     let passes =
         INHERITED.contains(&name) || name.starts_with("LC_") || outfit.env_pass.iter().any(is_wanted);
-    passes && name != SpawnSpec::API_TOKEN
+    passes && name != SpawnSpec::API_TOKEN && !OF_THE_SUPERVISOR.contains(&name)
 }
 
 fn variable((name, value): (&str, String)) -> Vec<u8> {

@@ -1,13 +1,28 @@
-//! The directory from which a person's relative paths go on. Keeper and supervisor work in `/`, so that the file system
-//! in which `start` was typed can be unmounted; `start` names its directory to the supervisor.
+//! The directory against which relative paths are resolved. Keeper and supervisor work in `/`, so that the file system in
+//! which `start` was typed can be unmounted; `start` names its directory to the supervisor.
 
 use std::env;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-/// Environment variable of the supervisor: where `start` was typed.
+/// Environment variable in which `start` names its directory to the supervisor.
 pub const VARIABLE: &str = "TASKVISOR_START_DIR";
+
+static OF_START: OnceLock<PathBuf> = OnceLock::new();
+
+/// Takes the directory that `start` has named. Only the supervisor does so: a command that a job runs resolves paths
+/// against its own directory.
+pub fn take_from_environment() {
+    if let Some(dir) = named(env::var_os(VARIABLE).as_deref()) {
+        _ = OF_START.set(dir);
+    }
+}
+
+fn named(value: Option<&OsStr>) -> Option<PathBuf> {
+    value.map(PathBuf::from).filter(|dir| dir.is_absolute())
+}
 
 /// Where the command, or the `start` of this supervisor, was typed. `/` if that directory was removed.
 ///
@@ -15,11 +30,7 @@ pub const VARIABLE: &str = "TASKVISOR_START_DIR";
 /// assert!(taskvisor_start_dir::start_dir().is_absolute());
 /// ```
 pub fn start_dir() -> PathBuf {
-    named(env::var_os(VARIABLE).as_deref()).or_else(|| env::current_dir().ok()).unwrap_or_else(|| "/".into())
-}
-
-fn named(value: Option<&OsStr>) -> Option<PathBuf> {
-    value.map(PathBuf::from).filter(|dir| dir.is_absolute())
+    OF_START.get().cloned().or_else(|| env::current_dir().ok()).unwrap_or_else(|| "/".into())
 }
 
 /// Makes a relative path absolute, from [`start_dir`].
@@ -35,7 +46,7 @@ fn named(value: Option<&OsStr>) -> Option<PathBuf> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn from_start_dir(path: &Path) -> io::Result<PathBuf> {
-    match named(env::var_os(VARIABLE).as_deref()) {
+    match OF_START.get() {
         Some(dir) if path != Path::new("") => std::path::absolute(dir.join(path)),
         Some(_) | None => std::path::absolute(path),
     }
