@@ -109,7 +109,7 @@ mod blocking {
         while !Path::new("go").exists() {
             if job.is_ending() {
                 note("hit", &name, "told to end")?;
-                return Err(End::fail("told to end"));
+                return Err(std::io::Error::other("told to end").into());
             }
             std::thread::sleep(Duration::from_millis(10));
         }

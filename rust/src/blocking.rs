@@ -91,9 +91,9 @@ impl Worker {
                     let cpu = Some(sys::cpu_seconds() - before);
                     let was_told = sys::forget_term();
                     let mut done = Done { cpu, ..done(&id, fence, &finished) };
-                    if was_told && done.error.is_some() {
+                    if was_told && done.outcome == Outcome::Failed {
                         // It gave up because it was asked to: that is no failure of the job.
-                        (done.outcome, done.error, done.after) = (Outcome::Canceled, None, None);
+                        done.outcome = Outcome::Canceled;
                     }
                     pipe.borrow_mut().say(&Said::Done(done));
                     if was_told {
