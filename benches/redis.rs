@@ -15,14 +15,14 @@ mod support;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use broker::qless::{Options, script::SCRIPT};
+use broker::{Broker, Qless};
+use model::{NewJob, Payload};
 use redis::{Connection, Pipeline, Value};
 use sandbox::{Sandbox, Setting, wait_until};
 use scene::RedisServer;
 use scene::server::Scripted;
 use support::{Figures, row};
-use taskvisor::broker::qless::{Options, script::SCRIPT};
-use taskvisor::broker::{Broker, Qless};
-use taskvisor::model::{NewJob, Payload};
 
 /// Rounds of each figure; compared sides take turns.
 const ROUNDS: usize = 15;

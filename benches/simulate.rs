@@ -14,10 +14,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use model::Order;
 use replay::{Pair, Replay, later, workload};
 use sandbox::{Sandbox, Setting};
-use taskvisor::model::Order;
-use taskvisor::simulate::{Plan, Workload, simulate};
+use simulate::{Plan, Workload, simulate};
 
 /// Kale's five queues, which keep 40 workers busy for four fifths of the time.
 const LOAD: &str = "\

@@ -17,11 +17,11 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use broker::sqlite::Options;
+use broker::{Broker, Sqlite};
+use model::{Filter, NewJob, Payload};
 use sandbox::{Sandbox, Setting};
 use support::{Figures, feed, row, rss};
-use taskvisor::broker::sqlite::Options;
-use taskvisor::broker::{Broker, Sqlite};
-use taskvisor::model::{Filter, NewJob, Payload};
 
 /// Rounds of each ratio; its two sides take turns.
 const ROUNDS: usize = 5;

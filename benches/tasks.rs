@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use broker::{Address, Opening};
+use model::{NewJob, Payload};
 use redis_server::RedisServer;
 use sandbox::{Running, Sandbox, Setting, is_up, wait_until, wait_within};
 use support::{Api, Figures, boottime, row, rss};
-use taskvisor::broker::{Address, Opening};
-use taskvisor::model::{NewJob, Payload};
-use taskvisor::wq::TaskId;
+use wq::TaskId;
 
 /// Notifications of a round, and their rate per second.
 const NOTIFICATIONS: (usize, u64) = (2_000, 200);

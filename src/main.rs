@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use nix::sys::signal::{SigSet, Signal};
-use taskvisor::{cli, keeper};
+use taskvisor::cli;
 
 /// The internal commands `keeper` and `supervisor` come before any parsing: the keeper stays small and has one thread.
 fn main() -> ExitCode {

@@ -16,11 +16,11 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use model::{Bounds, ExitStatus, WorkerId};
 use sandbox::{Running, Sandbox, Setting, is_root, kill, wait_until};
 use serde_json::Value;
 use support::{Keeper, worker};
-use taskvisor::model::{Bounds, ExitStatus, WorkerId};
-use taskvisor::wire::keeper::{Hello, Order};
+use wire::keeper::{Hello, Order};
 
 /// Not a test: the keeper starts this as its supervisor.
 #[test]

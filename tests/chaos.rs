@@ -223,7 +223,7 @@ fn death_at_any_failpoint_loses_no_job_and_leaves_no_process() {
     let settings =
         if sandbox::is_root() { vec![Setting::RootCgroup, Setting::Plain] } else { vec![Setting::Plain] };
     for setting in settings {
-        for point in taskvisor::failpoint::ALL {
+        for point in failpoint::ALL {
             println!("-- {setting:?}, {point}");
             die_at(setting, point);
         }

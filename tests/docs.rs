@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use broker::ADAPTERS;
+use model::verb::Ability;
 use sandbox::{Sandbox, Setting, is_root};
-use taskvisor::broker::ADAPTERS;
-use taskvisor::model::verb::Ability;
 
 /// Every page of the documentation.
 fn pages() -> Vec<PathBuf> {
@@ -214,7 +214,7 @@ fn docs_list_the_exit_codes_of_the_program() {
 #[test]
 fn every_route_is_in_the_api_page() {
     let page = read("docs/api.md");
-    let described: serde_json::Value = serde_json::from_str(&taskvisor::api::openapi()).expect("JSON");
+    let described: serde_json::Value = serde_json::from_str(&api::openapi()).expect("JSON");
     let paths = described["paths"].as_object().expect("paths");
     assert!(paths.len() > 20, "{}", paths.len());
     for (path, methods) in paths {
@@ -261,9 +261,9 @@ fn figures_page_counts_met_and_missed_goals_correctly() {
 fn openapi_description_in_docs_is_the_one_the_api_serves() {
     const KEPT: &str = "docs/openapi.json";
     if std::env::var_os("RENEW").is_some() {
-        fs::write(KEPT, taskvisor::api::openapi()).expect("written");
+        fs::write(KEPT, api::openapi()).expect("written");
     }
-    let (kept, served) = (read(KEPT), taskvisor::api::openapi());
+    let (kept, served) = (read(KEPT), api::openapi());
     let differ = kept.lines().zip(served.lines()).find(|(kept, served)| kept != served);
     assert!(
         kept == served,

@@ -393,7 +393,7 @@ supervisor.workspace = true
 /// The environment variable that switches a mutant on, by its number.
 const SWITCH: &str = "TASKVISOR_MUTANT";
 
-const LIBRARY: &str = "pub use {model, select, supervisor};";
+const LIBRARY: &str = "";
 
 const IS_ON: &str = r#"
 /// Whether the mutant of this number is switched on.

@@ -69,7 +69,7 @@ fn fields(place: &str, schema: &Value, lines: &mut BTreeSet<String>) {
 
 /// One line for each field that the description promises.
 fn promises() -> BTreeSet<String> {
-    let described: Value = serde_json::from_str(&taskvisor::api::openapi()).expect("JSON");
+    let described: Value = serde_json::from_str(&api::openapi()).expect("JSON");
     let mut lines = BTreeSet::new();
     for (name, schema) in described["components"]["schemas"].as_object().expect("schemas") {
         fields(name, schema, &mut lines);

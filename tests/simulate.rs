@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox::{Sandbox, Setting, is_root};
-use taskvisor::model::{
+use model::{
     Bytes, Class, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Order, Outcome, Payload,
     PoolSettings, QueueName, Settings, WorkerId,
 };
-use taskvisor::select::Turns;
-use taskvisor::simulate::{Plan, Report, Workload, simulate};
-use taskvisor::supervisor::{Command, Event, Supervisor};
+use sandbox::{Sandbox, Setting, is_root};
+use select::Turns;
+use simulate::{Plan, Report, Workload, simulate};
+use supervisor::{Command, Event, Supervisor};
 
 const LATENCY: Duration = Duration::from_millis(1);
 

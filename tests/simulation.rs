@@ -12,8 +12,8 @@ mod world;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use taskvisor::model::{Job, JobId, Limits, PoolSettings, QueueName, Retry, Settings, Stop};
-use taskvisor::supervisor::Event;
+use model::{Job, JobId, Limits, PoolSettings, QueueName, Retry, Settings, Stop};
+use supervisor::Event;
 
 use world::{Happening, Weather, World};
 

@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use broker::sqlite::{Options, World};
+use broker::{Broker, Error, Notice, Outbox, Sqlite};
+use model::*;
 use rusqlite::Connection;
 use support::*;
-use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Notice, Outbox, Sqlite};
-use taskvisor::model::*;
 
 fn open(path: &Path) -> Result<Broker, Error> {
     let options = Options { busy_timeout: Duration::from_millis(100), ..Options::default() };
@@ -70,12 +70,8 @@ async fn only_a_store_with_tasks_has_triggers() {
     let triggers = || count("sqlite_schema WHERE type = 'trigger'");
     store.put(vec![job("a"), job("b")]).await.unwrap();
     assert_eq!((triggers(), count("scope")), (0, 0));
-    let id = taskvisor::wq::TaskId {
-        tenant: "t".into(),
-        service_path: "/".into(),
-        correlator: String::new(),
-        unique: 1,
-    };
+    let id =
+        wq::TaskId { tenant: "t".into(), service_path: "/".into(), correlator: String::new(), unique: 1 };
     let task = NewJob { id: Some(id.job_id().unwrap()), ..job("c") };
     store.put(vec![job("d"), task]).await.unwrap();
     assert_eq!((triggers(), count("scope WHERE count = 1")), (3, 1));

@@ -26,7 +26,7 @@ mod unproven;
 #[path = "stories/workers.rs"]
 mod workers;
 
-use taskvisor::model::{PoolSettings, Settings};
+use model::{PoolSettings, Settings};
 
 fn fork(workers: u16) -> Settings {
     let pool = PoolSettings { workers, ..PoolSettings::default() };

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use api::{Limits, router, serve};
+use config::log_file;
+use model::{JobRecord, JobState, NewJob, Payload};
 use played::Played;
-use taskvisor::api::{Limits, router, serve};
-use taskvisor::config::log_file;
-use taskvisor::model::{JobRecord, JobState, NewJob, Payload};
 
 struct Stage {
     played: Arc<Played>,
@@ -270,7 +270,7 @@ fn job_logs_prints_the_exact_bytes() {
 #[test]
 fn job_logs_reports_removed_output() {
     let stage = Stage::new();
-    let logs = taskvisor::config::logs(stage.dir.path());
+    let logs = config::logs(stage.dir.path());
     std::fs::create_dir_all(&logs).unwrap();
     std::fs::write(logs.join("removed"), "1790000000000").unwrap();
     let mut command = stage.command(&["job", "logs", "c1"]);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
 use sandbox::{Sandbox, Setting, in_all_settings, is_root, kill, wait_until};
 use support::{Keeper, SOON, lives, signal, worker};
-use taskvisor::wire::keeper::{Order, Report};
+use wire::keeper::{Order, Report};
 
 /// Not a test: the keeper starts this as its supervisor.
 #[test]

@@ -196,7 +196,7 @@ impl Api {
 }
 
 pub fn boottime() -> u64 {
-    taskvisor::clock::now().0
+    clock::now().0
 }
 
 /// A program that records when its main() began.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
-use crate::model::{JobId, NewJob, Stop, batch};
+use model::{JobId, NewJob, Stop, batch};
 
 /// The body of `POST /v1/jobs`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

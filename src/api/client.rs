@@ -21,8 +21,8 @@ use super::client_error::Error;
 use super::connect::connect;
 use super::lists::LINES;
 use super::{Here, Lines, PauseOrder, Place, Queued, Reloaded};
-use crate::model::verb::{Done, State, VerbRequest};
-use crate::model::{
+use model::verb::{Done, State, VerbRequest};
+use model::{
     Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, PoolsNow, PublishedEvent, Status, Stop,
     Subject, Why,
 };

@@ -16,7 +16,7 @@ use super::Problem;
 use super::extract::Api;
 use super::lists;
 use super::stream::{Piece, stream};
-use crate::model::{Interest, PublishedEvent, What};
+use model::{Interest, PublishedEvent, What};
 
 /// Keep-alive interval: proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -84,7 +84,7 @@ async fn send(
 
 fn lost(count: u64) -> PublishedEvent {
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
-    let at = crate::model::Millis(i64::try_from(now).unwrap_or(i64::MAX));
+    let at = model::Millis(i64::try_from(now).unwrap_or(i64::MAX));
     PublishedEvent { count: Some(count), ..PublishedEvent::new(What::Lost, at) }
 }
 

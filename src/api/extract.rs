@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::body::Refusal;
 use super::{Peer, Problem, Service};
-use crate::model::{Bytes, Class, JobId, NewJob, Object, Payload};
+use model::{Bytes, Class, JobId, NewJob, Object, Payload};
 
 /// The largest body of a put: the longest data of a job, which JSON at most doubles, plus a batch.
 pub(super) const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);

@@ -10,8 +10,8 @@ use serde_json::json;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::{PauseOrder, Problem, Queued, Reloaded, Service};
-use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
-use crate::model::{
+use model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
+use model::{
     Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent,
     QueueCounts, Status, Stop, Subject, Why,
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Problem;
 use super::body::Ready;
-use crate::model::{PoolStatus, SlotStatus, Status};
+use model::{PoolStatus, SlotStatus, Status};
 
 /// How long the loop may take to answer. It turns many times a second when there is work, and at once when asked.
 const PATIENCE: Duration = Duration::from_secs(5);

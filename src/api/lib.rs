@@ -45,7 +45,3 @@ pub use place::Place;
 pub use router::{behind, openapi, router, tasks_router};
 pub use server::{Limits, serve};
 pub use service::{Changed, Here, PauseOrder, Problem, Queued, Reloaded, Service};
-
-// The rooms that this one uses, by the names that its files know.
-#[allow(clippy::single_component_path_imports, reason = "its files say crate::model")]
-use {model, wq};

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Sender;
 use super::body::Refusal;
 use super::stream::{Piece, stream};
 use super::{Problem, Service};
-use crate::model::{Filter, JobRecord, Page};
+use model::{Filter, JobRecord, Page};
 
 /// One record per line. If an error occurs on the way, the last line is a refusal.
 pub(super) const LINES: &str = "application/x-ndjson";

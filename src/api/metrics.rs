@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::metrics_page::Page;
 use super::queue_metrics;
-use crate::model::{Health, LogStatus, Meters, PoolStatus, Process, SlotState, Status};
+use model::{Health, LogStatus, Meters, PoolStatus, Process, SlotState, Status};
 
 /// The content type of the answer.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -189,7 +189,7 @@ mod tests {
 
     use super::super::queue_metrics::{OTHER, QUEUES};
     use super::*;
-    use crate::model::{Counters, Millis, PoolCounters, Ran, Tally};
+    use model::{Counters, Millis, PoolCounters, Ran, Tally};
 
     fn meters(pools: Vec<Value>, queues: &BTreeMap<String, Value>) -> Meters {
         let process = json!({ "pid": 7, "name": "p", "state": "S", "rss": 4096, "cpu": 1.5 });

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::body::Refusal;
 use super::lists::LINES;
-use crate::model::verb::{Route, VerbRequest};
-use crate::model::{Filter, JobRecord};
+use model::verb::{Route, VerbRequest};
+use model::{Filter, JobRecord};
 
 /// The description so far.
 pub(super) struct Document {

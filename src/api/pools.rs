@@ -11,8 +11,8 @@ use super::body::Reload;
 use super::extract::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
 use super::{PauseOrder, Peer, Problem, Reloaded};
-use crate::model::verb::{Done, reason_fault};
-use crate::model::{Change, PoolsNow, Scale};
+use model::verb::{Done, reason_fault};
+use model::{Change, PoolsNow, Scale};
 
 /// The routes over a service.
 pub(super) fn routes(routes: Routes) -> Routes {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::metrics_page::Page;
-use crate::model::{JobState, Meters, Sum, Today};
+use model::{JobState, Meters, Sum, Today};
 
 /// Most queues with a label of their own.
 pub(super) const QUEUES: usize = 100;

@@ -16,8 +16,8 @@ use super::extract::{Answer, Api, PUT_LIMIT, PathOf, SMALL_LIMIT, job_id, may_pu
 use super::openapi::Text;
 use super::routes::Routes;
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, tasks, verbs};
-use crate::model::verb::{Done, State as JobStateBody};
-use crate::model::{Interest, PublishedEvent, Status, Subject, Why};
+use model::verb::{Done, State as JobStateBody};
+use model::{Interest, PublishedEvent, Status, Subject, Why};
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 
 use super::Service;
 use super::openapi::Document;
-use crate::model::verb::Route;
+use model::verb::Route;
 
 /// The routes so far.
 pub(super) struct Routes {

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::Receiver;
 
-use crate::model::verb::{Answer, Verb};
-use crate::model::{
+use model::verb::{Answer, Verb};
+use model::{
     Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent, QueueName,
     Status, Stop, Subject, Why,
 };
-use crate::wq::{self, Taken};
+use wq::{self, Taken};
 
 /// Every request that a client can make to a running supervisor.
 #[async_trait]

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::fake::{Fake, KEPT, PAGE};
 use super::tests::{Served, read_all, served, served_with};
 use super::{Error, Limits, Problem};
-use crate::model::verb::Retry;
-use crate::model::{Filter, Interest, JobId, Millis, PublishedEvent, What};
+use model::verb::Retry;
+use model::{Filter, Interest, JobId, Millis, PublishedEvent, What};
 
 #[tokio::test]
 async fn list_is_streamed_completely_and_in_order() {

@@ -11,10 +11,8 @@ use tokio::time::Instant;
 
 use super::fake::Fake;
 use super::{Client, Error, Limits, Problem, router, serve};
-use crate::model::verb::{Cancel, ClassStats, Each, Fate, Get, Pause, Queues, Resume, Retry, Tag};
-use crate::model::{
-    Class, Exec, Filter, JobId, JobState, Millis, NewJob, Payload, QueueName, Scale, Stop, Subject,
-};
+use model::verb::{Cancel, ClassStats, Each, Fate, Get, Pause, Queues, Resume, Retry, Tag};
+use model::{Class, Exec, Filter, JobId, JobState, Millis, NewJob, Payload, QueueName, Scale, Stop, Subject};
 
 pub(super) struct Served {
     pub(super) fake: Arc<Fake>,

@@ -16,7 +16,7 @@ use super::client::encode;
 use super::extract::{Answer, Api, may_put, read_or_default};
 use super::routes::Routes;
 use super::{Peer, Problem, lists};
-use crate::model::verb::{self, Verb, VerbRequest, Visitor, visit};
+use model::verb::{self, Verb, VerbRequest, Visitor, visit};
 
 /// The largest body of a verb, which may name many jobs.
 const LIMIT: usize = 1 << 20;

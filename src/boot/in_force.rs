@@ -12,11 +12,10 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use tracing::warn;
 
 use super::lasting;
-use crate::clock;
-use crate::config::Config;
-use crate::engine::{Authors, KeepChanges};
-use crate::failure::Failure;
-use crate::model::{Change, Millis, PoolSettings, SizeRule};
+use config::Config;
+use engine::{Authors, KeepChanges};
+use failure::Failure;
+use model::{Change, Millis, PoolSettings, SizeRule};
 
 /// Environment variables set by `start`: where the settings in force are kept, if they came from a file, and the changes.
 const SETTINGS: &str = "TASKVISOR_SETTINGS_IN_FORCE";
@@ -154,7 +153,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::model::Scale;
+    use model::Scale;
 
     #[test]
     fn shorter_text_replaces_a_longer_one_as_a_whole() {

@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::broker::Error;
-use crate::config::Config;
-use crate::log::write_private;
+use broker::Error;
+use config::Config;
+use log::write_private;
 
 fn note(config: &Config) -> PathBuf {
     config.run_dir.join("store")

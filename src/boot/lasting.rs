@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
-use crate::config::Config;
-use crate::engine::{Authors, Kept};
-use crate::model::{Change, Pause};
+use config::Config;
+use engine::{Authors, Kept};
+use model::{Change, Pause};
 
 /// The name of the file. It is not there while no pool is paused.
 const FILE: &str = "pauses.json";
@@ -123,7 +123,7 @@ fn write(path: &Path, pauses: &Pauses) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Millis;
+    use model::Millis;
 
     #[test]
     fn the_file_holds_the_pauses_and_is_gone_without_any() {

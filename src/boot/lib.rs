@@ -16,7 +16,3 @@ pub use self::living_keeper::living_keeper;
 pub use self::locks::run_lock;
 pub use self::serve::{LAST_LINES, serve};
 pub use self::start::{can_run, start};
-
-// The rooms that this one uses, by the names that its files know.
-#[allow(clippy::single_component_path_imports, reason = "its files say crate::model")]
-use {api, broker, clock, config, engine, failure, keeper, log, model, process, start_dir};

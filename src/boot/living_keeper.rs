@@ -8,8 +8,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::locks::run_lock;
-use crate::config::Config;
-use crate::process::usage::process;
+use config::Config;
+use process::usage::process;
 
 /// A keeper that lives on this machine.
 #[derive(Clone, Copy, Debug)]

@@ -21,15 +21,15 @@ use tracing::{error, warn};
 use super::in_force;
 use super::kept_at::{self, refuse_gone_store};
 use super::{lasting, locks};
-use crate::api::{Changed, Gate, Members, Terms};
-use crate::broker::{Broker, Error, Opening};
-use crate::config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
-use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
-use crate::failure::{Failure, exit};
-use crate::keeper::{self, Sweeper, Swept};
-use crate::log::{self, OwnLog, Places, write_private};
-use crate::model::{Instance, PoolSettings, Settings, SpawnSpec, Work};
-use crate::process::on_top;
+use api::{Changed, Gate, Members, Terms};
+use broker::{Broker, Error, Opening};
+use config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
+use engine::{Ended, Fresh, ReadSettings, Setup, supervise};
+use failure::{Failure, exit};
+use keeper::{self, Sweeper, Swept};
+use log::{self, OwnLog, Places, write_private};
+use model::{Instance, PoolSettings, Settings, SpawnSpec, Work};
+use process::on_top;
 
 /// How long to look for processes that outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);

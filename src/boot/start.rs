@@ -12,11 +12,10 @@ use nix::sys::resource::{Resource, getrlimit};
 use super::kept_at::{self, refuse_gone_store};
 use super::launch::launch;
 use super::locks::{Locks, in_run_lock, lock_both, run_lock, sign, state_lock};
-use crate::broker::Sqlite;
-use crate::config::{Config, private_dir};
-use crate::failure::{Failure, exit};
-use crate::keeper::{Left, Sweeper, Traces, essentials};
-use crate::log;
+use broker::Sqlite;
+use config::{Config, private_dir};
+use failure::{Failure, exit};
+use keeper::{Left, Sweeper, Traces, essentials};
 
 /// Makes the directories, takes the locks, and launches.
 pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
@@ -69,7 +68,7 @@ fn begin_new_store(config: &Config) -> Result<(), Failure> {
 
 /// With fewer descriptors than one worker needs, a supervisor could not even report what is missing.
 fn enough(descriptors: u64) -> Result<(), Failure> {
-    let (first, each) = crate::config::DESCRIPTORS;
+    let (first, each) = config::DESCRIPTORS;
     if descriptors >= first {
         return Ok(());
     }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Error;
-use crate::model::verb::Refusal;
-use crate::model::{JobId, JobState};
+use model::verb::Refusal;
+use model::{JobId, JobState};
 
 /// Most jobs in one cancel: they are canceled in one transaction, or none of them, and it blocks other writers.
 pub(super) const MOST: usize = 10_000;

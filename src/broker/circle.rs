@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Error;
-use crate::model::JobId;
+use model::JobId;
 
 /// Fails if jobs of one batch wait for each other in a circle. Each job comes with the jobs of the batch that it needs.
 pub(super) fn refuse_among(batch: &BTreeMap<&JobId, Vec<&JobId>>) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::Error;
 use super::lock::lock;
-use crate::model::Instant;
+use model::Instant;
 
 /// Pause between two log lines while a failure lasts.
 const AGAIN: Duration = Duration::from_secs(60);

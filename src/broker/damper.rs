@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::lock::lock;
-use crate::model::Instant;
+use model::Instant;
 
 /// Most lines of one kind in one period.
 const MOST: u64 = 10;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::lock::lock;
-use crate::model::{Millis, PublishedEvent, What};
+use model::{Millis, PublishedEvent, What};
 
 /// How many events a subscriber may lag behind before it loses the oldest; also how many events wait for earlier ones
 /// that are not durable yet.

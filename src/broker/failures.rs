@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{Browse, Error};
-use crate::model::verb::{Failed, FailureGroup};
-use crate::model::{Filter, JobRecord, JobState, Millis};
+use model::verb::{Failed, FailureGroup};
+use model::{Filter, JobRecord, JobState, Millis};
 
 /// Most groups to return: those with the fewest jobs are left out.
 const MOST: usize = 1_000;

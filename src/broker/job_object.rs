@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Error;
-use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, QueueName, Retry};
+use model::{Bytes, Class, Exec, JobId, NewJob, Payload, QueueName, Retry};
 
 /// Options for reading and writing such objects.
 #[derive(Clone, Copy, Debug)]

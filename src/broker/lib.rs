@@ -43,8 +43,3 @@ pub use routed::Route;
 pub use sqlite::Sqlite;
 #[cfg(feature = "sqs")]
 pub use sqs::AmazonSqs;
-
-// The rooms that this one uses, by the names that its files know.
-use crate as broker;
-#[allow(clippy::single_component_path_imports, reason = "its files say crate::model")]
-use {clock, failpoint, kale, model, select, start_dir, wq};

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::Error;
 use super::lock::lock;
-use crate::model::{Fence, Instant};
+use model::{Fence, Instant};
 
 /// The lost fetches of one process.
 pub(crate) struct Unheard {

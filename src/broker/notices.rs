@@ -5,8 +5,8 @@ use std::sync::{Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
-use crate::broker::lock::lock;
-use crate::broker::{Complaints, EventBus, Notice};
+use crate::lock::lock;
+use crate::{Complaints, EventBus, Notice};
 
 #[derive(Default)]
 pub(crate) struct Notices {

@@ -1,7 +1,7 @@
 //! Options as they are shown to people.
 
-use crate::model::verb::OptionShown;
-use crate::model::{OptionName, OptionsInForce, QueueName};
+use model::verb::OptionShown;
+use model::{OptionName, OptionsInForce, QueueName};
 
 /// The options in force: first those for all queues, then those of single queues.
 pub(super) fn shown(options: &OptionsInForce) -> Vec<OptionShown> {

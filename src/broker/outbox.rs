@@ -8,10 +8,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::{Admin, Broker, Complaints, Error, Source, Sqlite, sqlite};
-use crate::clock;
-use crate::model::verb::{Cancel, Verb};
-use crate::model::{Exists, JobId, NewJob};
-use crate::wq::Taken;
+use model::verb::{Cancel, Verb};
+use model::{Exists, JobId, NewJob};
+use wq::Taken;
 
 /// The name of its file in the state directory.
 const FILE: &str = "outbox.db";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Error, stored, zones};
-use crate::model::{Millis, Overlap, Recurring, RecurringRecord, Schedule, millis_up};
+use model::{Millis, Overlap, Recurring, RecurringRecord, Schedule, millis_up};
 
 /// Longest time between two looks for due jobs; an occurrence that is late by no more counts as on time.
 pub(super) const NET: Duration = Duration::from_secs(60);

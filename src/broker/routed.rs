@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::{Broker, Complaints, Error, Fetch, Health, Notice, Renewal, Settling, Source};
-use crate::model::{ClassFilter, Fence, Fetched, JobId, Lease, NewJob, Progress, Settlement};
+use model::{ClassFilter, Fence, Fetched, JobId, Lease, NewJob, Progress, Settlement};
 
 /// A rule that sends some new jobs to another broker.
 pub struct Route {
@@ -145,8 +145,8 @@ impl Source for Routed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::Sqlite;
-    use crate::model::{Exists, Payload};
+    use crate::Sqlite;
+    use model::{Exists, Payload};
 
     fn memory() -> Broker {
         Sqlite::memory().expect("a store").into()

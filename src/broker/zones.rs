@@ -3,7 +3,7 @@
 use jiff::tz::{self, TimeZone};
 
 use super::Error;
-use crate::model::{Schedule, Timetable, millis_up};
+use model::{Schedule, Timetable, millis_up};
 /// The timetable of a schedule; intervals count from `anchor`.
 pub(super) fn timetable(schedule: &Schedule, anchor: i64) -> Result<Timetable, Error> {
     match schedule {

@@ -10,12 +10,10 @@ use super::args::typed::typed;
 use super::args::{Args, Check, Command};
 use super::settings::settings;
 use super::term::screen::{Look, escaped, print, print_json};
-use crate::boot::{LAST_LINES, refuse_gone_store};
-use crate::clock;
-use crate::config::{self, Config, Facts, Finding, Origins, RouteTo};
-use crate::failure::{Failure, exit};
-use crate::log;
-use crate::model::{Class, Millis, PoolSettings, TimedSize};
+use boot::{LAST_LINES, refuse_gone_store};
+use config::{self, Config, Facts, Finding, Origins, RouteTo};
+use failure::{Failure, exit};
+use model::{Class, Millis, PoolSettings, TimedSize};
 
 /// What `check --json` prints, schema `taskvisor.check/1`.
 #[derive(Serialize)]

@@ -3,8 +3,8 @@
 use super::args::{Args, ConfigShow};
 use super::check::origins;
 use super::term::screen::{escaped, print, print_json};
-use crate::config::{self, Config};
-use crate::failure::{Failure, exit};
+use config::{self, Config};
+use failure::{Failure, exit};
 
 /// Prints the resolved settings.
 pub(super) fn show(config: &Config, args: &Args, how: &ConfigShow) -> Result<u8, Failure> {

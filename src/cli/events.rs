@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use super::access::elsewhere::{client, supervisor};
 use super::access::{Access, BETWEEN, unless_gone};
 use super::term::screen::{Look, escaped, print, print_json};
-use crate::api::Lines;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::{Interest, PublishedEvent, What};
+use api::Lines;
+use config::Config;
+use failure::{Failure, exit};
+use model::{Interest, PublishedEvent, What};
 
 #[derive(Debug, clap::Args)]
 pub struct Events {
@@ -127,7 +127,7 @@ fn line(news: &PublishedEvent, look: &Look) -> String {
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::look;
-    use crate::model::{Health, Millis, SlotName, WorkerName};
+    use model::{Health, Millis, SlotName, WorkerName};
 
     #[test]
     fn event_line_shows_kind_and_subject() {

@@ -5,11 +5,10 @@ use super::args::Failed;
 use super::job::list::{list_text, must_be_known};
 use super::term::format::between;
 use super::term::screen::{Look, age, escaped, headline, print, print_json, table};
-use crate::clock;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::{self, FailureGroup};
-use crate::model::{Filter, Millis};
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::{self, FailureGroup};
+use model::{Filter, Millis};
 
 /// Prints the groups, or the jobs of one.
 pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {

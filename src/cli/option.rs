@@ -5,10 +5,10 @@ use std::path::Path;
 use super::access::Access;
 use super::args::option::{OptionCommand, OptionGet, OptionLoad, OptionSet, OptionUnset};
 use super::term::screen::{Look, escaped, print, print_json, table};
-use crate::config::{Config, limited, read_text};
-use crate::failure::{Failure, exit};
-use crate::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
-use crate::model::{OptionName, Options, QueueName};
+use config::{Config, limited, read_text};
+use failure::{Failure, exit};
+use model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
+use model::{OptionName, Options, QueueName};
 
 /// Runs one of the commands.
 pub async fn run(config: &Config, command: &OptionCommand) -> Result<u8, Failure> {

@@ -14,12 +14,12 @@ use super::put::unserved::note_recurring;
 use super::term::format::counted;
 use super::term::format::known;
 use super::term::screen::{Look, escaped, print, print_json, table};
-use crate::config::{Config, format_duration};
-use crate::failure::{Failure, exit};
-use crate::model::verb::{
+use config::{Config, format_duration};
+use failure::{Failure, exit};
+use model::verb::{
     ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring, VerbRequest,
 };
-use crate::model::{Millis, Overlap, Pause, Payload, Recurring, RecurringRecord, Schedule};
+use model::{Millis, Overlap, Pause, Payload, Recurring, RecurringRecord, Schedule};
 
 /// Runs one of the commands.
 pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure> {
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
     use crate::cli::job::page::tests::look;
-    use crate::model::{JobState, LatestJob, NewJob};
+    use model::{JobState, LatestJob, NewJob};
 
     fn nightly() -> RecurringRecord {
         let at = |n: i64| Millis(1_790_000_000_000 + n * 86_400_000);

@@ -3,8 +3,8 @@
 use clap::Subcommand;
 
 use super::term::screen::print;
-use crate::broker::qless::script::{LIB, SCRIPT};
-use crate::failure::{Failure, exit};
+use broker::qless::script::{LIB, SCRIPT};
+use failure::{Failure, exit};
 
 #[derive(Debug, Subcommand)]
 pub enum RedisCommand {

@@ -7,7 +7,7 @@ use clap_mangen::Man;
 use super::args::Args;
 use super::args::reference::{Completion, For, Manual};
 use super::term::screen::print;
-use crate::failure::{Failure, exit};
+use failure::{Failure, exit};
 
 /// Prints the completion script of a shell.
 pub fn completion(args: &Completion) -> Result<u8, Failure> {

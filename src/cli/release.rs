@@ -9,11 +9,10 @@ use serde::Serialize;
 use super::access::Access;
 use super::queue;
 use super::term::screen::{Look, escaped, print, print_json};
-use crate::clock;
-use crate::config::{Config, format_duration, parse_duration};
-use crate::failure::{Failure, exit};
-use crate::model::verb::Queues;
-use crate::model::{JobState, QueueCounts, QueueName};
+use config::{Config, format_duration, parse_duration};
+use failure::{Failure, exit};
+use model::verb::Queues;
+use model::{JobState, QueueCounts, QueueName};
 
 /// States of jobs that wait, run or will run.
 const UNFINISHED: [JobState; 5] =

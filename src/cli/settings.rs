@@ -2,9 +2,8 @@
 
 use super::args::{Args, Command};
 use super::trial;
-use crate::boot;
-use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
-use crate::failure::Failure;
+use config::{Config, Flags, Purpose, Surroundings, resolve};
+use failure::Failure;
 
 /// The settings, read for the purpose of the command.
 pub(super) fn settings(args: &Args) -> Result<Config, Failure> {

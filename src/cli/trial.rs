@@ -16,13 +16,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::term::screen::{escaped, print};
-use crate::api::Client;
-use crate::boot;
-use crate::broker::Address;
-use crate::clock;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::{
+use api::Client;
+use broker::Address;
+use config::Config;
+use failure::{Failure, exit};
+use model::{
     Exec, Instant, LogSettings, NewJob, Payload, PoolStatus, QueueName, SlotState, SlotStatus, Work,
 };
 

@@ -7,10 +7,10 @@ use super::access::Access;
 use super::access::elsewhere::client;
 use super::args::reference::{Kind, Values};
 use super::term::screen::print;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::{ClassStats, ListRecurring, Queues, ShowOptions};
-use crate::model::{JobState, Status};
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::{ClassStats, ListRecurring, Queues, ShowOptions};
+use model::{JobState, Status};
 
 /// How long a shell may wait.
 const PATIENCE: Duration = Duration::from_secs(2);

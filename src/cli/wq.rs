@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::failure::{Failure, exit};
+use failure::{Failure, exit};
 
 pub const HELP: &str = "\
 These and all options of `start` are taken, and the variables WQ_MAX_RETRIES, WQ_SUCCESS_TTL, WQ_FAILURE_TTL (seconds), WQ_WORKERS, REDIS_HOST, REDIS_PORT and LOGLEVEL.

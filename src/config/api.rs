@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::paths::from_here;
 use super::{Error, Fault, Flags, Purpose, Surroundings};
-use crate::model::SpawnSpec;
+use model::SpawnSpec;
 
 /// The section `api` of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

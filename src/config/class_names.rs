@@ -1,7 +1,7 @@
 //! Names of classes in settings.
 
 use super::wrong::Wrong;
-use crate::model::Class;
+use model::Class;
 
 /// The names under `key`: whole ones, or prefixes with one `*` at the end.
 pub(super) fn classes(key: &'static str, names: Option<Vec<String>>) -> Result<Vec<Class>, Wrong> {

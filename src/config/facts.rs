@@ -12,7 +12,7 @@ use nix::unistd::{AccessFlags, eaccess};
 use super::paths::{must_be_private, must_be_two, unmade};
 use super::program::find;
 use super::{Config, Error};
-use crate::model::{Identity, SpawnSpec};
+use model::{Identity, SpawnSpec};
 
 /// The facts found.
 #[derive(Clone, Debug, Default)]

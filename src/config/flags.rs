@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::pool::Pool;
 use super::purpose::Purpose;
 use super::wq::WqSection;
-use crate::model::{LogFormat, LogLevel};
+use model::{LogFormat, LogLevel};
 
 /// Flags and environment variables; a flag wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]

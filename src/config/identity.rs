@@ -8,7 +8,7 @@ use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 
 use super::wrong::Wrong;
 use super::{Error, Fault, Surroundings};
-use crate::model::Identity;
+use model::Identity;
 
 /// A user in the machine's database.
 struct Account {

@@ -32,7 +32,6 @@ mod words;
 mod wq;
 mod wrong;
 
-pub use crate::model::{format_duration, parse_duration};
 pub use api::{Api, ApiSection, Remote};
 pub use check::{Finding, check};
 pub use error::{Error, Fault};
@@ -41,6 +40,7 @@ pub use file::{File, suggestion};
 pub use flags::Flags;
 pub use identity::SocketGroup;
 pub use limits::Limits;
+pub use model::{format_duration, parse_duration};
 pub use need::{DESCRIPTORS, descriptors};
 pub use origin::{Origin, Origins};
 pub use paths::{Surroundings, log_file, logs, must_be_two, private_dir, socket};
@@ -52,8 +52,3 @@ pub use route::RouteTo;
 pub use show::{Shown, show};
 pub use text::{limited, read_text};
 pub use wq::WqSection;
-
-// The rooms that this one uses, by the names that its files know.
-use crate as config;
-#[allow(clippy::single_component_path_imports, reason = "its files say crate::model")]
-use {broker, model, start_dir};

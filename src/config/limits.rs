@@ -10,7 +10,7 @@ use super::duration::duration;
 use super::size::size;
 use super::wrong::Wrong;
 use super::{Fault, Purpose, Surroundings};
-use crate::model::{self, Class, ProcessLimits};
+use model::{self, Class, ProcessLimits};
 
 /// Fewest descriptors with which a worker can run: the Python package keeps some of its own above 100.
 const FEWEST_FILES: u64 = 128;

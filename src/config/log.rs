@@ -9,7 +9,7 @@ use super::Error;
 use super::duration::duration;
 use super::paths::from_here;
 use super::size::size;
-use crate::model::{LogFormat, LogLevel, LogSettings, Rotate};
+use model::{LogFormat, LogLevel, LogSettings, Rotate};
 
 /// The section `log` of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

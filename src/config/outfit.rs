@@ -15,7 +15,7 @@ use super::pool::{Env, Mode, Named, Pool, Wear, Workers};
 use super::program::{must_be_there, program};
 use super::wrong::Wrong;
 use super::{Purpose, Surroundings};
-use crate::model::{
+use model::{
     Bytes, Class, ClassFilter, Cron, PoolSettings, ProcessLimits, QUEUE_PRIORITY_MAX, QUEUE_TURN_MAX,
     QueueName, Recycle, Retry, SizeRule, SpawnSpec, Work,
 };

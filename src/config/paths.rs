@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{Error, Fault};
-use crate::model::{JobId, SpawnSpec};
-use crate::start_dir::from_start_dir;
+use model::{JobId, SpawnSpec};
+use start_dir::from_start_dir;
 
 /// The effective capabilities of this process, as a set of bits.
 fn capabilities() -> Option<u64> {

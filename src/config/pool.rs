@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use super::duration::duration;
 use super::size::size;
 use super::{Limits, words};
-use crate::model::{Bytes, Cron, CutOff, Leftovers, Order};
+use model::{Bytes, Cron, CutOff, Leftovers, Order};
 
 /// The settings of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::wrong::Wrong;
-use crate::model::{Bytes, SpawnSpec, Work};
-use crate::start_dir::start_dir;
+use model::{Bytes, SpawnSpec, Work};
+use start_dir::start_dir;
 
 /// The PATH for programs, if none is set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

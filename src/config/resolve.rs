@@ -17,9 +17,9 @@ use super::purpose::Purpose;
 use super::route::{RouteSection, RouteTo};
 use super::wrong::Wrong;
 use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
-use crate::broker::{self, Address, Broker, Opening, Outbox, Route};
-use crate::model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec, Work};
 use ::wq;
+use broker::{self, Address, Broker, Opening, Outbox, Route};
+use model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec, Work};
 
 /// All settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

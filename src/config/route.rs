@@ -5,8 +5,8 @@ use serde::Deserialize;
 use super::class_names::classes;
 use super::paths::from_here;
 use super::{Error, Fault};
-use crate::broker::Address;
-use crate::model::ClassFilter;
+use broker::Address;
+use model::ClassFilter;
 
 /// A rule in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -11,7 +11,7 @@ use serde_yaml::{Mapping, Value};
 use super::values::{route, workers};
 use super::wq::shown;
 use super::{Config, Origin, Origins, format_duration};
-use crate::model::{Bytes, PoolSettings, SpawnSpec, Work};
+use model::{Bytes, PoolSettings, SpawnSpec, Work};
 
 const DEFAULTS: &str = include_str!("../../conf/taskvisor.yaml");
 

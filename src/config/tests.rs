@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::model::{
+use model::{
     Bytes, Class, ClassFilter, Leftovers, LogFormat, LogLevel, LogSettings, Order, PoolSettings, Recycle,
     Retry, Rotate, Settings, SpawnSpec, Work,
 };

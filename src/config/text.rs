@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::start_dir::from_start_dir;
+use start_dir::from_start_dir;
 
 /// Reads a text file of at most `most` bytes. Only regular files are read: a FIFO could block for ever, and a device
 /// may never end.

@@ -3,7 +3,7 @@
 use serde_yaml::{Mapping, Value};
 
 use super::RouteTo;
-use crate::model::PoolSettings;
+use model::PoolSettings;
 
 /// A rule of `route`.
 pub(super) fn route(route: &RouteTo) -> Value {

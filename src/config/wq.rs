@@ -10,7 +10,7 @@ use serde_yaml::{Mapping, Value};
 use super::duration::duration;
 use super::paths::from_here;
 use super::{Error, Fault};
-use crate::model::{Class, format_duration, name_fault};
+use model::{Class, format_duration, name_fault};
 use wq::{Settings, WhenAway};
 
 /// Settings for notifications.

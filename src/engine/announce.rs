@@ -10,10 +10,9 @@ use super::orders;
 use super::publish;
 use super::request::{Queues, View};
 use super::systemd;
-use crate::api::PauseOrder;
-use crate::clock;
-use crate::model::{Health, Millis, PoolStatus};
-use crate::supervisor::Event;
+use api::PauseOrder;
+use model::{Health, Millis, PoolStatus};
+use supervisor::Event;
 
 /// A person gave this order: records who it was, logs the order and publishes it.
 pub(super) fn note_order(

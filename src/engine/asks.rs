@@ -1,9 +1,9 @@
 //! Turns the signals that the keeper passes on into events.
 
 use super::authors::PAUSING;
-use crate::model::{Change, Scale, Stop};
-use crate::supervisor::Event;
-use crate::wire::keeper::Ask;
+use model::{Change, Scale, Stop};
+use supervisor::Event;
+use wire::keeper::Ask;
 
 /// Which stop signals have come so far. TERM, once or many times, is a drain; a second INT, or a second QUIT, goes a
 /// stage further.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::PauseOrder;
-use crate::model::{Change, Millis, Ordered, Pause, PoolStatus};
+use api::PauseOrder;
+use model::{Change, Millis, Ordered, Pause, PoolStatus};
 
 /// The name of the signal that pauses all pools.
 pub(super) const PAUSING: &str = "SIGUSR2";
@@ -101,8 +101,8 @@ impl Authors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Instant, PoolSettings, Scale, Settings};
-    use crate::supervisor::Supervisor;
+    use model::{Instant, PoolSettings, Scale, Settings};
+    use supervisor::Supervisor;
 
     fn pools<const N: usize>(names: [&str; N]) -> Vec<PoolStatus> {
         let pool = |name: &str| PoolSettings { name: name.into(), ..PoolSettings::default() };

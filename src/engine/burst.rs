@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use super::calls::COUNTING;
-use crate::broker::{Broker, Error};
-use crate::clock;
-use crate::model::{Class, Filter, JobState, QueueCounts, QueueName};
-use crate::supervisor::Event;
+use broker::{Broker, Error};
+use model::{Class, Filter, JobState, QueueCounts, QueueName};
+use supervisor::Event;
 
 /// Sends `Idle` only when no job is left in the queues that could run here.
 pub(super) async fn ask_idle(

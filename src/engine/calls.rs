@@ -6,12 +6,11 @@ use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
 use super::renewing::Renewing;
-use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling};
-use crate::clock;
-use crate::model::{
+use broker::{Broker, Complaints, Error, Fetch, Renewal, Settling};
+use model::{
     Fence, JobId, JobState, Lease, Progress, QueueCounts, QueueName, QueueSet, Revocation, Settlement,
 };
-use crate::supervisor::Event;
+use supervisor::Event;
 
 /// Fetches jobs, in batches as large as the broker takes, until one is not full.
 pub(super) async fn fetch(
@@ -177,8 +176,8 @@ pub(super) async fn ask_waiting(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::Sqlite;
-    use crate::model::{ClassFilter, Failure, NewJob, Payload, SlotId, Take, Verdict, WorkerId};
+    use broker::Sqlite;
+    use model::{ClassFilter, Failure, NewJob, Payload, SlotId, Take, Verdict, WorkerId};
 
     /// Settles and returns the supervisor's events.
     async fn told(broker: &Arc<Broker>, settlements: Vec<Settlement>) -> Vec<Event> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::broker::LASTS;
+use broker::LASTS;
 
 /// How long a reader waits that can be shown an older count.
 pub(super) const GLANCE: Duration = Duration::from_millis(30);

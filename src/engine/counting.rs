@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::clock;
-use crate::model::{Counters, ExitStatus, Fence, Instant, Job, JobId, PoolCounters, PoolSettings, WorkerId};
-use crate::supervisor::{Command, Event};
+use model::{Counters, ExitStatus, Fence, Instant, Job, JobId, PoolCounters, PoolSettings, WorkerId};
+use supervisor::{Command, Event};
 
 /// The counters, and which pool has which number at the moment: after a reload a number may mean another pool.
 #[derive(Debug, Default)]
@@ -160,7 +159,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Payload, Ran, SlotId};
+    use model::{Payload, Ran, SlotId};
 
     fn job(class: &str) -> Job {
         Job {
@@ -211,7 +210,7 @@ mod tests {
             Event::Fetched(0, vec![]),
             Event::FetchFailed(1),
             Event::FetchFailed(9),
-            Event::Woken(crate::model::QueueSet::All),
+            Event::Woken(model::QueueSet::All),
         ] {
             counting.hear(&event);
         }

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{
+use model::{
     Change, Decision, Excess, Exit, ExitStatus, Instant, JobId, Revocation, Scale, Signal, SlotName, Stop,
     Verdict, WorkerId, WorkerName,
 };
-use crate::supervisor::{Command, Event};
+use supervisor::{Command, Event};
 
 /// Number of entries kept: of those that come with every job, and of the others.
 const OFTEN: usize = 3072;
@@ -296,7 +296,7 @@ fn seconds(wait: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Failure, Fence, Settlement, SlotId};
+    use model::{Failure, Fence, Settlement, SlotId};
 
     fn worker(pool: u16, index: u16) -> WorkerId {
         WorkerId { slot: SlotId { pool, index }, generation: 1 }

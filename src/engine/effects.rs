@@ -27,16 +27,13 @@ use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
 use super::unconfirmed::UnconfirmedVerdicts;
 use super::worker_calls::{self, Answer};
-use crate::broker::{Broker, EventBus, Fetch};
-use crate::clock;
-use crate::failpoint::failpoint;
-use crate::log::{Outputs, OwnLog};
-use crate::model::{
-    Exit, Fence, Instance, Instant, Job, Limits, Outcome, PoolSettings, Signal, SlotId, WorkerId,
-};
-use crate::process::{Children, Found, JobEnd, KeeperMessage, Link, Plan, WorkerEvent, oom_kills};
-use crate::supervisor::{Command, Event};
-use crate::wire::keeper::{Hello, Order, Report};
+use broker::{Broker, EventBus, Fetch};
+use failpoint::failpoint;
+use log::{Outputs, OwnLog};
+use model::{Exit, Fence, Instance, Instant, Job, Limits, Outcome, PoolSettings, Signal, SlotId, WorkerId};
+use process::{Children, Found, JobEnd, KeeperMessage, Link, Plan, WorkerEvent, oom_kills};
+use supervisor::{Command, Event};
+use wire::keeper::{Hello, Order, Report};
 
 /// Everything outside the supervisor's decisions.
 pub struct Effects {
@@ -222,7 +219,7 @@ impl Effects {
             }
             Report::Exited { worker, exit, followed } => self.exited(worker, exit, followed),
             Report::Stuck(worker, pid) => {
-                let why = crate::process::unkillable_cause(pid);
+                let why = process::unkillable_cause(pid);
                 self.snapshots.look_at(worker, pid);
                 vec![Event::Stuck(worker, why)]
             }

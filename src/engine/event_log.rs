@@ -8,11 +8,11 @@ use tracing::Level;
 
 use super::flood::{Flood, Kind};
 use super::line::{Line, cut};
-use crate::model::{
+use model::{
     ExitStatus, Failure, Fence, Instant, Job, JobId, Settlement, Signal, Verdict, WorkerId, format_duration,
 };
-use crate::process::Children;
-use crate::supervisor::{Command, Event};
+use process::Children;
+use supervisor::{Command, Event};
 
 /// Makes log lines of commands and events.
 pub(super) struct EventLog {

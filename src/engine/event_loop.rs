@@ -15,12 +15,11 @@ use super::inbox::{Inbox, Input};
 use super::orders;
 use super::publish;
 use super::request::{Request, View};
-use crate::api::{PauseOrder, Problem};
-use crate::clock;
-use crate::model::{Change, Counters, LogStatus, Millis, PoolStatus, PoolsNow, Process};
-use crate::process::usage;
-use crate::supervisor::{Command, Event, Step, Supervisor};
-use crate::wire::keeper::Order;
+use api::{PauseOrder, Problem};
+use model::{Change, Counters, LogStatus, Millis, PoolStatus, PoolsNow, Process};
+use process::usage;
+use supervisor::{Command, Event, Step, Supervisor};
+use wire::keeper::Order;
 
 /// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,7 +311,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         pool.time_of_day = effects.size_clock.of(&pool.name, Millis(clock::wall_millis()));
     }
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
-        let worker = crate::model::WorkerId { slot: slot.place, generation: slot.generation };
+        let worker = model::WorkerId { slot: slot.place, generation: slot.generation };
         // Only the pid; the API looks up the rest when somebody asks.
         slot.process = effects.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
         slot.warning = effects.children.warning(worker).map(Into::into);

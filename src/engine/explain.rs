@@ -3,10 +3,9 @@
 use super::decisions::About;
 use super::effects::Effects;
 use super::request::WhySubject;
-use crate::api::Problem;
-use crate::clock;
-use crate::model::{Fit, PoolStatus, SlotId, SlotName, SlotStatus, Why, WorkerId};
-use crate::supervisor::Supervisor;
+use api::Problem;
+use model::{Fit, PoolStatus, SlotId, SlotName, SlotStatus, Why, WorkerId};
+use supervisor::Supervisor;
 
 /// Most classes that are named.
 const KNOWN: usize = Why::KNOWN_MAX;

@@ -7,9 +7,8 @@ use tokio::sync::Notify;
 
 use super::lookout::no_room;
 use super::renewing::Renewing;
-use crate::broker::{Complaints, Told};
-use crate::clock;
-use crate::model::Instant;
+use broker::{Complaints, Told};
+use model::Instant;
 
 /// The failures of one supervisor. All copies are one.
 #[derive(Clone, Debug)]
@@ -93,13 +92,13 @@ mod tests {
 
     use super::super::renewing::RENEWING;
     use super::*;
-    use crate::broker::{Admin, Broker, Card, Error, Fetch, LASTS, Notice, Renewal, Settling, Source};
-    use crate::model::verb::{Answer, Verb};
-    use crate::model::{
+    use crate::{burst, calls};
+    use broker::{Admin, Broker, Card, Error, Fetch, LASTS, Notice, Renewal, Settling, Source};
+    use model::verb::{Answer, Verb};
+    use model::{
         ClassFilter, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, QueueName, Settlement, SlotId,
         Take, WorkerId,
     };
-    use crate::{burst, calls};
 
     static CARD: Card =
         Card { name: "sick", shared: true, batch: 10, longest_delay: None, data_max: 9, cannot: &[] };
@@ -179,7 +178,7 @@ mod tests {
         let end = Settlement {
             job: "a".into(),
             fence: Fence(1),
-            verdict: crate::model::Verdict::Canceled,
+            verdict: model::Verdict::Canceled,
             crashed: false,
             forensics: None,
         };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::broker::Broker;
-use crate::model::{Instant, Stop};
+use broker::Broker;
+use model::{Instant, Stop};
 
 /// How often to look whether the broker is at rest.
 const LOOK: Duration = Duration::from_millis(20);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::Level;
 
 use super::line::Line;
-use crate::model::Instant;
+use model::Instant;
 
 /// Most lines of one kind about one pool or queue in one period.
 const MOST: u64 = 10;

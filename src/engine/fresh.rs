@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::authors::Authors;
-use crate::api::Changed;
-use crate::model::{Change, PoolStatus, Settings, SpawnSpec};
+use api::Changed;
+use model::{Change, PoolStatus, Settings, SpawnSpec};
 
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;

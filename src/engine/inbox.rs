@@ -8,10 +8,9 @@ use super::effects::Effects;
 use super::request::Request;
 use super::snapshots::Seen;
 use super::worker_calls::Answer;
-use crate::clock;
-use crate::model::Instant;
-use crate::process::{Alarm, KeeperMessage};
-use crate::supervisor::Event;
+use model::Instant;
+use process::{Alarm, KeeperMessage};
+use supervisor::Event;
 
 /// Most answers and requests that wait here; a sender of more waits.
 const ROOM: usize = 1024;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::failing::Failing;
 use super::request::{Queues, View};
-use crate::broker::{Broker, Outbox};
-use crate::clock;
-use crate::model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
+use broker::{Broker, Outbox};
+use model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
 
 /// Most bad slots of a pool that are named one by one.
 const NAMED: usize = 5;
@@ -154,8 +153,8 @@ pub(super) fn rfc3339(at: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Instant, PoolSettings, QueueCounts, Settings};
-    use crate::supervisor::Supervisor;
+    use model::{Instant, PoolSettings, QueueCounts, Settings};
+    use supervisor::Supervisor;
 
     #[test]
     fn held_jobs_degrade_unless_the_settings_say_otherwise() {

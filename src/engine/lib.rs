@@ -50,7 +50,3 @@ pub use authors::Authors;
 pub use event_loop::Ended;
 pub use fresh::{Fresh, KeepChanges, Kept, ReadSettings};
 pub use supervise::{Setup, supervise};
-
-// The rooms that this one uses, by the names that its files know.
-#[allow(clippy::single_component_path_imports, reason = "its files say crate::model")]
-use {api, broker, clock, failpoint, log, model, process, supervisor, wire, wq};

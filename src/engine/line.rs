@@ -2,7 +2,7 @@
 
 use tracing::Level;
 
-use crate::model::{JobId, QueueName, WorkerName};
+use model::{JobId, QueueName, WorkerName};
 
 /// The longest text of a job that a line quotes, in characters.
 const QUOTED: usize = 200;

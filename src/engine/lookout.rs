@@ -17,9 +17,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::broker::Complaints;
-use crate::clock;
-use crate::process::watched;
+use broker::Complaints;
+use process::watched;
 
 /// Longest time between two looks of a supervisor that is never at rest.
 const SELDOM: Duration = Duration::from_secs(3600);

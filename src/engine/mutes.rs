@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::model::{Bytes, Instant, SlotId, WorkerId};
-use crate::process::Children;
-use crate::supervisor::Event;
+use model::{Bytes, Instant, SlotId, WorkerId};
+use process::Children;
+use supervisor::Event;
 
 /// How long a pool's first worker may load its application before the warning.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -166,7 +166,7 @@ fn advice<T: AsRef<str>>(line: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Exit, ExitStatus, SlotId, Usage};
+    use model::{Exit, ExitStatus, SlotId, Usage};
 
     fn worker(generation: u32) -> WorkerId {
         WorkerId { slot: SlotId { pool: 0, index: 1 }, generation }

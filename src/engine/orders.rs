@@ -6,8 +6,8 @@ use std::time::Duration;
 use tracing::Level;
 
 use super::line::{Line, cut};
-use crate::model::{Change, JobId, PoolSettings, PoolStatus, QueueName, Scale, Stop, format_duration};
-use crate::supervisor::Step;
+use model::{Change, JobId, PoolSettings, PoolStatus, QueueName, Scale, Stop, format_duration};
+use supervisor::Step;
 
 /// Most jobs that a line names one by one.
 const NAMED: usize = 5;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::{Instance, Instant, PoolSign, Presence};
-use crate::supervisor::Supervisor;
+use model::{Instance, Instant, PoolSign, Presence};
+use supervisor::Supervisor;
 
 /// Shortest time between two publications.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ impl PresencePublisher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PoolSettings, Settings};
+    use model::{PoolSettings, Settings};
 
     fn at(millis: u64) -> Instant {
         Instant::from_millis(millis)

@@ -2,12 +2,11 @@
 
 use super::line::cut;
 use super::orders;
-use crate::broker::EventBus;
-use crate::clock;
-use crate::model::verb::Verb;
-use crate::model::{Change, ExitStatus, Health, Millis, PublishedEvent, Scale, Signal, Stop, What, WorkerId};
-use crate::process::Children;
-use crate::supervisor::{Command, Event, Step};
+use broker::EventBus;
+use model::verb::Verb;
+use model::{Change, ExitStatus, Health, Millis, PublishedEvent, Scale, Signal, Stop, What, WorkerId};
+use process::Children;
+use supervisor::{Command, Event, Step};
 
 /// Publishes an order of the supervisor.
 pub(super) fn order(room: &EventBus, command: &Command, children: &Children) {

@@ -12,11 +12,10 @@ use super::fresh::Kept;
 use super::line::Line;
 use super::telemetry::Telemetry;
 use super::watch::Watch;
-use crate::broker::Outbox;
-use crate::clock;
-use crate::model::Instant;
-use crate::process::Children;
-use crate::supervisor::{Command, Event};
+use broker::Outbox;
+use model::Instant;
+use process::Children;
+use supervisor::{Command, Event};
 
 /// The record of one supervisor.
 pub(super) struct Record {

@@ -9,15 +9,14 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::effects::Effects;
-use crate::broker::{Error, Renewal};
-use crate::clock;
-use crate::model::{
+use broker::{Error, Renewal};
+use model::{
     Exit, Fence, Fetched, Forensics, Job, JobId, JobRecord, Lease, Outcome, Payload, Settlement, Unproven,
     Verdict, WorkerId,
 };
-use crate::process::{JobEnd, KeeperMessage, Remains, WorkerEvent, unkillable_cause};
-use crate::supervisor::Event;
-use crate::wire::keeper::{Order, Report};
+use process::{JobEnd, KeeperMessage, Remains, WorkerEvent, unkillable_cause};
+use supervisor::Event;
+use wire::keeper::{Order, Report};
 
 /// Settles the jobs that completed before the last supervisor died, and releases the rest, unspent. The jobs of lives
 /// of which a process still lives keep their leases, and are returned with those lives.
@@ -200,7 +199,7 @@ fn job(record: JobRecord) -> Option<Job> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SlotId;
+    use model::SlotId;
 
     #[test]
     fn unkillable_life_may_hold_jobs_of_earlier_lives_of_its_slot() {

@@ -5,7 +5,7 @@ use tokio::sync::{mpsc::Sender, oneshot};
 use super::aside::aside;
 use super::fresh::ReadSettings;
 use super::request::Request;
-use crate::api::{Problem, Reloaded};
+use api::{Problem, Reloaded};
 
 /// Passes new settings to the loop.
 #[derive(Clone)]

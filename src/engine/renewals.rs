@@ -2,9 +2,8 @@
 
 use super::calls;
 use super::effects::Effects;
-use crate::clock;
-use crate::model::{JobId, Lease};
-use crate::wire::keeper::Order;
+use model::{JobId, Lease};
+use wire::keeper::Order;
 
 impl Effects {
     /// Asks the broker for longer leases.

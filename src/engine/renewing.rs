@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::broker::{Complaints, Error};
-use crate::model::{Instant, JobId, Lease};
+use broker::{Complaints, Error};
+use model::{Instant, JobId, Lease};
 
 /// What failed, for complaints.
 pub(super) const RENEWING: &str = "failed to renew";

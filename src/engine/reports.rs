@@ -9,11 +9,11 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
 use super::calls;
-use crate::broker::{Broker, Complaints};
-use crate::failpoint::failpoint;
-use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId};
-use crate::process::JobEnd;
-use crate::supervisor::Event;
+use broker::{Broker, Complaints};
+use failpoint::failpoint;
+use model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId};
+use process::JobEnd;
+use supervisor::Event;
 
 /// Settlements wait this long at most, unless the next fetch takes them along: one transaction for each would cost more
 /// than the jobs.
@@ -203,7 +203,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Bytes, Exit, ExitStatus, Forensics, Job, Payload, SlotId, Usage};
+    use model::{Bytes, Exit, ExitStatus, Forensics, Job, Payload, SlotId, Usage};
 
     fn life(generation: u32) -> WorkerId {
         WorkerId { slot: SlotId { pool: 0, index: 1 }, generation }

@@ -8,12 +8,12 @@ use tokio::sync::oneshot;
 use super::count_cache::Counted;
 use super::fresh::Fresh;
 use super::line::Line;
-use crate::api::{PauseOrder, Problem};
-use crate::model::{
+use api::{PauseOrder, Problem};
+use model::{
     Change, Class, Counters, JobId, LogStatus, PoolStatus, PoolsNow, Process, QueueCounts, QueueName, Stop,
     Why,
 };
-use crate::supervisor::Step;
+use supervisor::Step;
 
 /// The counts of each queue.
 pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;

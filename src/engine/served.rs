@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::broker::Broker;
-use crate::model::verb::ShowFleet;
-use crate::model::{QueueCounts, QueueName};
+use broker::Broker;
+use model::verb::ShowFleet;
+use model::{QueueCounts, QueueName};
 
 /// How long to wait for the presence of the other supervisors. A broker that takes longer hangs.
 const PATIENCE: Duration = Duration::from_millis(500);

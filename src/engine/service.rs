@@ -17,16 +17,15 @@ use super::reload::Reloader;
 use super::request::{Queues, Request, View, WhySubject};
 use super::served::{mark, unserved};
 use super::verb_lines;
-use crate::api::{PauseOrder, Problem, Queued, Reloaded, Service};
-use crate::broker::{Broker, Error, EventBus, Outbox};
-use crate::clock;
-use crate::model::verb::{Ability, Answer, Before, Get, Verb};
-use crate::model::{
+use api::{PauseOrder, Problem, Queued, Reloaded, Service};
+use broker::{Broker, Error, EventBus, Outbox};
+use model::verb::{Ability, Answer, Before, Get, Verb};
+use model::{
     Change, Cursor, Filter, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page,
     PoolsNow, PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
-use crate::process::usage;
-use crate::wq::{self, Taken};
+use process::usage;
+use wq::{self, Taken};
 
 /// The service of one supervisor.
 pub(super) struct ApiService {

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::clock;
-use crate::model::{Instant, Millis, PoolSettings, SizeRule, TimedSize};
-use crate::supervisor::Event;
+use model::{Instant, Millis, PoolSettings, SizeRule, TimedSize};
+use supervisor::Event;
 
 /// The wall clock may be set at any time, so it is read at least this often.
 const LOOK: Duration = Duration::from_secs(60);

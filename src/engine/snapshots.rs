@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
-use crate::model::{Instant, SlotId, Snapshot, WorkerId};
-use crate::wire::keeper::Order;
+use model::{Instant, SlotId, Snapshot, WorkerId};
+use wire::keeper::Order;
 
 /// How long a signal waits for the snapshot of its worker.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -156,7 +156,7 @@ impl Snapshots {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Caught;
+    use model::Caught;
 
     const NOW: Instant = Instant::from_millis(1000);
 

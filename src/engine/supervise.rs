@@ -38,15 +38,12 @@ use super::systemd::Systemd;
 use super::task_ttls::set_ttls;
 use super::telemetry::Telemetry;
 use super::unconfirmed::UnconfirmedVerdicts;
-use crate::api;
-use crate::broker::{Broker, EventBus, Notice, Outbox};
-use crate::clock;
-use crate::log::{Outputs, OwnLog, Places};
-use crate::model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
-use crate::process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, snapshot};
-use crate::supervisor::{Event, GaveUp, Supervisor};
-use crate::wire::keeper::{Hello, Order, Report};
-use crate::wq;
+use broker::{Broker, EventBus, Notice, Outbox};
+use log::{Outputs, OwnLog, Places};
+use model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
+use process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, snapshot};
+use supervisor::{Event, GaveUp, Supervisor};
+use wire::keeper::{Hello, Order, Report};
 
 /// A TCP listener, whether programs may be put by it, and its gate.
 pub type Port = (TcpListener, bool, api::Gate);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::orders::counted;
 use super::request::{Queues, View};
-use crate::model::{Health, JobState, SlotState};
+use model::{Health, JobState, SlotState};
 
 /// How long the supervisor and the keeper may take to exit after the stop deadline.
 const LAST_BREATH: Duration = Duration::from_secs(10);
@@ -94,8 +94,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    use crate::model::{Instant, PoolSettings, QueueCounts, Settings, Stop};
-    use crate::supervisor::Supervisor;
+    use model::{Instant, PoolSettings, QueueCounts, Settings, Stop};
+    use supervisor::Supervisor;
 
     #[test]
     fn systemd_is_notified_once_of_the_first_worker_and_of_the_stop() {

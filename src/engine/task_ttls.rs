@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::broker::Broker;
-use crate::model::verb::SetOption;
-use crate::model::{OptionName, format_duration};
-use crate::wq::Settings;
+use broker::Broker;
+use model::verb::SetOption;
+use model::{OptionName, format_duration};
+use wq::Settings;
 
 /// Sets the options, as a person would.
 pub(super) async fn set_ttls(broker: Arc<Broker>, tasks: Arc<Settings>) {

@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::broker::{Broker, Complaints};
-use crate::clock;
-use crate::model::{Fence, Instant, JobId, WorkerId};
-use crate::process::Children;
-use crate::supervisor::{Command, Event};
-use crate::wq::{Sample, Settings, Sheet, TaskStatus};
+use broker::{Broker, Complaints};
+use model::{Fence, Instant, JobId, WorkerId};
+use process::Children;
+use supervisor::{Command, Event};
+use wq::{Sample, Settings, Sheet, TaskStatus};
 
 /// The subject of a sample.
 #[derive(Clone, Copy)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tracing::error;
 
 use super::calls::SETTLING;
-use crate::broker::{Broker, Complaints};
-use crate::model::{Fence, JobId, WorkerName};
-use crate::supervisor::GaveUp;
-use crate::wire::keeper::Order;
+use broker::{Broker, Complaints};
+use model::{Fence, JobId, WorkerName};
+use supervisor::GaveUp;
+use wire::keeper::Order;
 
 /// Exit code when verdicts stay unconfirmed or processes live on (EX_UNAVAILABLE).
 const UNAVAILABLE: u8 = 69;

@@ -4,8 +4,8 @@ use tracing::Level;
 
 use super::line::{Line, cut};
 use super::orders::counted;
-use crate::model::verb::{Act, Bulk, Cancel, Verb};
-use crate::model::{JobId, QueueName};
+use model::verb::{Act, Bulk, Cancel, Verb};
+use model::{JobId, QueueName};
 
 /// Most names in a line.
 const NAMED: usize = 5;
@@ -124,7 +124,7 @@ fn because(reason: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::verb::{DependOff, Get, UnsetOption};
+    use model::verb::{DependOff, Get, UnsetOption};
 
     #[test]
     fn a_request_is_a_sentence_with_its_author() {

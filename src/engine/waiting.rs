@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::request::Queues;
-use crate::model::{JobState, Millis, QueueCounts, QueueName, Waiting};
+use model::{JobState, Millis, QueueCounts, QueueName, Waiting};
 
 /// Makes them of the counts of a moment.
 pub(super) fn waiting(queues: &Queues, now: Millis) -> BTreeMap<QueueName, Waiting> {
@@ -27,7 +27,7 @@ mod tests {
     fn waiting_count_of_a_paused_queue_is_zero() {
         let jobs = BTreeMap::from([(JobState::Waiting, 3), (JobState::Running, 9)]);
         let open = QueueCounts { jobs, oldest_waiting: Some(Millis(1_000)), ..QueueCounts::default() };
-        let pause = crate::model::Pause { since: Millis(0), by: String::new(), reason: None };
+        let pause = model::Pause { since: Millis(0), by: String::new(), reason: None };
         let paused = QueueCounts { paused: Some(pause), ..open.clone() };
         let queues = Queues::from([("a".into(), open), ("b".into(), paused)]);
         let found = waiting(&queues, Millis(3_500));

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tracing::Level;
 
 use super::line::Line;
-use crate::model::{Health, Instant};
+use model::{Health, Instant};
 
 /// Shortest time between two checks.
 const PAUSE: Duration = Duration::from_secs(5);

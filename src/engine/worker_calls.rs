@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
 
 use super::aside::aside;
-use crate::broker::Broker;
-use crate::model::verb::{Get, Prioritize, SetData, Tag, Track, Untrack, VerbRequest};
-use crate::model::{Class, Fence, JobId, NewJob, Object, Payload, WorkerId, batch};
-use crate::wire::worker::{FRAME_MAX, reply};
+use broker::Broker;
+use model::verb::{Get, Prioritize, SetData, Tag, Track, Untrack, VerbRequest};
+use model::{Class, Fence, JobId, NewJob, Object, Payload, WorkerId, batch};
+use wire::worker::{FRAME_MAX, reply};
 
 /// The answer to a call.
 pub(super) struct Answer {
@@ -38,8 +38,8 @@ pub(super) async fn grant(
 /// Why there is no answer.
 struct Wrong(String);
 
-impl From<crate::broker::Error> for Wrong {
-    fn from(error: crate::broker::Error) -> Self {
+impl From<broker::Error> for Wrong {
+    fn from(error: broker::Error) -> Self {
         Wrong(error.to_string())
     }
 }

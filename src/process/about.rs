@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Children;
 use super::plan::Role;
-use crate::model::{Bytes, Work, WorkerId, WorkerName};
+use model::{Bytes, Work, WorkerId, WorkerName};
 
 impl Children {
     /// The current name of the pool with this number. A number is used again only when no process of the earlier pool

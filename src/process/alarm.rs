@@ -11,7 +11,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::watched::watched;
-use crate::model::Instant;
+use model::Instant;
 
 /// Fires at a moment of the boot-time clock. The runtime's own timers round up to the next millisecond or two, and
 /// stand still while the machine is suspended, when leases do not.

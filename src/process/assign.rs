@@ -16,8 +16,8 @@ use super::children::Children;
 use super::life::Running;
 use super::output::Printed;
 use super::plan::Role;
-use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, NewJob, Outcome, Payload, WorkerId};
-use crate::wire::worker::{self, Cancel, FRAME_MAX, Raw, Run, ToWorker};
+use model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, NewJob, Outcome, Payload, WorkerId};
+use wire::worker::{self, Cancel, FRAME_MAX, Raw, Run, ToWorker};
 
 // Data in base64 must fit into a frame with room for the other fields.
 const _: () = assert!(NewJob::DATA_MAX <= FRAME_MAX / 4 * 3 - (64 << 10));

@@ -9,9 +9,9 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use serde::Serialize;
 
 use super::output::Taken;
-use crate::model::JobId;
-use crate::wire::program::{BEGINS, Failed, Said};
-use crate::wire::worker::{FRAME_MAX, encode};
+use model::JobId;
+use wire::program::{BEGINS, Failed, Said};
+use wire::worker::{FRAME_MAX, encode};
 
 /// A worker that calls and does not read the answers is not read any more when this many bytes wait for it.
 const CLOGGED: usize = 1 << 20;

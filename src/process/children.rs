@@ -22,9 +22,9 @@ use super::program::{outcome, stillborn};
 use super::remains::Remains;
 use super::sandbox::Sandboxes;
 use super::watched::{unwatch, watched};
-use crate::log::Outputs;
-use crate::model::{Exit, Fence, Instant, Job, Outcome, WorkerId, WorkerName};
-use crate::wire::worker::FRAME_MAX;
+use log::Outputs;
+use model::{Exit, Fence, Instant, Job, Outcome, WorkerId, WorkerName};
+use wire::worker::FRAME_MAX;
 
 /// Most descriptors handled before the event loop goes on.
 const TURN: usize = 64;

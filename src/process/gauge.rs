@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::look::{Look, Memo, SHORTEST};
 use super::weight::Tree;
-use crate::model::{Excess, Fence, Instant, JobId, Limits, WorkerId};
+use model::{Excess, Fence, Instant, JobId, Limits, WorkerId};
 
 /// Measuring a tree takes at most this fraction of one processor's time, unless the tree seems to be well over its
 /// limit.
@@ -267,7 +267,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::model::SlotId;
+    use model::SlotId;
 
     const WORKER: WorkerId = WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 1 };
 

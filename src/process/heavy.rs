@@ -5,7 +5,7 @@ use tracing::warn;
 use super::life::{Life, LifeContext};
 use super::plan::{Plan, Role};
 use super::weight::Tree;
-use crate::model::size;
+use model::size;
 
 impl Life {
     /// Refuses a worker whose memory exceeds its jobs' limit before it has any job: it would see all of them killed.

@@ -36,7 +36,3 @@ pub use plan::Plan;
 pub use remains::Remains;
 pub use unkillable::cause as unkillable_cause;
 pub use watched::watched;
-
-// The rooms that this one uses, by the names that its files know.
-#[allow(clippy::single_component_path_imports, reason = "its files say crate::model")]
-use {log, model, start_dir, wire};

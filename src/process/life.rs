@@ -15,9 +15,9 @@ use super::orphans::ChildTracker;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::sandbox::Sandboxes;
-use crate::log::Outputs;
-use crate::model::{Bounds, Classes, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut};
-use crate::wire::worker::{self, Done, Said, decode};
+use log::Outputs;
+use model::{Bounds, Classes, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut};
+use wire::worker::{self, Done, Said, decode};
 
 /// A message of a child, in our types.
 #[derive(Debug)]

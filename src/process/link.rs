@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::watched::watched;
-use crate::wire::keeper::{Order, PACKET_MAX, Report};
+use wire::keeper::{Order, PACKET_MAX, Report};
 
 /// Sends orders and receives reports.
 pub struct Link {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::weight::Tree;
-use crate::model::{Excess, Instant, Limits};
+use model::{Excess, Instant, Limits};
 
 /// The fastest possible growth of a tree, in bytes a second, and in processes.
 const BYTES_A_SECOND: u64 = 2_000_000_000;

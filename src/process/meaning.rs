@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::plan::Role;
-use crate::model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome, PoolSettings};
-use crate::wire::worker::{self, Done, Hello, PROTOCOL};
+use model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome, PoolSettings};
+use wire::worker::{self, Done, Hello, PROTOCOL};
 
 /// Most classes that a worker may know.
 const CLASSES: usize = 10_000;
@@ -146,7 +146,7 @@ pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ClassFilter;
+    use model::ClassFilter;
 
     #[test]
     fn class_with_impossible_settings_is_named() {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::model::oom_kills_in;
+use model::oom_kills_in;
 
 /// The count for this machine since it booted; None if the kernel does not give it. Reading it takes 0.1 ms.
 pub fn oom_kills() -> Option<u64> {

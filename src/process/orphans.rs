@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::usage;
-use crate::model::{Leftovers, Process};
+use model::{Leftovers, Process};
 
 /// How often to kill processes that fork while they are killed; those left then end with the worker.
 const ROUNDS: u32 = 5;

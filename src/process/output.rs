@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 
 use tracing::info;
 
-use crate::log::{Mark, Outputs, Source, WORKER_LINES};
-use crate::model::{Excess, Job, WorkerId, WorkerName};
+use log::{Mark, Outputs, Source, WORKER_LINES};
+use model::{Excess, Job, WorkerId, WorkerName};
 
 /// Bytes of stderr to keep.
 const TAIL: usize = 64 << 10;

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use super::life::Life;
 use super::plan::{Plan, Started};
-use crate::model::{Exit, ExitStatus, Failure, Outcome, WorkerId};
-use crate::wire::fault::Fault;
-use crate::wire::program::{Failed, Said, Step};
+use model::{Exit, ExitStatus, Failure, Outcome, WorkerId};
+use wire::fault::Fault;
+use wire::program::{Failed, Said, Step};
 
 /// The outcome by what the child said before it became the program, and by the program's exit. None for a signal: that
 /// is a crash. A child that was killed for want of memory had begun: its order may have been too large for it.

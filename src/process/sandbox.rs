@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 
 use super::remove::remove;
-use crate::model::Identity;
+use model::Identity;
 
 /// Prefix of names that are to be removed. A life's name has a dash.
 const GONE: &str = "gone.";

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use super::usage;
-use crate::model::{Caught, Snapshot};
+use model::{Caught, Snapshot};
 
 /// Largest snapshot as JSON, in bytes.
 const BYTES: usize = 16 << 10;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::time::Duration;
 
-use crate::model::Process;
+use model::Process;
 
 /// A child of that parent with its tree, or None if it is gone: a process that has its pid by now has another parent.
 /// Depth and breadth are limited, so that a runaway job does not blow up `status`.

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::usage;
-use crate::model::Process;
+use model::Process;
 
 /// A process with everything below it, at one moment.
 #[derive(Debug, Default)]

@@ -55,7 +55,7 @@ fn is_want(errno: Errno) -> bool {
 /// Whether the same call may succeed in a moment.
 pub fn passes(errno: Errno) -> bool {
     let of_file = matches!(errno, Errno::ETXTBSY | Errno::EBUSY | Errno::ETIMEDOUT);
-    // The disk, or a file system of the network or of FUSE, is sick or away.
+    // The disk, or a network or FUSE file system, fails or cannot be reached.
     let of_disk = matches!(
         errno,
         Errno::EIO
@@ -115,6 +115,8 @@ mod tests {
             (libc::EUCLEAN, Fault::Moment),
             (libc::EBADMSG, Fault::Moment),
             (libc::ENOKEY, Fault::Moment),
+            (libc::ENODEV, Fault::Moment),
+            (libc::ENXIO, Fault::Moment),
             (libc::EAGAIN, Fault::Host),
             (libc::ENOMEM, Fault::Host),
             (libc::ENFILE, Fault::Host),

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Settling};
-use taskvisor::model::verb::Before;
-use taskvisor::model::*;
+use broker::{Error, Settling};
+use model::verb::Before;
+use model::*;
 
 contract!(
     unknown_class_releases_are_counted_until_a_retry [Clock, Retry],

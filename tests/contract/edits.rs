@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::Error;
-use taskvisor::model::verb::{Discard, Prioritize, SetData, Tag, Track, Untrack};
-use taskvisor::model::*;
+use broker::Error;
+use model::verb::{Discard, Prioritize, SetData, Tag, Track, Untrack};
+use model::*;
 
 contract!(
     new_priority_keeps_the_put_order_among_equals [Prioritize, Order],

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, EventBus, Sqlite};
-use taskvisor::model::verb::{Act, Bulk, DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
-use taskvisor::model::*;
+use broker::sqlite::{Options, World};
+use broker::{Broker, EventBus, Sqlite};
+use model::verb::{Act, Bulk, DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
+use model::*;
 
 contract!(
     events_are_published_in_order [Clock, Retry, ShowWaiting, Order, Queues],

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::EventBus;
-use taskvisor::model::verb::Cancel;
-use taskvisor::model::*;
+use broker::EventBus;
+use model::verb::Cancel;
+use model::*;
 
 contract! {
     job_that_completes_in_its_first_attempt_has_no_history [PutBy],

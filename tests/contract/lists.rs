@@ -1,9 +1,9 @@
 //! Lists: cursors, filters, and lists longer than a page.
 
 use crate::support::*;
-use taskvisor::model::verb::{Discard, FindJobs};
-use taskvisor::model::*;
-use taskvisor::wq::{Scope, TaskId};
+use model::verb::{Discard, FindJobs};
+use model::*;
+use wq::{Scope, TaskId};
 
 /// A little more than three pages.
 const JOBS: usize = 1600;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Notice, Renewal, Settling};
-use taskvisor::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
-use taskvisor::model::*;
+use broker::{Error, Notice, Renewal, Settling};
+use model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
+use model::*;
 
 contract!(
     needs [Options];

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Fetch};
-use taskvisor::model::*;
+use broker::{Error, Fetch};
+use model::*;
 
 const SIZES: [&[u16]; 4] = [&[10], &[1; 10], &[8, 2], &[3, 3, 3, 3]];
 

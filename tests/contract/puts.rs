@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::Error;
-use taskvisor::model::*;
+use broker::Error;
+use model::*;
 
 contract!(
     queue_counts_follow_the_jobs [ShowWaiting, Order, Statistics],

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Fetch, Settling};
-use taskvisor::model::*;
+use broker::{Fetch, Settling};
+use model::*;
 
 contract!(
     random_operations_agree_with_a_model [Clock, Prioritize, Depend],

@@ -4,8 +4,8 @@ use std::iter;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::model::verb::SetData;
-use taskvisor::model::*;
+use model::verb::SetData;
+use model::*;
 
 contract!(
     job_advances_as_if_put_into_the_other_queue [Prioritize, Queues],
@@ -36,14 +36,13 @@ async fn job_advances_as_if_put_into_the_other_queue(mut scene: Scene) {
     // The other queue has no job of its class yet.
     let filter = ClassFilter { only: vec!["work".into()], except: vec![] };
     scene.put(NewJob { queue: "r".into(), class: "other".into(), ..job("o") }).await;
-    let ask =
-        |queue| scene.fetch(taskvisor::broker::Fetch { filter: filter.clone(), ..request(&[queue], 1) });
+    let ask = |queue| scene.fetch(broker::Fetch { filter: filter.clone(), ..request(&[queue], 1) });
     assert!(ask("r").await.unwrap().is_empty());
     let second = scene.take().await.unwrap();
     let forensics = Forensics { stderr_tail: "first stage\n".into(), ..Forensics::default() };
     let said = Settlement { forensics: Some(forensics), ..settlement(&second.lease, advance(next("r"))) };
     scene.settle(vec![said]).await.unwrap();
-    assert_eq!(scene.say(&second, complete()).await, taskvisor::broker::Settling::NotOurs);
+    assert_eq!(scene.say(&second, complete()).await, broker::Settling::NotOurs);
     assert_eq!(states(&scene, "q").await, []);
     assert_eq!(states(&scene, "r").await, [(JobState::Waiting, 2)]);
     let record = scene.record(&"a".into()).await;

@@ -1,7 +1,7 @@
 //! Failed jobs are listed, retried and removed by the verbs.
 
 use crate::sandbox::{Sandbox, Setting};
-use taskvisor::model::*;
+use model::*;
 
 #[test]
 fn failed_jobs_are_listed_retried_and_removed_by_the_verbs() {

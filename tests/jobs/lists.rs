@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 use crate::sandbox::{Sandbox, Setting, is_root};
-use taskvisor::model::*;
+use model::*;
 
 /// Puts `count` jobs that no pool takes.
 fn put(sandbox: &Sandbox, count: usize) {

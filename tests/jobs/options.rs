@@ -1,7 +1,7 @@
 //! The verbs about options, and a queue with a limit.
 
 use crate::sandbox::{Sandbox, Setting, wait_until};
-use taskvisor::model::*;
+use model::*;
 
 #[test]
 fn options_are_set_shown_dumped_and_loaded() {

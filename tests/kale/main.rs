@@ -7,9 +7,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::{str, thread};
 
+use kale::Message;
 use missing::missing;
 use serde_json::{Value, json};
-use taskvisor::kale::Message;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kale/pickles.py");
 

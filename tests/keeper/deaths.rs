@@ -245,7 +245,7 @@ fn the_fence_kills_while_the_supervisor_is_stopped(mut keeper: Keeper) {
 fn the_fence_waits_once_if_the_keeper_was_stopped_itself(mut keeper: Keeper) {
     let run = keeper.run(worker(1, 1), "sleep 1000");
     let soon = || clock::now() + Duration::from_secs(3);
-    let stop_until_late = |keeper: &Keeper, at: taskvisor::model::Instant| {
+    let stop_until_late = |keeper: &Keeper, at: model::Instant| {
         signal(keeper.pid(), SIGSTOP);
         wait_until("it is late", SOON, || clock::now() >= at + Duration::from_millis(2_200));
         signal(keeper.pid(), nix::sys::signal::Signal::SIGCONT);
@@ -292,12 +292,12 @@ fn supervisor_death_kills_its_trees_and_the_next_one_gets_unread_exits(mut keepe
 }
 
 fn keeper_death_kills_its_children(mut keeper: Keeper) {
-    let tag = taskvisor::keeper::tag(keeper.pid()).unwrap();
-    let sweeper = taskvisor::keeper::Sweeper::new(keeper.pid(), &tag).unwrap();
+    let tag = keeper::tag(keeper.pid()).unwrap();
+    let sweeper = keeper::Sweeper::new(keeper.pid(), &tag).unwrap();
     let parked = keeper.park(worker(1, 1));
     let running = keeper.park(worker(2, 1));
     let mut order = shell(&format!("{DAEMON}; while :; do sleep 1; done"));
-    order.env.push(format!("{}={tag}", taskvisor::keeper::TAG_VARIABLE).into_bytes());
+    order.env.push(format!("{}={tag}", keeper::TAG_VARIABLE).into_bytes());
     running.exec(&order);
     let daemon: i32 = running.line().trim().parse().unwrap();
     signal(keeper.pid(), SIGKILL);

@@ -37,14 +37,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use freezer::Freezer;
+use model::{ExitStatus, Follow, SlotId, WorkerId};
 use nix::sys::signal::Signal::{SIGKILL, SIGSTOP, SIGTERM};
 use support::{
     Keeper, PidsLimit, SOON, lives, missing, program, read_until, shell, signal, wait_until, worker,
 };
-use taskvisor::clock;
-use taskvisor::model::{ExitStatus, Follow, SlotId, WorkerId};
-use taskvisor::wire::keeper::{Ask, Order, Report, Step};
-use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
+use wire::keeper::{Ask, Order, Report, Step};
+use wire::program::{Failed, Identity, Program, Step as ProgramStep};
 
 const KILLED: ExitStatus = ExitStatus::Signal { signal: libc::SIGKILL, core: false };
 const TEMPLATE: WorkerId = WorkerId { slot: SlotId { pool: 1, index: 0 }, generation: 1 };

@@ -184,8 +184,8 @@ fn a_program_runs_as_the_user_it_is_given(mut keeper: Keeper) {
     let bound = keeper.park(worker(1, 5));
     bound.exec(&endless);
     assert_eq!(bound.line(), "up\n");
-    let tag = taskvisor::keeper::tag(keeper.pid()).unwrap();
-    let sweeper = taskvisor::keeper::Sweeper::new(keeper.pid(), &tag);
+    let tag = keeper::tag(keeper.pid()).unwrap();
+    let sweeper = keeper::Sweeper::new(keeper.pid(), &tag);
     signal(keeper.pid(), SIGKILL);
     assert_eq!(keeper.wait().signal(), Some(libc::SIGKILL));
     wait_until("it has died with its keeper", SOON, || !lives(bound.pid));

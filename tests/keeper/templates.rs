@@ -384,8 +384,8 @@ fn keeper_death_kills_the_children_of_its_templates(mut keeper: Keeper) {
     let busy = keeper.fork(worker(1, 2), TEMPLATE);
     busy.job("echo up; while :; do sleep 1; done");
     assert_eq!(busy.line(), "up\n");
-    let tag = taskvisor::keeper::tag(keeper.pid()).unwrap();
-    let sweeper = taskvisor::keeper::Sweeper::new(keeper.pid(), &tag);
+    let tag = keeper::tag(keeper.pid()).unwrap();
+    let sweeper = keeper::Sweeper::new(keeper.pid(), &tag);
     signal(keeper.pid(), SIGKILL);
     assert_eq!(keeper.wait().signal(), Some(libc::SIGKILL));
     wait_until("all are dead", SOON, || ![template.pid, idle.pid, busy.pid].into_iter().any(lives));

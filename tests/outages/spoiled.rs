@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use taskvisor::broker::{Address, Broker, Fetch, Opening, Renewal, Settling};
-use taskvisor::model::{
+use broker::{Address, Broker, Fetch, Opening, Renewal, Settling};
+use model::{
     ClassFilter, Fetched, JobState, Lease, NewJob, Payload, Settlement, SlotId, Take, Verdict, WorkerId,
 };
 

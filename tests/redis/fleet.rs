@@ -1,7 +1,7 @@
 //! The fleet: supervisors that share a Redis, their presence, and `status --fleet`.
 
+use broker::qless::script::SCRIPT;
 use serde_json::Value;
-use taskvisor::broker::qless::script::SCRIPT;
 
 use crate::Scene;
 use crate::sandbox::{Sandbox, Setting, wait_until};

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::process::{Child, Stdio};
 
+use broker::qless::script::SCRIPT;
 use serde_json::{Value, json};
-use taskvisor::broker::qless::script::SCRIPT;
 
 use crate::sandbox::{Running, Sandbox, Setting, kill, wait_until};
 use crate::support::{Ears, RedisServer, Scripted};

@@ -1,7 +1,7 @@
 //! Recurring jobs in a Redis, the real binary: from a host without a supervisor; while supervisors and connections die.
 
+use broker::qless::script::SCRIPT;
 use serde_json::{Value, json};
-use taskvisor::broker::qless::script::SCRIPT;
 
 use crate::sandbox::{Running, Sandbox, Setting, wait_until};
 use crate::support::{RedisServer, Scripted};

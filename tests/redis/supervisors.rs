@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+use broker::qless::script::SCRIPT;
 use serde_json::Value;
-use taskvisor::broker::qless::script::SCRIPT;
 
 use crate::sandbox::{Sandbox, Setting, alive, stays, wait_until};
 use crate::support::{RedisServer, Scripted};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use taskvisor::broker::{Broker, Fetch, Qless, qless};
-use taskvisor::model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, WorkerId};
+use broker::{Broker, Fetch, Qless, qless};
+use model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, WorkerId};
 
 use crate::proxy::{Loss, Proxy};
 use crate::support::{RedisServer, Scripted};
@@ -33,7 +33,7 @@ impl Scene {
     }
 
     /// A fetch for a slot of a pool.
-    async fn fetch(&self, pool: u16) -> Result<Vec<Fetched>, taskvisor::broker::Error> {
+    async fn fetch(&self, pool: u16) -> Result<Vec<Fetched>, broker::Error> {
         let worker = WorkerId { slot: SlotId { pool, index: 1 }, generation: 1 };
         let request = Fetch {
             instance: "me".into(),

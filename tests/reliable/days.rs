@@ -133,7 +133,7 @@ fn killed_worker_releases_its_job() {
 
 #[test]
 fn supervisor_death_at_any_failpoint_loses_no_job_and_repeats_no_ended_one() {
-    for point in taskvisor::failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
+    for point in failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
         let scene = Scene::new();
         let points = scene.sandbox.work("points");
         fs::create_dir(&points).unwrap();

@@ -55,7 +55,7 @@ fn message_that_kills_its_supervisor_three_times_is_a_dead_letter() {
 /// A job that has completed stays complete, also when the supervisor dies before it deletes the message.
 #[test]
 fn supervisor_death_at_any_failpoint_loses_no_job_and_repeats_no_ended_one() {
-    for point in taskvisor::failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
+    for point in failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
         let scene = Scene::new();
         let points = scene.sandbox.work("points");
         fs::create_dir(&points).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskvisor::model::Order;
+use model::Order;
 
 use crate::replay::{Pair, Replay, workload};
 

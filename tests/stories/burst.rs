@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskvisor::model::{Change, Settings};
+use model::{Change, Settings};
 
 use super::script::{Story, check};
 use super::{fork, prefork};

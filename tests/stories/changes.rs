@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskvisor::model::{Recycle, Settings};
+use model::{Recycle, Settings};
 
 use super::prefork;
 use super::script::{Story, check};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskvisor::model::Settings;
+use model::Settings;
 
 use super::script::check;
 use super::{coroutine, fork, prefork};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskvisor::model::{Class, Order};
+use model::{Class, Order};
 
 use super::script::{Story, check};
 use super::{fork, prefork};

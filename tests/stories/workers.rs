@@ -1,6 +1,6 @@
 //! Workers: deaths, faults, templates, growth.
 
-use taskvisor::model::Instant;
+use model::Instant;
 
 use super::script::{Story, check};
 use super::{coroutine, fork, prefork, template};

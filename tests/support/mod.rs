@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use model::{Exit, SlotId, WorkerId};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, send, sendmsg};
-use taskvisor::model::{Exit, SlotId, WorkerId};
-use taskvisor::wire::keeper::{Hello, Order, Report, Step};
-use taskvisor::wire::program::{Failed, Program, Said};
+use wire::keeper::{Hello, Order, Report, Step};
+use wire::program::{Failed, Program, Said};
 
 #[allow(unused_imports, reason = "each test binary uses a part of this")]
 pub use missing::missing;
@@ -56,7 +56,7 @@ pub fn signal(pid: i32, signal: nix::sys::signal::Signal) {
 /// The supervisor process of a test: hands its socket to the test, and exits when the test says so.
 pub fn relay() {
     let Some(path) = std::env::var_os("TV_RELAY") else { return };
-    let keeper = taskvisor::keeper::inherited_socket().expect("a keeper started us");
+    let keeper = keeper::inherited_socket().expect("a keeper started us");
     let mut stream = UnixStream::connect(path).unwrap();
     let pid = std::process::id().to_le_bytes();
     let fds = [keeper.as_raw_fd()];

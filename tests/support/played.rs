@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use api::{Problem, Queued, Reloaded, Service};
 use async_trait::async_trait;
-use taskvisor::api::{Problem, Queued, Reloaded, Service};
-use taskvisor::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Pause, Refusal, Resume, Retry, Verb};
-use taskvisor::model::{
+use model::verb::{Answer, Cancel, Done, Each, Fate, Get, Pause, Refusal, Resume, Retry, Verb};
+use model::{
     Cursor, Fence, Filter, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page, QueueCounts, Status,
     Stop, Subject, Why,
 };
@@ -139,7 +139,7 @@ impl Service for Played {
         self.note(format!("count {begins} {states:?}"))?;
         Ok(0)
     }
-    async fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::PublishedEvent>> {
+    async fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<model::PublishedEvent>> {
         tokio::sync::broadcast::channel(1).1
     }
     async fn reload(&self, _dry_run: bool, _by: String) -> Result<Reloaded, Problem> {
@@ -148,11 +148,11 @@ impl Service for Played {
     async fn change(
         &self,
         _pool: Option<String>,
-        _change: taskvisor::model::Change,
-        _order: taskvisor::api::PauseOrder,
+        _change: model::Change,
+        _order: api::PauseOrder,
         _by: String,
-    ) -> Result<taskvisor::model::PoolsNow, Problem> {
-        Ok(taskvisor::model::PoolsNow::default())
+    ) -> Result<model::PoolsNow, Problem> {
+        Ok(model::PoolsNow::default())
     }
     async fn at_rest(&self) -> Result<(), Problem> {
         Ok(())

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use model::Order;
 use serde_json::{Value, json};
-use taskvisor::model::Order;
-use taskvisor::simulate::{Latency, Plan, Report, Sqs, Workload, simulate};
+use simulate::{Latency, Plan, Report, Sqs, Workload, simulate};
 
 use crate::sandbox::{Sandbox, Setting, is_up, wait_until, wait_within};
 use crate::sqs::FakeSqs;

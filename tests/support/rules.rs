@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskvisor::model::{
+use model::{
     Change, Classes, Fence, Instant, Job, JobId, Revocation, Settlement, Signal, SlotId, Verdict, WorkerId,
 };
-use taskvisor::supervisor::{Command, Event};
+use supervisor::{Command, Event};
 
 use super::world::{Work, Worker, World};
 

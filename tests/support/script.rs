@@ -9,12 +9,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskvisor::model::{
+use model::{
     Bytes, Change, Class, ClassSettings, Count, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Instant,
     Job, JobId, JobState, Lease, Limits, Outcome, Payload, QueueName, QueueSet, Retry, Revocation, Scale,
     Settings, Signal, Stop, Usage, Verdict, Waiting, WorkerId,
 };
-use taskvisor::supervisor::{Command, Event, Supervisor};
+use supervisor::{Command, Event, Supervisor};
 
 #[track_caller]
 pub fn check(settings: Settings, script: &str, expected: &str) {

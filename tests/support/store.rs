@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Fetch, Notice, Qless, Settling, Sqlite, qless};
-use taskvisor::model::*;
+use broker::sqlite::{Options, World};
+use broker::{Broker, Error, Fetch, Notice, Qless, Settling, Sqlite, qless};
+use model::*;
 
 pub const LEASE: Duration = Duration::from_secs(60);
 /// The grace of an expired lease.

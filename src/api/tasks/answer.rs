@@ -18,8 +18,8 @@ use super::asked::{Asked, Whose, filter};
 use super::list::{self, Shown};
 use super::notify::{CLASS, TIME_INDEX, notify};
 use super::remove::remove;
-use crate::model::verb::{Answer as VerbAnswer, Number, Queues, Route, Verb};
-use crate::wq::{AskedStatus, Scope, Settings, Taken, Task, TaskRuntime};
+use model::verb::{Answer as VerbAnswer, Number, Queues, Route, Verb};
+use wq::{AskedStatus, Scope, Settings, Taken, Task, TaskRuntime};
 
 /// The headers that a notification may have.
 pub(super) const HEADERS_OF_NOTIFY: [&str; 6] =

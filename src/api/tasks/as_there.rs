@@ -20,8 +20,8 @@ use super::asked::{ByStatus, Whose, filter};
 use super::list::{self, Shown};
 use super::notify::{KEPT, notify};
 use super::remove::remove;
-use crate::model::verb::Route;
-use crate::wq::{Task, TaskRuntime};
+use model::verb::Route;
+use wq::{Task, TaskRuntime};
 
 /// The answers that clients of QuantumLeap expect.
 const TAKEN: &str = "Notification successfully processed";

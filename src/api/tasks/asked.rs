@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::Problem;
-use crate::model::Filter;
-use crate::wq::{AskedStatus, Scope};
+use model::Filter;
+use wq::{AskedStatus, Scope};
 
 /// The owner of the tasks, by headers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 
 use super::super::stream::{Piece, stream};
 use super::super::{Problem, Service};
-use crate::model::verb::{Answer, Get, Verb};
-use crate::model::{Filter, JobId, JobRecord, Page};
-use crate::wq::{Task, TaskId, TaskRuntime};
+use model::verb::{Answer, Get, Verb};
+use model::{Filter, JobId, JobRecord, Page};
+use wq::{Task, TaskId, TaskRuntime};
 
 /// The parts to show of each task.
 #[derive(Clone, Copy, PartialEq, Eq)]

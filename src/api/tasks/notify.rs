@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::super::extract::{PUT_LIMIT, collect, may_put};
 use super::super::{Peer, Problem, Service};
 use super::asked::{Whose, header};
-use crate::model::{Bytes, Class, NewJob, Payload};
-use crate::wq::{Settings, Taken, TaskId, TaskInput, entities};
+use model::{Bytes, Class, NewJob, Payload};
+use wq::{Settings, Taken, TaskId, TaskInput, entities};
 
 /// A header of the answer: the job waits here, as the broker is away.
 pub(super) const KEPT: &str = "taskvisor-kept";

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::super::{Problem, Service};
-use crate::model::verb::{Answer, Cancel, Discard, Fate, Verb};
-use crate::model::{Filter, JobId, JobState};
-use crate::wq::TaskId;
+use model::verb::{Answer, Cancel, Discard, Fate, Verb};
+use model::{Filter, JobId, JobState};
+use wq::TaskId;
 
 /// Removes all existing tasks that match, and gives their number when they are gone. Tasks that come meanwhile stay.
 pub(super) async fn remove(api: &Arc<dyn Service>, filter: &Filter, by: &str) -> Result<u64, Problem> {
@@ -69,7 +69,7 @@ async fn cancel(
         return Err(Problem::new(500, "the broker answered something else"));
     };
     let state = |fate| match fate {
-        Fate::State(state) | Fate::Refused(crate::model::verb::Refusal::State { state }) => Some(state),
+        Fate::State(state) | Fate::Refused(model::verb::Refusal::State { state }) => Some(state),
         Fate::Refused(_) => None,
     };
     Ok(each.into_iter().filter_map(|each| Some((each.job, state(each.fate)?))).collect())

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::{
     Admin, Browse, Card, Error, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
 };
-use crate::broker::{Complaints, EventBus, failures};
-use crate::model::verb::{Ability, Answer, Failed, Verb};
-use crate::model::{
+use crate::{Complaints, EventBus, failures};
+use model::verb::{Ability, Answer, Failed, Verb};
+use model::{
     Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Presence, Progress,
     Settlement, WorkerId,
 };
@@ -249,8 +249,8 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
-    use crate::model::Payload;
-    use crate::model::verb::ShowFleet;
+    use model::Payload;
+    use model::verb::ShowFleet;
 
     static BARE: Card = Card {
         name: "bare",

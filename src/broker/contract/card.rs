@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::Error;
-use crate::model::verb::Ability;
-use crate::model::{NewJob, Payload};
+use model::verb::Ability;
+use model::{NewJob, Payload};
 
 /// What a kind of broker can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

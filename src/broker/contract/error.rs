@@ -1,7 +1,7 @@
 //! Errors of a broker, worded so that a person knows who must act.
 
-use crate::model::verb::{Ability, Refusal};
-use crate::model::{JobId, JobState, QueueName};
+use model::verb::{Ability, Refusal};
+use model::{JobId, JobState, QueueName};
 
 /// A broker's refusal or failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

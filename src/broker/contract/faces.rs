@@ -4,9 +4,9 @@
 use async_trait::async_trait;
 
 use super::Error;
-use crate::broker::EventBus;
-use crate::model::verb::{Answer, Verb};
-use crate::model::{Cursor, Fence, Filter, Instance, JobId, JobState, Page, Presence, WorkerId};
+use crate::EventBus;
+use model::verb::{Answer, Verb};
+use model::{Cursor, Fence, Filter, Instance, JobId, JobState, Page, Presence, WorkerId};
 
 /// Knows which jobs a supervisor held when it died. Without this face leases expire by themselves.
 #[async_trait]

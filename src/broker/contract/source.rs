@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Error;
-use crate::broker::Complaints;
-use crate::model::{
+use crate::Complaints;
+use model::{
     ClassFilter, Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, QueueName, QueueSet,
     Revocation, Settlement, Take, WorkerId,
 };

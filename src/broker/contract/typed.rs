@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Broker, Error};
-use crate::model::verb::{Cancel, Each, Fate, Get, Pause, Queues, Resume, Retry, VerbRequest};
-use crate::model::{Filter, JobId, JobRecord, JobState, QueueCounts, QueueName};
+use model::verb::{Cancel, Each, Fate, Get, Pause, Queues, Resume, Retry, VerbRequest};
+use model::{Filter, JobId, JobRecord, JobState, QueueCounts, QueueName};
 
 impl Broker {
     /// Carries out one verb and gives its answer.
@@ -38,7 +38,7 @@ impl Broker {
         self.tell(Queues {}, "").await
     }
 
-    /// Cancels a job; if it runs, its supervisor gets a [`Notice::Revoked`](crate::broker::Notice::Revoked).
+    /// Cancels a job; if it runs, its supervisor gets a [`Notice::Revoked`](crate::Notice::Revoked).
     pub async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
         let asked = Cancel { jobs: vec![id], dependents: false, reason: None };
         match self.tell(asked, by).await?.pop() {

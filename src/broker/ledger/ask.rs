@@ -1,9 +1,9 @@
 //! Verbs of a broker with a ledger: about the jobs that this host has seen.
 
 use super::Ledger;
-use crate::broker::{Admin, Error};
-use crate::model::verb::{Answer, Cancel, Each, Fate, Get, Refusal, Verb, VerbRequest};
-use crate::model::{JobId, JobState};
+use crate::{Admin, Error};
+use model::verb::{Answer, Cancel, Each, Fate, Get, Refusal, Verb, VerbRequest};
+use model::{JobId, JobState};
 
 impl Ledger {
     /// Carries out a verb, as far as the ledger can.

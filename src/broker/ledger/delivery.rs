@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Failure, Fence, Fetched, JobId, Lease, Millis, NewJob, QueueName};
+use model::{Failure, Fence, Fetched, JobId, Lease, Millis, NewJob, QueueName};
 
 /// A job as its broker gave it.
 #[derive(Clone, Debug)]

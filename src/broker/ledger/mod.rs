@@ -17,11 +17,8 @@ use tokio::sync::OnceCell;
 
 pub use self::delivery::{Adopted, Delivery, Elsewhere, Handle, OpenReceive, Received};
 pub use self::source::{BareSource, WaitingJobs, with_ledger};
-use crate::broker::{
-    Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source, Sqlite, sqlite,
-};
-use crate::clock;
-use crate::model::{
+use crate::{Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source, Sqlite, sqlite};
+use model::{
     Count, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Progress, QueueName, Revocation,
     Settlement, Verdict, WorkerId,
 };

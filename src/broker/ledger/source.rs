@@ -6,11 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Adopted, Delivery, Elsewhere, Handle, Ledger};
-use crate::broker::{
+use crate::{
     Admin, Broker, Card, Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source,
 };
-use crate::model::verb::{Answer, Verb};
-use crate::model::{
+use model::verb::{Answer, Verb};
+use model::{
     Count, Fence, Fetched, Instance, JobId, JobState, Lease, Millis, NewJob, Next, Progress, QueueName,
     Settlement, Verdict, WorkerId,
 };

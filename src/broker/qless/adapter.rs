@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::broker::{Options, Qless};
-use crate::broker::redis;
-use crate::broker::{Adapter, Address, Broker, Card, Error, Opening};
-use crate::model::NewJob;
+use crate::redis;
+use crate::{Adapter, Address, Broker, Card, Error, Opening};
+use model::NewJob;
 
 /// The card of this kind of broker.
 static CARD: Card = Card {

@@ -4,8 +4,8 @@ use redis::{Cmd, Value};
 
 use super::reply;
 use super::shared::Shared;
-use crate::broker::{Error, circle, stored};
-use crate::model::{Entry, Happened, JobId, JobState, Millis};
+use crate::{Error, circle, stored};
+use model::{Entry, Happened, JobId, JobState, Millis};
 
 /// How often to look again when jobs change between the look and the change.
 pub(super) const LOOKS: usize = 10;

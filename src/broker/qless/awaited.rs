@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 
-use crate::broker::lock::lock;
-use crate::model::JobId;
+use crate::lock::lock;
+use model::JobId;
 
 /// The channel with the ids of canceled jobs that have no process any more: the line `canceled` on `ql:log` says that
 /// they are to end.

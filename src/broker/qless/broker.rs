@@ -12,16 +12,15 @@ use uuid::Uuid;
 use super::script::SCRIPT;
 use super::shared::Shared;
 use super::{ends, event_stream, fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
-use crate::broker::host::host_name;
-use crate::broker::lock::lock;
-use crate::broker::redis::{Link, Needs};
-use crate::broker::{
+use crate::host::host_name;
+use crate::lock::lock;
+use crate::redis::{Link, Needs};
+use crate::{
     Admin, Browse, Complaints, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal,
     Settling, Source, stored,
 };
-use crate::clock;
-use crate::model::verb::{Answer, Verb};
-use crate::model::{
+use model::verb::{Answer, Verb};
+use model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Presence,
     Progress, QueueSet, Settlement, WorkerId,
 };

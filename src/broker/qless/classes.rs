@@ -2,9 +2,9 @@
 
 use super::reply::{array, number, parts, text};
 use super::shared::Shared;
-use crate::broker::Error;
-use crate::model::Day;
-use crate::model::verb::{ClassDay, ClassStats, ClassSums};
+use crate::Error;
+use model::Day;
+use model::verb::{ClassDay, ClassStats, ClassSums};
 
 /// Statistics of classes, by day.
 pub(super) async fn stats(redis: &Shared, it: &ClassStats) -> Result<Vec<ClassDay>, Error> {

@@ -5,9 +5,9 @@ use redis::Value;
 use super::ask::{LOOKS, asked, asked_to};
 use super::reply::{parts, text};
 use super::shared::Shared;
-use crate::broker::Error;
-use crate::model::verb::{DependOff, DependOn, Discard, Done, Prioritize, SetData, State, Tag, Tags};
-use crate::model::{JobId, JobState, tags_fault};
+use crate::Error;
+use model::verb::{DependOff, DependOn, Discard, Done, Prioritize, SetData, State, Tag, Tags};
+use model::{JobId, JobState, tags_fault};
 
 pub(super) async fn prioritize(redis: &Shared, it: &Prioritize, by: &str) -> Result<Done, Error> {
     let done = asked_to(redis, "given another priority", "taskvisor.prioritize", |cmd| {

@@ -12,9 +12,9 @@ use tokio::time::sleep;
 
 use super::awaited::OVER;
 use super::shared::Shared;
-use crate::broker::Error;
-use crate::broker::redis::backoff;
-use crate::model::JobId;
+use crate::Error;
+use crate::redis::backoff;
+use model::JobId;
 
 /// The name of this activity in errors.
 const VERB: &str = "hear of the ends of jobs in";

@@ -3,8 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::clock;
-use crate::model::{JobId, JobState, Millis, PublishedEvent, QueueName, What};
+use model::{JobId, JobState, Millis, PublishedEvent, QueueName, What};
 
 /// Both are read on one connection, so that messages keep their order.
 pub(super) const CHANNELS: [&str; 2] = ["ql:log", "ql:taskvisor:news"];

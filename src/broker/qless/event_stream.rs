@@ -16,10 +16,9 @@ use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 use super::event_parser::{About, CHANNELS, Reader, Spoken};
 use super::reply;
 use super::shared::Shared;
-use crate::broker::redis::backoff;
-use crate::broker::{Error, EventBus};
-use crate::clock;
-use crate::model::{JobState, Millis, PublishedEvent, What};
+use crate::redis::backoff;
+use crate::{Error, EventBus};
+use model::{JobState, Millis, PublishedEvent, What};
 
 /// How often to check that the subscription still works.
 const TRIED: Duration = Duration::from_secs(15);

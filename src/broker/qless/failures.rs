@@ -7,9 +7,9 @@ use super::indices::{self, Adopts};
 use super::lists::write_asked;
 use super::reply::{self, array, number, parts, some_number, text};
 use super::shared::Shared;
-use crate::broker::Error;
-use crate::model::verb::{Act, Bulk, FailureGroup, Swept};
-use crate::model::{Failure, Filter, Millis};
+use crate::Error;
+use model::verb::{Act, Bulk, FailureGroup, Swept};
+use model::{Failure, Filter, Millis};
 
 /// Number of held jobs, or of groups, to count in one call.
 const HELD: usize = 1_000;

@@ -7,8 +7,8 @@ use redis::{Cmd, Value};
 use super::life::Life;
 use super::reply;
 use super::shared::Shared;
-use crate::broker::{Error, Fetch};
-use crate::model::{Fetched, Instant, Lease, QueueName, Revocation, Take};
+use crate::{Error, Fetch};
+use model::{Fetched, Instant, Lease, QueueName, Revocation, Take};
 
 /// Writes a fetch called `name`, for workers whose names begin with `workers`. `unheard` are earlier fetches whose
 /// replies were lost.

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::ask::asked;
 use super::reply::{self, array, number, parts, some_number, text};
 use super::shared::Shared;
-use crate::broker::Error;
-use crate::broker::lock::lock;
-use crate::broker::redis::Offset;
-use crate::model::verb::ShowFleet;
-use crate::model::{Fleet, Instance, Member, MemberJob, Millis, PoolSign, Presence, QueueSet, Stop};
+use crate::Error;
+use crate::lock::lock;
+use crate::redis::Offset;
+use model::verb::ShowFleet;
+use model::{Fleet, Instance, Member, MemberJob, Millis, PoolSign, Presence, QueueSet, Stop};
 
 /// How often a supervisor publishes its presence; the same request checks that its listener works.
 pub(super) const EVERY: Duration = Duration::from_secs(15);

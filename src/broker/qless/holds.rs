@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::model::{Fence, Instant, JobId};
+use model::{Fence, Instant, JobId};
 
 /// How long to keep a message about a job for a lease that we learn of later: Redis does not order messages and
 /// replies.

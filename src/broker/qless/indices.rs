@@ -9,8 +9,8 @@ use redis::{Cmd, Value};
 use super::ask::asked;
 use super::reply::{array, number, parts, text};
 use super::shared::Shared;
-use crate::broker::Error;
-use crate::model::{Filter, JobState, QueueName};
+use crate::Error;
+use model::{Filter, JobState, QueueName};
 
 /// A key, a queue's name or a job's id: other programs take any bytes.
 pub(super) type Raw = Vec<u8>;

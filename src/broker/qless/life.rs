@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{WorkerId, WorkerName};
+use model::{WorkerId, WorkerName};
 
 /// The value of a job's field `life`. Readers of [`WorkerName`] ignore the id.
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ pub(super) fn id(text: &str) -> Option<WorkerId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SlotId;
+    use model::SlotId;
 
     #[test]
     fn worker_name_and_id_are_read_from_new_and_old_records() {

@@ -15,9 +15,9 @@ use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 use super::awaited::OVER;
 use super::fleet;
 use super::shared::{HAS_DEPENDENTS, IS_FULL, Shared};
-use crate::broker::redis::backoff;
-use crate::broker::{Error, Notice};
-use crate::model::{JobId, QueueName, QueueSet};
+use crate::redis::backoff;
+use crate::{Error, Notice};
+use model::{JobId, QueueName, QueueSet};
 
 /// The name of this activity in errors.
 pub(super) const VERB: &str = "listen to";

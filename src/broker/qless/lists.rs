@@ -8,9 +8,9 @@ use super::ask::asked;
 use super::indices::{self, Adopts};
 use super::reply::{self, number, parts, text};
 use super::shared::Shared;
-use crate::broker::Error;
-use crate::model::verb::FindJobs;
-use crate::model::{Cursor, Filter, JobId, JobState, Page, QueueName};
+use crate::Error;
+use model::verb::FindJobs;
+use model::{Cursor, Filter, JobId, JobState, Page, QueueName};
 
 /// The jobs whose ids begin this way. Redis has no order of ids: goes through all of them, some at a time.
 pub(super) async fn find(redis: &Shared, prefix: &str) -> Result<Vec<JobId>, Error> {

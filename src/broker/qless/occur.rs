@@ -11,9 +11,9 @@ use super::recurs::Looks;
 use super::reply::{array, number, parts, text};
 use super::shared::Shared;
 use super::{put, recur};
-use crate::broker::Error;
-use crate::broker::recurring::{NET, NOT_PUT, Occurrences, PUT_OFF, WRONG, mended, occurrences, put_by};
-use crate::model::{Instant, JobId, Overlap, Recurring, millis_up};
+use crate::Error;
+use crate::recurring::{NET, NOT_PUT, Occurrences, PUT_OFF, WRONG, mended, occurrences, put_by};
+use model::{Instant, JobId, Overlap, Recurring, millis_up};
 
 /// Most recurring jobs in one look.
 const BATCH: usize = 100;

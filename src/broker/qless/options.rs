@@ -8,9 +8,9 @@ use redis::Value;
 use super::ask::asked;
 use super::shared::Shared;
 use super::{others, reply};
-use crate::broker::{Error, options};
-use crate::model::verb::{Done, LoadOptions, OptionShown, SetOption, UnsetOption};
-use crate::model::{OptionName, OptionValue, Options, OptionsInForce, QueueName, name_fault};
+use crate::{Error, options};
+use model::verb::{Done, LoadOptions, OptionShown, SetOption, UnsetOption};
+use model::{OptionName, OptionValue, Options, OptionsInForce, QueueName, name_fault};
 
 /// The value by which other programs keep jobs for ever, or all of them: a zero would mean to keep nothing.
 const ENDLESS: u64 = 1_000_000_000_000;

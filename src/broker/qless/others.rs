@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::broker::Error;
-use crate::model::QueueName;
-use crate::model::verb::OptionShown;
+use crate::Error;
+use model::QueueName;
+use model::verb::OptionShown;
 
 /// An option of qless; its default is a number.
 pub(super) struct Other {

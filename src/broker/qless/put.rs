@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use redis::Cmd;
 use uuid::Uuid;
 
-use crate::broker::{Error, circle, stored};
-use crate::model::{Exists, JobId, NewJob, Payload, Retry, batch_fault};
+use crate::{Error, circle, stored};
+use model::{Exists, JobId, NewJob, Payload, Retry, batch_fault};
 
 /// Refuses jobs that cannot be put, as far as that is known without the server.
 pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use crate::broker::redis::values;
-use crate::model::{Entry, Happened, JobRecord, JobState, Millis};
+use crate::redis::values;
+use model::{Entry, Happened, JobRecord, JobState, Millis};
 
 /// An entry of the history of qless, which has times in whole seconds.
 struct QlessEntry {

@@ -8,9 +8,9 @@ use super::ask::{LOOKS, asked};
 use super::reply::{array, kept, number, parts, some_number, text};
 use super::shared::Shared;
 use super::{failures, indices};
-use crate::broker::Error;
-use crate::model::verb::{Act, Bulk, Forget, QueueDay, Stats, Swept, Times};
-use crate::model::{Day, Filter, JobState, Millis, Pause, QueueCounts, QueueName, Sum, Today};
+use crate::Error;
+use model::verb::{Act, Bulk, Forget, QueueDay, Stats, Swept, Times};
+use model::{Day, Filter, JobState, Millis, Pause, QueueCounts, QueueName, Sum, Today};
 
 /// Number of queues to count in one call: a limit on how long it blocks the server.
 const QUEUES: usize = 200;

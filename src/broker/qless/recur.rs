@@ -9,10 +9,10 @@ use super::ask::LOOKS;
 use super::reply::{self, array, json, number, odd, parts, some_number, text};
 use super::shared::Shared;
 use super::{edits, put as jobs};
-use crate::broker::redis::Link;
-use crate::broker::{Error, recurring, stored};
-use crate::model::verb::Done;
-use crate::model::{
+use crate::redis::Link;
+use crate::{Error, recurring, stored};
+use model::verb::Done;
+use model::{
     Bytes, JobId, LatestJob, Millis, NewJob, Overlap, Pause, Payload, Recurring, RecurringRecord, Retry,
     Schedule,
 };

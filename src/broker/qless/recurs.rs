@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
 
-use crate::model::Instant;
+use model::Instant;
 
 /// When to look next.
 #[derive(Default)]

@@ -6,10 +6,10 @@ use redis::Value;
 use serde::de::DeserializeOwned;
 
 use super::qless_history;
-pub(super) use crate::broker::redis::values::{array, json, number, odd, parts, some_number, text};
-use crate::broker::stored::{self, Stored};
-use crate::broker::{Error, Renewal};
-use crate::model::{
+pub(super) use crate::redis::values::{array, json, number, odd, parts, some_number, text};
+use crate::stored::{self, Stored};
+use crate::{Error, Renewal};
+use model::{
     Bytes, Class, Exec, Fence, Job, JobId, JobRecord, JobState, Lease, Millis, Payload, QueueName, Retry,
 };
 
@@ -278,14 +278,14 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Instant;
+    use model::Instant;
 
     #[test]
     fn answer_to_a_renewal_that_is_not_known_is_no_loss() {
         let lease = || Lease { job: "j".into(), fence: Fence(1), expires_at: Instant::from_millis(9) };
         let said = |word: &str| renewal(lease(), &Value::BulkString(word.into()));
         assert_eq!(said("renewed"), Renewal::Renewed(lease()));
-        assert_eq!(said("lost"), Renewal::Lost(crate::model::Revocation::LockLost));
+        assert_eq!(said("lost"), Renewal::Lost(model::Revocation::LockLost));
         for answer in [said("wrong: why"), said("held"), renewal(lease(), &Value::Nil)] {
             assert!(matches!(&answer, Renewal::Failed(_)), "{answer:?}");
         }

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::broker::EventBus;
-use crate::broker::notices::Notices;
+use crate::EventBus;
+use crate::notices::Notices;
 
 /// The task that publishes events while there are subscribers.
 #[derive(Default)]

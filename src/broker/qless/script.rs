@@ -1,6 +1,6 @@
 //! The script that runs in Redis: every command of qless, and our own commands, over the same keys.
 
-use crate::broker::redis::script;
+use crate::redis::script;
 
 macro_rules! sources {
     () => {
@@ -51,7 +51,7 @@ pub const SCRIPT: &str = concat!(sources!(), "return taskvisor(KEYS, ARGV)\n");
 
 #[cfg(test)]
 mod tests {
-    use crate::broker::redis::assert_whole;
+    use crate::redis::assert_whole;
 
     #[test]
     fn every_source_is_part_of_the_script_and_short_enough() {

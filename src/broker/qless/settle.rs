@@ -2,10 +2,10 @@
 
 use redis::Cmd;
 
-use crate::broker::stored::{self, Stored};
-use crate::broker::{Error, Settling};
-use crate::model::verb::ClassSums;
-use crate::model::{Count, Failure, Forensics, JobId, JobState, Millis, Settlement, Verdict};
+use crate::stored::{self, Stored};
+use crate::{Error, Settling};
+use model::verb::ClassSums;
+use model::{Count, Failure, Forensics, JobId, JobState, Millis, Settlement, Verdict};
 
 /// Writes one verdict; `at` is by the server's clock.
 pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {

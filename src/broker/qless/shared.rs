@@ -15,13 +15,13 @@ use super::recurs::Recurs;
 use super::reply;
 use super::reporter::Reporter;
 use super::wake_debounce::Wakes;
-use crate::broker::lock::lock;
-use crate::broker::lost_replies::Unheard;
-use crate::broker::notices::Notices;
-use crate::broker::owed::Owed;
-use crate::broker::redis::{Link, Offset};
-use crate::broker::{Complaints, Error, Notice};
-use crate::model::{Fence, JobId, Presence, QueueName, QueueSet, Revocation};
+use crate::lock::lock;
+use crate::lost_replies::Unheard;
+use crate::notices::Notices;
+use crate::owed::Owed;
+use crate::redis::{Link, Offset};
+use crate::{Complaints, Error, Notice};
+use model::{Fence, JobId, Presence, QueueName, QueueSet, Revocation};
 
 /// What a fetch has seen in its queues: one had jobs, but its limit of running jobs was reached.
 pub(super) const IS_FULL: u8 = 1;

@@ -8,10 +8,10 @@ use super::ask::{LOOKS, asked, line, refused, retried};
 use super::reply::{self, number, parts, text};
 use super::shared::Shared;
 use super::{classes, edits, failures, fleet, lists, options, qless_history, queues, recur};
-use crate::broker::Error;
-use crate::broker::cancel::{self, Named};
-use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
-use crate::model::{Happened, JobId, JobRecord, JobState, Need};
+use crate::Error;
+use crate::cancel::{self, Named};
+use model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
+use model::{Happened, JobId, JobRecord, JobState, Need};
 
 /// Carries out a verb, except for a list: that one is made page by page.
 pub(super) async fn ask(redis: &Shared, verb: Verb, by: String) -> Result<Answer, Error> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::model::{Instant, QueueName, QueueSet};
+use model::{Instant, QueueName, QueueSet};
 
 /// The wait after a fetch that brought nothing, and the limit up to which it is doubled.
 const WAIT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));

@@ -6,7 +6,7 @@ use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisRes
 
 use super::certificates::Certificates;
 use super::query;
-use crate::broker::Error;
+use crate::Error;
 
 /// One server, or the sentinels that know which server is the primary.
 pub(super) enum Address {

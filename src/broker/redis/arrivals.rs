@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::backoff::backoff;
 use super::link::Link;
-use crate::broker::{Complaints, Error};
+use crate::{Complaints, Error};
 
 /// How long one BLMOVE blocks, in seconds: a connection that broke silently is noticed after that.
 const BLOCK: u64 = 20;

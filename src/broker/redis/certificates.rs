@@ -10,8 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::broker::Error;
-use crate::start_dir::from_start_dir;
+use crate::Error;
+use start_dir::from_start_dir;
 
 /// Paths of PEM files, which are read again for each connection: so a renewed file takes effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

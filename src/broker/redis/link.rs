@@ -18,9 +18,9 @@ use super::offset::Offset;
 use super::server;
 use super::silence::{CONNECTING, Silence};
 use super::trouble::{cause, is_over, refusal, spoken};
-use crate::broker::Error;
-use crate::broker::lock::lock;
-use crate::model::Instant;
+use crate::Error;
+use crate::lock::lock;
+use model::Instant;
 
 /// A server that accepts no connection within this time is away.
 const CONNECT: Duration = Duration::from_secs(3);

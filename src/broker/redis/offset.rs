@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
-use crate::model::{Instant, Millis};
+use model::{Instant, Millis};
 
 /// How far the server's wall clock is ahead of this host's time since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The query of a URL. Unknown names are refused, as otherwise a misspelled setting would have no effect.
 
-use crate::broker::Error;
+use crate::Error;
 
 const TCP: [&str; 1] = ["protocol"];
 const TLS: [&str; 4] = ["ca", "cert", "key", "protocol"];

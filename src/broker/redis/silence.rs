@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::broker::lock::lock;
-use crate::clock;
-use crate::model::Instant;
+use crate::lock::lock;
+use model::Instant;
 
 /// The commands of scripts that renew leases, or end those that are over; over qless also those that each supervisor sends
 /// now and then. And connecting: a supervisor at rest may send nothing else while the server is away.

@@ -185,7 +185,7 @@ pub(super) async fn refusal(client: &Client) -> Option<RedisError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::redis::address::Address;
+    use crate::redis::address::Address;
 
     #[test]
     fn hint_about_a_password_names_those_of_sentinels_where_there_are_some() {

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use redis::{Cmd, FromRedisValue, ParsingError, ToRedisArgs, Value};
 use serde::de::DeserializeOwned;
 
-use crate::broker::Error;
+use crate::Error;
 
 /// Writes the number of words, then the words.
 pub(crate) fn write_list<T: ToRedisArgs>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = T>) {

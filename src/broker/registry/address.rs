@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{ADAPTERS, without_secrets};
-use crate::broker::{Broker, Card, Error};
-use crate::model::{Bytes, QueueCounts, QueueName};
+use crate::{Broker, Card, Error};
+use model::{Bytes, QueueCounts, QueueName};
 
 /// The URL of a broker. It may hold a password, and is shown without it.
 #[derive(Clone)]

@@ -7,12 +7,11 @@ use async_trait::async_trait;
 use super::settings::Settings;
 use super::shared::NEEDS;
 use super::source::Reliable;
-use crate::broker::ledger::{Ledger, with_ledger};
-use crate::broker::redis::{self, Link};
-use crate::broker::{Adapter, Address, Broker, Card, Error, Opening};
-use crate::clock;
-use crate::model::NewJob;
-use crate::model::verb::Ability;
+use crate::ledger::{Ledger, with_ledger};
+use crate::redis::{self, Link};
+use crate::{Adapter, Address, Broker, Card, Error, Opening};
+use model::NewJob;
+use model::verb::Ability;
 
 /// The card of the reliable queue with its ledger.
 static CARD: Card = Card {

@@ -3,7 +3,7 @@
 //! reliable: each step is one script, a job has one owner, and additional keys are separate from the tutorial's (see
 //! `script/`). The ledger has the history.
 //!
-//! No message announces a new job: [`Arrivals`](crate::broker::redis::Arrivals) notices it. An idle supervisor looks for
+//! No message announces a new job: [`Arrivals`](crate::redis::Arrivals) notices it. An idle supervisor looks for
 //! due jobs once a second.
 
 mod adapter;

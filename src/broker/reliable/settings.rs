@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::broker::redis;
-use crate::broker::registry::yes_or_no;
-use crate::model::{Class, QueueName, parse_duration};
+use crate::redis;
+use crate::registry::yes_or_no;
+use model::{Class, QueueName, parse_duration};
 
 /// The queue that a URL describes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,14 +10,14 @@ use tokio::sync::Notify;
 use tokio::time::{Instant as Moment, sleep};
 
 use super::settings::Settings;
-use crate::broker::damper::Damper;
-use crate::broker::ledger::{Elsewhere, Ledger};
-use crate::broker::lost_replies::{InDoubt, Unheard};
-use crate::broker::owed::Owed;
-use crate::broker::redis::values::{Text, read, write_list};
-use crate::broker::redis::{Arrivals, Link, Needs, script};
-use crate::broker::{Complaints, Error, Notice};
-use crate::model::{Failure, Fence, Instance, JobId, QueueSet};
+use crate::damper::Damper;
+use crate::ledger::{Elsewhere, Ledger};
+use crate::lost_replies::{InDoubt, Unheard};
+use crate::owed::Owed;
+use crate::redis::values::{Text, read, write_list};
+use crate::redis::{Arrivals, Link, Needs, script};
+use crate::{Complaints, Error, Notice};
+use model::{Failure, Fence, Instance, JobId, QueueSet};
 
 /// The queue uses all keys of its database.
 pub(super) static NEEDS: Needs =
@@ -164,7 +164,7 @@ fn failure(letter: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::redis::assert_whole;
+    use crate::redis::assert_whole;
 
     #[test]
     fn dead_letter_says_how_a_job_failed() {

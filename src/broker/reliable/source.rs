@@ -13,17 +13,15 @@ use uuid::Uuid;
 
 use super::settings::Settings;
 use super::shared::{Left, Shared};
-use crate::broker::damper::Damper;
-use crate::broker::ledger::{BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs};
-use crate::broker::lock::lock;
-use crate::broker::lost_replies::{InDoubt, Unheard};
-use crate::broker::owed::Owed;
-use crate::broker::redis::values::{Text, read, write_list};
-use crate::broker::redis::{Arrivals, Link};
-use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling};
-use crate::model::{
-    Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueSet, Settlement, Verdict,
-};
+use crate::damper::Damper;
+use crate::ledger::{BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs};
+use crate::lock::lock;
+use crate::lost_replies::{InDoubt, Unheard};
+use crate::owed::Owed;
+use crate::redis::values::{Text, read, write_list};
+use crate::redis::{Arrivals, Link};
+use crate::{Error, Fetch, Health, Notice, Renewal, Settling};
+use model::{Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueSet, Settlement, Verdict};
 
 /// A Redis with the keys of the tutorial.
 pub struct Reliable {

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::settings::Settings;
-use crate::broker::Error;
-use crate::broker::job_object::JobObject;
-use crate::model::{Bytes, Class, JobId, NewJob, Payload};
+use crate::Error;
+use crate::job_object::JobObject;
+use model::{Bytes, Class, JobId, NewJob, Payload};
 
 /// The class of a value that does not name one.
 const PLAIN: &str = "value";

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use super::settings;
 use super::source::Rq;
-use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place, redis};
-use crate::model::NewJob;
-use crate::model::verb::Ability;
+use crate::{Adapter, Address, Broker, Card, Error, Opening, Place, redis};
+use model::NewJob;
+use model::verb::Ability;
 
 /// The card of RQ as a broker.
 static CARD: Card = Card {

@@ -9,9 +9,9 @@ use tokio::time::{Instant as Moment, interval};
 
 use super::job::packed;
 use super::shared::Shared;
-use crate::broker::redis::values::{Text, write_list};
-use crate::broker::{Error, Notice};
-use crate::model::{QueueName, QueueSet};
+use crate::redis::values::{Text, write_list};
+use crate::{Error, Notice};
+use model::{QueueName, QueueSet};
 
 /// RQ's scheduler looks at the same interval.
 const TICK: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
     for pair in &abandoned {
         let said = format!(
             "Moved to FailedJobRegistry, due to AbandonedJobError, at {}: its worker did not say that it lives",
-            crate::clock::wall()
+            clock::wall()
         );
         let write = |cmd: &mut Cmd| _ = cmd.arg(pair).arg(packed(&said));
         shared.call::<()>("look after jobs in", "abandon", write).await?;

@@ -12,10 +12,10 @@ use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::shared::{Asked, Held, Shared};
-use crate::broker::redis::backoff;
-use crate::broker::redis::values::escaped;
-use crate::broker::{Error, Notice};
-use crate::model::{JobId, QueueSet};
+use crate::redis::backoff;
+use crate::redis::values::escaped;
+use crate::{Error, Notice};
+use model::{JobId, QueueSet};
 
 const VERB: &str = "listen to";
 const DEAF: &str = "commands to the workers of RQ are not heard";

@@ -13,12 +13,12 @@ use super::record::{Row, record, state};
 use super::settle::STOPPED;
 use super::shared::Asked;
 use super::source::Rq;
-use crate::broker::redis::values::{Text, write_list};
-use crate::broker::{Admin, Browse, Error, EventBus, Feed, failures};
-use crate::model::verb::{
+use crate::redis::values::{Text, write_list};
+use crate::{Admin, Browse, Error, EventBus, Feed, failures};
+use model::verb::{
     Act, Answer, Bulk, Cancel, Done, Each, Failed, Fate, FindJobs, Number, Refusal, Swept, Verb,
 };
-use crate::model::{
+use model::{
     Cursor, Filter, JobId, JobRecord, JobState, Millis, Need, Page, PublishedEvent, QueueCounts, QueueName,
     What,
 };

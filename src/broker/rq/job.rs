@@ -12,8 +12,8 @@ use flate2::read::{ZlibDecoder, ZlibEncoder};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::broker::redis::values::Text;
-use crate::model::{Class, Fence, Job, JobId, NewJob, Payload, QueueName, Retry};
+use crate::redis::values::Text;
+use model::{Class, Fence, Job, JobId, NewJob, Payload, QueueName, Retry};
 
 /// The timeout of a job without one of its own, in seconds, as in RQ.
 const TIMEOUT: i64 = 180;
@@ -123,7 +123,7 @@ impl Taken {
         Arc::new(Job {
             queue: self.queue.clone(),
             class,
-            payload: Payload::Data(crate::model::Bytes(data)),
+            payload: Payload::Data(model::Bytes(data)),
             priority: 0,
             tags: Vec::new(),
             attempt: spent + 1,

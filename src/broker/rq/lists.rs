@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::record::{Row, record};
 use super::source::Rq;
-use crate::broker::Error;
-use crate::broker::redis::values::{Text, escaped, write_list};
-use crate::model::verb::FindJobs;
-use crate::model::{Cursor, Filter, JobId, JobRecord, JobState, QueueName};
+use crate::Error;
+use crate::redis::values::{Text, escaped, write_list};
+use model::verb::FindJobs;
+use model::{Cursor, Filter, JobId, JobRecord, JobState, QueueName};
 
 /// The states for which RQ has a registry, in the order of a list.
 pub(super) const STATES: [JobState; 7] = [

@@ -5,9 +5,9 @@ use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
 use super::job::deflated;
-use crate::broker::Error;
-use crate::kale::pickle::{self, Value};
-use crate::model::{Exists, JobId, NewJob, Payload};
+use crate::Error;
+use kale::pickle::{self, Value};
+use model::{Exists, JobId, NewJob, Payload};
 
 /// A new job in the form of RQ.
 pub(super) struct Written {
@@ -60,7 +60,7 @@ pub(super) fn write(job: &NewJob) -> Result<Written, Error> {
     let call = pickle::write(&Value::Tuple(vec![name, Value::None, args, Value::from(&kwargs)]));
     let mut fields = vec![
         ("data", deflated(&call.unwrap_or_default())),
-        ("description", crate::model::cut(description, 200).into_bytes()),
+        ("description", model::cut(description, 200).into_bytes()),
     ];
     if let Some(limit) = job.time_limit {
         fields.push(("timeout", limit.as_secs().max(1).to_string().into_bytes()));
@@ -113,7 +113,7 @@ mod tests {
         assert!(write(&job).is_ok());
         let odd = NewJob { id: Some("a b".into()), ..job.clone() };
         assert!(write(&odd).is_err());
-        let program = NewJob { payload: Payload::Exec(crate::model::Exec::default()), ..job };
+        let program = NewJob { payload: Payload::Exec(model::Exec::default()), ..job };
         assert!(write(&program).is_err());
     }
 }

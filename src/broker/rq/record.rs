@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::job::{Fields, Taken, fence, inflated};
-use crate::broker::redis::values::Text;
-use crate::broker::stored::{entries, from_json};
-use crate::kale::pickle::{self, Limits};
-use crate::model::{
+use crate::redis::values::Text;
+use crate::stored::{entries, from_json};
+use kale::pickle::{self, Limits};
+use model::{
     Attempt, Bytes, Entry, Failure, Fence, Forensics, Happened, Instance, JobRecord, JobState, Millis,
     Payload, QueueName, WorkerName,
 };

@@ -1,6 +1,6 @@
 //! The script of RQ's commands, which runs in Redis.
 
-use crate::broker::redis::{Needs, script};
+use crate::redis::{Needs, script};
 
 pub(super) static NEEDS: Needs = Needs {
     script: script!("base", "history", "limits", "callbacks", "take", "ends", "chores", "look", "end"),
@@ -11,7 +11,7 @@ pub(super) static NEEDS: Needs = Needs {
 
 #[cfg(test)]
 mod tests {
-    use crate::broker::redis::assert_whole;
+    use crate::redis::assert_whole;
 
     #[test]
     fn every_source_is_part_of_the_script_and_short_enough() {

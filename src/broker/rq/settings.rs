@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::broker::{Error, redis};
+use crate::{Error, redis};
 
 /// The settings of a URL such as `rq+redis://HOST:PORT/DB?prefix=rq`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Settings {
 
 /// The URL as people may see it, with only the parts that identify the broker.
 pub(super) fn shown(url: &str) -> String {
-    let shown = crate::broker::registry::without_secrets(url);
+    let shown = crate::registry::without_secrets(url);
     match Settings::read(url) {
         Ok(Settings { prefix, .. }) if prefix != "rq" => {
             let mark = if shown.contains('?') { '&' } else { '?' };

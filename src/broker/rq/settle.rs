@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::job::packed;
 use super::shared::{Asked, Held};
-use crate::broker::stored;
-use crate::model::{Exit, ExitStatus, Failure, Forensics, Settlement, Verdict};
+use crate::stored;
+use model::{Exit, ExitStatus, Failure, Forensics, Settlement, Verdict};
 
 /// RQ's text for a job that was stopped.
 pub(super) const STOPPED: &str = "Job stopped by user, work-horse terminated.";

@@ -11,18 +11,15 @@ use super::job::execution;
 use super::script::NEEDS;
 use super::settings::Settings;
 use super::workers::Workers;
-use crate::broker::damper::Damper;
-pub(super) use crate::broker::lock::lock;
-use crate::broker::lost_replies::Unheard;
-use crate::broker::notices::Notices;
-use crate::broker::owed::Owed;
-use crate::broker::redis::values::{Text, read, write_list};
-use crate::broker::redis::{Arrivals, Link};
-use crate::broker::{Complaints, Error, Notice};
-use crate::clock;
-use crate::model::{
-    Class, Fence, Instance, JobId, JobState, Millis, PublishedEvent, QueueName, Revocation, What,
-};
+use crate::damper::Damper;
+pub(super) use crate::lock::lock;
+use crate::lost_replies::Unheard;
+use crate::notices::Notices;
+use crate::owed::Owed;
+use crate::redis::values::{Text, read, write_list};
+use crate::redis::{Arrivals, Link};
+use crate::{Complaints, Error, Notice};
+use model::{Class, Fence, Instance, JobId, JobState, Millis, PublishedEvent, QueueName, Revocation, What};
 
 /// The version of RQ whose keys are written.
 const VERSION: &str = "3.0.0";

@@ -15,12 +15,12 @@ use super::settings::Settings;
 use super::settle::{self, End};
 use super::shared::{Held, Shared, lock};
 use super::{chores, commands};
-use crate::broker::redis::Arrivals;
-use crate::broker::redis::values::{Text, write_list};
-use crate::broker::{
+use crate::redis::Arrivals;
+use crate::redis::values::{Text, write_list};
+use crate::{
     Address, Complaints, Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source, stored,
 };
-use crate::model::{
+use model::{
     Fence, Fetched, Instance, Instant, JobId, JobState, Lease, NewJob, Presence, Progress, PublishedEvent,
     QueueName, QueueSet, Settlement, Take, What, WorkerId, WorkerName,
 };

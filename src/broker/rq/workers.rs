@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock};
 
-use crate::broker::host::host_name;
-use crate::broker::lock::lock;
-use crate::model::{Instance, PoolSign, QueueName};
+use crate::host::host_name;
+use crate::lock::lock;
+use model::{Instance, PoolSign, QueueName};
 
 /// The registered workers, by name.
 pub(super) struct Workers {

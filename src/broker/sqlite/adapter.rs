@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::broker::CARD;
 use super::count::Losses;
 use super::{Options, Sqlite};
-use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place};
+use crate::{Adapter, Address, Broker, Card, Error, Opening, Place};
 
 /// The store in a file: `sqlite:PATH`.
 pub struct InFile;

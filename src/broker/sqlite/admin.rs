@@ -5,17 +5,16 @@ use rusqlite::params;
 use super::lease::{HELD_LEASE, HeldLease, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
-use super::{figures, history, leaseless, needs};
-use crate::broker::Error;
-use crate::model::{
-    Fence, Happened, Instance, Instant, JobId, JobState, QueueName, What, WorkerId, name_fault,
-};
+use super::{figures, history, learn, leaseless, needs};
+use crate::Error;
+use model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, What, WorkerId, name_fault};
 
 pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<(), Trouble> {
     let (row, queue, from) = store.place(id)?;
     if !from.has_ended() {
         return Err(Error::WrongState { id: id.clone(), state: from, verb: "retried" }.into());
     }
+    learn::forget_delivery(store, id)?;
     put_back(store, id, row, queue, from, by, store.millis(now))
 }
 

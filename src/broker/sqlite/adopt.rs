@@ -15,9 +15,9 @@ use super::store::Store;
 use super::trouble::Trouble;
 use super::waiting::Found;
 use super::{admin, settle};
-use crate::broker::ledger::{Adopted, Delivery, Handle};
-use crate::broker::{Error, Fetch, Settling, stored};
-use crate::model::{
+use crate::ledger::{Adopted, Delivery, Handle};
+use crate::{Error, Fetch, Settling, stored};
+use model::{
     Count, Failure, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Settlement, What,
     WorkerId,
 };

@@ -6,8 +6,8 @@ use super::history::{self, End};
 use super::needs;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
-use crate::model::{Failure, Happened, JobState, Next, QueueName, Settlement, What, millis_up};
+use crate::Error;
+use model::{Failure, Happened, JobState, Next, QueueName, Settlement, What, millis_up};
 
 /// The row and the queue of a job.
 pub(super) type Place = (i64, i64);

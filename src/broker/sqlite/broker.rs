@@ -12,12 +12,12 @@ use super::handle::{Files, Sqlite};
 use super::notify_file::Ear;
 use super::store::Store;
 use super::{admin, lease, list, put, settle, tasks, verbs};
-use crate::broker::{
+use crate::{
     Admin, Broker, Browse, Card, Complaints, Error, EventBus, Feed, Fetch, Health, Notice, Recovery, Renewal,
     Settling, Source,
 };
-use crate::model::verb::{Ability, Answer, Verb};
-use crate::model::{
+use model::verb::{Ability, Answer, Verb};
+use model::{
     Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
     Verdict, WorkerId, size,
 };

@@ -6,10 +6,10 @@ use rusqlite::{Row, params};
 use super::remove::IS_NEEDED;
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{admin, remove};
-use crate::broker::Error;
-use crate::model::verb::{Act, Bulk, Swept};
-use crate::model::{Class, Instant, JobId, JobState, QueueName};
+use super::{admin, learn, remove};
+use crate::Error;
+use model::verb::{Act, Bulk, Swept};
+use model::{Class, Instant, JobId, JobState, QueueName};
 
 /// Number of jobs to look at in one call.
 pub(super) const STRETCH: u64 = 500;
@@ -44,7 +44,10 @@ pub(super) fn sweep(store: &mut Store, asked: &Bulk, by: &str, now: Instant) -> 
         }
         match asked.act {
             _ if asked.dry_run => {}
-            Act::Retry => admin::put_back(store, &one.id, one.row, one.queue, asked.state, by, now)?,
+            Act::Retry => {
+                learn::forget_delivery(store, &one.id)?;
+                admin::put_back(store, &one.id, one.row, one.queue, asked.state, by, now)?;
+            }
             Act::Discard => remove::job(store, one.row)?,
         }
         swept.count += 1;

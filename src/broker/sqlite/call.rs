@@ -4,7 +4,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
+use crate::Error;
 
 /// What must happen before a call is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

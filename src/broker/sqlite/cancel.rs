@@ -8,10 +8,10 @@ use super::history;
 use super::needs;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
-use crate::broker::cancel::{self, Named};
-use crate::model::verb::{Cancel, Each, Fate, Refusal};
-use crate::model::{Happened, Instant, JobId, JobState, PublishedEvent, Revocation, What};
+use crate::Error;
+use crate::cancel::{self, Named};
+use model::verb::{Cancel, Each, Fate, Refusal};
+use model::{Happened, Instant, JobId, JobState, PublishedEvent, Revocation, What};
 
 pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -> Result<Vec<Each>, Trouble> {
     let now = store.millis(now);

@@ -5,8 +5,8 @@ use rusqlite::params;
 use super::gathered::ClassFigures;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::verb::{ClassDay, ClassStats, ClassSums};
-use crate::model::{Day, Instant, Millis};
+use model::verb::{ClassDay, ClassStats, ClassSums};
+use model::{Day, Instant, Millis};
 
 /// Adds the collected statistics to the file.
 pub(super) fn write(store: &Store, gathered: &ClassFigures) -> Result<(), rusqlite::Error> {

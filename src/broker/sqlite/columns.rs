@@ -7,9 +7,9 @@ use rusqlite::types::ValueRef;
 use serde::de::DeserializeOwned;
 
 use super::trouble::Trouble;
-use crate::broker::Error;
-use crate::broker::stored::Stored;
-use crate::model::{Instance, JobState, Millis, Retry, WorkerId, WorkerName};
+use crate::Error;
+use crate::stored::Stored;
+use model::{Instance, JobState, Millis, Retry, WorkerId, WorkerName};
 
 /// The state for a number on file.
 pub(super) fn state(number: usize) -> JobState {

@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::lost::{COUNT, LOSS, beside};
-use crate::model::{JobId, Millis};
+use model::{JobId, Millis};
 
 /// Size of the file in bytes. It is replaced as a whole, within one sector.
 const SIZE: usize = 512;

@@ -5,9 +5,9 @@ use rusqlite::params;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{edit, needs};
-use crate::broker::Error;
-use crate::model::verb::{DependOff, DependOn};
-use crate::model::{Instant, JobId, JobState};
+use crate::Error;
+use model::verb::{DependOff, DependOn};
+use model::{Instant, JobId, JobState};
 
 pub(super) fn on(store: &mut Store, verb: &DependOn, by: &str, now: Instant) -> Result<JobState, Trouble> {
     let DependOn { job: id, jobs } = verb;

@@ -5,9 +5,9 @@ use rusqlite::params;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{history, needs, put, remove};
-use crate::broker::Error;
-use crate::model::verb::{Prioritize, SetData, Tag};
-use crate::model::{Fence, Happened, Instant, JobId, JobState, NewJob, PublishedEvent, What, tags_fault};
+use crate::Error;
+use model::verb::{Prioritize, SetData, Tag};
+use model::{Fence, Happened, Instant, JobId, JobState, NewJob, PublishedEvent, What, tags_fault};
 
 /// Adds a change to a job's history, and publishes it.
 pub(super) fn note(store: &mut Store, id: &JobId, by: &str, now: i64, what: String) -> Result<(), Trouble> {

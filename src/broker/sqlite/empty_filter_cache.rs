@@ -1,7 +1,7 @@
 //! Remembers queues in which a filter finds nothing. A filtered fetch walks over all jobs that it may not take, which
 //! is slow among a million of them. It need not walk again until a job comes that it may take.
 
-use crate::model::{Class, ClassFilter};
+use model::{Class, ClassFilter};
 
 /// Most pairs to remember: filters that change all the time are not worth it.
 const MOST: usize = 256;

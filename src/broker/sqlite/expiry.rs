@@ -14,9 +14,9 @@ use super::expiry_time::{Expiry, SECOND};
 use super::remove::{self, IS_NEEDED};
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
-use crate::model::verb::ClassStats;
-use crate::model::{Day, JobState, Millis, OptionName};
+use crate::Error;
+use model::verb::ClassStats;
+use model::{Day, JobState, Millis, OptionName};
 
 /// Pause between two parts of a walk, in milliseconds.
 const BREATH: i64 = 10;

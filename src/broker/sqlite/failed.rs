@@ -7,9 +7,9 @@ use super::call::Kind;
 use super::columns::state;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
-use crate::model::verb::FailureGroup;
-use crate::model::{Failure, JobState, Millis};
+use crate::Error;
+use model::verb::FailureGroup;
+use model::{Failure, JobState, Millis};
 
 /// Number of jobs to count in one page.
 const PAGE: usize = 2_000;

@@ -8,8 +8,8 @@ use super::gathered::{Figures, number};
 use super::spread::Spread;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::verb::{ClassDay, ClassStats, QueueDay, Stats};
-use crate::model::{Day, Instant, Millis};
+use model::verb::{ClassDay, ClassStats, QueueDay, Stats};
+use model::{Day, Instant, Millis};
 
 /// A failed job leaves that state: its failure is not counted any more.
 pub(super) fn mended(store: &mut Store, row: i64, queue: i64) -> Result<(), Trouble> {

@@ -6,9 +6,9 @@ use super::bulk::{SHOWN, STRETCH};
 use super::remove::{self, IS_NEEDED};
 use super::store::{Queue, Store};
 use super::trouble::Trouble;
-use crate::broker::Error;
-use crate::model::JobState;
-use crate::model::verb::{Forget, Swept};
+use crate::Error;
+use model::JobState;
+use model::verb::{Forget, Swept};
 
 /// Removes the queue. With `discard` it first removes its ended jobs, one part for each call. If anything keeps the
 /// queue, it fails before it removes a job.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::spread::Spread;
-use crate::model::verb::ClassSums;
-use crate::model::{Day, Millis, Sum, Today};
+use model::verb::ClassSums;
+use model::{Day, Millis, Sum, Today};
 
 /// How long statistics wait to be written, in milliseconds.
 const DELAY: i64 = 1_000;

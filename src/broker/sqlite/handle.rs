@@ -24,9 +24,9 @@ use super::store::{Effects, Store};
 use super::syncer::{Load, Syncer};
 use super::thread::{Disk, Room};
 use super::trouble::{Trouble, explain};
-use crate::broker::Error;
-use crate::broker::notices::Notices;
-use crate::model::Instant;
+use crate::Error;
+use crate::notices::Notices;
+use model::Instant;
 
 /// Most requests under way; others wait for a place.
 const CALLS_MAX: usize = 1024;

@@ -4,8 +4,8 @@ use rusqlite::{OptionalExtension, params};
 
 use super::columns::state;
 use super::store::Store;
-use crate::broker::Error;
-use crate::model::{Fence, JobId, QueueSet, Revocation};
+use crate::Error;
+use model::{Fence, JobId, QueueSet, Revocation};
 
 /// Makes the changes of other processes take effect here.
 pub(super) fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {

@@ -7,8 +7,8 @@ use super::columns::state;
 use super::columns::{instance, kept, moment, worker};
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::stored;
-use crate::model::{Attempt, Count, Entry, Failure, Fence, Forensics, Happened, JobState, Millis};
+use crate::stored;
+use model::{Attempt, Count, Entry, Failure, Fence, Forensics, Happened, JobState, Millis};
 
 /// Number of the latest entries of a job that are kept.
 const KEPT: i64 = 100;

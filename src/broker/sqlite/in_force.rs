@@ -4,9 +4,9 @@ use rusqlite::params;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::{Error, options};
-use crate::model::verb::{LoadOptions, OptionShown, SetOption, UnsetOption};
-use crate::model::{JobState, OptionName, OptionsInForce, QueueName, QueueSet, name_fault};
+use crate::{Error, options};
+use model::verb::{LoadOptions, OptionShown, SetOption, UnsetOption};
+use model::{JobState, OptionName, OptionsInForce, QueueName, QueueSet, name_fault};
 
 impl Store {
     /// The options that are set, as far as this version knows them: a later one may have set others.

@@ -8,9 +8,9 @@ use super::handle::Sqlite;
 use super::settle::group;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::ledger::Elsewhere;
-use crate::broker::{Error, stored};
-use crate::model::{JobId, JobState, What};
+use crate::ledger::Elsewhere;
+use crate::{Error, stored};
+use model::{JobId, JobState, What};
 
 /// The most jobs that one call gives.
 const SOME: usize = 500;
@@ -61,8 +61,17 @@ fn learn(store: &mut Store, job: &JobId, how: &Elsewhere, now: i64) -> Result<()
              failure = CASE ?2 WHEN 4 THEN NULL ELSE ?5 END, failure_group = ?6 WHERE id = ?1",
         )?
         .execute(params![row, to as i64, now, result, text, group(to, failure)])?;
+    forget_delivery(store, job)?;
     store.moved(queue, Some(from), to);
     store.happened(job, queue, What::of_end(to), to)?;
     store.ended(job.clone(), to);
+    Ok(())
+}
+
+/// Forgets how often a ledger's broker has delivered a job that has ended: if it is retried, that is another message.
+pub(super) fn forget_delivery(store: &Store, job: &JobId) -> Result<(), Trouble> {
+    if store.is_ledger {
+        store.conn.prepare_cached("DELETE FROM delivery WHERE jid = ?1")?.execute([job.as_str()])?;
+    }
     Ok(())
 }

@@ -13,12 +13,12 @@ use super::settle::group;
 use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
 use super::waiting::{self, Found};
-use crate::broker::{Fetch, Renewal, stored};
-use crate::model::{
+use crate::{Fetch, Renewal, stored};
+use model::{
     Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName, Progress, QueueName,
     Revocation, Take, What, WorkerId, millis_up,
 };
-use crate::select::Turns;
+use select::Turns;
 
 pub(super) fn fetch(store: &mut Store, request: &Fetch, now: Instant) -> Result<Vec<Fetched>, Trouble> {
     let mut round = Round { request, now, workers: request.workers.iter(), fetched: Vec::new() };

@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::JobState;
+use model::JobState;
 
 /// Larger files are not looked through at each start: every job would be read.
 const SEARCHED_MAX: i64 = 16 << 20;

@@ -6,7 +6,7 @@ use super::read::{RECORD, payload, record, title};
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{history, recurring};
-use crate::model::{Cursor, Filter, JobId, JobRecord, JobState, Page, Payload, QueueName};
+use model::{Cursor, Filter, JobId, JobRecord, JobState, Page, Payload, QueueName};
 
 /// Number of rows to look at in one page: a limit on how long it blocks the store's thread.
 const ROWS: u32 = 500;

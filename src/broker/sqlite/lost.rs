@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::broker::Error;
+use crate::Error;
 
 /// Refuses a file without content beside the traces of a store. Must be called before SQLite opens the file: it would
 /// delete the WAL of an empty file, and with it the latest jobs.

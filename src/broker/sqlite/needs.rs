@@ -8,8 +8,8 @@ use rusqlite::{OptionalExtension, params};
 use super::columns::state;
 use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
-use crate::broker::{Error, circle};
-use crate::model::{JobId, JobState, Need, What};
+use crate::{Error, circle};
+use model::{JobId, JobState, Need, What};
 
 /// Makes the job in `row` wait for those of `needed` that are not complete. Gives whether there are any.
 pub(super) fn write(store: &Store, row: i64, needed: &[JobId]) -> Result<bool, Trouble> {
@@ -167,10 +167,10 @@ fn way_back(store: &Store, row: i64, from: &HashMap<i64, i64>, id: &JobId) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::sqlite::call::Kind;
-    use crate::broker::sqlite::{admin, lease};
-    use crate::broker::{Broker, Source, Sqlite};
-    use crate::model::{NewJob, Payload};
+    use crate::sqlite::call::Kind;
+    use crate::sqlite::{admin, lease};
+    use crate::{Broker, Source, Sqlite};
+    use model::{NewJob, Payload};
 
     const MANY: usize = 3 * STRETCH + 7;
 

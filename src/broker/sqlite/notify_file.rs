@@ -20,7 +20,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::message::Message;
 use super::place::Place;
-use crate::broker::lock::lock;
+use crate::lock::lock;
 
 pub(super) struct Bell {
     file: File,

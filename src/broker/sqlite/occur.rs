@@ -12,9 +12,9 @@ use super::put;
 use super::recurring_row::{self, IN_FORCE, InForce, in_force};
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
-use crate::broker::recurring::{NET, NOT_PUT, PUT_OFF, WRONG, mended, occurrences, put_by};
-use crate::model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedule, millis_up};
+use crate::Error;
+use crate::recurring::{NET, NOT_PUT, PUT_OFF, WRONG, mended, occurrences, put_by};
+use model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedule, millis_up};
 
 /// Two clocks count as read at the same moment if no more milliseconds lie between.
 const AT_ONCE: i64 = 1000;

@@ -15,7 +15,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use super::lost::{self, beside};
 use super::options::{Options, World};
 use super::trouble::explain;
-use crate::broker::Error;
+use crate::Error;
 
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 0x7461_736b;

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock;
-use crate::model::{Class, Instant, Payload};
+use model::{Class, Instant, Payload};
 
 /// How to open a store.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use super::handle::Sqlite;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{read, remove};
-use crate::broker::Error;
-use crate::model::{JobId, JobState, NewJob, Payload};
+use crate::Error;
+use model::{JobId, JobState, NewJob, Payload};
 
 /// Most bytes of job data to read at a time, without the last job's.
 const BYTES: usize = 1 << 20;

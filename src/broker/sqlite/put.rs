@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{needs, tasks};
-use crate::broker::{Error, Fetch, circle, stored};
-use crate::model::{
+use crate::{Error, Fetch, circle, stored};
+use model::{
     Exists, Fence, Instant, JobId, JobState, NewJob, Payload, What, WorkerId, batch_fault, millis_up,
 };
 

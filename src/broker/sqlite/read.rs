@@ -8,9 +8,9 @@ use super::columns::{duration, instance, json, kept, moment, retry, state, worke
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{figures, history, needs, unreadable};
-use crate::broker::{Error, stored};
-use crate::model::verb::FindJobs;
-use crate::model::{
+use crate::{Error, stored};
+use model::verb::FindJobs;
+use model::{
     Bytes, Class, Day, Fence, Instant, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload,
     QueueCounts, QueueName,
 };

@@ -9,9 +9,9 @@ use super::call::Kind;
 use super::handle::Sqlite;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
-use crate::broker::ledger::{OpenReceive, Received};
-use crate::model::{Instant, JobId, Millis, QueueName, millis_up};
+use crate::Error;
+use crate::ledger::{OpenReceive, Received};
+use model::{Instant, JobId, Millis, QueueName, millis_up};
 
 /// The latest receive from each queue, until its answer.
 pub(super) const RECEIVES: &str =

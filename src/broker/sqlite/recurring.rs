@@ -7,8 +7,8 @@ use super::occur;
 use super::recurring_row::find;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::{Error, recurring, stored};
-use crate::model::{Instant, LatestJob, Millis, Pause, Recurring, RecurringRecord};
+use crate::{Error, recurring, stored};
+use model::{Instant, LatestJob, Millis, Pause, Recurring, RecurringRecord};
 
 pub(super) fn put(
     store: &mut Store,

@@ -4,8 +4,8 @@ use rusqlite::Row;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::stored;
-use crate::model::Recurring;
+use crate::stored;
+use model::Recurring;
 
 /// A recurring job in force.
 pub(super) struct InForce {

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 use super::columns::{self, state};
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::{JobState, PublishedEvent, What};
+use model::{JobState, PublishedEvent, What};
 
 /// A condition: whether other jobs wait for the `job` of a statement.
 pub(super) const IS_NEEDED: &str =

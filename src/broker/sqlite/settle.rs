@@ -8,11 +8,9 @@ use super::history::{self, End};
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{advance, needs, unreadable};
-use crate::broker::{Error, Settling, stored};
-use crate::model::verb::ClassSums;
-use crate::model::{
-    Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What, millis_up,
-};
+use crate::{Error, Settling, stored};
+use model::verb::ClassSums;
+use model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What, millis_up};
 
 pub(super) fn settle(
     store: &mut Store,

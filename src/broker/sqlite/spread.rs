@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::verb::Times;
+use model::verb::Times;
 
 /// Count, mean and spread (Welford's way), and a histogram by the lower bounds of its buckets in seconds.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -14,9 +14,9 @@ use super::expiry_time::Expiry;
 use super::gathered::Gathered;
 use super::options::World;
 use super::trouble::Trouble;
-use crate::broker::notices::Notices;
-use crate::broker::{Error, Notice};
-use crate::model::{
+use crate::notices::Notices;
+use crate::{Error, Notice};
+use model::{
     Fence, Instant, JobId, JobState, Millis, OptionsInForce, PublishedEvent, QueueName, QueueSet, Revocation,
     What,
 };

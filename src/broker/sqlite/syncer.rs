@@ -9,9 +9,9 @@ use super::message::Message;
 use super::options::World;
 use super::place::Place;
 use super::store::Waiter;
-use crate::broker::Error;
-use crate::failpoint::failpoint;
-use crate::model::JobState;
+use crate::Error;
+use failpoint::failpoint;
+use model::JobState;
 
 pub(super) enum Order {
     /// Make this durable.

@@ -5,8 +5,7 @@ use rusqlite::params;
 use super::columns::state;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::JobState;
-use crate::wq;
+use model::JobState;
 
 /// The scope under which a job is counted: the beginning of its id, up to the service path; `None` for a job that is no
 /// task.

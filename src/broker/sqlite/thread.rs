@@ -20,10 +20,9 @@ use super::place::Place;
 use super::store::Store;
 use super::syncer::{Load, Order};
 use super::trouble::{Trouble, explain};
-use crate::broker::{Error, EventBus, Notice};
-use crate::clock;
-use crate::failpoint::failpoint;
-use crate::model::{Instant, QueueSet};
+use crate::{Error, EventBus, Notice};
+use failpoint::failpoint;
+use model::{Instant, QueueSet};
 
 /// Most calls in one transaction.
 const BATCH_MAX: usize = 256;

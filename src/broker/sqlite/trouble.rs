@@ -2,7 +2,7 @@
 
 use rusqlite::ErrorCode;
 
-use crate::broker::Error;
+use crate::Error;
 
 /// Why a call was not applied: an error of the caller, or trouble of the store.
 pub(super) enum Trouble {

@@ -6,8 +6,8 @@ use rusqlite::{ErrorCode, OptionalExtension, Row, params};
 use super::columns::state;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::stored;
-use crate::model::{Failure, Fence, JobId, JobRecord, JobState, Millis, What};
+use crate::stored;
+use model::{Failure, Fence, JobId, JobRecord, JobState, Millis, What};
 
 /// The failure group of such jobs.
 const GROUP: &str = "unreadable";

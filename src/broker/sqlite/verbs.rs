@@ -3,9 +3,9 @@
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{admin, bulk, cancel, depend, edit, figures, forget, in_force, occur, read, recurring};
-use crate::broker::Error;
-use crate::model::Instant;
-use crate::model::verb::{Answer, Done, Number, State, Tags, Verb};
+use crate::Error;
+use model::Instant;
+use model::verb::{Answer, Done, Number, State, Tags, Verb};
 
 /// Carries out a verb. Lists are made page by page, in `list.rs` and `failed.rs`; the card refuses verbs that need
 /// several supervisors.

@@ -7,7 +7,7 @@ use super::read;
 use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
 use super::unreadable::{self, Unreadable};
-use crate::model::{Class, ClassFilter, Instant, Job, QueueSet};
+use model::{Class, ClassFilter, Instant, Job, QueueSet};
 
 /// A waiting job, with the columns that a lease on it needs.
 pub(super) struct Found {

@@ -12,13 +12,12 @@ use super::body::Bodies;
 use super::client::Client;
 use super::fault::Fault;
 use super::source::Sqs;
-use crate::broker::ledger::{Ledger, with_ledger};
-use crate::broker::registry::without_secrets;
-use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, sqlite};
-use crate::clock;
-use crate::model::verb::Ability;
-use crate::model::{Bytes, Class, JobState, Payload, QueueCounts, QueueName};
-use crate::select::terms::MOST;
+use crate::ledger::{Ledger, with_ledger};
+use crate::registry::without_secrets;
+use crate::{Adapter, Address, Broker, Card, Counted, Error, Opening, sqlite};
+use model::verb::Ability;
+use model::{Bytes, Class, JobState, Payload, QueueCounts, QueueName};
+use select::terms::MOST;
 
 /// The card of SQS with its ledger.
 static CARD: Card = Card {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::broker::registry::yes_or_no;
-use crate::broker::{Address, Error};
-use crate::model::parse_duration;
+use crate::registry::yes_or_no;
+use crate::{Address, Error};
+use model::parse_duration;
 
 /// The longest time for which SQS keeps a received message invisible: 12 hours, minus the time of a request.
 pub(super) const LONGEST: Duration = Duration::from_secs(12 * 3600 - 10);

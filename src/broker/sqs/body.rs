@@ -12,15 +12,12 @@ use serde_json::Value as Json;
 use super::address::Place;
 use super::client;
 use super::titles::Titles;
-use crate::broker::Error;
-use crate::broker::host::host_name;
-use crate::broker::job_object::JobObject;
-use crate::clock;
-use crate::kale::{
-    Body, BodyError, Codec, CodecError, Compression, DEFAULT_KEY, Key, Message, Reading, Sender,
-};
-use crate::model::{Millis, NewJob, Payload, QueueName};
-use crate::start_dir::from_start_dir;
+use crate::Error;
+use crate::host::host_name;
+use crate::job_object::JobObject;
+use kale::{Body, BodyError, Codec, CodecError, Compression, DEFAULT_KEY, Key, Message, Reading, Sender};
+use model::{Millis, NewJob, Payload, QueueName};
+use start_dir::from_start_dir;
 
 /// How the messages of a broker are read.
 pub(super) struct Bodies {
@@ -208,8 +205,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::kale::Key;
-    use crate::model::{Class, Exec, Retry};
+    use kale::Key;
+    use model::{Class, Exec, Retry};
 
     fn message(body: &str) -> client::Message {
         let (id, job) = ("m1".into(), "m1".into());
@@ -296,7 +293,7 @@ mod tests {
 
     #[test]
     fn task_of_kale_is_passed_and_republished_unchanged() {
-        let key = Key::new(crate::kale::DEFAULT_KEY, true).unwrap();
+        let key = Key::new(kale::DEFAULT_KEY, true).unwrap();
         let reading = Reading { codec: Some(Codec::new(key, Compression::Zlib)), text_class: None };
         let bodies = Bodies { reading, ..plain(false) };
         let job = read(&bodies, TASK).unwrap();

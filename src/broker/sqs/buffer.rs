@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Message;
-use crate::model::{ClassFilter, Instant, JobId, Millis, NewJob};
-use crate::select::terms::HOLD;
+use model::{ClassFilter, Instant, JobId, Millis, NewJob};
+use select::terms::HOLD;
 
 /// The longest wait for a busy pool: a message that is hidden for hours is of use to another host.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
@@ -146,7 +146,7 @@ pub(super) fn for_a_busy_pool(lease: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NewJob, Payload};
+    use model::{NewJob, Payload};
 
     fn buffered(id: &str, class: &str, group: Option<&str>, at: u64) -> Buffered {
         let message = Message {

@@ -6,8 +6,8 @@ use super::queue::Queue;
 use super::redrive::Redrive;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
-use crate::broker::ledger::{Elsewhere, Received};
-use crate::model::{Failure, Instant, JobId, JobRecord, JobState};
+use crate::ledger::{Elsewhere, Received};
+use model::{Failure, Instant, JobId, JobRecord, JobState};
 
 /// For how long a policy that was read is taken for the one in force.
 const TRUSTED: Duration = Duration::from_secs(60);

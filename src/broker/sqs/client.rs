@@ -17,8 +17,8 @@ use super::coalesce::Outcome;
 use super::connect::connect;
 use super::fault::Fault;
 use super::redrive::Redrive;
-use crate::broker::lock::lock;
-use crate::model::{Instant, Millis};
+use crate::lock::lock;
+use model::{Instant, Millis};
 
 /// The attribute of a message that names its job.
 pub(super) const JOB: &str = "taskvisor-job";

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
-use crate::broker::lock::lock;
-use crate::select::terms::{LINGER, MOST};
+use crate::lock::lock;
+use select::terms::{LINGER, MOST};
 
 /// Most bytes of a batch, minus its frame.
 const BYTES: usize = (1 << 20) - (16 << 10);

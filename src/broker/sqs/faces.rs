@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use super::held::Held;
 use super::source::Sqs;
-use crate::broker::{Admin, Error, Peers};
-use crate::model::verb::{Answer, Get, SetData, VerbRequest};
-use crate::model::{NewJob, Payload, Presence};
+use crate::{Admin, Error, Peers};
+use model::verb::{Answer, Get, SetData, VerbRequest};
+use model::{NewJob, Payload, Presence};
 
 impl Sqs {
     /// Gives a running job other data, for its next attempt.

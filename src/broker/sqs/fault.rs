@@ -5,7 +5,7 @@ use std::iter;
 
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 
-use crate::broker::Error;
+use crate::Error;
 
 /// Why a request to SQS failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::address::LONGEST;
 use super::client::Message;
 use super::source_queue::SourceQueue;
-use crate::broker::ledger::Handle;
-use crate::broker::lock::lock;
-use crate::model::{Fence, Instant, JobId};
+use crate::ledger::Handle;
+use crate::lock::lock;
+use model::{Fence, Instant, JobId};
 
 /// The message of a running job.
 #[derive(Clone)]

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
-use crate::broker::ledger::OpenReceive;
-use crate::broker::lock::lock;
-use crate::clock;
-use crate::model::{Instant, Millis};
-use crate::select::terms::WAIT;
+use crate::ledger::OpenReceive;
+use crate::lock::lock;
+use model::{Instant, Millis};
+use select::terms::WAIT;
 
 /// One note covers all receives that begin within this time: a busy queue would write two for each receive otherwise.
 const COVERS: Duration = Duration::from_secs(10);

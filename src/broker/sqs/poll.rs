@@ -16,12 +16,11 @@ use super::fault::Fault;
 use super::open_note;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
-use crate::broker::Notice;
-use crate::broker::lock::lock;
-use crate::clock;
-use crate::model::QueueSet;
-use crate::select::Receive;
-use crate::select::terms::HOLD;
+use crate::Notice;
+use crate::lock::lock;
+use model::QueueSet;
+use select::Receive;
+use select::terms::HOLD;
 
 /// No poll begins while so many messages wait here: nearly all of them are for a busy pool then.
 const BUFFERED: usize = 100;

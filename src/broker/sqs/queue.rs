@@ -8,10 +8,9 @@ use super::client::{Client, Outgoing};
 use super::coalesce::{Coalescer, Outcome};
 use super::fault::Fault;
 use super::redrive::Redrive;
-use crate::broker::Error;
-use crate::broker::lock::lock;
-use crate::clock;
-use crate::model::Instant;
+use crate::Error;
+use crate::lock::lock;
+use model::Instant;
 
 /// The longest delay of a new message in SQS.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);

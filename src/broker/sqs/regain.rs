@@ -8,8 +8,8 @@ use super::fault::Fault;
 use super::poll;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
-use crate::model::{Fence, JobId};
-use crate::select::terms::MOST;
+use model::{Fence, JobId};
+use select::terms::MOST;
 
 /// Most receives: in a long queue the message may lie anywhere.
 const TRIES: usize = 5;

@@ -10,11 +10,10 @@ use super::fault::Fault;
 use super::queue::Queue;
 use super::shared::Shared;
 use super::source::{Sqs, all};
-use crate::broker::Error;
-use crate::clock;
-use crate::model::verb::{Act, Bulk, Queues, Retry, Swept, VerbRequest};
-use crate::model::{JobId, JobState, Millis, QueueName};
-use crate::select::terms::MOST;
+use crate::Error;
+use model::verb::{Act, Bulk, Queues, Retry, Swept, VerbRequest};
+use model::{JobId, JobState, Millis, QueueName};
+use select::terms::MOST;
 
 /// Number of dead letters to look at in one call, at least; and most ids in an answer.
 const STRETCH: usize = 200;

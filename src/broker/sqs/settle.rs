@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::fault::Fault;
 use super::held::Held;
 use super::shared::{Copy, Shared};
-use crate::broker::Settling;
-use crate::model::{Failure, JobState, Settlement, Verdict};
+use crate::Settling;
+use model::{Failure, JobState, Settlement, Verdict};
 
 /// What a verdict does to a message.
 struct End {

@@ -14,14 +14,13 @@ use super::fault::Fault;
 use super::held::{Held, Running};
 use super::queue::Queue;
 use super::source_queue::SourceQueue;
-use crate::broker::Notice;
-use crate::broker::host::host_name;
-use crate::broker::ledger::Ledger;
-use crate::broker::lock::lock;
-use crate::clock;
-use crate::model::{Fence, Instant, JobId, Millis, QueueName, QueueSet, Settlement};
-use crate::select::PollPlan;
-use crate::select::terms::COUNTED;
+use crate::Notice;
+use crate::host::host_name;
+use crate::ledger::Ledger;
+use crate::lock::lock;
+use model::{Fence, Instant, JobId, Millis, QueueName, QueueSet, Settlement};
+use select::PollPlan;
+use select::terms::COUNTED;
 
 /// How long a message is hidden whose class no worker here takes: the first time, and at most.
 const UNWANTED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));

@@ -18,15 +18,15 @@ use super::regain::regain;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use super::{body::Bodies, poll, settle};
-use crate::broker::ledger::{Adopted, BareSource, Delivery, Handle, Ledger, WaitingJobs};
-use crate::broker::lock::lock;
-use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling};
-use crate::model::verb::{Answer, Verb};
-use crate::model::{
+use crate::ledger::{Adopted, BareSource, Delivery, Handle, Ledger, WaitingJobs};
+use crate::lock::lock;
+use crate::{Error, Fetch, Health, Notice, Renewal, Settling};
+use model::verb::{Answer, Verb};
+use model::{
     ClassFilter, Fence, Instance, JobId, JobState, Lease, NewJob, Next, QueueName, QueueSet, Revocation,
     Settlement, Take,
 };
-use crate::select::{Here, Wish};
+use select::{Here, Wish};
 
 /// A renewal waits for its answer for this part of the lease at most, so that a slow one does not delay the others.
 const PATIENCE: u32 = 6;

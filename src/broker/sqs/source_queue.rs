@@ -8,10 +8,9 @@ use tokio::sync::Notify;
 
 use super::buffer::Buffer;
 use super::queue::Queue;
-use crate::broker::damper::Damper;
-use crate::broker::lock::lock;
-use crate::clock;
-use crate::model::{Instant, Millis, QueueName};
+use crate::damper::Damper;
+use crate::lock::lock;
+use model::{Instant, Millis, QueueName};
 
 /// A queue from which jobs are taken.
 pub(super) struct SourceQueue {

@@ -1,7 +1,7 @@
 //! How lists and `job show` name a task of kale: by its call.
 
-use crate::kale::{Codec, Message};
-use crate::model::{Class, JobRecord, Payload};
+use kale::{Codec, Message};
+use model::{Class, JobRecord, Payload};
 
 /// The largest pickle that a list looks into, and `job show`, in bytes.
 const PICKLES: (usize, usize) = (64 << 10, 1 << 20);
@@ -36,10 +36,10 @@ impl Titles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kale::{Compression, DEFAULT_KEY, Key};
+    use kale::{Compression, DEFAULT_KEY, Key};
 
     fn sealed(codec: &Codec, call: &str) -> Payload {
-        let sender = crate::kale::Sender { publisher: "host[7]".into(), enqueued_time: 1.0 };
+        let sender = kale::Sender { publisher: "host[7]".into(), enqueued_time: 1.0 };
         let message = Message::first("app.Send", "Send_uuid_1".into(), call.as_bytes(), sender).unwrap();
         let body = codec.seal(&message.pickle().unwrap());
         Payload::Data(serde_json::Value::String(body).to_string().as_str().into())

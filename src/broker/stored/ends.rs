@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::form::{Stored, kept, list, maybe, maybe_boxed};
-use crate::model::{
+use model::{
     Caught, DeadWorker, Exit, ExitStatus, Failure, Forensics, Millis, Signal, SignalSent, Snapshot, Usage,
     WorkerName,
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::form::{Stored, from_json, kept, maybe};
-use crate::model::{
+use model::{
     Attempt, Count, Entry, Failure, Fence, Forensics, Happened, Instance, JobState, Millis, QueueName,
     WorkerName,
 };

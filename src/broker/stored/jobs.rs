@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::form::{Stored, kept, maybe};
-use crate::model::{
+use model::{
     Bytes, Class, Cron, Exec, Exists, JobId, Millis, NewJob, Overlap, Pause, Payload, Progress, QueueName,
     Recurring, Retry, Schedule,
 };

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::model::{
+use model::{
     Attempt, Caught, Count, DeadWorker, Entry, Exec, Exit, ExitStatus, Failure, Fence, Forensics, Happened,
     JobState, Millis, NewJob, Overlap, Pause, Payload, Progress, Recurring, Retry, Schedule, Signal,
     SignalSent, SlotId, Snapshot, Usage, WorkerId, WorkerName,
@@ -84,7 +84,7 @@ fn forensics() -> Forensics {
 }
 
 fn exec() -> Exec {
-    let stdin = crate::model::Bytes(b"\xff\n".to_vec());
+    let stdin = model::Bytes(b"\xff\n".to_vec());
     Exec { argv: vec!["sh".into(), "-c".into()], cwd: "/home/ada".into(), umask: 0o22, stdin }
 }
 
@@ -140,7 +140,7 @@ fn stored_format_of_recurring_jobs_is_stable() {
     );
     let program = NewJob {
         id: Some("j9".into()),
-        exists: crate::model::Exists::Skip,
+        exists: model::Exists::Skip,
         token: Some("t".into()),
         ..NewJob::new("q".into(), "exec".into(), Payload::Exec(exec()))
     };

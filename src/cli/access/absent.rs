@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::boot::refuse_gone_store;
-use crate::config::{Config, private_dir};
-use crate::failure::{Failure, exit};
+use boot::refuse_gone_store;
+use config::{Config, private_dir};
+use failure::{Failure, exit};
 
 /// What to do where there is no store yet.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! What the broker can do, whoever answers for it.
 
 use super::Access;
-use crate::broker::{Address, Card};
-use crate::failure::{Failure, exit};
-use crate::model::verb::Ability;
+use broker::{Address, Card};
+use failure::{Failure, exit};
+use model::verb::Ability;
 
 impl Access {
     /// The card of the broker, if it is known.

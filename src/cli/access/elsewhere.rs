@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::api::{Client, Error, Place};
-use crate::config::{Config, Remote};
-use crate::failure::{Failure, exit};
+use api::{Client, Error, Place};
+use config::{Config, Remote};
+use failure::{Failure, exit};
 
 #[derive(Debug, clap::Args)]
 pub struct Elsewhere {

@@ -1,9 +1,9 @@
 //! The hosts of the supervisors that share the jobs, from the presence of each.
 
 use super::Access;
-use crate::failure::{Failure, exit};
-use crate::model::verb::ShowFleet;
-use crate::model::{Fleet, Happened, Instance, JobRecord, Member, QueueName};
+use failure::{Failure, exit};
+use model::verb::ShowFleet;
+use model::{Fleet, Happened, Instance, JobRecord, Member, QueueName};
 
 /// The supervisors, if other hosts may share the jobs.
 #[derive(Default)]
@@ -67,10 +67,10 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::Error;
     use crate::cli::job::page::tests::failed_job;
-    use crate::model::PoolSign;
-    use crate::model::verb::Ability;
+    use broker::Error;
+    use model::PoolSign;
+    use model::verb::Ability;
 
     fn hosts() -> Hosts {
         let pool = PoolSign { queues: vec!["mail".into()], ..PoolSign::default() };

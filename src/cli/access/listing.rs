@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Access;
-use crate::api::Lines;
-use crate::broker::Broker;
-use crate::failure::Failure;
-use crate::model::{Cursor, Filter, JobRecord};
+use api::Lines;
+use broker::Broker;
+use failure::Failure;
+use model::{Cursor, Filter, JobRecord};
 
 /// The part that has not arrived yet.
 pub enum Listing {

@@ -15,13 +15,13 @@ use tokio::task::JoinHandle;
 
 use self::absent::Absent;
 use self::elsewhere::{another, client, of_this_state};
-use crate::api::{self, Client};
-use crate::broker::{self, Broker, Opening};
 use crate::cli::term::screen::escaped;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::{Ability, Before, Get, VerbRequest};
-use crate::model::{JobId, JobRecord, JobState, Subject, Why};
+use api::{self, Client};
+use broker::{self, Broker, Opening};
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::{Ability, Before, Get, VerbRequest};
+use model::{JobId, JobRecord, JobState, Subject, Why};
 
 /// One of the two ways. If a flag or the environment names a broker that is not the supervisor's, the command uses that
 /// broker without the supervisor.

@@ -1,9 +1,9 @@
 //! Resolves jobs as people type them: by id, or by the beginning of an id that taskvisor has made.
 
 use super::Access;
-use crate::failure::{Failure, exit};
-use crate::model::JobId;
-use crate::model::verb::FindJobs;
+use failure::{Failure, exit};
+use model::JobId;
+use model::verb::FindJobs;
 
 impl Access {
     /// The job that was typed: by its id, or by the beginning of an id that taskvisor has made, if no other begins the

@@ -1,11 +1,10 @@
 //! Puts jobs by either way.
 
 use super::{Access, BETWEEN, may_be_done, me, unless_gone};
-use crate::api::{self, Queued};
-use crate::broker;
-use crate::config::Config;
-use crate::failure::Failure;
-use crate::model::{Exists, JobId, NewJob};
+use api::{self, Queued};
+use config::Config;
+use failure::Failure;
+use model::{Exists, JobId, NewJob};
 
 /// Jobs that were not put, or not all of them.
 #[derive(Debug)]
@@ -124,9 +123,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::api::Client;
-    use crate::config::{Flags, Surroundings, resolve};
-    use crate::model::{Class, Exec, Payload};
+    use api::Client;
+    use config::{Flags, Surroundings, resolve};
+    use model::{Class, Exec, Payload};
 
     #[test]
     fn jobs_that_may_have_been_put_are_named_and_those_refused_are_not() {

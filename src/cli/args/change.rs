@@ -3,8 +3,8 @@
 use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
-use crate::config::parse_duration;
-use crate::model::Scale as Workers;
+use config::parse_duration;
+use model::Scale as Workers;
 
 #[derive(Debug, clap::Args)]
 pub struct Reload {

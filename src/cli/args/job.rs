@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 
-use crate::config::parse_duration;
-use crate::model::{Day, JobState, Millis};
+use config::parse_duration;
+use model::{Day, JobState, Millis};
 
 pub use super::many::{Failed, JobDiscard, JobRetry, Many};
 use super::{many, stats};

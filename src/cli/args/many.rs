@@ -2,8 +2,8 @@
 
 use clap::builder::NonEmptyStringValueParser;
 
-use crate::config::suggestion;
-use crate::model::{JobState, Millis, parse_duration};
+use config::suggestion;
+use model::{JobState, Millis, parse_duration};
 
 pub const RETRY_USAGE: &str = "\
 taskvisor job retry [OPTIONS] <JID>...
@@ -151,7 +151,7 @@ pub struct Failed {
 pub fn past(text: &str) -> Result<Millis, String> {
     if let Ok(ago) = parse_duration(text) {
         let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
-        return Ok(Millis(crate::clock::wall().0.saturating_sub(ago)));
+        return Ok(Millis(clock::wall().0.saturating_sub(ago)));
     }
     moment(text, jiff::tz::TimeZone::system()).ok_or_else(|| {
         "give a duration like 2h or 1d12h, or a date like 2026-11-21 or 2026-11-21T08:30".into()
@@ -162,7 +162,7 @@ pub fn past(text: &str) -> Result<Millis, String> {
 pub fn to_come(text: &str) -> Result<Millis, String> {
     let at = moment(text, jiff::tz::TimeZone::system())
         .ok_or("give a date like 2026-12-24, or a time like '2026-12-24 18:00' or 2026-12-24T18:00:00Z")?;
-    if at <= crate::clock::wall() {
+    if at <= clock::wall() {
         return Err("that is past".into());
     }
     Ok(at)
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(moment("2026-11-21", zone.clone()), Some(Millis(midnight)));
         assert_eq!(moment("2026-11-21 08:30", zone.clone()), Some(Millis(midnight + 30_600_000)));
         assert_eq!(moment("2026-11-21T08:30:00Z", zone), Some(Millis(midnight + 37_800_000)));
-        let hour_ago = crate::clock::wall().0 - 3_600_000;
+        let hour_ago = clock::wall().0 - 3_600_000;
         assert!((past("1h").unwrap().0 - hour_ago).abs() < 60_000);
         assert!(past("yesterday").unwrap_err().starts_with("give a duration"));
         assert_eq!(to_come("2500-01-01T00:00:00+01:00"), Ok(Millis(16_725_222_000_000)));

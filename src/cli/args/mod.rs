@@ -46,8 +46,8 @@ pub use super::redis::RedisCommand;
 pub use super::release::ReleaseCommand;
 use super::simulate;
 use super::wq::WqCommand;
-use crate::config::Flags;
-use crate::failure::exit;
+use config::Flags;
+use failure::exit;
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::many::{one_id, to_come};
-use crate::config::parse_duration;
-use crate::model::{Exists, Millis};
+use config::parse_duration;
+use model::{Exists, Millis};
 
 #[derive(Debug, clap::Args)]
 pub struct Put {

@@ -6,8 +6,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, ArgGroup, Subcommand};
 
 use super::Put;
-use crate::config::parse_duration;
-use crate::model::{Cron, Overlap};
+use config::parse_duration;
+use model::{Cron, Overlap};
 
 #[derive(Debug, Subcommand)]
 pub enum RecurCommand {

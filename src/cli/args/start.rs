@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::config::{self, Env, Flags, Limits, Named, Pool, Wear, Workers, WqSection, parse_duration};
-use crate::model;
+use config::{self, Env, Flags, Limits, Named, Pool, Wear, Workers, WqSection, parse_duration};
 
 pub const HELP: &str = "\
 Without COMMAND each job is a program of its own, as `taskvisor put -- PROGRAM` queues it. With COMMAND the workers are that command: each loads an application once and runs jobs of its classes.

@@ -2,8 +2,8 @@
 
 use clap::builder::NonEmptyStringValueParser;
 
-use crate::model::Day;
-use crate::model::verb::ClassStats;
+use model::Day;
+use model::verb::ClassStats;
 
 /// Below `job stats --help`.
 pub const HELP: &str = "\

@@ -5,10 +5,9 @@ use std::time::Duration;
 use crate::cli::access::elsewhere::supervisor;
 use crate::cli::access::is_gone;
 use crate::cli::term::screen::age;
-use crate::clock;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::{PoolStatus, SlotState, Status};
+use config::Config;
+use failure::{Failure, exit};
+use model::{PoolStatus, SlotState, Status};
 
 /// How long to wait for a new supervisor after one has died.
 const AWAY: Duration = Duration::from_secs(30);

@@ -5,14 +5,14 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use super::exchange::settled;
-use crate::api::{Changed, Error, PauseOrder, Reloaded};
 use crate::cli::access::elsewhere::supervisor;
 use crate::cli::args::{Drain, Pause, Recycle, Reload, Resume, Scale as ScaleArgs};
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{age, escaped, print, print_json};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::{Change, PoolNow};
+use api::{Changed, Error, PauseOrder, Reloaded};
+use config::Config;
+use failure::{Failure, exit};
+use model::{Change, PoolNow};
 
 const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: \
                        flags and variables stay as they were.";

@@ -8,15 +8,14 @@ use std::time::Duration;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::stop_preview::preview;
-use crate::api::{Error, Lines};
-use crate::boot::{living_keeper, run_lock};
 use crate::cli::access::elsewhere::client;
 use crate::cli::args::Stop as Args;
 use crate::cli::term::screen::age;
-use crate::clock;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::{Interest, PublishedEvent, Stop, What};
+use api::{Error, Lines};
+use boot::{living_keeper, run_lock};
+use config::Config;
+use failure::{Failure, exit};
+use model::{Interest, PublishedEvent, Stop, What};
 
 /// Orders the stop and waits for the end.
 pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {

@@ -3,9 +3,9 @@
 use crate::cli::access::elsewhere::supervisor;
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{age, escaped, print};
-use crate::config::{Config, format_duration};
-use crate::failure::{Failure, exit};
-use crate::model::{PoolStatus, Status, Stop};
+use config::{Config, format_duration};
+use failure::{Failure, exit};
+use model::{PoolStatus, Status, Stop};
 
 /// Prints it, and changes nothing.
 pub async fn preview(config: &Config, how: Stop) -> Result<u8, Failure> {
@@ -42,7 +42,7 @@ fn text(status: &Status, how: Stop) -> String {
 
 fn of_pool(pool: &PoolStatus) -> Vec<String> {
     let slots = pool.slots.iter().flat_map(|slot| slot.jobs.iter().map(move |job| (slot, job)));
-    let line = |(slot, job): (&crate::model::SlotStatus, &crate::model::RunningJob)| {
+    let line = |(slot, job): (&model::SlotStatus, &model::RunningJob)| {
         let ending = job.ending.as_ref().map(|why| format!("  ending: {why}")).unwrap_or_default();
         let (grace, ran) = (format_duration(pool.grace), age(job.ran));
         let what = format!(

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use nix::sys::utsname::uname;
 
 use super::finding::Check;
-use crate::keeper::{Abilities, Missing, Without, abilities, essentials};
+use keeper::{Abilities, Missing, Without, abilities, essentials};
 
 /// The oldest kernel version with everything that the keeper needs.
 const OLDEST: (u32, u32) = (5, 3);

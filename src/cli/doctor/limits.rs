@@ -6,9 +6,8 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use super::finding::Check;
-use crate::clock;
-use crate::config::{self, Config};
-use crate::keeper::oom_score_of_jobs;
+use config::{self, Config};
+use keeper::oom_score_of_jobs;
 
 /// Processes of ours besides one for each slot, and some for what jobs start.
 const PROCESSES: u64 = 16;

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use self::finding::{Check, State};
 use super::term::screen::{escaped, print, print_json};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
+use config::Config;
+use failure::{Failure, exit};
 
 /// Text below `doctor --help`.
 pub const HELP: &str = "\

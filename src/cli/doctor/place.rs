@@ -10,11 +10,10 @@ use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
 
 use super::finding::{Check, State};
-use crate::boot::refuse_gone_store;
-use crate::broker::{Address, Opening, Place};
 use crate::cli::term::screen::size;
-use crate::clock;
-use crate::config::Config;
+use boot::refuse_gone_store;
+use broker::{Address, Opening, Place};
+use config::Config;
 
 /// If a write takes longer than this, a queue of short jobs waits for the disk.
 const SLOW: Duration = Duration::from_millis(10);
@@ -48,7 +47,7 @@ fn server(config: &Config) -> Check {
     let url = &config.broker;
     let asked = async {
         let broker = url.open(&Opening::passing(&config.state_dir))?;
-        Ok::<_, crate::broker::Error>((broker.counts().await?, url.concern().await?))
+        Ok::<_, broker::Error>((broker.counts().await?, url.concern().await?))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime.map(|runtime| runtime.block_on(asked)) {

@@ -1,7 +1,7 @@
 //! What its supervisor knows of a job that runs alone, or waits to.
 
 use crate::cli::term::screen::age;
-use crate::model::{Job, JobId, JobRecord, RunningJob, SlotStatus, Why};
+use model::{Job, JobId, JobRecord, RunningJob, SlotStatus, Why};
 
 /// The slot in which the job runs, and its run there. The job's record has only the worker of its first run.
 pub fn running<'a>(why: &'a Why, id: &JobId) -> Option<(&'a SlotStatus, &'a RunningJob)> {

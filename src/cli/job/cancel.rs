@@ -4,7 +4,6 @@ use super::list::must_be_known;
 use super::sample::sample;
 use super::state_line::print_state;
 use super::wait::all_ended;
-use crate::broker::Error;
 use crate::cli::access::listing::Listing;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
@@ -12,10 +11,11 @@ use crate::cli::args::JobCancel;
 use crate::cli::args::many::CANCELABLE;
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{escaped, print, print_json};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::{Cancel, Each, Fate, Refusal};
-use crate::model::{Filter, JobId, JobState};
+use broker::Error;
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::{Cancel, Each, Fate, Refusal};
+use model::{Filter, JobId, JobState};
 
 /// Cancels jobs, by id or all that match.
 pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {

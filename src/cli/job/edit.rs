@@ -7,10 +7,10 @@ use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
 use crate::cli::args::{JobDepends, JobPriority, JobTag, Jobs, OnOff, TagHow};
 use crate::cli::term::screen::{escaped, print, print_json};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::JobId;
-use crate::model::verb::{DependOff, DependOn, Prioritize, Tag, Track, Untrack, VerbRequest};
+use config::Config;
+use failure::{Failure, exit};
+use model::JobId;
+use model::verb::{DependOff, DependOn, Prioritize, Tag, Track, Untrack, VerbRequest};
 
 /// Makes a job wait for others, or not any more.
 pub async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {

@@ -1,6 +1,6 @@
 //! Who may have killed a job that taskvisor did not kill: a note below the page of `job show`.
 
-use crate::model::{JobRecord, who_sent_it};
+use model::{JobRecord, who_sent_it};
 
 /// The note, if the latest attempt ended by a SIGKILL that taskvisor did not send.
 pub fn of(job: &JobRecord) -> Option<String> {
@@ -21,7 +21,7 @@ fn words(oom_kills: Option<u64>) -> String {
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::failed_job;
-    use crate::model::ExitStatus;
+    use model::ExitStatus;
 
     #[test]
     fn causes_are_suggested_only_for_an_unexplained_sigkill() {

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use crate::cli::args::JobLogs;
 use crate::cli::args::job::Stream;
-use crate::config::{Config, logs as logs_of};
-use crate::failure::Failure;
-use crate::log::{Mark, Piece, Source, pieces};
-use crate::model::{JobId, Millis};
+use config::{Config, logs as logs_of};
+use failure::Failure;
+use log::{Mark, Piece, Source, pieces};
+use model::{JobId, Millis};
 
 /// The selection that was asked for.
 #[derive(Clone, Debug, Default)]

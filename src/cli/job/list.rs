@@ -8,10 +8,9 @@ use crate::cli::access::listing::Listing;
 use crate::cli::args::JobList;
 use crate::cli::args::job::Sort;
 use crate::cli::term::screen::{Look, print};
-use crate::clock;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::{Filter, JobRecord, Millis};
+use config::Config;
+use failure::{Failure, exit};
+use model::{Filter, JobRecord, Millis};
 
 /// Prints jobs, newest first.
 pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {

@@ -17,10 +17,10 @@ use crate::cli::access::hosts::Hosts;
 use crate::cli::access::{Access, ended};
 use crate::cli::args::JobLogs;
 use crate::cli::term::screen::{Look, escaped_lines, print, print_bytes};
-use crate::config::{Config, logs as logs_of};
-use crate::failure::{Failure, exit};
-use crate::log::removed_until;
-use crate::model::{Happened, Instance, JobId, JobRecord, JobState, Millis};
+use config::{Config, logs as logs_of};
+use failure::{Failure, exit};
+use log::removed_until;
+use model::{Happened, Instance, JobId, JobRecord, JobState, Millis};
 
 /// Milliseconds by which the store's clock and that of the files may differ, generously.
 const CLOCKS_APART: i64 = 60_000;

@@ -9,10 +9,10 @@ use crate::cli::access::{Access, for_each};
 use crate::cli::args::{JobDiscard, JobRetry, Many, QueueForget};
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{print, print_json};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
-use crate::model::{Filter, JobState, QueueName};
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
+use model::{Filter, JobState, QueueName};
 
 /// Puts jobs back to waiting.
 pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {

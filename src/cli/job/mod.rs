@@ -21,8 +21,8 @@ pub(super) mod timeline;
 pub(super) mod wait;
 
 use super::args::JobCommand;
-use crate::config::Config;
-use crate::failure::Failure;
+use config::Config;
+use failure::Failure;
 
 /// Runs one command of `job`.
 pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {

@@ -1,10 +1,10 @@
 //! Explains why a job that depends on others waits.
 
-use crate::broker::Card;
 use crate::cli::term::format::between;
 use crate::cli::term::screen::age;
-use crate::model::verb::Ability;
-use crate::model::{JobId, JobRecord, JobState, Millis, Need};
+use broker::Card;
+use model::verb::Ability;
+use model::{JobId, JobRecord, JobState, Millis, Need};
 
 /// The verbs that can help a job, of which brokers lack some.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,22 @@ use super::timeline;
 use crate::cli::term::format::{counted, exit_status};
 use crate::cli::term::json::pretty_json;
 use crate::cli::term::screen::{Look, age, escaped, escaped_lines, how_far, size};
-use crate::config::format_duration;
-use crate::model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Progress, Retry};
+use config::format_duration;
+use model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Progress, Retry};
+
+/// The state, with the attempts or the holder of the lease.
+fn tries(job: &JobRecord, look: &Look) -> String {
+    let until = || job.expires_at.map(|end| format!(" until {}", look.moment(end))).unwrap_or_default();
+    match (&job.holder, job.retry) {
+        (Some(holder), _) => {
+            format!("{}, leased to worker {holder} of another program{}", job.state, until())
+        }
+        (None, Some(Retry { retries, .. })) => {
+            format!("{}, attempt {} of {}", job.state, job.attempt, retries.saturating_add(1))
+        }
+        (None, None) => format!("{}, attempt {}", job.state, job.attempt),
+    }
+}
 
 /// The page. `of_supervisor` are the rows that only its supervisor knows.
 pub fn render(
@@ -19,17 +33,7 @@ pub fn render(
 ) -> String {
     let mut out = String::new();
     row(&mut out, "job", job.id.as_str());
-    let until = || job.expires_at.map(|end| format!(" until {}", look.moment(end))).unwrap_or_default();
-    let tries = match (&job.holder, job.retry) {
-        (Some(holder), _) => {
-            format!("{}, leased to worker {holder} of another program{}", job.state, until())
-        }
-        (None, Some(Retry { retries, .. })) => {
-            format!("{}, attempt {} of {}", job.state, job.attempt, retries.saturating_add(1))
-        }
-        (None, None) => format!("{}, attempt {}", job.state, job.attempt),
-    };
-    row(&mut out, "state", &tries);
+    row(&mut out, "state", &tries(job, look));
     of_supervisor.iter().for_each(|(name, value)| row(&mut out, name, value));
     row(&mut out, "queue", &format!("{}, priority {}", job.queue, job.priority));
     row(&mut out, "class", &job.class.to_string());
@@ -233,9 +237,7 @@ pub mod tests {
 
     use super::*;
     use crate::cli::job::list::list_text;
-    use crate::model::{
-        Exit, ExitStatus, Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName,
-    };
+    use model::{Exit, ExitStatus, Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName};
 
     /// A pipe of this width in Greenwich.
     pub fn look(width: usize) -> Look {

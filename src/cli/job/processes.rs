@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::term::screen::{age, escaped, size};
-use crate::model::{Caught, Snapshot};
+use model::{Caught, Snapshot};
 
 /// One line for each process, indented below its parent, with its open files.
 pub fn render(out: &mut String, seen: &Snapshot) {

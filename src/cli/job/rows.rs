@@ -6,8 +6,7 @@ use crate::cli::access::named::{MADE, is_made};
 use crate::cli::args::job::Sort;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::{Columns, Look, age, escaped, headline, size};
-use crate::clock;
-use crate::model::{Exit, ExitStatus, Forensics, JobRecord, Millis};
+use model::{Exit, ExitStatus, Forensics, JobRecord, Millis};
 
 /// Width of the column that says what a job is, on a terminal.
 const WHAT: usize = 40;
@@ -156,7 +155,7 @@ pub fn shortened(id: &str, length: usize) -> &str {
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::{failed_job, look};
-    use crate::model::JobState;
+    use model::JobState;
 
     #[test]
     fn a_list_is_a_table() {

@@ -3,7 +3,7 @@
 use super::rows;
 use crate::cli::access::Access;
 use crate::cli::term::screen::escaped;
-use crate::model::{JobId, JobRecord};
+use model::{JobId, JobRecord};
 
 /// Some of `count` jobs, one a line, and how many more there are.
 pub async fn sample(access: &Access, jobs: &[JobId], count: u64) -> String {

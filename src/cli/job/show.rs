@@ -8,10 +8,10 @@ use crate::cli::access::hosts::Hosts;
 use crate::cli::access::named::too_short;
 use crate::cli::args::JobShow;
 use crate::cli::term::screen::{Look, age, print, print_json};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::Ability;
-use crate::model::{JobRecord, Why};
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::Ability;
+use model::{JobRecord, Why};
 
 /// Prints one job on one page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {

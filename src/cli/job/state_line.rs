@@ -1,8 +1,8 @@
 //! The output of a change to one job: its id and its state.
 
 use crate::cli::term::screen::{escaped, print, print_json};
-use crate::failure::Failure;
-use crate::model::{JobId, JobState};
+use failure::Failure;
+use model::{JobId, JobState};
 
 /// Prints one line, or one JSON object.
 pub fn print_state(id: &JobId, state: JobState, json: bool) -> Result<(), Failure> {

@@ -6,10 +6,10 @@ use super::list::must_be_known;
 use crate::cli::access::Access;
 use crate::cli::args::stats::Args;
 use crate::cli::term::screen::{Look, age, escaped, print, print_json, size, table};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::Filter;
-use crate::model::verb::{ClassDay, ClassStats};
+use config::Config;
+use failure::{Failure, exit};
+use model::Filter;
+use model::verb::{ClassDay, ClassStats};
 
 /// Prints the table of a day, or of many.
 pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
@@ -67,7 +67,7 @@ fn row(day: &ClassDay) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::look;
-    use crate::model::Day;
+    use model::Day;
 
     #[test]
     fn classes_are_a_table() {

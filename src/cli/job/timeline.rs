@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cli::term::format::{between, counted, exit_status, known};
 use crate::cli::term::screen::{Look, age, escaped, size};
-use crate::model::{Attempt, Count, Entry, Forensics, Happened, JobRecord, JobState, Millis, Signal};
+use model::{Attempt, Count, Entry, Forensics, Happened, JobRecord, JobState, Millis, Signal};
 
 /// An event of the timeline, with the lines below it.
 struct Event {
@@ -203,7 +203,7 @@ fn millis(duration: Duration) -> i64 {
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::{failed_job, look};
-    use crate::model::{DeadWorker, Failure, Fence};
+    use model::{DeadWorker, Failure, Fence};
 
     fn at(seconds: i64) -> Millis {
         Millis(1_790_000_000_000 + seconds * 1000)

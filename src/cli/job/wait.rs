@@ -14,11 +14,10 @@ use crate::cli::args::{JobResult, JobWait};
 use crate::cli::put::unserved::{Nobody, say};
 use crate::cli::term::screen::{print, print_json};
 use crate::cli::why::because::hindrances;
-use crate::clock;
-use crate::config::{Config, format_duration};
-use crate::failure::{Failure, exit};
-use crate::model::verb::Queues;
-use crate::model::{JobId, JobRecord, JobState, json_text};
+use config::{Config, format_duration};
+use failure::{Failure, exit};
+use model::verb::Queues;
+use model::{JobId, JobRecord, JobState, json_text};
 
 /// Waits until all jobs have ended.
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {

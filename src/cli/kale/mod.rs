@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 
 use self::module::{Found, Module, found};
 use super::term::screen::{escaped, print};
-use crate::broker::{Address, Wrong};
-use crate::config::{parse_duration, read_text};
-use crate::failure::{Failure, exit};
-use crate::kale::{Application, DEFAULT_KEY, Queue, read_queues};
+use broker::{Address, Wrong};
+use config::{parse_duration, read_text};
+use failure::{Failure, exit};
+use kale::{Application, DEFAULT_KEY, Queue, read_queues};
 
 /// The largest file of queues, in bytes.
 const QUEUES_MAX: u64 = 1 << 20;
@@ -110,7 +110,7 @@ fn import(how: &Import) -> Result<u8, Failure> {
         region: &region,
         cwd: &cwd,
     };
-    let wrong = |error: crate::kale::ImportError| {
+    let wrong = |error: kale::ImportError| {
         Failure::new(exit::CONFIG, format!("failed to import {}: {error}", how.module))
     };
     let imported = application.import().map_err(wrong)?;

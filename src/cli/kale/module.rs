@@ -13,9 +13,9 @@ use nix::unistd::Pid;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::config::format_duration;
-use crate::failure::{Failure, exit};
-use crate::kale::Names;
+use config::format_duration;
+use failure::{Failure, exit};
+use kale::Names;
 
 /// A Python program that prints a module's settings, and what its functions say of a queue: a class of queues decorates
 /// names, a function gives tags.

@@ -6,8 +6,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::de::IgnoredAny;
 
-use crate::failure::{Failure, exit};
-use crate::model::Bytes;
+use failure::{Failure, exit};
+use model::Bytes;
 
 /// Reads DATA, @FILE or -: gives the bytes, and their name for errors.
 pub fn read(data: &OsStr) -> Result<(Vec<u8>, String), Failure> {

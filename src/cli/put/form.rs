@@ -7,9 +7,8 @@ use super::data::{check_json, read};
 use super::unserved::meant;
 use crate::cli::args::Put;
 use crate::cli::term::format::between;
-use crate::clock;
-use crate::failure::{Failure, exit};
-use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
+use failure::{Failure, exit};
+use model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
 
 /// The two ways to put.
 pub const USAGE: &str = "\

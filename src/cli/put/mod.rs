@@ -19,10 +19,10 @@ use super::access::putting::NotPut;
 use super::args::Put;
 use super::job::wait::results;
 use super::term::screen::{escaped, print};
-use crate::api::Queued;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::{Bytes, JobId, NewJob, Payload};
+use api::Queued;
+use config::Config;
+use failure::{Failure, exit};
+use model::{Bytes, JobId, NewJob, Payload};
 
 /// Most jobs in one batch.
 const BATCH: usize = 500;

@@ -11,8 +11,8 @@ use crate::cli::access::elsewhere::{another, client};
 use crate::cli::access::hosts::Hosts;
 use crate::cli::args::Put;
 use crate::cli::term::screen::escaped;
-use crate::config::{Config, suggestion};
-use crate::model::{Class, Fit, JobId, NewJob, Payload, PoolStatus, QueueName, Subject, Why};
+use config::{Config, suggestion};
+use model::{Class, Fit, JobId, NewJob, Payload, PoolStatus, QueueName, Subject, Why};
 
 /// Why no pool runs the jobs of a queue.
 #[derive(Debug, PartialEq, Eq)]

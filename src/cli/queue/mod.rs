@@ -10,11 +10,10 @@ use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
 use super::job::many;
 use super::term::screen::{Look, age, escaped, print, print_json, table};
 use crate::cli::term::format::{between, known};
-use crate::clock;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::{Pause, Queues, Resume};
-use crate::model::{JobState, Millis, QueueCounts, QueueName};
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::{Pause, Queues, Resume};
+use model::{JobState, Millis, QueueCounts, QueueName};
 
 /// Runs one of the commands.
 pub async fn run(config: &Config, command: QueueCommand) -> Result<u8, Failure> {

@@ -7,9 +7,9 @@ use crate::cli::access::Access;
 use crate::cli::args::QueueStats;
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{Look, age, escaped, print, print_json};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::{QueueDay, Stats, Times};
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::{QueueDay, Stats, Times};
 
 /// Prints the page of one day.
 pub async fn stats(config: &Config, args: &QueueStats) -> Result<u8, Failure> {
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
     use crate::cli::job::page::tests::look;
-    use crate::model::Day;
+    use model::Day;
 
     #[test]
     fn a_day_is_a_page() {

@@ -9,11 +9,10 @@ use tokio::net::{UdpSocket, lookup_host};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::access::Access;
-use crate::clock;
-use crate::config::{Config, parse_duration};
-use crate::failure::{Failure, exit};
-use crate::model::verb::{Failed, FailureGroup, Queues, Stats, Times};
-use crate::model::{JobState, Millis, QueueCounts, QueueName};
+use config::{Config, parse_duration};
+use failure::{Failure, exit};
+use model::verb::{Failed, FailureGroup, Queues, Stats, Times};
+use model::{JobState, Millis, QueueCounts, QueueName};
 
 pub const HELP: &str = "\
 Sends gauges once, or again and again: PREFIX.queues.QUEUE.waiting and the like, PREFIX.failures.GROUP, PREFIX.failed. In names what is no letter, digit, - or _ becomes _.
@@ -190,7 +189,7 @@ fn packets(lines: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{JobId, Pause, Sum, Today};
+    use model::{JobId, Pause, Sum, Today};
 
     fn group(name: &str, failed: u64) -> FailureGroup {
         let (job, message) = (JobId::from("j"), String::new());

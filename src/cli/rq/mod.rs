@@ -17,7 +17,7 @@ use clap::Parser;
 use self::args::{Asked, Pool, Worker};
 use self::translate::{Start, start};
 use super::args::{Common, RqCommand};
-use crate::failure::{Failure, exit};
+use failure::{Failure, exit};
 
 /// Becomes the supervisor for these flags.
 pub fn rq(common: &Common, RqCommand::Of(typed): &RqCommand) -> Result<ExitCode, Failure> {

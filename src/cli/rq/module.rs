@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use super::args::Shared;
-use crate::failure::{Failure, exit};
+use failure::{Failure, exit};
 
 /// The settings of the module, or without one RQ's variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

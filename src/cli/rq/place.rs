@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
 
 use crate::cli::args::Common;
-use crate::config::{Flags, Purpose, Surroundings, resolve};
-use crate::failure::{Failure, exit};
+use config::{Flags, Purpose, Surroundings, resolve};
+use failure::{Failure, exit};
 
 /// The directories of a supervisor.
 #[derive(Debug)]

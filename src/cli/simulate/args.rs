@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 
-use crate::config::parse_duration;
-use crate::model::{Order, QUEUE_PRIORITY_MAX, QueueName};
-use crate::simulate::Goal;
+use config::parse_duration;
+use model::{Order, QUEUE_PRIORITY_MAX, QueueName};
+use simulate::Goal;
 
 /// Text below the help.
 pub const HELP: &str = "\

@@ -11,11 +11,11 @@ use serde::Serialize;
 pub use self::args::{HELP, Simulate};
 use self::show::Tried;
 use super::term::screen::{print, print_json};
-use crate::broker::ADAPTERS;
-use crate::config::read_text;
-use crate::failure::{Failure, exit};
-use crate::model::Order;
-use crate::simulate::{Goal, Plan, Sqs, Workload, simulate as run};
+use broker::ADAPTERS;
+use config::read_text;
+use failure::{Failure, exit};
+use model::Order;
+use simulate::{Goal, Plan, Sqs, Workload, simulate as run};
 
 /// The largest workload, in bytes.
 const SIZE_MAX: u64 = 512 << 20;
@@ -117,7 +117,7 @@ fn read(how: &Simulate) -> Result<Workload, Failure> {
         if is_table { failure } else { failure.hint(hint) }
     })?;
     let priorities = how.priorities.iter().cloned().collect();
-    let wrong = |wrong: crate::simulate::WrongWorkload| {
+    let wrong = |wrong: simulate::WrongWorkload| {
         Failure::new(exit::USAGE, format!("--priority does not fit {name}: {wrong}"))
     };
     workload.set_priorities(&priorities).map_err(wrong)?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::args::Simulate;
 use crate::cli::term::screen::{Look, age, escaped, percent, table};
-use crate::simulate::{Calls, Latency, Report};
+use simulate::{Calls, Latency, Report};
 
 /// A run, and whether it reached all goals.
 #[derive(Debug, Serialize)]

@@ -7,10 +7,10 @@ use crate::cli::access::Access;
 use crate::cli::args::status::Status as Args;
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{Look, age, escaped, print, print_json};
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::verb::{Ability, ShowFleet};
-use crate::model::{Fleet, Member, Millis, PoolSign};
+use config::Config;
+use failure::{Failure, exit};
+use model::verb::{Ability, ShowFleet};
+use model::{Fleet, Member, Millis, PoolSign};
 
 /// Prints it, whether a supervisor runs here or not.
 pub async fn fleet(config: &Config, args: &Args) -> Result<u8, Failure> {
@@ -75,7 +75,7 @@ fn pool(pool: &PoolSign) -> String {
 }
 
 fn jobs(member: &Member, now: Millis) -> Vec<String> {
-    let line = |job: &crate::model::MemberJob| {
+    let line = |job: &model::MemberJob| {
         let (id, class) = (escaped(job.id.as_str()), escaped(job.class.as_str()));
         format!("    {id} {class} {}", since(job.since, now))
     };
@@ -95,7 +95,7 @@ fn since(moment: Option<Millis>, now: Millis) -> String {
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::look;
-    use crate::model::MemberJob;
+    use model::MemberJob;
 
     #[test]
     fn a_fleet_is_a_page() {

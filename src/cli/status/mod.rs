@@ -10,12 +10,11 @@ use std::time::Duration;
 use super::access::elsewhere::supervisor;
 use super::args::status::Status as Args;
 use super::term::screen::{Look, print, print_json};
-use crate::api::Client;
-use crate::clock;
-use crate::config::Config;
-use crate::failure::exit;
-use crate::failure::{Failure, HANGS};
-use crate::model::{Health, Status};
+use api::Client;
+use config::Config;
+use failure::exit;
+use failure::{Failure, HANGS};
+use model::{Health, Status};
 
 /// Shows the supervisor's status, or that of the fleet.
 pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
 use crate::cli::term::screen::{Look, age, escaped, percent, size};
-use crate::model::{Ordered, Process, RunningJob, SlotState, SlotStatus};
+use model::{Ordered, Process, RunningJob, SlotState, SlotStatus};
 
 /// From this width on a slot and its only job share a line.
 const WIDE: usize = 120;

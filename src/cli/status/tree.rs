@@ -6,7 +6,7 @@ use super::slot::{by, processes, slot, template, used};
 use crate::cli::queue;
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
 use crate::cli::term::screen::{Look, age, escaped, size};
-use crate::model::{Health, LogStatus, Millis, PoolStatus, Status, Stop};
+use model::{Health, LogStatus, Millis, PoolStatus, Status, Stop};
 
 /// The whole text. `now` is for the ages of queues.
 pub fn render(status: &Status, now: Millis, look: &Look) -> String {
@@ -167,7 +167,7 @@ pub mod tests {
     use super::*;
     use crate::cli::job::page::tests::look;
     use crate::cli::term::branch::PLAIN;
-    use crate::model::{
+    use model::{
         Host, JobState, Pause, Process, Progress, QueueCounts, RunningJob, SlotId, SlotName, SlotState,
         SlotStatus,
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Exit, ExitStatus, Millis};
+use model::{Exit, ExitStatus, Millis};
 
 /// A number with its noun: `1 job`, `2 jobs`.
 pub fn counted(number: usize, one: &str, more: &str) -> String {

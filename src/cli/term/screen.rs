@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::config::format_duration;
-use crate::failure::Failure;
-pub use crate::failure::escaped;
-use crate::model::{Millis, Progress};
+use config::format_duration;
+use failure::Failure;
+pub use failure::escaped;
+use model::{Millis, Progress};
 
 /// How to draw.
 #[derive(Clone, Debug)]

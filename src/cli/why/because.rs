@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::because_running::{canceled_by, running};
-use crate::broker::Card;
 use crate::cli::job::needs::{self, Helps};
 use crate::cli::job::timeline::interrupted_by;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::age;
-use crate::model::verb::Ability;
-use crate::model::{
+use broker::Card;
+use model::verb::Ability;
+use model::{
     Count, Failure, Fit, Happened, Job, JobId, JobRecord, JobState, Millis, PoolStatus, QueueCounts,
     QueueName, SlotState, Why,
 };
@@ -276,9 +276,9 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::ADAPTERS;
     use crate::cli::job::page::tests::failed_job;
-    use crate::model::{Attempt, Entry, Pause, QueueCounts, Retry};
+    use broker::ADAPTERS;
+    use model::{Attempt, Entry, Pause, QueueCounts, Retry};
 
     const NOW: Millis = Millis(1_790_000_060_000);
     const ALL: Helps = Helps::ALL;

@@ -3,7 +3,7 @@
 use super::because::{first_down, held_up, paused_pool};
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{Look, age};
-use crate::model::{JobState, Ordered, PoolStatus, QueueName, SlotState, SlotStatus, Why};
+use model::{JobState, Ordered, PoolStatus, QueueName, SlotState, SlotStatus, Why};
 
 /// Why a slot is in its state.
 pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::cli::job::page::tests::look;
     use crate::cli::status::tree::tests::healthy;
-    use crate::model::{Fit, Millis, Pause};
+    use model::{Fit, Millis, Pause};
 
     #[test]
     fn places_whose_turn_has_not_come_are_not_called_down() {

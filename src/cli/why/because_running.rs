@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cli::job::alone;
 use crate::cli::term::format::{between, counted};
 use crate::cli::term::screen::age;
-use crate::model::{Happened, JobRecord, JobState, Millis, RunningJob, SlotStatus, Why};
+use model::{Happened, JobRecord, JobState, Millis, RunningJob, SlotStatus, Why};
 
 /// What a running or canceling job does, and where.
 pub(super) fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {

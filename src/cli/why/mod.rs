@@ -15,10 +15,9 @@ use super::args::{WhyCommand, WhyOf};
 use super::job::needs::Helps;
 use super::job::processes;
 use super::term::screen::{Look, age, escaped, print, print_json};
-use crate::clock;
-use crate::config::Config;
-use crate::failure::{Failure, exit};
-use crate::model::{Decision, JobRecord, Millis, Subject, Why};
+use config::Config;
+use failure::{Failure, exit};
+use model::{Decision, JobRecord, Millis, Subject, Why};
 
 /// Prints why something is in its state.
 pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {

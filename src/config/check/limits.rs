@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::subject::{Advice, Pool, advice};
-use crate::config::format_duration;
-use crate::model::{Limits, Work, size};
+use crate::format_duration;
+use model::{Limits, Work, size};
 
 type Rule = fn(&Pool) -> Option<Advice>;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::subject::{Advice, Whole, advice};
-use crate::config::format_duration;
-use crate::model::{LogSettings, size};
+use crate::format_duration;
+use model::{LogSettings, size};
 
 type Rule = fn(&Whole) -> Option<Advice>;
 

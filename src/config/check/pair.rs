@@ -1,7 +1,7 @@
 //! Rules about two pools.
 
 use super::subject::{Advice, Pool, advice};
-use crate::model::{Class, ClassFilter, QueueName, Work};
+use model::{Class, ClassFilter, QueueName, Work};
 
 pub(super) type Rule = fn(&Pool, &Pool) -> Option<Advice>;
 

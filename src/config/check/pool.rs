@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::subject::{Advice, Pool, advice};
-use crate::config::secret::may_be_secret;
-use crate::config::{facts::Rights, format_duration};
-use crate::model::{Class, Leftovers, Order, QueueName, Retry, Work};
+use crate::secret::may_be_secret;
+use crate::{facts::Rights, format_duration};
+use model::{Class, Leftovers, Order, QueueName, Retry, Work};
 
 type Rule = fn(&Pool) -> Option<Advice>;
 

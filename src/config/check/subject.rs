@@ -1,8 +1,8 @@
 //! The input of rules, and their result.
 
-use crate::config::facts::PoolFacts;
-use crate::config::{Config, Facts, Origins};
-use crate::model::{PoolSettings, SpawnSpec};
+use crate::facts::PoolFacts;
+use crate::{Config, Facts, Origins};
+use model::{PoolSettings, SpawnSpec};
 
 /// The result of a rule.
 pub(super) struct Advice {

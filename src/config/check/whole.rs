@@ -2,8 +2,8 @@
 
 use super::pool::who_may_change;
 use super::subject::{Advice, Whole, advice};
-use crate::config::facts::Disk;
-use crate::config::{Api, format_duration, need};
+use crate::facts::Disk;
+use crate::{Api, format_duration, need};
 
 type Rule = fn(&Whole) -> Option<Advice>;
 
@@ -31,8 +31,7 @@ const WORKER_MEMORY: u64 = 8 << 20;
 
 /// The slots of all pools, including those of templates.
 fn places(whole: &Whole) -> u64 {
-    let of_pool =
-        |pool: &crate::model::PoolSettings| u64::from(pool.most_workers()) + u64::from(pool.template);
+    let of_pool = |pool: &model::PoolSettings| u64::from(pool.most_workers()) + u64::from(pool.template);
     whole.config.settings.pools.iter().map(of_pool).sum()
 }
 

@@ -1,7 +1,7 @@
 //! A ledger's records of jobs whose end it never learns.
 
-use taskvisor::broker::sqlite::Options;
-use taskvisor::broker::{Adopted, Browse, Delivery, Ledger, Settling};
+use broker::sqlite::Options;
+use broker::{Adopted, Browse, Delivery, Ledger, Settling};
 
 use super::*;
 

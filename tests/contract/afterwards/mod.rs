@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::Error;
-use taskvisor::model::verb::{
+use broker::Error;
+use model::verb::{
     Act, Bulk, ClassDay, ClassStats, ClassSums, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats,
     Swept, Times,
 };
-use taskvisor::model::*;
+use model::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -5,9 +5,9 @@ mod beside_a_model;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::Error;
-use taskvisor::model::verb::{Cancel, DependOff, DependOn, Each, Fate, Refusal};
-use taskvisor::model::*;
+use broker::Error;
+use model::verb::{Cancel, DependOff, DependOn, Each, Fate, Refusal};
+use model::*;
 
 contract!(
     needs [Depend];

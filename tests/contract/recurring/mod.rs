@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use crate::contract::Kind;
 use crate::support::*;
-use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Notice, Qless, Sqlite, qless};
-use taskvisor::model::verb::{
+use broker::sqlite::{Options, World};
+use broker::{Broker, Error, Notice, Qless, Sqlite, qless};
+use model::verb::{
     Forget, ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, SetOption,
     ShowRecurring,
 };
-use taskvisor::model::*;
+use model::*;
 
 /// The initial wall clock: Wednesday, 14 January 2026, 10:17:30 UTC.
 const START: i64 = 1_768_385_850_000;

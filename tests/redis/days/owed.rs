@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use taskvisor::broker::{Address, Broker, Fetch, Opening};
-use taskvisor::model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, WorkerId};
+use broker::{Address, Broker, Fetch, Opening};
+use model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, WorkerId};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::sandbox::{kill, wait_until};

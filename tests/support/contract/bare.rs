@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskvisor::broker::sqlite::Options;
-use taskvisor::broker::{
+use broker::sqlite::Options;
+use broker::{
     BareSource, Broker, Card, Delivery, Error, Fetch, Handle, Ledger, Notice, Renewal, Settling, with_ledger,
 };
-use taskvisor::model::verb::Ability;
-use taskvisor::model::*;
-use taskvisor::select::Turns;
+use model::verb::Ability;
+use model::*;
+use select::Turns;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 

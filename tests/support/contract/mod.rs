@@ -5,8 +5,8 @@ mod queue_service;
 mod reliable;
 mod rq;
 
-use taskvisor::broker::{ADAPTERS, Card};
-use taskvisor::model::verb::Ability;
+use broker::{ADAPTERS, Card};
+use model::verb::Ability;
 
 use crate::support::Scene;
 
@@ -36,7 +36,7 @@ macro_rules! contract {
 macro_rules! needs {
     ([$($need:ident),*]) => {{
         #[allow(unused_imports)]
-        use {crate::contract::Fact::*, taskvisor::model::verb::Ability::*};
+        use {crate::contract::Fact::*, model::verb::Ability::*};
         let needs: Vec<crate::contract::Need> = vec![$($need.into()),*];
         needs
     }};

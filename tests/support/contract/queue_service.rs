@@ -3,9 +3,9 @@
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use taskvisor::broker::sqlite::Options;
-use taskvisor::broker::{Address, AmazonSqs, Broker, Fetch};
-use taskvisor::model::Fetched;
+use broker::sqlite::Options;
+use broker::{Address, AmazonSqs, Broker, Fetch};
+use model::Fetched;
 
 use crate::sqs::FakeSqs;
 use crate::support::{Clock, Elsewhere};

@@ -1,6 +1,6 @@
 //! The reliable queue as a broker of the contract.
 
-use taskvisor::broker::{Address, Broker, Opening};
+use broker::{Address, Broker, Opening};
 
 use crate::support::{Clock, Elsewhere, RedisServer};
 

@@ -1,7 +1,7 @@
 //! RQ's queues as a broker of the contract.
 
-use taskvisor::broker::{Address, Broker, Opening};
-use taskvisor::model::JobState;
+use broker::{Address, Broker, Opening};
+use model::JobState;
 
 use crate::support::{Clock, Elsewhere, RedisServer};
 

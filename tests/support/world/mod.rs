@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use super::rules::Checks;
 pub use dice::*;
-use stuck::unproven;
-use taskvisor::model::{
+use model::{
     Bytes, Change, Class, ClassSettings, Classes, Count, CutOff, Excess, Exit, ExitStatus, Failure, Fence,
     Fetched, Follow, Instant, Job, JobId, JobState, Lease, Limits, Order, Outcome, Payload, PoolSettings,
     QueueName, QueueSet, Retry, Revocation, Scale, Settings, Settlement, Signal, SlotId, Stop, Take,
     Unproven, Usage, Verdict, Waiting, WorkerId,
 };
-use taskvisor::select::Turns;
-use taskvisor::supervisor::{Command, Event, Supervisor};
+use select::Turns;
+use stuck::unproven;
+use supervisor::{Command, Event, Supervisor};
 
 /// How a killed process ends.
 pub const KILLED: ExitStatus = ExitStatus::Signal { signal: 9, core: false };

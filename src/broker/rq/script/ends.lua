@@ -262,9 +262,9 @@ end
 local function ordered(order, execution, held, how)
   if how == 'release' then
     give_back(held.queue, order, execution, held.worker)
-    return 'waiting'
+  else
+    end_order(held.queue, order, execution, held.worker)
   end
-  end_order(held.queue, order, execution, held.worker)
   return 'aside'
 end
 
