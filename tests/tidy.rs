@@ -1,5 +1,5 @@
-//! Rules of the source tree: how long a file may be, which words it avoids, what a pure room may use. Which room may use
-//! which is said in their Cargo.toml.
+//! Rules of the source tree: how long a file may be, which words it avoids, what a pure room may use. Each room's
+//! Cargo.toml lists the rooms that it may use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -98,7 +98,7 @@ fn only_the_clock_room_reads_clocks() {
         for (number, line) in code.lines().enumerate() {
             let reads = ["SystemTime::now", "clock_gettime", "std::time::Instant::now"];
             if reads.iter().any(|word| line.contains(word)) || line.contains("Instant::now") && !is_tokios {
-                wrong.push(format!("{}:{}: crate::clock reads it", path.display(), number + 1));
+                wrong.push(format!("{}:{}: only the room clock reads clocks", path.display(), number + 1));
             }
         }
     }

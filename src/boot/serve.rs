@@ -244,10 +244,10 @@ fn note_where_jobs_are(config: &Config) {
 /// The most threads for what blocks, such as looking up a name.
 const BLOCKING_THREADS: usize = 16;
 
-/// The loop, with a thread for what blocks that stays: tokio panics if it has none and none is to be had, and queues the
-/// work otherwise.
+/// Builds the runtime and starts one blocking thread that stays. Without any blocking thread, tokio panics if it cannot
+/// start one; with one, it queues the work.
 fn runtime() -> io::Result<Runtime> {
-    // The same without a panic: an error here is a want of the host, which may pass.
+    // Fails with an error, not a panic, if no thread can be started now.
     let first = std::thread::Builder::new().name("threads".into()).spawn(|| ())?;
     _ = first.join();
     let mut builder = tokio::runtime::Builder::new_current_thread();

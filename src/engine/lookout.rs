@@ -32,11 +32,11 @@ const UNBOUND: &str = "the API's socket was removed and cannot be made again";
 /// Makes the API's socket, or says why it cannot be made.
 pub type Bind = Box<dyn Fn() -> Result<UnixListener, String> + Send>;
 
-/// Where the socket was when somebody looked.
+/// What a look for the socket found.
 enum Found {
-    /// Where it belongs, or another file was there.
+    /// The socket, or another file, is in its place.
     There,
-    /// It was gone, and was made.
+    /// It was gone, and is made again.
     Made,
 }
 

@@ -80,7 +80,7 @@ pub struct JobRecord {
     pub result: Option<String>,
     /// Why it failed, is held or waits for a retry.
     pub failure: Option<Failure>,
-    /// Why its broker hands it out no more, though it waits here: SQS moves messages to a dead-letter queue by itself.
+    /// Why the broker will not deliver it again although it waits: SQS moves messages to a dead-letter queue by itself.
     /// Left out in lists.
     pub dead_letter: Option<String>,
     /// How its latest attempt ended.

@@ -132,11 +132,8 @@ async fn history_has_attempts_that_were_never_settled(scene: Scene) {
     scene.recover("me".into(), vec![]).await.unwrap();
     let attempts = history(&scene).await.0;
     let seen: Vec<_> = attempts.iter().map(|one| (one.counts, one.fence, one.state)).collect();
-    let interrupted = Some(Count::Interrupted);
-    assert_eq!(
-        seen,
-        [(interrupted, Fence(1), JobState::Waiting), (interrupted, Fence(2), JobState::Waiting)]
-    );
+    let (run_out, dead) = (Some(scene.run_out_counts()), Some(Count::Interrupted));
+    assert_eq!(seen, [(run_out, Fence(1), JobState::Waiting), (dead, Fence(2), JobState::Waiting)]);
 }
 
 async fn history_keeps_the_latest_hundred_attempts(scene: Scene) {

@@ -39,7 +39,7 @@ fn holds(scene: &Scene, endpoint: &str) {
         ["delayed", "waiting"].contains(&scene.sandbox.state(&id).as_str())
     });
     let fate = "SQS has delivered it 2 times, its queue allows 2 (maxReceiveCount): AWS moves it to the dead-letter queue \
-                'by-aws' at the next receive, and hands it out no more";
+                'by-aws' at its next receive, and does not deliver it again";
     assert_eq!(scene.sandbox.job(&id)["dead_letter"], fate);
     for command in [&["why", "job"] as &[&str], &["job", "show"]] {
         let said = scene.sandbox.ok(&[command, &[&id]].concat());

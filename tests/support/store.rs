@@ -68,6 +68,11 @@ pub trait Elsewhere: Send + Sync {
         JobState::Canceled
     }
 
+    /// As what a lease counts that ran out while its supervisor lives.
+    fn run_out_counts(&self) -> Count {
+        Count::Interrupted
+    }
+
     /// Whether it records which supervisor ran an ended job.
     fn names_the_instance(&self) -> bool {
         false
@@ -200,6 +205,14 @@ impl Scene {
         match &self.place {
             Place::Memory | Place::File(_) | Place::Redis(_) => JobState::Canceled,
             Place::Elsewhere(place) => place.stopped(),
+        }
+    }
+
+    /// As what a lease counts that ran out while its supervisor lives.
+    pub fn run_out_counts(&self) -> Count {
+        match &self.place {
+            Place::Memory | Place::File(_) | Place::Redis(_) => Count::Interrupted,
+            Place::Elsewhere(place) => place.run_out_counts(),
         }
     }
 

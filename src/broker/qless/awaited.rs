@@ -1,4 +1,4 @@
-//! Who waits for the ends of jobs.
+//! The jobs for whose end a caller waits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -12,12 +12,12 @@ use model::JobId;
 /// they are to end.
 pub(super) const OVER: &str = "ql:taskvisor:over";
 
-/// A bell for each job that somebody waits for.
+/// A `Notify` for each job for which a caller waits.
 #[derive(Default)]
 pub(super) struct Awaited(Mutex<BTreeMap<JobId, Weak<Notify>>>);
 
 impl Awaited {
-    /// The bell of a job, as long as somebody has it.
+    /// The `Notify` of a job, for as long as a caller keeps it.
     pub(super) fn bell(&self, job: &JobId) -> Arc<Notify> {
         let mut bells = lock(&self.0);
         bells.retain(|_, bell| bell.strong_count() > 0);

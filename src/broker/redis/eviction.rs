@@ -1,4 +1,4 @@
-//! Whether a server drops keys of its own accord when its memory is full. It can be set to at any time.
+//! Whether a server evicts keys when its memory is full. Its policy can change at any time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
-/// How long a change of the server's settings may go unseen.
+/// Interval between two looks at the policy.
 pub(super) const LOOK: Duration = Duration::from_secs(5);
 
 /// What a server said last of dropping keys.

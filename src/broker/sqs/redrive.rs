@@ -1,5 +1,5 @@
 //! The RedrivePolicy of a queue: AWS itself moves a message that was received as often as the policy allows to a
-//! dead-letter queue, at the next receive, whoever asks, and nobody is told.
+//! dead-letter queue, at its next receive, by any client, without a notification.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ impl Redrive {
         (received >= *most).then(|| {
             format!(
                 "SQS has delivered it {received} times, its queue allows {most} (maxReceiveCount): AWS moves it to the \
-                 dead-letter queue '{dead}' at the next receive, and hands it out no more"
+                 dead-letter queue '{dead}' at its next receive, and does not deliver it again"
             )
         })
     }

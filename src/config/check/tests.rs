@@ -271,7 +271,8 @@ fn leases_of_queues_that_have_no_effect() {
         "lease=mail:10m&lease=web:30s",
         "lease=web:30s has no effect: the lease of all",
     );
-    assert_eq!(found(&text("lease=mail:10m&lease=web:2m"), |_| ()), []);
+    finds("lease-not-longer", "lease=mail:10m&lease=web:2m", "lease=web:2m has no effect");
+    assert_eq!(found(&text("lease=mail:10m&lease=web:3m"), |_| ()), []);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn lease_of_none(whole: &Whole) -> Option<Advice> {
 
 fn lease_not_longer(whole: &Whole) -> Option<Advice> {
     let (lease, leases) = (whole.config.settings.lease, whole.config.broker.leases());
-    let (queue, time) = leases.into_iter().find(|(_, time)| *time < lease)?;
+    let (queue, time) = leases.into_iter().find(|(_, time)| *time <= lease)?;
     let [own, lease] = [time, lease].map(format_duration);
     let message = format!("its lease={queue}:{own} has no effect: the lease of all queues is {lease}");
     let hint = "leave it out; or make lease shorter, and give the other queues longer ones";

@@ -122,7 +122,7 @@ pub(crate) struct JobJson {
     /// Why it failed, is held or waits for a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<Failure>,
-    /// Why its broker hands it out no more, though it waits: SQS moves messages to a dead-letter queue by itself. Not in
+    /// Why the broker will not deliver it again although it waits: SQS moves messages to a dead-letter queue by itself. Not in
     /// lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dead_letter: Option<String>,

@@ -54,6 +54,11 @@ pub fn start() -> Box<dyn Elsewhere> {
 }
 
 impl Elsewhere for Place {
+    /// It knows that this supervisor lives, and that is no death.
+    fn run_out_counts(&self) -> Count {
+        Count::Stopped
+    }
+
     fn open(&self, clock: &Clock) -> Broker {
         let world = clock.world();
         let (now, options) = (world.now.clone(), Options { world, ..Options::default() });
