@@ -1,5 +1,5 @@
 //! Simulates a workload on a fleet in virtual time, without a clock and without I/O. It chooses queues with the
-//! production code ([`select`](select)), on SQS also those that are received from.
+//! production code ([`select`]), on SQS also those that are received from.
 //!
 //! ```
 //! use taskvisor_simulate::{Plan, Workload, simulate};
