@@ -89,7 +89,7 @@ mod blocking {
         Ok(json!({"pid": std::process::id()}))
     }
 
-    /// As `hold`, and returns when it is told to end.
+    /// As `hold`, and returns a result after a SIGTERM.
     pub fn graceful(job: &Job<'_>) -> Result<Value, End> {
         let name: String = job.data()?;
         job.is_ending();
@@ -101,7 +101,7 @@ mod blocking {
         Ok(json!("what was done so far"))
     }
 
-    /// As `hold`, and gives up when it is told to end.
+    /// As `hold`, and returns an error after a SIGTERM.
     pub fn gives_up(job: &Job<'_>) -> Result<(), End> {
         let name: String = job.data()?;
         job.is_ending();

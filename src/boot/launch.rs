@@ -70,8 +70,8 @@ const NAMES_OF_FILES: [&str; 6] = [
     "SSL_CERT_FILE",
 ];
 
-/// Lets the keeper work in `/`: the file system in which `start` was typed can be unmounted while it runs. Relative
-/// paths of settings go on from where they were typed ([`start_dir`]).
+/// Lets the keeper work in `/`, so that the file system in which `start` was typed can be unmounted. The supervisor
+/// resolves relative paths of settings against the directory of `start` ([`start_dir`]).
 fn work_in_root(command: &mut Command) {
     match std::env::current_dir() {
         Ok(dir) => command.env(start_dir::VARIABLE, dir),

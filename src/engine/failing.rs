@@ -15,7 +15,7 @@ use model::Instant;
 pub(super) struct Failing {
     /// Calls that take, renew and settle jobs.
     pub(super) calls: Complaints,
-    /// The renewals of jobs that have not ended. Their failures are told as those of calls.
+    /// The jobs whose leases this supervisor renews. A failed renewal is a complaint, as a failed call is.
     pub(super) renewing: Renewing,
     /// What the broker does by itself, and what else keeps no job from running.
     pub(super) others: Complaints,

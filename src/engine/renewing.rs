@@ -1,4 +1,4 @@
-//! The jobs whose renewals are asked for, until they end: only for these a failed renewal is a complaint.
+//! The jobs whose leases this supervisor renews. A failed renewal is a complaint only until its job ends.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use model::{Instant, JobId, Lease};
 /// What failed, for complaints.
 pub(super) const RENEWING: &str = "failed to renew";
 
-/// The jobs whose renewals are asked for, and where failures are told. All copies are one.
+/// The jobs whose leases this supervisor renews, and the complaints about failed renewals. Clones share both.
 #[derive(Clone, Debug)]
 pub(super) struct Renewing {
     jobs: Arc<Mutex<HashSet<JobId>>>,
@@ -22,21 +22,21 @@ impl Renewing {
         Renewing { jobs: Arc::default(), told }
     }
 
-    /// The renewals of these leases are asked for next.
+    /// Notes that the broker is asked to renew these leases.
     pub(super) fn asked(&self, leases: &[Lease]) {
         self.with(|jobs| jobs.extend(leases.iter().map(|lease| lease.job.clone())));
     }
 
-    /// The broker has answered, with an error or without. After the end of its job that says nothing to anybody.
+    /// Takes the broker's answer, an error or none. After the end of the job it is no complaint.
     pub(super) fn answered(&self, job: &JobId, error: Option<&Error>, now: Instant) {
-        // The job may end at any moment: what is told here is taken back then.
+        // The job may end after this: `ended` removes the complaint.
         self.with(|jobs| match error.filter(|_| jobs.contains(job)) {
             Some(error) => self.told.wrong_for(RENEWING, job.as_str(), error, now),
             None => self.told.well_for(RENEWING, job.as_str(), now),
         });
     }
 
-    /// The job is settled or lost: whether it was renewed concerns nobody any more.
+    /// Removes a job that is settled or lost, with the complaint about it.
     pub(super) fn ended(&self, job: &JobId, now: Instant) {
         self.with(|jobs| {
             jobs.remove(job);

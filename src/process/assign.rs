@@ -67,7 +67,7 @@ impl Children {
             }
         } else {
             let cwd = cwd.map(|dir| dir.to_string_lossy().into_owned());
-            // A SIGTERM does not say what for. So it is told the shorter time, and never one that it does not have.
+            // A worker cannot tell a stop's SIGTERM from a cancel's, so it gets the shorter of the two times.
             let grace = plan.settings.grace.min(stop_deadline);
             say_run(&mut life.channel, job, (fence, retries), limits, (grace, cwd)).map_err(unassigned)?;
         }
