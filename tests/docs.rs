@@ -88,8 +88,28 @@ fn the_examples_of_coming_from_qless_run() {
 }
 
 #[test]
-fn the_examples_of_operations_run() {
-    runs("docs/operations.md");
+fn the_examples_of_running_it_as_a_service_run() {
+    runs("docs/service.md");
+}
+
+#[test]
+fn the_examples_of_watching_it_run() {
+    runs("docs/watching.md");
+}
+
+#[test]
+fn the_examples_of_changing_it_run() {
+    runs("docs/changing.md");
+}
+
+#[test]
+fn the_examples_of_checking_settings_run() {
+    runs("docs/checking.md");
+}
+
+#[test]
+fn the_examples_of_when_something_is_wrong_run() {
+    runs("docs/trouble.md");
 }
 
 #[test]
@@ -100,6 +120,11 @@ fn the_examples_of_configuration_run() {
 #[test]
 fn the_examples_of_the_api_run() {
     runs("docs/api.md");
+}
+
+#[test]
+fn the_examples_of_events_run() {
+    runs("docs/events.md");
 }
 
 #[test]
