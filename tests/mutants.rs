@@ -273,7 +273,7 @@ fn every_mutant_is_killed() {
     assert!(survivors.is_empty(), "survivors: {survivors:?}");
 }
 
-/// A workspace with the supervisor's rooms, all mutants and the two tests, and nothing else to build.
+/// A workspace of the supervisor with all mutants, its tests and the crates that it uses, and nothing else to build.
 struct Nest(PathBuf);
 
 impl Nest {
@@ -281,16 +281,12 @@ impl Nest {
         let nest = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mutants");
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));
         let _ = fs::remove_dir_all(nest.join("src"));
-        let _ = fs::remove_dir_all(nest.join("tests"));
-        for room in ["src/supervisor", "src/model", "src/select", "tests/support", "tests/stories"] {
+        for room in ["src/supervisor", "src/model", "src/select"] {
             copy(&home.join(room), &nest.join(room));
         }
-        for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
-            fs::copy(home.join(file), nest.join(file)).unwrap();
-        }
+        fs::copy(home.join("Cargo.lock"), nest.join("Cargo.lock")).unwrap();
         let supervisor = nest.join("src/supervisor/lib.rs");
         fs::write(&supervisor, fs::read_to_string(&supervisor).unwrap() + IS_ON).unwrap();
-        fs::write(nest.join("src/lib.rs"), LIBRARY).unwrap();
         fs::write(nest.join("Cargo.toml"), manifest(home)).unwrap();
         let nest = Nest(nest);
         MUTANTS.iter().enumerate().for_each(|(number, mutant)| nest.mutate(number, mutant));
@@ -300,7 +296,9 @@ impl Nest {
     fn tests(&self) -> Tests {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["test", "--offline", "--quiet", "--no-run", "--message-format=json-render-diagnostics"]);
-        cargo.args(["--test", "transcripts", "--test", "simulation"]).current_dir(&self.0);
+        cargo
+            .args(["-p", "taskvisor-supervisor", "--test", "transcripts", "--test", "simulation"])
+            .current_dir(&self.0);
         cargo.env("CARGO_TARGET_DIR", self.0.join("target")).env("RUSTFLAGS", "-Awarnings");
         let Output { status, stdout, stderr } = cargo.output().unwrap();
         assert!(status.success(), "the mutants do not build:\n{}", String::from_utf8_lossy(&stderr));
@@ -352,7 +350,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A Cargo.toml of the pure rooms and the tests, with the versions of the whole workspace.
+/// A Cargo.toml of the pure crates, with the versions of the whole workspace.
 fn manifest(home: &Path) -> String {
     let whole = fs::read_to_string(home.join("Cargo.toml")).unwrap();
     let section = |name: &str| {
@@ -366,6 +364,7 @@ fn manifest(home: &Path) -> String {
 
 const MANIFEST: &str = r#"
 [workspace]
+resolver = "3"
 members = ["src/model", "src/select", "src/supervisor"]
 
 [workspace.package]
@@ -376,24 +375,15 @@ USED
 
 [workspace.lints.rust]
 
-[package]
-name = "taskvisor"
-version.workspace = true
-edition.workspace = true
-
 [profile.dev]
 debug = false
 
-[dependencies]
-model.workspace = true
-select.workspace = true
-supervisor.workspace = true
+[profile.dev.package.taskvisor-supervisor]
+opt-level = 1
 "#;
 
 /// The environment variable that switches a mutant on, by its number.
 const SWITCH: &str = "TASKVISOR_MUTANT";
-
-const LIBRARY: &str = "";
 
 const IS_ON: &str = r#"
 /// Whether the mutant of this number is switched on.

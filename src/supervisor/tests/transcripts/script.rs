@@ -14,7 +14,7 @@ use model::{
     Job, JobId, JobState, Lease, Limits, Outcome, Payload, QueueName, QueueSet, Retry, Revocation, Scale,
     Settings, Signal, Stop, Usage, Verdict, Waiting, WorkerId,
 };
-use supervisor::{Command, Event, Supervisor};
+use taskvisor_supervisor::{Command, Event, Supervisor};
 
 #[track_caller]
 pub fn check(settings: Settings, script: &str, expected: &str) {

@@ -1,29 +1,18 @@
 //! Stories: a script of events goes in, a transcript of commands comes out. They are the supervisor's specification.
-//! `tests/support/script.rs` describes the language of the scripts.
+//! `script.rs` describes the language of the scripts.
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
-#[path = "stories/ahead.rs"]
 mod ahead;
-#[path = "stories/burst.rs"]
 mod burst;
-#[path = "stories/changes.rs"]
 mod changes;
-#[path = "stories/cut_off.rs"]
 mod cut_off;
-#[path = "stories/jobs.rs"]
 mod jobs;
-#[path = "stories/limits.rs"]
 mod limits;
-#[path = "stories/queues.rs"]
 mod queues;
-#[path = "support/script.rs"]
 mod script;
-#[path = "stories/suspects.rs"]
 mod suspects;
-#[path = "stories/unproven.rs"]
 mod unproven;
-#[path = "stories/workers.rs"]
 mod workers;
 
 use model::{PoolSettings, Settings};

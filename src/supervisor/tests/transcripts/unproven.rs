@@ -148,7 +148,9 @@ fn inherited_worker_of_a_removed_slot_is_kept_until_it_dies() {
         assert!(story.transcript.contains("> renew a"), "{pool}:{index}\n{}", story.transcript);
         let worker = WorkerId { slot: SlotId { pool, index }, generation: 7 };
         let exit = super::script::exit("9");
-        story.supervisor.handle(story.now, supervisor::Event::Exited { worker, exit, followed: false });
+        story
+            .supervisor
+            .handle(story.now, taskvisor_supervisor::Event::Exited { worker, exit, followed: false });
         story.write();
         assert!(story.transcript.contains("settle a released"), "{pool}:{index}\n{}", story.transcript);
         let pools = story.supervisor.status(story.now);

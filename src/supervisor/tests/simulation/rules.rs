@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::{
     Change, Classes, Fence, Instant, Job, JobId, Revocation, Settlement, Signal, SlotId, Verdict, WorkerId,
 };
-use supervisor::{Command, Event};
+use taskvisor_supervisor::{Command, Event};
 
 use super::world::{Work, Worker, World};
 

@@ -4,16 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
-#[path = "support/rules.rs"]
 mod rules;
-#[path = "support/world/mod.rs"]
 mod world;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::{Job, JobId, Limits, PoolSettings, QueueName, Retry, Settings, Stop};
-use supervisor::Event;
+use taskvisor_supervisor::Event;
 
 use world::{Happening, Weather, World};
 

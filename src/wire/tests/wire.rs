@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use model::{Bounds, Exit, ExitStatus, Follow, Instant, ProcessLimits, SlotId, Usage, WorkerId};
 use proptest::prelude::*;
-use wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
-use wire::program::{BEGINS, Failed, Identity, Program, Said, Step as ProgramStep, WAITS};
+use taskvisor_wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
+use taskvisor_wire::program::{BEGINS, Failed, Identity, Program, Said, Step as ProgramStep, WAITS};
 
 const WORKER: WorkerId = WorkerId { slot: SlotId { pool: 1, index: 2 }, generation: 3 };
 

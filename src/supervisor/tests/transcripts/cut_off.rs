@@ -106,7 +106,7 @@ fn reload_to_carry_on_removes_the_fence_of_running_workers() {
     }
     assert!(story.transcript.contains("kill_at 1.1 58"), "{}", story.transcript);
     story.transcript.clear();
-    story.supervisor.handle(story.now, supervisor::Event::Reload(carrying_on(prefork(1))));
+    story.supervisor.handle(story.now, taskvisor_supervisor::Event::Reload(carrying_on(prefork(1))));
     story.pass_time_until(super::script::seconds("100"));
     story.write();
     assert!(story.transcript.contains("kill_at 1.1 never"), "{}", story.transcript);

@@ -20,7 +20,7 @@ use model::{
 };
 use select::Turns;
 use stuck::unproven;
-use supervisor::{Command, Event, Supervisor};
+use taskvisor_supervisor::{Command, Event, Supervisor};
 
 /// How a killed process ends.
 pub const KILLED: ExitStatus = ExitStatus::Signal { signal: 9, core: false };
