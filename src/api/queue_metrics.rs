@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::metrics_page::Page;
 use model::{JobState, Meters, Sum, Today};
 
-/// Most queues with a label of their own.
+/// Limit of the queues with a label of their own.
 pub(super) const QUEUES: usize = 100;
 /// The label of the other queues.
 pub(super) const OTHER: &str = "other";

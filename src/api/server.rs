@@ -24,7 +24,7 @@ use super::trouble::Trouble;
 /// Limits on what one client may take from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most connections at a time; by TCP the same number again for those that have not shown the token. For one more,
+    /// Limit of the connections at a time; by TCP the same number again for those that have not shown the token. For one more,
     /// the oldest is closed that has been idle for a second; if there is none, the new one is refused.
     pub connections: usize,
     /// A connection that has not sent a whole request head within this time is closed.

@@ -110,7 +110,7 @@ fn is_a_copy(dir: &Path, keeper: i32) -> Failure {
     ))
 }
 
-/// Most processes to name.
+/// Limit of the processes that are named.
 const NAMED: usize = 8;
 
 fn lives_on(left: &[Left], dir: &Path) -> Failure {

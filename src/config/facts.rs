@@ -23,9 +23,9 @@ pub struct Facts {
     pub cpus: u64,
     /// Memory in bytes; None = not known.
     pub memory: Option<u64>,
-    /// Most processes that may exist.
+    /// Limit of the processes of this user or cgroup.
     pub processes: Option<u64>,
-    /// Most descriptors of a process.
+    /// Limit of the descriptors of a process.
     pub descriptors: Option<u64>,
     /// The kind of disk for the state.
     pub state: Disk,

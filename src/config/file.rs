@@ -16,7 +16,7 @@ use super::{ApiSection, Error, Fault, WqSection};
 /// The largest file of settings, in bytes.
 const SIZE_MAX: u64 = 1 << 20;
 
-/// Most opening brackets and braces in the file. The parser takes quadratic time in those that are open at once:
+/// Limit of the opening brackets and braces in the file. The parser takes quadratic time in those that are open at once:
 /// 100,000 would keep it busy for half a minute.
 const BRACKETS_MAX: usize = 5_000;
 

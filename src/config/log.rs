@@ -19,7 +19,7 @@ pub struct LogSection {
     pub dir: Option<PathBuf>,
     /// The format of the supervisor's log.
     pub format: Option<LogFormat>,
-    /// The most output kept of one attempt.
+    /// Limit of the output kept of one attempt.
     #[serde(default, deserialize_with = "size")]
     pub job_cap: Option<u64>,
     /// How long output is kept.
@@ -27,7 +27,7 @@ pub struct LogSection {
     pub keep: Option<Duration>,
     /// The level of the supervisor's log.
     pub level: Option<LogLevel>,
-    /// The most output kept of all jobs.
+    /// Limit of the output kept of all jobs.
     #[serde(default, deserialize_with = "size")]
     pub quota: Option<u64>,
     /// When to rotate the files in `dir`.

@@ -199,7 +199,7 @@ fn fits_a_socket(run_dir: &Path) -> Result<(), Error> {
     Err(Error::new(Fault::Config, message).hint("give a shorter --run-dir or TASKVISOR_RUN_DIR"))
 }
 
-/// The most pools of a supervisor.
+/// Limit of the pools of a supervisor.
 const POOLS_MAX: usize = 1000;
 
 fn pools(

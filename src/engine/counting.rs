@@ -14,7 +14,7 @@ pub(super) struct Counting {
     running: HashMap<(JobId, Fence), (Instant, WorkerId, String)>,
 }
 
-/// Most classes that are counted apart: anybody who puts a job may name a new one.
+/// Limit of the classes that are counted apart: anybody who puts a job may name a new one.
 const CLASSES: usize = 100;
 /// Name under which all other classes are counted.
 const OTHER: &str = "other";

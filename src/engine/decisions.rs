@@ -15,7 +15,7 @@ use supervisor::{Command, Event};
 const OFTEN: usize = 3072;
 const SELDOM: usize = 1024;
 
-/// The most decisions that `why` shows.
+/// Limit of the decisions that `why` shows.
 const SHOWN: usize = 20;
 
 /// The latest decisions, kept for `why`.

@@ -7,7 +7,7 @@ use api::Problem;
 use model::{Fit, PoolStatus, SlotId, SlotName, SlotStatus, Why, WorkerId};
 use supervisor::Supervisor;
 
-/// Most classes that are named.
+/// Limit of the classes that are named.
 const KNOWN: usize = Why::KNOWN_MAX;
 
 /// The facts known to the loop, without those of the broker.

@@ -9,9 +9,9 @@ use tracing::Level;
 use super::line::Line;
 use model::Instant;
 
-/// Most lines of one kind about one pool or queue in one period.
+/// Limit of the lines of one kind about one pool or queue in one period.
 const MOST: u64 = 10;
-/// Most pools and queues that a kind tells apart in one period; lines about all others are counted together.
+/// Limit of the pools and queues that a kind tells apart in one period; lines about all others are counted together.
 const APART: usize = 64;
 const PERIOD: Duration = Duration::from_secs(60);
 

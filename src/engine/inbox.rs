@@ -12,7 +12,7 @@ use model::Instant;
 use process::{Alarm, KeeperMessage};
 use supervisor::Event;
 
-/// Most answers and requests that wait here; a sender of more waits.
+/// Limit of the answers and requests that wait here; a sender of more waits.
 const ROOM: usize = 1024;
 
 /// The receiving end.

@@ -7,7 +7,7 @@ use super::request::{Queues, View};
 use broker::{Broker, Outbox};
 use model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
 
-/// Most bad slots of a pool that are named one by one.
+/// Limit of the bad slots of a pool that are named one by one.
 const NAMED: usize = 5;
 
 /// The facts on which the verdict rests.

@@ -9,7 +9,7 @@ use super::line::{Line, cut};
 use model::{Change, JobId, PoolSettings, PoolStatus, QueueName, Scale, Stop, format_duration};
 use supervisor::Step;
 
-/// Most jobs that a line names one by one.
+/// Limit of the jobs that a line names one by one.
 const NAMED: usize = 5;
 
 /// The line of a change.
@@ -27,7 +27,7 @@ pub(super) fn change(pool: Option<&str>, change: Change, (by, reason): (&str, Op
     pool.into_iter().fold(line, Line::pool)
 }
 
-/// The line of a stop: which jobs it waits for, and when each signal comes. `at` writes the time after so long.
+/// The line of a stop: which jobs it waits for, and when each signal comes. `at` writes the time after a duration.
 pub(super) fn stop(
     stage: Stop,
     by: &str,

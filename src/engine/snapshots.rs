@@ -14,7 +14,7 @@ use wire::keeper::Order;
 /// How long a signal waits for the snapshot of its worker.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Most snapshots in progress. One of a process that the kernel has locked may never finish.
+/// Limit of the snapshots in progress. One of a process that the kernel has locked may never finish.
 const LOOKS: usize = 8;
 
 /// Takes a snapshot of a process and those below it. May block.

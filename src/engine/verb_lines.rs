@@ -7,7 +7,7 @@ use super::orders::counted;
 use model::verb::{Act, Bulk, Cancel, Verb};
 use model::{JobId, QueueName};
 
-/// Most names in a line.
+/// Limit of the names in a line.
 const NAMED: usize = 5;
 
 /// The line of a request; None for one that only reads.

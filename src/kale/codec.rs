@@ -56,7 +56,7 @@ impl Codec {
         self.open_within(body, INFLATED_MAX)
     }
 
-    /// The pickle in a body, if it has at most so many bytes.
+    /// The pickle in a body; None above this number of bytes.
     pub fn open_within(&self, body: &str, most: usize) -> Result<Vec<u8>, CodecError> {
         let sealed = STANDARD.decode(body.trim()).map_err(|error| CodecError::Base64(error.to_string()))?;
         let packed = self.key.decrypt(sealed).ok_or(CodecError::Decrypt)?;

@@ -6,7 +6,7 @@ use super::pickle::Value;
 /// Values that nest deeper than this are shown as `…`.
 const DEPTH: usize = 12;
 
-/// Most characters of the publisher.
+/// Limit of the characters of the publisher's name.
 const PUBLISHER: usize = 80;
 
 impl Message {

@@ -26,7 +26,7 @@ use model::{Bounds, ExitStatus, WorkerId};
 
 const PREFIX: &str = "taskvisor-";
 
-/// Most directories to remove in one turn: a job may leave thousands, and the keeper has others to look after.
+/// Limit of the directories removed in one turn: a job may leave thousands, and the keeper has others to look after.
 const REMOVED_AT_A_TIME: usize = 1000;
 
 /// The keeper's directory of cgroups.

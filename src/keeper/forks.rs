@@ -20,10 +20,10 @@ use super::{spawn, sys};
 use model::{Instant, WorkerId};
 use wire::keeper::{Report, Step};
 
-/// Most packets read from a template's socket in one turn: a template that sends more floods it.
+/// Limit of the packets read from a template's socket in one turn: a template that sends more floods it.
 const FLOOD: usize = 4096;
 
-/// Most lines to print about one template.
+/// Limit of the lines printed about one template.
 const MOST_COMPLAINTS: u32 = 10;
 
 /// A packet on a template's socket. No pid if the kernel did not say.

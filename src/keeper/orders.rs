@@ -15,7 +15,7 @@ use failpoint::failpoint;
 use model::{Follow, Instant, WorkerId};
 use wire::keeper::{Order, PACKET_MAX, Report, Step};
 
-/// Most packets taken in one turn, so that deaths and deadlines do not wait.
+/// Limit of the packets taken in one turn, so that deaths and deadlines do not wait.
 const PACKETS_PER_TURN: usize = 32;
 
 impl Keeper {

@@ -32,7 +32,7 @@ const STOPPING_PER_TURN: Duration = Duration::from_millis(200);
 const LOOK_AT_ONE: Duration = Duration::from_micros(10);
 const FEW_LEADERS: usize = 64;
 
-/// Most processes reaped in one turn: a storm of deaths must not keep orders waiting.
+/// Limit of the processes reaped in one turn: a storm of deaths must not keep orders waiting.
 const REAPED_PER_TURN: usize = 1024;
 
 impl Keeper {

@@ -15,7 +15,7 @@ use model::Millis;
 /// Bytes of one record.
 const SIZE: usize = 16;
 
-/// Most records of one job: 1 MiB. Output after the last record is not told apart by stream.
+/// Limit of the records of one job: 1 MiB. Output after the last record is not told apart by stream.
 const MOST: u64 = 1 << 16;
 
 /// Milliseconds after which a continuing stream begins another piece. The time doubles with each `GRAINS` records, so

@@ -13,7 +13,7 @@ use model::{Instant, Millis};
 /// Limits on the output that is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Most bytes of all files.
+    /// Limit of the bytes of all files.
     pub quota: u64,
     /// How long to keep a file after it was last written to.
     pub keep: Duration,
@@ -70,7 +70,7 @@ const EVERY: Duration = Duration::from_secs(3600);
 /// Number of files in one step.
 const STEP: usize = 1000;
 
-/// Most moments to tell apart.
+/// Limit of the moments that are told apart.
 const MOMENTS: usize = 10_000;
 
 /// The file that says until when files were removed.

@@ -12,7 +12,7 @@ use super::lines::{Line, Places, Shared, weight};
 use super::writer::Writer;
 use model::{JobId, LogSettings};
 
-/// Most bytes that may wait for the disk.
+/// Limit of the bytes that wait for the disk.
 const ROOM: usize = 32 << 20;
 
 /// Passes output to the writer thread. Never blocks: output that the disk cannot take is dropped and counted.

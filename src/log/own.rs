@@ -12,7 +12,7 @@ use super::rank::{Budget, DETAILS, Rank, WORKERS};
 use super::target::Target;
 use model::Instant;
 
-/// Most bytes that may wait.
+/// Limit of the bytes that wait.
 const ROOM: usize = 256 << 10;
 
 /// Additional bytes for lines that matter.

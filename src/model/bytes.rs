@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Bytes(pub Vec<u8>);
 
 impl Bytes {
-    /// The most bytes that a job carries.
+    /// Limit of the bytes that a job carries.
     pub const LONGEST: usize = 40 << 20;
 
     /// The bytes as the operating system takes them.

@@ -16,9 +16,9 @@ pub struct LogSettings {
     pub dir: Option<PathBuf>,
     /// When to begin a new file there, and how many older ones to keep.
     pub rotate: Rotate,
-    /// The most output kept of one attempt, in bytes.
+    /// Limit of the output kept of one attempt, in bytes.
     pub job_cap: u64,
-    /// The most output kept of all jobs, in bytes.
+    /// Limit of the output kept of all jobs, in bytes.
     pub quota: u64,
     /// How long the output of a job is kept after it was written.
     pub keep: Duration,
@@ -27,7 +27,7 @@ pub struct LogSettings {
 /// When to begin a new log file, and how many older ones to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotate {
-    /// The most bytes of a file: a new one begins before it has more.
+    /// Limit of the bytes of a file: a new one begins before it has more.
     pub size: u64,
     /// Number of older files that are kept.
     pub keep: u32,

@@ -72,13 +72,13 @@ impl NewJob {
     pub const NAME_MAX: usize = 256;
     /// The longest token of a put.
     pub const TOKEN_MAX: usize = 64;
-    /// The most data of a job with a class, in bytes: always fits into one frame to a worker, however it is encoded.
+    /// Limit of the data of a job with a class, in bytes: always fits into one frame to a worker, however it is encoded.
     pub const DATA_MAX: usize = (12 << 20) - (64 << 10);
-    /// The most jobs of one put: a transaction of more would block others for long.
+    /// Limit of the jobs of one put: a transaction of more would block others for long.
     pub const BATCH_MAX: usize = 50_000;
-    /// The most tags of a job.
+    /// Limit of the tags of a job.
     pub const TAGS_MAX: usize = 100;
-    /// The most jobs that a new job may need.
+    /// Limit of the jobs that a new job needs.
     pub const DEPENDS_MAX: usize = 1000;
 
     /// A job with data and defaults for everything else.

@@ -33,7 +33,7 @@ pub struct Exec {
 }
 
 impl Payload {
-    /// Most bytes of a stored payload that lists look at.
+    /// Limit of the bytes of a stored payload that lists read.
     pub const SHOWN: usize = 4096;
 
     /// A short line for people: the command, or the class and the beginning of its data.

@@ -23,7 +23,7 @@ pub struct Recurring {
     /// A missed occurrence is made up for within this time; one that is a minute late is not missed.
     #[serde(default, with = "Seconds")]
     pub catch_up: Duration,
-    /// Most occurrences put at a time, when several are due.
+    /// Limit of the occurrences put at a time, when several are due.
     #[serde(default = "one")]
     pub backlog: u32,
     /// The job that is put at each occurrence.
@@ -72,7 +72,7 @@ impl Recurring {
     pub const NAME_MAX: usize = 100;
     /// The longest time to catch up on.
     pub const CATCH_UP_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
-    /// Most jobs at a time.
+    /// Limit of the jobs put at a time.
     pub const BACKLOG_MAX: u32 = 1000;
 
     /// The error in it, apart from a time zone that may be unknown here.

@@ -59,7 +59,7 @@ pub struct Why {
 }
 
 impl Why {
-    /// Most classes in `known`.
+    /// Limit of the classes in `known`.
     pub const KNOWN_MAX: usize = 100;
 }
 

@@ -26,7 +26,7 @@ use log::Outputs;
 use model::{Exit, Fence, Instant, Job, Outcome, WorkerId, WorkerName};
 use wire::worker::FRAME_MAX;
 
-/// Most descriptors handled before the event loop goes on.
+/// Limit of the descriptors handled before the event loop goes on.
 const TURN: usize = 64;
 
 /// Most chunks read from a dead worker's channel: its longest frame, and some. More does not come from the worker.

@@ -32,7 +32,7 @@ pub enum Found {
         job: JobId,
         /// The number of its lease.
         fence: Fence,
-        /// Which limit, and by how much.
+        /// The limit, and the larger figure that was found.
         excess: Excess,
     },
     /// After a job the worker has more memory than its pool allows before it recycles.

@@ -129,7 +129,7 @@ pub(super) struct LifeContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) logs: &'a Outputs,
     pub(super) gauge: &'a Gauge,
-    /// The most output kept of one attempt.
+    /// Limit of the output kept of one attempt, in bytes.
     pub(super) cap: u64,
     pub(super) buffer: &'a mut [u8],
     pub(super) sandboxes: &'a mut Sandboxes,
@@ -380,5 +380,5 @@ const LONGEST_WHY: usize = 500;
 const LONGEST_MESSAGE: usize = 1000;
 const LONGEST_WARNING: usize = 8000;
 
-/// Most orphans of a job that a worker can report.
+/// Limit of the orphans of a job that a worker reports.
 const MOST_LEFT: usize = 100;

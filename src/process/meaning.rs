@@ -7,7 +7,7 @@ use super::plan::Role;
 use model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome, PoolSettings};
 use wire::worker::{self, Done, Hello, PROTOCOL};
 
-/// Most classes that a worker may know.
+/// Limit of the classes of a worker.
 const CLASSES: usize = 10_000;
 
 /// Checks whether this program can work with the worker. Gives the classes that it knows.
@@ -40,7 +40,7 @@ pub(super) fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, 
 /// The warning about limits of classes that cannot be held in this pool, as its jobs share a process; None = there are
 /// none, or the pool takes no job of such a class.
 pub(super) fn unheld(classes: &Classes, pool: &PoolSettings) -> Option<String> {
-    /// Most classes to name.
+    /// Limit of the classes that are named.
     const NAMED: usize = 5;
     if pool.jobs_at_once == 1 {
         return None;

@@ -12,7 +12,7 @@ use model::{Leftovers, Process};
 /// How often to kill processes that fork while they are killed; those left then end with the worker.
 const ROUNDS: u32 = 5;
 
-/// Most processes that one round kills.
+/// Limit of kills a round.
 const STRUCK: usize = 4096;
 
 /// Number of links of a task directory with one thread: itself, its parent's, and the thread's.

@@ -104,7 +104,7 @@ pub(super) struct Printed {
     written: u64,
     dropped: u64,
     marked: bool,
-    /// Most bytes of output; None once that was exceeded.
+    /// Limit of the bytes of output; None once it was exceeded.
     limit: Option<u64>,
 }
 

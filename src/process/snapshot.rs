@@ -8,9 +8,9 @@ use model::{Caught, Snapshot};
 
 /// Largest snapshot as JSON, in bytes.
 const BYTES: usize = 16 << 10;
-/// Most processes to look at: a fork bomb may have thousands.
+/// Limit of the processes in a snapshot: a fork bomb may have thousands.
 const PROCESSES: usize = 256;
-/// Most names of open files of each process, and the longest part of a name.
+/// Limits of the names of open files of each process, and of the part of a name that is kept.
 const FILES: usize = 20;
 const NAME: usize = 200;
 

@@ -229,13 +229,13 @@ impl PollPlan {
         receive.is_awaited.then_some(most)
     }
 
-    /// The open receive has waited for so long that its queue counts as empty.
+    /// The open receive has waited long enough for its queue to count as empty.
     pub fn is_late(&mut self, queue: &QueueName) {
         let state = self.state(queue);
         state.open = state.open.map(|_| Open::Bell);
     }
 
-    /// The open receive has brought so many messages.
+    /// The open receive has brought this number of messages.
     pub fn answered(&mut self, queue: &QueueName, messages: usize, now: Instant) {
         let state = self.state(queue);
         let open = state.open.take();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Most messages of one call.
+/// Limit of the messages of one call.
 pub const MOST: usize = 10;
 
 /// How long a receive waits for a message, if it waits for one.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::{QUEUE_PRIORITY, QueueName};
 
-/// The most jobs of a simulation.
+/// Limit of the jobs of a simulation.
 pub const JOBS_MAX: usize = 10_000_000;
 
 /// A queue of a workload.

@@ -7,7 +7,7 @@ use super::restart::Random;
 use super::verdict;
 use model::{Class, ClassSettings, Classes, Job, JobId, Limits, Outcome, PoolSettings, Retry, Verdict};
 
-/// Most classes to remember as unknown, and most jobs of each.
+/// Limits of the classes that are remembered as unknown, and of the jobs of each.
 const CLASSES: usize = 20;
 const JOBS: usize = 100;
 

@@ -51,7 +51,7 @@ pub enum Event {
         job: JobId,
         /// The number of its lease.
         fence: Fence,
-        /// Which limit, and by how much.
+        /// The limit, and the larger figure that was found.
         excess: Excess,
     },
     /// A worker or the template of the pool reports the classes that the pool's workers know.

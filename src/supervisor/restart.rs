@@ -14,7 +14,7 @@ const BOOT_DEATHS: usize = 5;
 /// … within this period after which a pool tries with one slot only.
 const BOOT_PERIOD: Duration = Duration::from_secs(30);
 
-/// Most workers of a pool that boot at a time while none of it takes jobs: the cause that kills the first may kill them
+/// Limit of a pool's workers that boot at a time while none of it takes jobs: the cause that kills the first may kill them
 /// all.
 pub(super) const BOOTS: usize = 64;
 

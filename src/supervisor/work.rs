@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Delay with which a suspect is released while another one is here.
 const SECOND_SUSPECT: Duration = Duration::from_secs(60);
 
-/// Most revoked leases to remember of jobs that are not here.
+/// Limit of the remembered leases that were revoked for jobs that are not here.
 const REMEMBERED: usize = 1000;
 
 impl Supervisor {

@@ -66,7 +66,7 @@ impl TaskId {
     }
 }
 
-/// Most bytes of tenant, service path and correlator together: any division of them makes an id of at most
+/// Limit of the bytes of tenant, service path and correlator together: any division of them makes an id of at most
 /// [`NewJob::NAME_MAX`] bytes.
 const LONGEST: usize = (NewJob::NAME_MAX - 26 - 3 - 3) * 5 / 8;
 

@@ -23,7 +23,7 @@ pub(super) enum Shown {
     Runtime,
 }
 
-/// Most jobs that are in memory at a time.
+/// Limit of the jobs in memory at a time.
 const AT_A_TIME: usize = 16;
 
 /// Answers with all tasks, as one array.

@@ -122,9 +122,9 @@ async fn every(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Most jobs in one request of the second round.
+/// Limit of the jobs in one request of the second round.
 const TOGETHER: usize = 500;
-/// Most jobs to show.
+/// Limit of the jobs that are shown.
 const SHOWN: usize = 10;
 
 /// State of the walk over the matching jobs.

@@ -74,7 +74,7 @@ pub fn dead(job: &JobRecord, helps: Helps) -> Vec<String> {
     said
 }
 
-/// Most needed jobs to show.
+/// Limit of the needed jobs that are shown.
 const SHOWN: usize = 10;
 
 #[cfg(test)]

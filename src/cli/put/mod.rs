@@ -24,7 +24,7 @@ use config::Config;
 use failure::{Failure, exit};
 use model::{Bytes, JobId, NewJob, Payload};
 
-/// Most jobs in one batch.
+/// Limit of the jobs in one batch.
 const BATCH: usize = 500;
 /// Bytes of one batch, approximately.
 const BATCH_BYTES: usize = 4 << 20;

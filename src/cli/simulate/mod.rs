@@ -23,7 +23,7 @@ const SIZE_MAX: u64 = 512 << 20;
 /// The scheme of Amazon SQS, also where this program cannot speak to it.
 const SQS: &str = "sqs";
 
-/// The most runs of one command without a goal.
+/// Limit of the runs of one command without a goal.
 const RUNS_MAX: usize = 1_000;
 
 /// What `simulate --json` prints, schema `taskvisor.simulate/1`.

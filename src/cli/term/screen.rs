@@ -164,7 +164,7 @@ pub fn table(look: &Look, heads: &[&str], rows: &[Vec<String>]) -> String {
     Columns::new(heads).lines(look, rows)
 }
 
-/// Most columns to which a cell is padded. A longer cell shifts only the rest of its own line.
+/// Limit of the columns to which a cell is padded. A longer cell shifts only the rest of its own line.
 const WIDEST: usize = 120;
 
 /// A table that is printed in pieces: the names come before the first, and a column only grows.

@@ -2,7 +2,7 @@
 
 use super::Value;
 
-/// The most digits of an integer, as in Python's own limit: converting takes quadratic time.
+/// Limit of the digits of an integer, as in Python's own limit: converting takes quadratic time.
 const DIGITS_MAX: usize = 4_300;
 
 /// `I`: `01` and `00` are `True` and `False`.

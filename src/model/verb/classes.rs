@@ -103,7 +103,7 @@ pub struct ClassSums {
 }
 
 impl ClassSums {
-    /// Most classes that are counted by themselves on a day, as users choose the names.
+    /// Limit of the classes that are counted by themselves on a day, as users choose the names.
     pub const CLASSES_MAX: usize = 100;
 
     /// The sums of one attempt that ran for this time; None if the attempt was released or canceled.

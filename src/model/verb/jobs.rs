@@ -23,7 +23,7 @@ pub struct FindJobs {
 }
 
 impl FindJobs {
-    /// Most ids in an answer.
+    /// Limit of the ids in an answer.
     pub const MOST: usize = 10;
 }
 
