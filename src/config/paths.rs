@@ -33,6 +33,8 @@ pub struct Surroundings {
     pub xdg_state_home: Option<OsString>,
     /// Value of `$XDG_RUNTIME_DIR`.
     pub xdg_runtime_dir: Option<OsString>,
+    /// Value of `$TASKVISOR_SOCKET`: in a job, the socket of its supervisor.
+    pub socket: Option<OsString>,
     /// Value of `$TASKVISOR_API_TOKEN`.
     pub api_token: Option<OsString>,
 }
@@ -47,6 +49,7 @@ impl Surroundings {
             home: std::env::var_os("HOME"),
             xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
             xdg_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
+            socket: std::env::var_os(SpawnSpec::SOCKET),
             api_token: std::env::var_os(SpawnSpec::API_TOKEN),
         }
     }
@@ -66,6 +69,12 @@ impl Surroundings {
             Error::new(Fault::Config, "no place for the state: neither XDG_STATE_HOME nor HOME is set")
                 .hint("give --state-dir DIR or set TASKVISOR_STATE_DIR")
         })
+    }
+
+    /// The run directory of the supervisor whose job this process belongs to, if it does to one.
+    pub(super) fn run_dir_of_job(&self) -> Option<PathBuf> {
+        let path = absolute(&self.socket)?;
+        path.parent().filter(|dir| socket(dir) == path).map(Path::to_owned)
     }
 
     /// The default directory for the socket.

@@ -36,6 +36,8 @@ pub struct Config {
     pub state_dir_is_named: bool,
     /// The directory for the socket.
     pub run_dir: PathBuf,
+    /// Whether this is a command that a job runs, for the job's own supervisor: then no store is looked for.
+    pub in_job: bool,
     /// The group whose members may use the socket, besides the supervisor's user and root.
     pub socket_group: Option<SocketGroup>,
     /// The broker of the jobs.
@@ -100,9 +102,17 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(dir) => from_here(dir)?,
         None => around.state_dir()?,
     };
-    let run_dir = match flags.run_dir.clone().or(file.run_dir.clone()) {
-        Some(dir) => from_here(dir)?,
-        None => around.run_dir(),
+    // A job's commands are for its own supervisor, unless they name another place. A supervisor that a job starts is none.
+    let named = flags.run_dir.clone().or(file.run_dir.clone());
+    let of_job = match flags.purpose {
+        Purpose::Find if named.is_none() => around.run_dir_of_job(),
+        Purpose::Find | Purpose::Start | Purpose::Serve => None,
+    };
+    let in_job = of_job.is_some() && !broker_is_named && !state_dir_is_named && file.broker.is_none();
+    let run_dir = match (named, of_job) {
+        (Some(dir), _) => from_here(dir)?,
+        (None, Some(dir)) => dir,
+        (None, None) => around.run_dir(),
     };
     fits_a_socket(&run_dir)?;
     let socket_group =
@@ -136,6 +146,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         state_dir,
         state_dir_is_named,
         run_dir,
+        in_job,
         socket_group,
         broker,
         broker_is_named,

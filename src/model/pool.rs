@@ -214,6 +214,8 @@ pub struct ProcessLimits {
 impl SpawnSpec {
     /// A variable that no worker gets, whatever its pool passes on: it gives access to the API.
     pub const API_TOKEN: &str = "TASKVISOR_API_TOKEN";
+    /// The variable that names the supervisor's socket to its jobs, and to the commands that they run.
+    pub const SOCKET: &str = "TASKVISOR_SOCKET";
 }
 
 /// The kind of a pool's workers.

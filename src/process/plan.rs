@@ -140,7 +140,7 @@ impl Plan {
             ("TASKVISOR_WORKER", self.name(worker)),
         ];
         env.extend(about.into_iter().chain(forks).map(variable));
-        env.push([b"TASKVISOR_SOCKET=", self.socket.as_os_str().as_bytes()].concat());
+        env.push(self.socket());
         let cwd = self.outfit.cwd.clone().unwrap_or_else(start_dir);
         Program {
             argv,
@@ -152,6 +152,11 @@ impl Plan {
             identity: self.identity(),
             means: self.outfit.means,
         }
+    }
+
+    /// The variable by which jobs, and the commands that they run, find this supervisor.
+    fn socket(&self) -> Vec<u8> {
+        [SpawnSpec::SOCKET.as_bytes(), b"=", self.socket.as_os_str().as_bytes()].concat()
     }
 
     fn identity(&self) -> Option<Identity> {
@@ -197,6 +202,7 @@ impl Plan {
             ("TASKVISOR_WORKER", self.name(worker)),
         ];
         env.extend(ids.map(variable));
+        env.push(self.socket());
         Program {
             argv: exec.argv.iter().map(|arg| arg.0.clone()).collect(),
             env,
@@ -248,7 +254,7 @@ fn passes(outfit: &SpawnSpec, name: &str) -> bool {
     };
     let passes =
         INHERITED.contains(&name) || name.starts_with("LC_") || outfit.env_pass.iter().any(is_wanted);
-    passes && name != SpawnSpec::API_TOKEN && !OF_THE_SUPERVISOR.contains(&name)
+    passes && ![SpawnSpec::API_TOKEN, SpawnSpec::SOCKET].contains(&name) && !OF_THE_SUPERVISOR.contains(&name)
 }
 
 fn variable((name, value): (&str, String)) -> Vec<u8> {

@@ -45,7 +45,11 @@ impl Access {
 
     async fn way(config: &Config, absent: Absent) -> Result<Self, Failure> {
         let client = client(config)?;
-        match client.probe().await {
+        let probed = match config.in_job {
+            true => patient_probe(&client).await,
+            false => client.probe().await,
+        };
+        match probed {
             Ok(()) => match another(config, &client).await? {
                 None => {
                     of_this_state(config, &client)?;
@@ -55,6 +59,10 @@ impl Access {
                 Some(_) => Access::direct(config, absent),
             },
             Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
+            Err(error @ api::Error::NotRunning(_)) if config.in_job => Err(Failure::from(error).hint(
+                "a command of a job speaks to the job's own supervisor, which TASKVISOR_SOCKET names; \
+                 --run-dir or --state-dir name another place",
+            )),
             Err(error @ api::Error::NotRunning(_)) if config.broker.is_of_supervisor() => Err(error.into()),
             Err(api::Error::NotRunning(_)) => Access::direct(config, absent),
             Err(error) => Err(error.into()),
@@ -146,6 +154,23 @@ async fn told<V: VerbRequest>(store: &Arc<Broker>, verb: V) -> Result<V::Answer,
         let unanswered = matches!(error, broker::Error::Unanswered(_));
         unless_looked::<V>(error.into(), unanswered)
     })
+}
+
+/// Waits a while for a supervisor that is being replaced.
+async fn patient_probe(client: &Client) -> Result<(), api::Error> {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+    let answers = async {
+        loop {
+            match client.probe().await {
+                Err(api::Error::NotRunning(_)) => tokio::time::sleep(BETWEEN).await,
+                probed => return probed,
+            }
+        }
+    };
+    match tokio::time::timeout(PATIENCE, answers).await {
+        Ok(probed) => probed,
+        Err(_) => client.probe().await,
+    }
 }
 
 /// The name of this user, as the supervisor would write it.
