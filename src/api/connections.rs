@@ -1,51 +1,118 @@
-//! The open connections. When all places are taken, an idle client makes room for the next one.
+//! The open connections. When all places are taken, an idle client makes room for the next one. A client that waits for
+//! something takes none of these places: waits have a budget of their own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
+
+use super::Problem;
 
 /// A client that has connected or got an answer within this time may be about to send a request.
 const SPARED: Duration = Duration::from_secs(1);
+/// A new client waits this long for a place, counted from when all were first found taken. A crowd that connects at once
+/// and then waits has left its places by then.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// One place of so many is kept for the owner, where others may come in too.
+const OTHERS: usize = 16;
 
 /// The open connections, the oldest first.
 pub(super) struct OpenConnections {
     places: usize,
     guests: Vec<(AbortHandle, Arc<Activity>)>,
+    shared: Arc<Shared>,
+    /// Since when there has been no place: for the owner, for others.
+    full: [Option<Instant>; 2],
+}
+
+/// What all connections of a door share.
+struct Shared {
+    /// One permit for each request that waits.
+    waits: Arc<Semaphore>,
+    most_waits: usize,
+    /// A place may have become free.
+    changed: Notify,
 }
 
 impl OpenConnections {
-    pub(super) fn new(places: usize) -> OpenConnections {
-        OpenConnections { places, guests: Vec::new() }
+    pub(super) fn new(places: usize, most_waits: usize) -> OpenConnections {
+        let waits = Arc::new(Semaphore::new(most_waits));
+        let shared = Arc::new(Shared { waits, most_waits, changed: Notify::new() });
+        OpenConnections { places, guests: Vec::new(), shared, full: [None; 2] }
+    }
+
+    /// The activity of a new client.
+    pub(super) fn activity(&self, stranger: bool) -> Arc<Activity> {
+        let what =
+            What { stranger, wait: None, asked: false, stalled: false, over: false, since: Instant::now() };
+        Arc::new(Activity { what: Mutex::new(what), shared: self.shared.clone() })
+    }
+
+    /// Whether there is room for one more, after a moment's patience; `reserved` says whether it may have a place that is
+    /// kept for the owner.
+    pub(super) async fn room(&mut self, reserved: bool) -> bool {
+        let shared = self.shared.clone();
+        loop {
+            let now = Instant::now();
+            let has_room = self.has_room(reserved);
+            let full = &mut self.full[usize::from(!reserved)];
+            if has_room {
+                *full = None;
+                return true;
+            }
+            let end = *full.get_or_insert(now) + PATIENCE;
+            if now >= end {
+                return false;
+            }
+            let next = self.next_idle().map_or(end, |next| next.min(end));
+            let _ = timeout_at(next, shared.changed.notified()).await;
+        }
     }
 
     /// Whether there is room for one more; if needed, closes the oldest idle connection. Clients that have not shown
     /// the token yet have places of their own, of which the oldest is closed whatever it does. So a crowd of them does
     /// not keep out a client with the token, as long as that one shows it before the crowd has filled all places again.
-    pub(super) fn has_room(&mut self) -> bool {
-        self.guests.retain(|(task, _)| !task.is_finished());
-        let strangers = self.guests.iter().filter(|(_, doing)| doing.is_stranger()).count();
-        let known = self.guests.len() - strangers;
+    fn has_room(&mut self, reserved: bool) -> bool {
+        self.guests.retain(|(task, doing)| !task.is_finished() && !doing.what().over);
+        let (mut strangers, mut known) = (0, 0);
+        for (_, doing) in &self.guests {
+            match &*doing.what() {
+                What { stranger: true, .. } => strangers += 1,
+                What { wait: Some(_), .. } => {}
+                What { .. } => known += 1,
+            }
+        }
         if strangers >= self.places
-            && let Some(oldest) = self.guests.iter().position(|(_, doing)| doing.is_stranger())
+            && let Some(oldest) = self.guests.iter().position(|(_, doing)| doing.what().stranger)
         {
             self.guests.remove(oldest).0.abort();
         }
-        if known < self.places {
-            return true;
-        }
-        self.close_idle(false)
+        let kept = if reserved { 0 } else { self.places / OTHERS };
+        known + kept < self.places || self.close_idle(false)
     }
 
     /// Closes the oldest idle connection, of a stranger only if those count; gives whether there was one.
     pub(super) fn close_idle(&mut self, strangers_count: bool) -> bool {
-        let counts = |doing: &Activity| strangers_count || !doing.is_stranger();
-        let idle = self.guests.iter().position(|(_, doing)| counts(doing) && doing.is_idle());
+        let now = Instant::now();
+        let is_idle = |what: &What| {
+            (strangers_count || !what.stranger) && what.idle_at().is_some_and(|idle_at| idle_at <= now)
+        };
+        let idle = self.guests.iter().position(|(_, doing)| is_idle(&doing.what()));
         if let Some(at) = idle {
             self.guests.remove(at).0.abort();
         }
         idle.is_some()
+    }
+
+    /// When the next connection has been idle for long enough to be closed.
+    fn next_idle(&self) -> Option<Instant> {
+        let idle_at = |(_, doing): &(AbortHandle, Arc<Activity>)| {
+            let what = doing.what();
+            what.idle_at().filter(|_| !what.stranger)
+        };
+        self.guests.iter().filter_map(idle_at).min()
     }
 
     pub(super) fn add(&mut self, task: AbortHandle, doing: Arc<Activity>) {
@@ -54,30 +121,40 @@ impl OpenConnections {
 }
 
 /// The activity of one client.
-pub(super) struct Activity(Mutex<What>);
+pub(super) struct Activity {
+    what: Mutex<What>,
+    shared: Arc<Shared>,
+}
 
 struct What {
     /// It has not shown the token yet.
     stranger: bool,
+    /// Its place among those that wait, while its request is one that waits.
+    wait: Option<OwnedSemaphorePermit>,
     /// It waits for an answer.
     asked: bool,
     /// It has not read all of its answer.
     stalled: bool,
+    /// It has gone.
+    over: bool,
     since: Instant,
 }
 
+impl What {
+    /// When it may be closed to make room, if nothing happens until then.
+    fn idle_at(&self) -> Option<Instant> {
+        (!self.asked && !self.stalled).then(|| self.since + SPARED)
+    }
+}
+
 impl Activity {
-    pub(super) fn new(stranger: bool) -> Activity {
-        Activity(Mutex::new(What { stranger, asked: false, stalled: false, since: Instant::now() }))
+    fn what(&self) -> MutexGuard<'_, What> {
+        self.what.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that it has shown the token.
     pub(super) fn is_known_now(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).stranger = false;
-    }
-
-    fn is_stranger(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).stranger
+        self.what().stranger = false;
     }
 
     /// Notes that it waits for an answer, until the returned value is dropped.
@@ -86,19 +163,32 @@ impl Activity {
         Asking(self.clone())
     }
 
+    /// Notes that its request is one that waits, for as long as it takes. It is refused if too many do.
+    pub(super) fn waits(&self) -> Result<(), Problem> {
+        let most = self.shared.most_waits;
+        let wait = self.shared.waits.clone().try_acquire_owned().map_err(|_| {
+            Problem::unavailable(format!("{most} clients wait here or follow events already"))
+                .hint("one POST /v1/wait waits for many jobs")
+        })?;
+        self.change(|what| what.wait = Some(wait));
+        Ok(())
+    }
+
     pub(super) fn stalled(&self, stalled: bool) {
         self.change(|what| what.stalled = stalled);
     }
 
-    fn change(&self, change: impl FnOnce(&mut What)) {
-        let mut what = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut what);
-        what.since = Instant::now();
+    /// Notes that it has gone.
+    pub(super) fn is_over(&self) {
+        self.change(|what| what.over = true);
     }
 
-    fn is_idle(&self) -> bool {
-        let what = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        !what.asked && !what.stalled && what.since.elapsed() >= SPARED
+    fn change(&self, change: impl FnOnce(&mut What)) {
+        let mut what = self.what();
+        change(&mut what);
+        what.since = Instant::now();
+        drop(what);
+        self.shared.changed.notify_one();
     }
 }
 
@@ -107,6 +197,6 @@ pub(super) struct Asking(Arc<Activity>);
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.0.change(|what| what.asked = false);
+        self.0.change(|what| (what.asked, what.wait) = (false, None));
     }
 }

@@ -16,6 +16,7 @@ use super::Problem;
 use super::extract::Api;
 use super::lists;
 use super::stream::{Piece, stream};
+use super::waits::{Doing, waits};
 use model::{Interest, PublishedEvent, What};
 
 /// Keep-alive interval: proxies close idle connections.
@@ -24,10 +25,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Answers with events from now on, as long as the client reads.
 pub(super) async fn events(
     State(api): Api,
+    doing: Doing,
     headers: HeaderMap,
     interest: Result<Query<Interest>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(interest) = interest.map_err(|error| Problem::bad_request(error.body_text()))?;
+    waits(&doing)?;
     let form = if lists::takes_lines(&headers) { Form::Lines } else { Form::Events };
     let (pieces, gone, body) = stream();
     let mut news = api.news().await;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{PauseOrder, Problem, Queued, Reloaded, Service};
 use model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
@@ -134,6 +135,20 @@ impl Service for Fake {
             "endless" => std::future::pending().await,
             _ => Ok(JobState::Complete),
         }
+    }
+    async fn ends(
+        &self,
+        jobs: Vec<JobId>,
+    ) -> Result<UnboundedReceiver<(JobId, Result<JobState, Problem>)>, Problem> {
+        let (told, ends) = unbounded_channel();
+        for job in jobs {
+            match job.as_str() {
+                "endless" => drop(Box::leak(Box::new(told.clone()))),
+                "nope" => drop(told.send((job, Err(Problem::not_found("no job has the id 'nope'"))))),
+                _ => drop(told.send((job, Ok(JobState::Complete)))),
+            }
+        }
+        Ok(ends)
     }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("not yet"))

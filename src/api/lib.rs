@@ -28,6 +28,7 @@ mod stream;
 mod tasks;
 mod trouble;
 mod verbs;
+mod waits;
 
 #[cfg(test)]
 mod fake;
@@ -35,6 +36,8 @@ mod fake;
 mod stream_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waits_tests;
 
 pub use client::Client;
 pub use client_error::Error;

@@ -50,10 +50,10 @@ impl Document {
     /// Adds a route that answers with a stream of `A`.
     pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
         let each = self.generator.subschema_for::<A>();
-        let content = json!({
-            "text/event-stream": { "schema": { "type": "string" } },
-            LINES: { "schema": each },
-        });
+        let mut content = json!({ LINES: { "schema": each } });
+        if route.method == "GET" {
+            content["text/event-stream"] = json!({ "schema": { "type": "string" } });
+        }
         self.describe::<B>(route, json!({ "description": "As it happens.", "content": content }));
     }
 

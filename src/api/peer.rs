@@ -26,6 +26,15 @@ pub enum Peer {
 }
 
 impl Peer {
+    /// Whether it may have the places that are kept for the owner: root, the supervisor's own user, or who comes in by
+    /// TCP, where there are no others.
+    pub(super) fn is_owner(self) -> bool {
+        match self {
+            Peer::User(uid) => uid == 0 || uid == nix::unistd::geteuid().as_raw(),
+            Peer::Remote { .. } => true,
+        }
+    }
+
     /// Refuses programs from clients that may not put any: a program could run anything as the supervisor's user.
     pub(super) fn judge_programs(self, brings: bool) -> Result<(), Problem> {
         match self {

@@ -10,6 +10,7 @@ use axum::routing::{get, post};
 use super::body::Reload;
 use super::extract::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
+use super::waits::{Doing, waits};
 use super::{PauseOrder, Peer, Problem, Reloaded};
 use model::verb::{Done, reason_fault};
 use model::{Change, PoolsNow, Scale};
@@ -86,7 +87,8 @@ async fn scale(api: Api, by: By, pool: PoolOf, body: Body) -> Answer<PoolsNow> {
     of(api, by, pool, Change::Scale(scale)).await
 }
 
-async fn at_rest(State(api): Api) -> Answer<Done> {
+async fn at_rest(State(api): Api, doing: Doing) -> Answer<Done> {
+    waits(&doing)?;
     api.at_rest().await?;
     Ok(Json(Done {}))
 }

@@ -15,8 +15,9 @@ use super::events::events;
 use super::extract::{Answer, Api, PUT_LIMIT, PathOf, SMALL_LIMIT, job_id, may_put, named, read};
 use super::openapi::Text;
 use super::routes::Routes;
+use super::waits::{Ended, Wait, wait, wait_for_all};
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, tasks, verbs};
-use model::verb::{Done, State as JobStateBody};
+use model::verb::{Done, Route, State as JobStateBody};
 use model::{Interest, PublishedEvent, Status, Subject, Why};
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
@@ -40,6 +41,14 @@ fn all(routes: Routes) -> Routes {
             post(put),
         )
         .look::<JobStateBody>("/v1/jobs/{job}/wait", "Waits until a job has ended and says how.", get(wait))
+        .stream::<Wait, Ended>(
+            Route {
+                method: "POST",
+                path: "/v1/wait",
+                does: "Waits for many jobs, and tells each as it ends.",
+            },
+            post(wait_for_all),
+        )
         .look::<Status>(
             "/v1/status",
             "Shows the supervisor, its workers, what they run, and the queues.",
@@ -49,8 +58,11 @@ fn all(routes: Routes) -> Routes {
         .look::<Why>("/v1/why/slot/{slot}", "Says why a slot is as it is.", get(why_slot))
         .look::<Why>("/v1/why/pool/{pool}", "Says why a pool is as it is.", get(why_pool))
         .stream::<Interest, PublishedEvent>(
-            "/v1/events",
-            "Tells what happens to jobs and workers, as it happens.",
+            Route {
+                method: "GET",
+                path: "/v1/events",
+                does: "Tells what happens to jobs and workers, as it happens.",
+            },
             get(events),
         )
         .act::<StopOrder, Done>("/v1/stop", "Orders the stop, which goes on after the answer.", post(stop))
@@ -88,10 +100,6 @@ async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> A
     jobs.iter().try_for_each(|job| may_put(peer, job))?;
     jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
     Ok(Json(api.put(jobs).await?))
-}
-
-async fn wait(State(api): Api, id: PathOf<String>) -> Answer<JobStateBody> {
-    Ok(Json(JobStateBody { state: api.ended(job_id(id)?).await? }))
 }
 
 async fn status(State(api): Api) -> Answer<Status> {
@@ -132,7 +140,7 @@ async fn readyz(State(api): Api) -> Answer<Ready> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/wait, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -85,14 +85,13 @@ impl Routes {
     /// Adds a route that takes a `B` and answers with a stream of `A`.
     pub(super) fn stream<B: JsonSchema, A: JsonSchema>(
         mut self,
-        path: &'static str,
-        does: &'static str,
+        route: Route,
         handler: MethodRouter<Arc<dyn Service>>,
     ) -> Self {
         if let Some(document) = &mut self.document {
-            document.add_stream::<B, A>(&Route { method: "GET", path, does });
+            document.add_stream::<B, A>(&route);
         }
-        self.serve(path, handler);
+        self.serve(route.path, handler);
         self
     }
 

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
-use hyper::Request;
+use http_body_util::BodyExt as _;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use nix::sys::resource::{Resource, getrlimit};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
 use super::connections::{Activity, Asking, OpenConnections};
@@ -24,9 +26,11 @@ use super::trouble::Trouble;
 /// Limits on what one client may take from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Limit of the connections at a time; by TCP the same number again for those that have not shown the token. For one more,
-    /// the oldest is closed that has been idle for a second; if there is none, the new one is refused.
+    /// Limit of the connections at a time; by TCP the same number again for those that have not shown the token. For one
+    /// more, the oldest is closed that has been idle for a second; if there is none within 2 s, the new one is refused.
     pub connections: usize,
+    /// Limit of the requests at a time that wait for as long as it takes. Their connections are not among those above.
+    pub waits: usize,
     /// A connection that has not sent a whole request head within this time is closed.
     pub header_timeout: Duration,
     /// A connection whose client does not read its answer for this time is closed.
@@ -37,10 +41,17 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections: 256,
+            waits: most_waits(),
             header_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
         }
     }
+}
+
+/// A part of the descriptors: workers and the store need some too.
+fn most_waits() -> usize {
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    usize::try_from(files / 8).unwrap_or(usize::MAX).clamp(64, 2048)
 }
 
 /// Pause after a failed accept.
@@ -48,7 +59,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves a door for ever. Dropping the future closes every connection.
 pub async fn serve(door: impl Door, router: Router, limits: Limits) {
-    let mut guests = OpenConnections::new(limits.connections);
+    let mut guests = OpenConnections::new(limits.connections, limits.waits);
     let (mut connections, mut trouble) = (JoinSet::new(), Trouble::default());
     loop {
         while connections.try_join_next().is_some() {}
@@ -69,14 +80,19 @@ pub async fn serve(door: impl Door, router: Router, limits: Limits) {
         match who {
             Err(who) => {
                 let refusal = format!("this socket is not for {who}");
-                connections.spawn(refuse(stream, "403 Forbidden", refusal, limits.header_timeout));
+                connections.spawn(refuse(stream, StatusCode::FORBIDDEN, refusal, limits.header_timeout));
             }
-            Ok(_) if !guests.has_room() => {
-                let refusal = format!("{} clients are connected already", limits.connections);
-                connections.spawn(refuse(stream, "503 Service Unavailable", refusal, limits.header_timeout));
+            Ok(peer) if !guests.room(peer.is_owner()).await => {
+                let refusal = format!("{} clients are served already; ask again", limits.connections);
+                connections.spawn(refuse(
+                    stream,
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    refusal,
+                    limits.header_timeout,
+                ));
             }
             Ok(peer) => {
-                let doing = Arc::new(Activity::new(matches!(peer, Peer::Remote { .. })));
+                let doing = guests.activity(matches!(peer, Peer::Remote { .. }));
                 let task = connections.spawn(converse(stream, router.clone(), peer, limits, doing.clone()));
                 guests.add(task, doing);
             }
@@ -90,6 +106,7 @@ where
 {
     let routes = TowerToHyperService::new(router);
     let stream = Patient::new(stream, limits.stall_timeout, doing.clone());
+    let guest = doing.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(doing.clone());
@@ -101,6 +118,7 @@ where
         .header_read_timeout(limits.header_timeout)
         .serve_connection(TokioIo::new(stream), service)
         .await;
+    guest.is_over();
     if let Err(error) = ended {
         tracing::debug!(%error, %peer, "a connection ended early");
     }
@@ -132,16 +150,22 @@ impl HttpBody for Awaited {
     }
 }
 
-/// Refuses without reading anything: the client may never send a request.
-async fn refuse(mut stream: impl AsyncWrite + Unpin, code: &'static str, error: String, deadline: Duration) {
+/// Refuses a client once it has sent its request: an answer before that makes no sense to it, and it may not read one.
+async fn refuse<S>(stream: S, code: StatusCode, error: String, deadline: Duration)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let body = serde_json::json!({ "error": error }).to_string();
-    let answer = format!(
-        "HTTP/1.1 {code}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let _ = tokio::time::timeout(deadline, async {
-        stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await
-    })
-    .await;
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = Response::builder().status(code).header("content-type", "application/json");
+        let answer = answer.body(Body::from(body.clone()));
+        async move {
+            let mut rest = request.into_body();
+            while let Some(Ok(_)) = rest.frame().await {}
+            answer
+        }
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(deadline).keep_alive(false);
+    let _ = tokio::time::timeout(deadline, server.serve_connection(TokioIo::new(stream), service)).await;
 }

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::Receiver;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use model::verb::{Answer, Verb};
 use model::{
@@ -50,6 +51,12 @@ pub trait Service: Send + Sync + 'static {
 
     /// Waits until the job has ended and gives its state. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;
+
+    /// Tells the end of each job as it comes. Dropped when the client goes away.
+    async fn ends(
+        &self,
+        jobs: Vec<JobId>,
+    ) -> Result<UnboundedReceiver<(JobId, Result<JobState, Problem>)>, Problem>;
 
     /// The whole status of the supervisor.
     async fn status(&self) -> Result<Status, Problem>;

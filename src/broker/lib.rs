@@ -31,8 +31,8 @@ mod zones;
 
 pub use complaints::{Complaints, LASTS, Told};
 pub use contract::{
-    Admin, Broker, Browse, Card, Error, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling,
-    Source,
+    Admin, Broker, Browse, Card, Error, Feed, Fetch, Health, JobEnd, Notice, Peers, Recovery, Renewal,
+    Settling, Source,
 };
 pub use event_bus::EventBus;
 pub use ledger::{Adopted, BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs, with_ledger};

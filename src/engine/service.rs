@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sysinfo::System;
-use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
 
 use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
 use super::effects::Effects;
@@ -107,6 +109,27 @@ impl Service for ApiService {
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
         self.broker.ended(id).await.map_err(|error| self.problem(error))
+    }
+
+    async fn ends(
+        &self,
+        jobs: Vec<JobId>,
+    ) -> Result<UnboundedReceiver<(JobId, Result<JobState, Problem>)>, Problem> {
+        let (told, mut ends) = unbounded_channel();
+        self.broker.tell_ends(jobs, told).await.map_err(problem)?;
+        let (teller, told) = unbounded_channel();
+        let broker = self.broker.clone();
+        tokio::spawn(async move {
+            loop {
+                let next = tokio::select! {
+                    next = ends.recv() => next,
+                    () = teller.closed() => None,
+                };
+                let Some((job, end)) = next else { return };
+                let _ = teller.send((job, end.map_err(|error| hinted(&broker, error))));
+            }
+        });
+        Ok(told)
     }
 
     async fn status(&self) -> Result<Status, Problem> {
@@ -337,13 +360,17 @@ fn host() -> Host {
 }
 
 impl ApiService {
-    /// The same, with what it may mean that a job is not known: some brokers do not show a job before it has run.
     fn problem(&self, error: Error) -> Problem {
-        let is_unknown = matches!(error, Error::NoJob(_));
-        match self.broker.card().require(Ability::ShowWaiting) {
-            Err(unseen) if is_unknown => problem(error).hint(unseen.to_string()),
-            Ok(()) | Err(_) => problem(error),
-        }
+        hinted(&self.broker, error)
+    }
+}
+
+/// The same, with what it may mean that a job is not known: some brokers do not show a job before it has run.
+fn hinted(broker: &Broker, error: Error) -> Problem {
+    let is_unknown = matches!(error, Error::NoJob(_));
+    match broker.card().require(Ability::ShowWaiting) {
+        Err(unseen) if is_unknown => problem(error).hint(unseen.to_string()),
+        Ok(()) | Err(_) => problem(error),
     }
 }
 

@@ -21,3 +21,4 @@ mod results;
 mod shared_store;
 mod unprinted;
 mod unserved;
+mod waiters;

@@ -229,7 +229,7 @@ impl Broker {
         self.browse(Ability::Show)?.ended(id).await
     }
 
-    fn browse(&self, ability: Ability) -> Result<&dyn Browse, Error> {
+    pub(super) fn browse(&self, ability: Ability) -> Result<&dyn Browse, Error> {
         self.card.require(ability)?;
         self.browse.as_deref().ok_or_else(|| self.without_jobs(ability))
     }

@@ -2,6 +2,7 @@
 //! what to do instead.
 
 use async_trait::async_trait;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::Error;
 use crate::EventBus;
@@ -47,7 +48,16 @@ pub trait Browse: Send + Sync {
 
     /// Waits until the job has ended and gives its state. Cancel-safe.
     async fn ended(&self, id: JobId) -> Result<JobState, Error>;
+
+    /// Tells the end of each of these jobs as it comes, until the receiver is gone; an error of a job is told as well.
+    /// False if it cannot: then each is to be asked for by [`ended`](Browse::ended).
+    async fn tell_ends(&self, _jobs: &[JobId], _told: &UnboundedSender<JobEnd>) -> Result<bool, Error> {
+        Ok(false)
+    }
 }
+
+/// A job, and how it has ended or why that cannot be said.
+pub type JobEnd = (JobId, Result<JobState, Error>);
 
 /// Publishes events of jobs.
 #[async_trait]

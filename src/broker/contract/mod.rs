@@ -3,6 +3,7 @@
 
 mod broker;
 mod card;
+mod ends;
 mod error;
 mod faces;
 mod source;
@@ -11,5 +12,5 @@ mod typed;
 pub use broker::Broker;
 pub use card::Card;
 pub use error::Error;
-pub use faces::{Admin, Browse, Feed, Peers, Recovery};
+pub use faces::{Admin, Browse, Feed, JobEnd, Peers, Recovery};
 pub use source::{Fetch, Health, Notice, Renewal, Settling, Source};

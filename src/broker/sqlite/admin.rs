@@ -1,12 +1,13 @@
 //! Requests of people, and of a supervisor that starts.
 
 use rusqlite::params;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::lease::{HELD_LEASE, HeldLease, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
 use super::{figures, history, learn, leaseless, needs};
-use crate::Error;
+use crate::{Error, JobEnd};
 use model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, What, WorkerId, name_fault};
 
 pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<(), Trouble> {
@@ -117,19 +118,26 @@ pub(super) fn held_by(store: &Store, instance: &Instance) -> Result<Vec<(JobId, 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Notifies `waiter` of how the job ends. If it has ended already, that may not be on disk yet: the answer still waits
-/// for the disk.
-pub(super) fn ended(store: &mut Store, id: &JobId, waiter: &mut Option<Waiter>) -> Result<(), Trouble> {
-    let (_, _, state) = store.place(id)?;
-    if state.has_ended() {
-        store.effects.ended.push((id.clone(), state));
-    }
-    if let Some(waiter) = waiter.take() {
-        store.waiters.retain(|_, waiters| {
-            waiters.retain(|waiter| !waiter.is_closed());
-            !waiters.is_empty()
-        });
-        store.waiters.entry(id.clone()).or_default().push(waiter);
+/// Tells how each of these jobs ends. If one has ended already, that may not be on disk yet: the answer still waits for
+/// the disk. The first call takes `told`: one that is repeated, as its transaction was rolled back, adds no callers.
+pub(super) fn tell_ends(
+    store: &mut Store,
+    jobs: &[JobId],
+    told: &mut Option<UnboundedSender<JobEnd>>,
+) -> Result<(), Trouble> {
+    let told = told.take();
+    for job in jobs {
+        let waiter = told.clone().map(|told| Waiter { job: job.clone(), told });
+        match store.place(job) {
+            Ok((_, _, state)) if state.has_ended() => store.effects.ended.push((job.clone(), state)),
+            Ok(_) => {}
+            Err(Trouble::Mine(no)) => {
+                waiter.into_iter().for_each(|waiter| waiter.tell(Err(no.clone())));
+                continue;
+            }
+            Err(trouble) => return Err(trouble),
+        }
+        waiter.into_iter().for_each(|waiter| store.wait(waiter));
     }
     Ok(())
 }

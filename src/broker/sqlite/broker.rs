@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::call::Kind;
 use super::checkpoint::LONG;
 use super::handle::{Files, Sqlite};
 use super::notify_file::Ear;
-use super::store::Store;
+use super::store::{STRETCH, Store};
 use super::{admin, lease, list, put, settle, tasks, verbs};
 use crate::{
-    Admin, Broker, Browse, Card, Complaints, Error, EventBus, Feed, Fetch, Health, Notice, Recovery, Renewal,
-    Settling, Source,
+    Admin, Broker, Browse, Card, Complaints, Error, EventBus, Feed, Fetch, Health, JobEnd, Notice, Recovery,
+    Renewal, Settling, Source,
 };
 use model::verb::{Ability, Answer, Verb};
 use model::{
@@ -189,10 +189,20 @@ impl Browse for Sqlite {
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
-        let (waiter, told) = oneshot::channel();
-        let mut waiter = Some(waiter);
-        self.run(Kind::Read, move |store| admin::ended(store, &id, &mut waiter)).await?;
-        told.await.unwrap_or_else(|_| Err(Error::Failed("the store is closed".into())))
+        let (told, mut ends) = unbounded_channel();
+        self.tell_ends(&[id], &told).await?;
+        drop(told);
+        let closed = || Err(Error::Failed("the store is closed".into()));
+        ends.recv().await.map_or_else(closed, |(_, end)| end)
+    }
+
+    async fn tell_ends(&self, jobs: &[JobId], told: &UnboundedSender<JobEnd>) -> Result<bool, Error> {
+        // Other requests come between these.
+        for some in jobs.chunks(STRETCH) {
+            let (some, mut told) = (some.to_vec(), Some(told.clone()));
+            self.run(Kind::Read, move |store| admin::tell_ends(store, &some, &mut told)).await?;
+        }
+        Ok(true)
     }
 }
 

@@ -185,6 +185,7 @@ fn new_store(
         seen,
         leases: Default::default(),
         waiters: Default::default(),
+        waiters_checked_at: 0,
         effects: Effects::default(),
         wall_ahead: None,
         put_off: Default::default(),

@@ -32,7 +32,7 @@ pub(super) fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
     // It ended and was removed since the last look: how it ended is not known any more.
     for id in gone {
         for waiter in store.waiters.remove(&id).unwrap_or_default() {
-            let _ = waiter.send(Err(Error::NoJob(id.clone())));
+            waiter.tell(Err(Error::NoJob(id.clone())));
         }
     }
     store.effects.ended.extend(ended);

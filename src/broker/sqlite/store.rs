@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::columns::{json, state};
 use super::count::{Count, Reached};
@@ -15,7 +15,7 @@ use super::gathered::Gathered;
 use super::options::World;
 use super::trouble::Trouble;
 use crate::notices::Notices;
-use crate::{Error, Notice};
+use crate::{Error, JobEnd, Notice};
 use model::{
     Fence, Instant, JobId, JobState, Millis, OptionsInForce, PublishedEvent, QueueName, QueueSet, Revocation,
     What,
@@ -25,7 +25,17 @@ use model::{
 pub(super) const STRETCH: usize = 500;
 
 /// A caller that waits for a job's end.
-pub(super) type Waiter = oneshot::Sender<Result<JobState, Error>>;
+pub(super) struct Waiter {
+    pub(super) job: JobId,
+    pub(super) told: UnboundedSender<JobEnd>,
+}
+
+impl Waiter {
+    pub(super) fn tell(self, end: Result<JobState, Error>) {
+        // It fails if the caller has gone.
+        let _ = self.told.send((self.job, end));
+    }
+}
 
 pub(super) struct Store {
     pub(super) conn: Connection,
@@ -38,6 +48,8 @@ pub(super) struct Store {
     /// Leases that this process was given, to report their revocation.
     pub(super) leases: HashMap<JobId, Fence>,
     pub(super) waiters: HashMap<JobId, Vec<Waiter>>,
+    /// With so many jobs that are waited for, callers that have gone are removed.
+    pub(super) waiters_checked_at: usize,
     pub(super) effects: Effects,
     /// How far the wall clock was ahead of store time when recurring jobs were last looked at.
     pub(super) wall_ahead: Option<i64>,
@@ -172,6 +184,19 @@ impl Store {
     pub(super) fn ended(&mut self, id: JobId, state: JobState) {
         self.effects.ring = true;
         self.effects.ended.push((id, state));
+    }
+
+    /// Adds a caller that waits for the end of a job, and now and then removes those that have gone.
+    pub(super) fn wait(&mut self, waiter: Waiter) {
+        const FEW: usize = 64;
+        if self.waiters.len() >= self.waiters_checked_at {
+            self.waiters.retain(|_, waiters| {
+                waiters.retain(|waiter| !waiter.told.is_closed());
+                !waiters.is_empty()
+            });
+            self.waiters_checked_at = FEW.max(2 * self.waiters.len());
+        }
+        self.waiters.entry(waiter.job.clone()).or_default().push(waiter);
     }
 
     /// Notes an event of a job: it is published once it is on disk.

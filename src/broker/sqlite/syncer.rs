@@ -61,8 +61,8 @@ impl Load {
         self.urgent = false;
         self.asked.drain(..).for_each(|done| done(outcome.clone()));
         match outcome {
-            Ok(()) => self.ended.drain(..).for_each(|(waiter, state)| drop(waiter.send(Ok(state)))),
-            Err(_) => self.ended.retain(|(waiter, _)| !waiter.is_closed()),
+            Ok(()) => self.ended.drain(..).for_each(|(waiter, state)| waiter.tell(Ok(state))),
+            Err(_) => self.ended.retain(|(waiter, _)| !waiter.told.is_closed()),
         }
     }
 }

@@ -1,0 +1,121 @@
+//! Clients that wait, and the places that they leave to others.
+
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+
+use super::connections::OpenConnections;
+use super::tests::{Served, read_all, served};
+use super::{Error, Limits};
+use model::verb::Retry;
+
+/// Asks on a connection of its own, which is kept open.
+async fn asks(served: &Served, request: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(&served.socket).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+const WAIT: &str = "GET /v1/jobs/endless/wait HTTP/1.1\r\nhost: x\r\n\r\n";
+const EVENTS: &str = "GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n";
+
+fn wait_for(jobs: &str) -> String {
+    let body = format!("{{\"jobs\": {jobs}}}");
+    format!(
+        "POST /v1/wait HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[tokio::test]
+async fn many_waiting_clients_lock_nobody_out() {
+    let served = served(Limits { connections: 4, waits: 300, ..Limits::default() });
+    let mut waiting = Vec::new();
+    for n in 0..300 {
+        let request = [WAIT, EVENTS, &wait_for("[\"endless\"]")][n % 3].to_owned();
+        waiting.push(asks(&served, &request).await);
+        served.client.ask(&Retry { job: "a".into() }).await.unwrap();
+    }
+    let refused = served.client.ended(&"endless".into()).await.unwrap_err();
+    let Error::Problem(problem) = refused else { panic!("{refused}") };
+    assert_eq!(problem.message, "300 clients wait here or follow events already");
+    assert_eq!(problem.hint.as_deref(), Some("one POST /v1/wait waits for many jobs"));
+    drop(waiting.pop());
+    while served.raw(&wait_for("[\"a\"]")).await.starts_with("HTTP/1.1 503") {}
+}
+
+#[tokio::test]
+async fn crowd_that_connects_at_once_is_let_in_one_after_the_other() {
+    let served = served(Limits { connections: 4, waits: 500, ..Limits::default() });
+    let mut waiting = Vec::new();
+    for _ in 0..100 {
+        let mut stream = UnixStream::connect(&served.socket).await.unwrap();
+        stream.write_all(EVENTS.as_bytes()).await.unwrap();
+        waiting.push(stream);
+    }
+    for stream in &mut waiting {
+        let mut head = [0; 12];
+        tokio::io::AsyncReadExt::read_exact(stream, &mut head).await.unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+    }
+}
+
+#[tokio::test]
+async fn ends_of_many_jobs_come_line_by_line() {
+    let served = served(Limits::default());
+    let answer = served.raw(&wait_for("[\"a\", \"nope\", \"a\", \"b\"]")).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("application/x-ndjson"), "{answer}");
+    let mut lines: Vec<&str> = answer.lines().filter(|line| line.starts_with('{')).collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            r#"{"job":"a","state":"complete"}"#,
+            r#"{"job":"b","state":"complete"}"#,
+            r#"{"job":"nope","error":"no job has the id 'nope'","code":404}"#,
+        ]
+    );
+    let none = served.raw(&wait_for("[]")).await;
+    assert!(none.starts_with("HTTP/1.1 200") && none.ends_with("0\r\n\r\n"), "{none}");
+    let many = format!("[{}\"x\"]", (0..100_000).map(|n| format!("\"{n}\",")).collect::<String>());
+    let refused = served.raw(&wait_for(&many)).await;
+    assert!(refused.contains("100001 jobs to wait for: 100000 are the most"), "{refused}");
+}
+
+#[tokio::test]
+async fn refused_client_reads_why_although_it_sends_much() {
+    let served = served(Limits { connections: 0, ..Limits::default() });
+    let body = "x".repeat(4 << 20);
+    let request =
+        format!("POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let answer = read_all(asks(&served, &request).await).await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("clients are served already"), "{answer}");
+    let refused = served.client.ask(&Retry { job: "a".into() }).await.unwrap_err();
+    assert!(matches!(refused, Error::Problem(_)), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn some_places_are_kept_for_the_owner() {
+    let mut open = OpenConnections::new(32, 0);
+    let task = tokio::spawn(std::future::pending::<()>());
+    let mut asking = Vec::new();
+    let mut come = async |owner: bool| {
+        let has_room = open.room(owner).await;
+        if has_room {
+            let doing = open.activity(false);
+            asking.push(doing.ask());
+            open.add(task.abort_handle(), doing);
+        }
+        has_room
+    };
+    for _ in 0..30 {
+        assert!(come(false).await);
+    }
+    let before = tokio::time::Instant::now();
+    assert!(!come(false).await, "the last places are the owner's");
+    assert_eq!(before.elapsed(), Duration::from_secs(2));
+    assert!(come(true).await && come(true).await);
+    assert_eq!(before.elapsed(), Duration::from_secs(2), "it has not waited for them");
+    assert!(!come(true).await && !come(false).await);
+}
