@@ -33,7 +33,7 @@ pub struct Status {
     /// Look again and again until they are drained
     #[arg(long)]
     wait: bool,
-    /// They are drained when they were empty for so long
+    /// They are drained when they were empty for this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "15m", requires = "wait")]
     empty_for: Duration,
     /// Print as JSON

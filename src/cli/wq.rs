@@ -11,7 +11,7 @@ These and all options of `start` are taken, and the variables WQ_MAX_RETRIES, WQ
 
   -w, --workers N     how many workers
   -b, --burst-mode    end when the queues are empty
-      --max-tasks N   replace a worker after so many tasks
+      --max-tasks N   replace a worker after N tasks
       --collect-telemetry-in DIR
                       write how long tasks took into files of this directory
 

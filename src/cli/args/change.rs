@@ -38,7 +38,7 @@ pub struct Recycle {
 pub struct Scale {
     /// The pool's name
     pub pool: String,
-    /// So many workers, or +N more, or -N fewer
+    /// The number of workers, or +N more, or -N fewer
     #[arg(value_name = "N|+N|-N", value_parser = parse_scale, allow_hyphen_values = true)]
     pub workers: Workers,
     /// Print as JSON
@@ -97,7 +97,7 @@ pub struct Stop {
 fn parse_scale(text: &str) -> Result<Workers, String> {
     let wrong = |error: ParseIntError| match *error.kind() == IntErrorKind::PosOverflow {
         true => format!("'{text}' is too large: a pool has {} workers at most", u16::MAX),
-        false => format!("'{text}' is no number of workers: 8 for so many, +2 or -2 for more or fewer"),
+        false => format!("'{text}' is no number of workers: write 8, or +2 or -2 for more or fewer"),
     };
     match text.as_bytes().first() {
         Some(b'+' | b'-') => text.parse().map(Workers::By).map_err(wrong),

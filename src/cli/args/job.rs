@@ -183,7 +183,7 @@ pub struct JobList {
     /// Of this failure group
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
-    /// Ended, or else put, so long ago or less, or since a date
+    /// Ended, or else put, within this time or since a date
     #[arg(long, value_name = "2h|DATE", value_parser = many::past)]
     pub since: Option<Millis>,
     /// Ended, or else put, longer ago than this, or before a date
@@ -195,7 +195,7 @@ pub struct JobList {
     /// With their tags
     #[arg(long)]
     pub tags: bool,
-    /// At most so many; 0 = all
+    /// Limit of the jobs shown; 0 = all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
     /// Older than this job
@@ -259,7 +259,7 @@ pub struct JobLogs {
     /// Only the last N lines; with --follow these, and what comes then
     #[arg(short = 'n', long, value_name = "N")]
     pub tail: Option<usize>,
-    /// Only what it printed so long ago or less, or since a date
+    /// Only what it printed within this time or since a date
     #[arg(long, value_name = "2h|DATE", value_parser = many::past)]
     pub since: Option<Millis>,
     /// Only what it printed longer ago than this, or before a date

@@ -67,10 +67,10 @@ pub struct Many {
     /// Those of this queue
     #[arg(short, long, value_name = "QUEUE", requires = "states")]
     pub queue: Option<String>,
-    /// Those that ended so long ago or less, or since a date
+    /// Those that ended within this time or since a date
     #[arg(long, value_name = "2h|DATE", requires = "states", value_parser = past)]
     pub since: Option<Millis>,
-    /// At most so many: those that were put first
+    /// Limit of the jobs: those that were put first
     #[arg(long, value_name = "N", requires = "states")]
     pub limit: Option<u64>,
     /// Change nothing; count them and show a few
@@ -127,10 +127,10 @@ pub const CANCELABLE: [JobState; 5] =
 pub struct Failed {
     /// The jobs of this group, newest first
     pub group: Option<String>,
-    /// At most so many
+    /// Limit of the jobs shown
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
-    /// Those that ended so long ago or less, or since a date
+    /// Those that ended within this time or since a date
     #[arg(long, value_name = "2h|DATE", value_parser = past)]
     pub since: Option<Millis>,
     /// Those of this class

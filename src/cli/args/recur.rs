@@ -88,7 +88,7 @@ pub struct RecurPut {
     /// Make up for what was missed within this time, while nobody served the store [default: what is a minute late]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "When")]
     pub catch_up: Option<Duration>,
-    /// With --overlap allow, make up for so many at most: the latest
+    /// With --overlap allow, make up for the latest N at most
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "When")]
     pub backlog: u32,
     #[command(flatten)]

@@ -29,10 +29,10 @@ pub struct Start {
     /// Exit when the queues are empty. Exit with code 1 when no worker here can run the jobs that are left
     #[arg(long, help_heading = SUPERVISOR)]
     burst: bool,
-    /// Stop once so many jobs have ended; those that run then get the time of a stop
+    /// Stop once N jobs have ended; those that run then get the time of a stop
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = SUPERVISOR)]
     end_after: Option<u64>,
-    /// Exit when there was nothing to do for so long
+    /// Exit after this time without work
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = SUPERVISOR)]
     end_when_idle: Option<Duration>,
     /// Begin a new store where the old one is lost: its file is missing or empty, and start refuses it
@@ -75,7 +75,7 @@ struct PoolFlags {
     /// Jobs at a time in one worker, in mode coroutine [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
-    /// Replace a worker after so many jobs, in modes prefork and coroutine [default: never]
+    /// Replace a worker after N jobs, in modes prefork and coroutine [default: never]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_jobs: Option<u64>,
     /// From the start of a worker until it must take jobs [default: 30s]

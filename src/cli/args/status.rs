@@ -7,7 +7,7 @@ pub struct Status {
     /// Print as JSON, schema taskvisor.status/2
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,
-    /// Draw again every so many seconds
+    /// Redraw every N seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "quiet",
           value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub watch: Option<u16>,

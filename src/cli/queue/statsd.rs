@@ -26,7 +26,7 @@ pub struct Args {
     /// Where a StatsD server hears
     #[arg(long, value_name = "HOST:PORT", required = true)]
     statsd: String,
-    /// Send again after so long, until told to stop
+    /// Send again after this time, until told to stop
     #[arg(long, value_name = "DURATION", value_parser = pause)]
     every: Option<Duration>,
     /// What all names begin with

@@ -100,10 +100,10 @@ pub struct Worker {
     /// Keep nothing of failures: the handlers do
     #[arg(short, long)]
     pub disable_default_exception_handler: bool,
-    /// End after so many jobs
+    /// End after N jobs
     #[arg(long, value_name = "N")]
     pub max_jobs: Option<u64>,
-    /// End when there was nothing to do for so many seconds
+    /// End after this time without work, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub max_idle_time: Option<u64>,
     /// Put jobs into their queues when their time has come, too
