@@ -90,7 +90,7 @@ pub trait Service: Send + Sync + 'static {
     async fn stop(&self, how: Stop, by: String) -> Result<(), Problem>;
 }
 
-/// Somebody is here.
+/// A supervisor is here; its broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Here {
     /// Where the jobs are, without secrets.
@@ -122,7 +122,7 @@ pub struct Reloaded {
 /// A setting that is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
-    /// Of which pool, if of one.
+    /// The pool, or none for the whole supervisor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// The name of the setting, e.g. `recycle.jobs`.

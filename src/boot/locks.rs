@@ -17,9 +17,9 @@ use model::Instant;
 /// The locks that make this supervisor the only one of its directories. The process that holds them is alive.
 #[derive(Debug)]
 pub struct Locks {
-    /// Of the run directory: one socket, one supervisor.
+    /// Lock of the run directory: one socket, one supervisor.
     pub run: Flock<File>,
-    /// Of the state directory: one owner of the leases.
+    /// Lock of the state directory: one owner of the leases.
     pub state: Flock<File>,
 }
 

@@ -15,7 +15,7 @@ pub struct Error {
     pub hint: Option<String>,
 }
 
-/// Who must act, for the exit code.
+/// The cause of a refusal: it gives the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The command line.

@@ -26,7 +26,7 @@ pub struct Pool {
     pub workers: Option<Workers>,
     /// Jobs at a time in one worker.
     pub concurrency: Option<u32>,
-    /// When to exchange a worker for a new one.
+    /// When to replace a worker by a new one.
     pub recycle: Option<Wear>,
     /// The queues from which it takes jobs.
     pub queues: Option<Vec<String>>,

@@ -8,7 +8,7 @@ use model::{Change, Millis, Ordered, Pause, PoolStatus};
 /// The name of the signal that pauses all pools.
 pub(super) const PAUSING: &str = "SIGUSR2";
 
-/// Who gave the latest orders, by pool. It outlives the supervisor, as the changes do.
+/// The authors of the latest orders, by pool. They outlive the supervisor, as the changes do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Authors {
     pauses: BTreeMap<String, Paused>,

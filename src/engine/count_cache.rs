@@ -103,7 +103,7 @@ impl<T: Clone + Default> Kept<T> {
         self.silence().is_none().then_some(patience)
     }
 
-    /// For how long the broker has hung; None if it does not.
+    /// Time since the broker hung; None if it answers.
     fn silence(&self) -> Option<Duration> {
         self.unanswered.map(|since| since.elapsed()).filter(|silence| *silence >= HANGS)
     }

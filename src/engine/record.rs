@@ -22,7 +22,7 @@ pub(super) struct Record {
     pub(super) lines: EventLog,
     /// Orders that came by signals and are yet to be carried out, with the names of the signals.
     pub(super) by_signal: Vec<(Event, &'static str)>,
-    /// Who paused, scaled or recycled which pool.
+    /// Authors of the latest pauses, scalings and recyclings, by pool.
     pub(super) authors: Authors,
     /// The latest change of a pool while it is being stored.
     pub(super) keeping: Kept,

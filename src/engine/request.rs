@@ -34,7 +34,7 @@ pub(super) enum Request {
         change: Change,
         /// Why, if it is a pause, and how long that lasts.
         how: PauseOrder,
-        /// Who asks, e.g. `uid 1000`.
+        /// The author of the request, e.g. `uid 1000`.
         by: String,
         /// Gets the answer when the change is made and kept.
         answer: oneshot::Sender<Result<PoolsNow, Problem>>,
@@ -45,7 +45,7 @@ pub(super) enum Request {
         fresh: Result<Fresh, String>,
         /// Whether only to say what would change.
         dry_run: bool,
-        /// Who asks, e.g. `uid 1000`.
+        /// The author of the request, e.g. `uid 1000`.
         by: String,
         /// Gets what changes, by pool.
         answer: oneshot::Sender<Vec<(String, Step)>>,

@@ -365,7 +365,7 @@ impl ApiService {
     }
 }
 
-/// The same, with what it may mean that a job is not known: some brokers do not show a job before it has run.
+/// The same, with the reason why a job may be unknown: some brokers do not show a job before it has run.
 fn hinted(broker: &Broker, error: Error) -> Problem {
     let is_unknown = matches!(error, Error::NoJob(_));
     match broker.card().require(Ability::ShowWaiting) {

@@ -8,7 +8,7 @@ use super::pickle::Value;
 /// The sender of a task, and the time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sender {
-    /// Who sends it, as `host[pid]`: its `_publisher`.
+    /// The sender, as `host[pid]`: its `_publisher`.
     pub publisher: String,
     /// Seconds since 1970, its `_enqueued_time`.
     pub enqueued_time: f64,

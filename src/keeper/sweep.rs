@@ -80,7 +80,7 @@ impl Sweeper {
         Traces::of_keeper(keeper, tag).map(Sweeper::of_traces)
     }
 
-    /// For a keeper that is dead.
+    /// A sweep for a dead keeper.
     pub fn of_traces(traces: Traces) -> Self {
         let kill = traces.dir.as_ref().map(|dir| File::options().write(true).open(dir.join("cgroup.kill")));
         let entry = format!("{TAG_VARIABLE}={}", traces.tag()).into_bytes();

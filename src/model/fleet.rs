@@ -41,9 +41,9 @@ pub struct PoolSign {
     pub paused: bool,
     /// Number of its slots.
     pub slots: usize,
-    /// Those that could take a job.
+    /// Number of slots that could take a job.
     pub ready: usize,
-    /// Those that run all they can.
+    /// Number of slots that run all they can.
     pub busy: usize,
 }
 
@@ -80,7 +80,7 @@ impl Fleet {
     pub const SCHEMA: &'static str = "taskvisor.fleet/1";
 }
 
-/// One of them.
+/// A supervisor of the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Member {

@@ -32,7 +32,7 @@ pub struct SlotId {
 pub struct WorkerId {
     /// The slot it lives in.
     pub slot: SlotId,
-    /// Which life at that place. Never used twice while one keeper lives.
+    /// Generation of the life in that slot. Never used twice while one keeper lives.
     pub generation: u32,
 }
 

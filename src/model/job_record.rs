@@ -30,7 +30,7 @@ pub struct JobRecord {
     pub priority: i32,
     /// Tags of the job: free words.
     pub tags: Vec<String>,
-    /// Whether somebody follows it.
+    /// Whether it is tracked.
     pub tracked: bool,
     /// The jobs that it needs and that are not complete. Left out in lists.
     pub needs: Vec<Need>,
@@ -50,7 +50,7 @@ pub struct JobRecord {
     pub unknown: u32,
     /// When it was put.
     pub put_at: Millis,
-    /// Who put it, if that is known.
+    /// The user or program that put it, if known.
     pub put_by: Option<String>,
     /// The recurring job that put it.
     pub recurring: Option<String>,

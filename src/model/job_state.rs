@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum JobState {
     /// Ready to run.
     Waiting = 0,
-    /// Not before its time.
+    /// Waits for its time.
     Delayed = 1,
-    /// Not before the jobs it needs are complete.
+    /// Waits for the jobs it needs.
     Depends = 8,
     /// A supervisor holds a lease on it.
     Running = 2,

@@ -14,22 +14,22 @@ pub struct Filter {
     #[serde(default, rename = "state", with = "words", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "String")]
     pub states: Vec<JobState>,
-    /// Of this queue.
+    /// Only jobs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
-    /// Of this class.
+    /// Only jobs of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// With this tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// Only those that somebody follows.
+    /// Only tracked jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tracked: bool,
     /// Put by this recurring job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recurring: Option<String>,
-    /// Of this failure group.
+    /// Only jobs of this failure group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// With an id that begins so; they come in the order of their ids then, the greatest first.
@@ -41,7 +41,7 @@ pub struct Filter {
     /// That ended before this time; or, while it has not ended, was put then.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeTime")]
     pub until: Option<Millis>,
-    /// At most so many; 0 = all.
+    /// Limit of the jobs; 0 = all.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
     /// Older than this job.

@@ -29,7 +29,7 @@ pub struct NewJob {
     pub priority: i32,
     /// The job does not run before this time has passed since the put.
     pub delay: Duration,
-    /// Not before these jobs are complete.
+    /// Ids of the jobs that must be complete before it runs.
     pub depends: Vec<JobId>,
     /// Free words to find it by.
     pub tags: Vec<String>,

@@ -139,10 +139,10 @@ impl fmt::Display for OptionValue {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// For all queues, by name.
+    /// Options of all queues, by name.
     #[serde(default)]
     pub all: BTreeMap<String, String>,
-    /// For single queues.
+    /// Options of single queues, by queue and name.
     #[serde(default)]
     pub queues: BTreeMap<QueueName, BTreeMap<String, String>>,
     /// What else is set in a Redis, by the names in `ql:config`: the options of qless that have no other name here, and

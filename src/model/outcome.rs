@@ -61,11 +61,11 @@ pub enum Outcome {
         /// Where the job goes on in another queue, if it does.
         next: Option<Next>,
     },
-    /// Not done; it is tried again while tries remain.
+    /// Failed; retried while tries remain.
     Failed(Failure),
-    /// Not done; it is not tried again.
+    /// Failed for good; not retried.
     FailedForGood(Failure),
-    /// Not done; try again after this time. The attempt is spent.
+    /// Retried after this time. The attempt is spent.
     RetryAfter(Duration, Failure),
     /// Not an error, but not done yet: run again after this time, unspent.
     Snoozed(Duration),
@@ -105,9 +105,9 @@ impl Outcome {
 pub struct Next {
     /// The queue in which it goes on.
     pub queue: QueueName,
-    /// Not before this long from now.
+    /// Delay from now.
     pub delay: Duration,
-    /// Not before these jobs are complete.
+    /// Ids of the jobs that must be complete before.
     pub depends: Vec<JobId>,
 }
 

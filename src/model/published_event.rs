@@ -100,13 +100,13 @@ pub enum What {
     Held,
     /// An attempt is over, and it waits again.
     Again,
-    /// Somebody has ended it while it runs.
+    /// A running job is being canceled.
     Canceling,
     /// The job is canceled, and its processes are dead.
     Canceled,
-    /// Somebody has put it back to waiting.
+    /// An ended job was put back to waiting.
     Retried,
-    /// Somebody has changed its priority, its tags, what it needs, or whether it is followed.
+    /// Its priority, tags, needs or tracking were changed.
     Edited,
     /// It is forgotten, by a person or after its time.
     Removed,
@@ -248,21 +248,21 @@ impl std::str::FromStr for What {
     }
 }
 
-/// Which news somebody wants.
+/// A filter of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Interest {
-    /// Of these kinds, named with commas between them; none = any.
+    /// Only these kinds, separated by commas; none = all.
     #[serde(default, rename = "kind", with = "words", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "String")]
     pub kinds: Vec<What>,
-    /// Of this queue's jobs.
+    /// Only jobs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
-    /// Of this job.
+    /// Only this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
-    /// Of jobs with this tag.
+    /// Only jobs with this tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
 }

@@ -44,7 +44,7 @@ pub struct Ordered {
     /// When it was given.
     #[serde(flatten, with = "Since::<Millis>")]
     pub since: Millis,
-    /// Who gave it, e.g. `uid 1000`.
+    /// The author of the order, e.g. `uid 1000`.
     pub by: String,
 }
 
@@ -54,7 +54,7 @@ pub struct Pause {
     /// When the pause began.
     #[serde(flatten, with = "Since::<Millis>")]
     pub since: Millis,
-    /// Who asked for it, e.g. `uid 1000`.
+    /// The author of the request, e.g. `uid 1000`.
     pub by: String,
     /// Why, as given.
     pub reason: Option<String>,

@@ -87,7 +87,7 @@ pub struct PoolSettings {
     pub class_limits: BTreeMap<Class, Limits>,
     /// The retry policy of jobs without their own.
     pub retry: Retry,
-    /// When to exchange a healthy worker for a new one.
+    /// When to replace a healthy worker by a new one.
     pub recycle: Recycle,
 }
 
@@ -264,7 +264,7 @@ pub enum Change {
 pub enum Scale {
     /// This number of places.
     To(u16),
-    /// So many more, or fewer.
+    /// The difference: more, or if negative fewer.
     By(i32),
 }
 

@@ -252,11 +252,11 @@ pub struct SlotStatus {
     /// Its place as the keeper knows it: another one after a recycle. For the engine alone.
     #[serde(skip)]
     pub place: SlotId,
-    /// Which life; the next one while it is down.
+    /// Generation of the process; the next one while the slot is down.
     pub generation: u32,
     /// The state of the slot.
     pub state: SlotState,
-    /// For how long it has been in that state.
+    /// Time in that state.
     #[serde(with = "Seconds")]
     pub age: Duration,
     /// What it waits for, when it waits: the backoff, the grace.

@@ -13,7 +13,7 @@ use super::terms::{COUNTED, EMPTY, MOST, WAIT};
 use super::turns::Turns;
 use model::{Instant, QueueName, Take};
 
-/// For how long a queue counts as empty after an empty answer, while no poll waits there.
+/// Time for which a queue counts as empty after an empty answer, while no poll waits there.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long the queues behind one wait for its answer: at least, and at most.
 const AWAITED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
@@ -68,7 +68,7 @@ impl State {
 pub struct Receive {
     /// How many messages it may bring.
     pub most: usize,
-    /// For how long these are invisible for others.
+    /// Time for which these are invisible for others.
     pub lease: Duration,
     /// Whether it waits for a message if there is none: not if others wait for its answer, and there may be none.
     pub is_long: bool,
@@ -82,7 +82,7 @@ impl Receive {
         if self.is_long { WAIT } else { Duration::ZERO }
     }
 
-    /// For how long its queue counts as empty if it brings nothing.
+    /// Time for which its queue counts as empty if it brings nothing.
     pub fn trusted(&self) -> Duration {
         if self.is_long { EMPTY } else { COUNTED }
     }
@@ -101,7 +101,7 @@ pub struct Wish<'a> {
     pub is_ordered: bool,
     /// How many jobs it takes at most.
     pub most: usize,
-    /// For how long it keeps a message invisible for others.
+    /// Time for which it keeps a message invisible for others.
     pub lease: Duration,
 }
 

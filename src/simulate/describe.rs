@@ -18,7 +18,7 @@ const P95: f64 = 1.644_853_626_951_472_2;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {
-    /// For how long jobs arrive.
+    /// Time during which jobs arrive.
     #[serde(deserialize_with = "duration")]
     duration: Duration,
     queues: Named,

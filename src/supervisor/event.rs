@@ -100,7 +100,7 @@ pub enum Event {
     Resized(String, u16),
     /// A person asks for this change of the pool, or of all pools.
     Change(Option<String>, Change),
-    /// The worker has grown beyond the size at which its pool exchanges it.
+    /// The worker has outgrown the size at which its pool recycles it.
     Outgrown(WorkerId),
     /// Stop the whole service.
     Stop(Stop),

@@ -63,7 +63,7 @@ impl Pool {
         worn.min_by_key(|at| (self.slots[*at].life.born, *at))
     }
 
-    /// Whether nobody else is at work while one worker is exchanged.
+    /// Whether no other worker takes jobs while one is replaced.
     fn is_alone(&self) -> bool {
         self.slots.index().wanted.len() == 1
     }

@@ -98,11 +98,11 @@ pub(super) struct Index {
     pub(super) room: Group<usize>,
     /// Slots that have a worker or want one and are not leaving, those first that can be spared first.
     pub(super) filled: Group<(u8, usize, Reverse<u16>)>,
-    /// Those of them in which no worker has become ready yet.
+    /// Of these, the slots in which no worker has become ready yet.
     pub(super) to_come: Group<()>,
     /// Slots that have a worker or want one, apart from the template's.
     pub(super) wanted: Group<()>,
-    /// Those of them in which a worker has become ready.
+    /// Of these, the slots in which a worker has become ready.
     pub(super) booted: Group<()>,
     /// Slots that neither have a worker nor want one.
     pub(super) empty: Group<()>,
@@ -114,9 +114,9 @@ pub(super) struct Index {
     pub(super) booting: Group<()>,
     /// Slots whose worker has jobs or takes some.
     pub(super) at_work: Group<()>,
-    /// Those of them that are not leaving.
+    /// Of these, the slots that are not leaving.
     pub(super) working: Group<()>,
-    /// Those of these without jobs, the one first that has been idle longest.
+    /// Of these, the slots without jobs, longest idle first.
     pub(super) idle: Group<(Instant, Reverse<WorkerId>)>,
     /// Slots whose worker is worn out by time, by that time.
     pub(super) ages: Group<Instant>,

@@ -95,7 +95,7 @@ impl Intake {
         }
     }
 
-    /// For how long the broker has answered no fetch.
+    /// Time since the broker last answered a fetch.
     pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
         self.silent_since.map(|since| now.since(since))
     }

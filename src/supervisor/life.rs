@@ -21,7 +21,7 @@ pub(super) struct Life {
     pub(super) next_after: Option<Instant>,
     /// When the life has run for long enough.
     pub(super) wears: Wears,
-    /// Whether the life has grown beyond the size at which its pool exchanges it.
+    /// Whether the life has outgrown the size at which its pool recycles it.
     pub(super) outgrown: bool,
     /// How it broke the protocol.
     pub(super) fault: Option<String>,

@@ -51,7 +51,7 @@ fn cannot_boot(why: &str) -> Failure {
         .hint("they are tried again and again; taskvisor status shows what they said last")
 }
 
-/// The progress of an exchange.
+/// The progress of a replacement of workers.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     Done,

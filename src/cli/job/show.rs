@@ -46,7 +46,7 @@ struct Shown<'a> {
 /// A process of a job that was killed and does not die.
 #[derive(serde::Serialize)]
 struct Unkillable {
-    /// For how long, in seconds.
+    /// Duration in seconds.
     #[serde(rename = "seconds", serialize_with = "in_seconds")]
     age: Duration,
     why: String,

@@ -124,7 +124,7 @@ fn job(job: &RunningJob) -> String {
     escaped(&text).into_owned()
 }
 
-/// Who gave an order, and when.
+/// The author of an order, and its time.
 pub fn by(order: Option<&Ordered>, look: &Look) -> String {
     order.map(|order| format!(" by {} at {}", order.by, look.moment(order.since))).unwrap_or_default()
 }

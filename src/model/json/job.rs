@@ -44,7 +44,7 @@ pub(crate) struct JobJson {
     priority: i32,
     /// Tags of the job: free words.
     tags: Vec<String>,
-    /// Whether somebody follows it.
+    /// Whether it is tracked.
     #[serde(default)]
     tracked: bool,
     /// The jobs it waits for, those that are not complete. Not in lists.

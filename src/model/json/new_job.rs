@@ -43,10 +43,10 @@ pub(crate) struct NewJobJson {
     /// Higher runs first; equal in the order of their puts.
     #[serde(default)]
     priority: i32,
-    /// Not before so many seconds after the put.
+    /// Delay after the put, in seconds.
     #[serde(default, skip_serializing_if = "Duration::is_zero", with = "Seconds")]
     delay: Duration,
-    /// Not before these jobs are complete: 1000 at most.
+    /// Ids of the jobs that must be complete before it runs: 1000 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     depends: Vec<JobId>,
     /// Free words to find it by: 100 at most.

@@ -55,7 +55,7 @@ pub enum Refusal {
     NoJob,
     /// Its state does not allow it.
     State {
-        /// Which that is.
+        /// The state it is in.
         state: JobState,
     },
     /// Others wait for it.

@@ -12,7 +12,7 @@ use crate::{Class, Day, JobState, Settlement, Verdict};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClassStats {
-    /// Of this class alone.
+    /// Only this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// The last of the days; today if there is none.

@@ -12,7 +12,7 @@ use crate::{Bytes, Fence, JobId};
 pub struct DependOn {
     /// The job's id.
     pub job: JobId,
-    /// Those it needs from now on, besides what it needs already.
+    /// Ids of further jobs that it needs.
     pub jobs: Vec<JobId>,
 }
 
@@ -22,7 +22,7 @@ pub struct DependOn {
 pub struct DependOff {
     /// The job's id.
     pub job: JobId,
-    /// Those it needs no more; left out = it needs none.
+    /// Ids of jobs that it needs no more; left out = all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<JobId>>,
 }
@@ -56,10 +56,10 @@ pub struct SetData {
 pub struct Tag {
     /// The job's id.
     pub job: JobId,
-    /// Those it is to have.
+    /// Tags to add.
     #[serde(default)]
     pub add: Vec<String>,
-    /// Those it is not to have.
+    /// Tags to remove.
     #[serde(default)]
     pub remove: Vec<String>,
 }

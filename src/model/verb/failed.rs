@@ -10,10 +10,10 @@ use crate::{Class, JobId, JobState, Millis, QueueName};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Failed {
-    /// Of this class.
+    /// Only jobs of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// Of this queue.
+    /// Only jobs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// That ended at this time or later.
@@ -33,7 +33,7 @@ pub struct FailureGroup {
     /// When the latest of them did.
     #[serde(flatten, with = "NewestAt::<Millis>")]
     pub newest: Millis,
-    /// Which one that is.
+    /// Id of the newest job.
     pub job: JobId,
     /// The message of its failure.
     pub message: String,
@@ -47,19 +47,19 @@ pub struct Bulk {
     pub act: Act,
     /// In this state, one of those that jobs end in.
     pub state: JobState,
-    /// Of this failure group.
+    /// Only jobs of this failure group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Of this class.
+    /// Only jobs of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// Of this queue.
+    /// Only jobs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// That ended at this time or later.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeTime")]
     pub since: Option<Millis>,
-    /// At most so many, those first that were put first.
+    /// Limit of the jobs; those that were put first come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// Change nothing; say what would be done.

@@ -15,11 +15,11 @@ pub struct ShowOptions {}
 pub struct OptionShown {
     /// The option's name.
     pub name: String,
-    /// For which queue; none = for all.
+    /// The queue; none = all queues.
     pub queue: Option<QueueName>,
     /// The value in force.
     pub value: String,
-    /// Whether somebody has set it.
+    /// Whether it was set explicitly.
     pub is_set: bool,
     /// The effect of the option, in a sentence.
     pub does: String,
@@ -33,7 +33,7 @@ pub struct SetOption {
     pub name: String,
     /// To what: a number, or a length of time like `10s`.
     pub value: String,
-    /// For which queue; none = for all.
+    /// The queue; none = all queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
 }
@@ -44,7 +44,7 @@ pub struct SetOption {
 pub struct UnsetOption {
     /// The option's name.
     pub name: String,
-    /// For which queue; none = for all.
+    /// The queue; none = all queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
 }
