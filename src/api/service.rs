@@ -187,7 +187,7 @@ impl Problem {
         Problem::new(504, message)
     }
 
-    /// Whether the request may have been carried out all the same.
+    /// Whether the request may have been carried out.
     pub fn is_in_doubt(&self) -> bool {
         self.code == 504
     }

@@ -234,7 +234,7 @@ impl Entry {
 }
 
 impl What {
-    /// Whether such an entry comes with every job that goes well.
+    /// Whether every successful job brings such an entry.
     fn is_common(&self) -> bool {
         match self {
             What::Spawn | What::Ready | What::Assign(_) | What::Exited(ExitStatus::Code(0)) => true,

@@ -17,7 +17,7 @@ pub(super) struct Failing {
     pub(super) calls: Complaints,
     /// The jobs whose leases this supervisor renews. A failed renewal is a complaint, as a failed call is.
     pub(super) renewing: Renewing,
-    /// What the broker does by itself, and what else keeps no job from running.
+    /// Background tasks of the broker, and what else keeps no job from running.
     pub(super) others: Complaints,
     /// The state directory, whose disk can be full.
     state_dir: Arc<Path>,

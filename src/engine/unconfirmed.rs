@@ -26,7 +26,7 @@ pub(super) struct UnconfirmedVerdicts {
     pub said: bool,
     /// The exit code of a burst that has left jobs.
     undone: Option<u8>,
-    /// The broker of a burst: while that gives no job, nobody knows whether all is done.
+    /// The broker of a burst: while it does not answer, it is unknown whether all is done.
     of_burst: Option<Arc<Broker>>,
 }
 

@@ -54,7 +54,7 @@ impl Message {
     }
 }
 
-/// A text that takes no more than there is room for.
+/// A text with a limit of characters.
 struct Repr {
     text: String,
     room: usize,

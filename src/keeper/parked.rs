@@ -221,7 +221,7 @@ fn patiently(mut step: impl FnMut() -> nix::Result<()>) -> nix::Result<()> {
     }
 }
 
-/// Tells the supervisor. If it is gone, nobody listens.
+/// Reports to the supervisor, if it is still there.
 fn say(words: &[u8]) {
     _ = send(SOCKET, words, MsgFlags::MSG_NOSIGNAL);
 }

@@ -168,7 +168,7 @@ pub(super) fn truncate(fd: RawFd) {
 /// Takes ownership of a descriptor that arrived by number.
 ///
 /// # Safety
-/// It must be open and owned by nobody else.
+/// It must be open, and have no other owner.
 pub(super) unsafe fn own(fd: RawFd) -> OwnedFd {
     // SAFETY: promised by the caller.
     unsafe { OwnedFd::from_raw_fd(fd) }

@@ -136,13 +136,13 @@ pub enum What {
     ReloadRefused,
     /// An option of the store was changed.
     Option,
-    /// The supervisor was told to stop, or to stop faster.
+    /// The supervisor was ordered to stop, or to stop faster.
     Stopping,
     /// The verdict on the whole is another one.
     Health,
     /// Events are lost: the subscriber was too slow, or the connection that they come by broke.
     Lost,
-    /// The supervisor has ended as it was told to: this is the last of the news.
+    /// The supervisor was stopped: this is the last event.
     Ended,
 }
 

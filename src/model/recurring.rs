@@ -1,4 +1,4 @@
-//! Jobs that are put again and again.
+//! Recurring jobs: a schedule, and the job that is put each time it is due.
 
 use std::time::Duration;
 

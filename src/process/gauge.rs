@@ -60,7 +60,7 @@ struct Board {
     weigh_from: Option<Instant>,
     /// How many watches there have been.
     count: u64,
-    /// When the thread wakes by itself.
+    /// The time at which the thread wakes without an event.
     wakes: Option<Instant>,
     over: bool,
 }

@@ -52,7 +52,7 @@ impl Life {
 }
 
 impl LifeContext<'_> {
-    /// Logs what a worker warns of, or what is to be said of it.
+    /// Logs warnings of a worker, or about it.
     pub(super) fn log_warning(&self, text: &str) {
         let pool = self.plan.settings.name.as_str();
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

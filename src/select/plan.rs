@@ -261,7 +261,7 @@ impl PollPlan {
         self.state(queue).is_blocked = is_blocked;
     }
 
-    /// No worker took messages of the queue in time: nobody wants more until a pool asks again.
+    /// No worker took messages of the queue in time: no more are wanted until a pool asks again.
     pub fn nobody_took(&mut self, queue: &QueueName) {
         let of_queue = self.demands.values_mut().filter(|demand| demand.place(queue).is_some());
         of_queue.for_each(|demand| demand.ready = 0);

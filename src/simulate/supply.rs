@@ -31,7 +31,7 @@ pub(super) trait Supply {
     /// The jobs that the fetch brings, at the moment of its answer.
     fn answer(&mut self) -> Vec<Number>;
 
-    /// When something happens in it by itself.
+    /// The time of its next event without a call.
     fn due(&self) -> Option<u64>;
 
     /// Does what is due. True if the supervisor learns that jobs may have come.

@@ -31,7 +31,7 @@ pub(super) struct Life {
     pub(super) taken: u64,
     /// Jobs that this life finished.
     pub(super) finished: u64,
-    /// When the keeper will kill this life by itself.
+    /// The self-fence: when the keeper kills this life without an order.
     pub(super) armed: Option<Instant>,
     /// After a pause of this process: until when a reported SIGKILL of this life counts as the keeper's at `armed`.
     pub(super) fell_by: Option<Instant>,

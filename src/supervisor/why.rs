@@ -71,7 +71,7 @@ impl Why {
         matches!(self, Why::Lost(revocation) if revocation.is_anothers())
     }
 
-    /// How long a worker or job that ends for this reason may take to end by itself.
+    /// Time that a worker or job has to end for this reason before it is killed.
     pub(super) fn grace(self, pool: &PoolSettings) -> Duration {
         match (self.is_anothers(), pool.jobs_at_once) {
             (false, _) => pool.grace,

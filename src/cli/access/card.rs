@@ -1,4 +1,4 @@
-//! What the broker can do, whoever answers for it.
+//! What the broker can do, by the supervisor or by the broker itself.
 
 use super::Access;
 use broker::{Address, Card};

@@ -220,7 +220,7 @@ pub enum Command {
     /// Look at queues, pause them
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// Have jobs put again and again, by interval or by cron
+    /// Manage recurring jobs, by interval or cron
     #[command(subcommand)]
     Recur(RecurCommand),
     /// Show what went wrong: failures by their groups, or the jobs of one group

@@ -11,7 +11,7 @@ use model::{Cron, Overlap};
 
 #[derive(Debug, Subcommand)]
 pub enum RecurCommand {
-    /// Have a job put again and again, or change one that is
+    /// Make or change a recurring job
     #[command(
         override_usage = USAGE,
         after_help = HELP,

@@ -59,7 +59,7 @@ pub struct Start {
     log_level: Option<LogLevel>,
 }
 
-/// What is said of the only pool.
+/// Settings of the only pool.
 #[derive(Debug, clap::Args)]
 struct PoolFlags {
     /// How many workers [default: 1]

@@ -23,7 +23,7 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where a StatsD server hears
+    /// Address of the StatsD server
     #[arg(long, value_name = "HOST:PORT", required = true)]
     statsd: String,
     /// Send again after this time, until told to stop

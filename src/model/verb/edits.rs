@@ -43,7 +43,7 @@ pub struct Prioritize {
 pub struct SetData {
     /// The job's id.
     pub job: JobId,
-    /// The proof of the right to run it: nobody else may.
+    /// The fence of its lease, the proof of the right to run it.
     pub fence: Fence,
     /// The new data of the job.
     #[serde(with = "JsonText")]
