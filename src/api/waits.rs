@@ -45,7 +45,7 @@ pub(super) struct Wait {
     pub records: bool,
 }
 
-/// How a job has ended, or why that cannot be said.
+/// The end of a job, or the reason why it is unknown.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Ended {
     pub job: JobId,

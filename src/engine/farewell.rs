@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Farewell {
     /// Until when to wait at most; None = no stop is ordered.
     until: Option<Instant>,
-    /// Whether all else is done.
+    /// Whether everything but the broker is at rest.
     is_waiting: bool,
 }
 

@@ -69,7 +69,7 @@ impl Record {
         self.watch.look(now);
     }
 
-    /// When to look again.
+    /// Time of the next check.
     pub(super) fn due(&self) -> Option<Instant> {
         self.watch.due().into_iter().chain(self.lines.due()).min()
     }

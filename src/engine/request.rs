@@ -43,7 +43,7 @@ pub(super) enum Request {
     Reload {
         /// The settings, or what is wrong with them.
         fresh: Result<Fresh, String>,
-        /// Whether only to say what would change.
+        /// Whether it is a dry run.
         dry_run: bool,
         /// The author of the request, e.g. `uid 1000`.
         by: String,

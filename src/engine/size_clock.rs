@@ -34,7 +34,7 @@ impl SizeClock {
         self.wait(now);
     }
 
-    /// When to look again.
+    /// Time of the next check.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }

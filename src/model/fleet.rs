@@ -93,7 +93,7 @@ pub struct Member {
     /// When it started.
     #[serde(flatten, with = "StartedAt::<Option<Millis>>")]
     pub since: Option<Millis>,
-    /// How far its stop has come, when it was ordered.
+    /// Stage of its stop, once ordered.
     pub stopping: Option<Stop>,
     /// Its pools, as of its last sign of life.
     pub pools: Vec<PoolSign>,
@@ -102,7 +102,7 @@ pub struct Member {
     pub seen: Option<Millis>,
     /// Whether another was due since: it hangs, it is dead, or it does not reach the broker.
     pub silent: bool,
-    /// How many jobs it holds.
+    /// Number of jobs whose leases it holds.
     pub running: u64,
     /// Which, if that was asked: 100 at most, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]

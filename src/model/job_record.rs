@@ -74,7 +74,7 @@ pub struct JobRecord {
     pub renewed_at: Option<Millis>,
     /// When the lease ends, while it is held.
     pub expires_at: Option<Millis>,
-    /// How far it has come, as its worker says.
+    /// Progress, as its worker reports it.
     pub progress: Option<Progress>,
     /// The worker's result, as JSON text.
     pub result: Option<String>,

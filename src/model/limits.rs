@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Limits of an attempt; None = unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it may run.
+    /// Time limit of an attempt.
     pub time: Option<Duration>,
     /// After this time the worker tells the job that its time is nearly over.
     pub soft_time: Option<Duration>,

@@ -73,7 +73,7 @@ pub struct Counters {
     pub fetches: u64,
     /// Fetches that failed or had no answer.
     pub fetches_failed: u64,
-    /// How long all of them took.
+    /// Sum of their durations.
     pub fetch_time: Duration,
     /// By the name of the pool, also of pools that are gone.
     pub pools: BTreeMap<String, PoolCounters>,

@@ -160,7 +160,7 @@ pub const QUEUE_TURN_MAX: usize = 10_000;
 /// The waiting jobs of a queue: how many, how old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u64,
     /// How long the oldest of them has waited; None = there is none, or that is not known.
     pub age: Option<Duration>,

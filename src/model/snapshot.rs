@@ -13,7 +13,7 @@ use super::json::Seconds;
 pub struct Snapshot {
     /// The leader first, each process before its children.
     pub processes: Vec<Caught>,
-    /// How many more there were than could be kept.
+    /// Number of processes beyond those that were kept.
     #[serde(default)]
     pub left_out: u32,
 }

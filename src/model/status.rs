@@ -38,7 +38,7 @@ pub struct Status {
     /// Since the supervisor started.
     #[serde(rename = "uptime", with = "Seconds")]
     pub up: Duration,
-    /// How far the stop has come, when it was ordered.
+    /// Stage of the stop, once ordered.
     pub stopping: Option<Stop>,
     /// From the order to stop to the last KILL.
     #[serde(default, rename = "stop_timeout", with = "Seconds")]
@@ -57,7 +57,7 @@ pub struct Status {
     pub settled: BTreeMap<String, u64>,
     /// The pools with their slots.
     pub pools: Vec<PoolStatus>,
-    /// How many jobs each queue has, by state.
+    /// Number of jobs of each queue, by state.
     pub queues: BTreeMap<QueueName, QueueCounts>,
     /// How long ago they were counted, if the broker did not do so at once when it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
@@ -206,14 +206,14 @@ fn one() -> u32 {
     1
 }
 
-/// What holds for a pool after an order.
+/// State of a pool after an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolNow {
     /// The pool's name.
     pub pool: String,
-    /// How many workers it was to have before the order.
+    /// Number of workers before the order.
     pub workers_before: u16,
-    /// How many workers it is to have from now on.
+    /// Number of workers from now on.
     pub workers: u16,
     /// Whether it takes no jobs for now.
     pub paused: bool,
@@ -336,7 +336,7 @@ pub struct RunningJob {
     /// For how long.
     #[serde(with = "Seconds")]
     pub ran: Duration,
-    /// How long it may run in all.
+    /// Time limit of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
     pub time_limit: Option<Duration>,
     /// Why it is being ended, when it is.
@@ -347,7 +347,7 @@ pub struct RunningJob {
     /// The worker that died in this attempt while it ran this job and others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub died_before: Option<DeadWorker>,
-    /// How far it has come, as its worker says.
+    /// Progress, as its worker reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
 }

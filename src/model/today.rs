@@ -25,12 +25,12 @@ impl Today {
     }
 }
 
-/// How often something took how long.
+/// Sum of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sum {
-    /// How often it happened.
+    /// Number of durations.
     pub count: u64,
-    /// How long all of them took, in seconds.
+    /// Sum in seconds.
     pub seconds: f64,
 }
 

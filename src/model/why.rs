@@ -44,7 +44,7 @@ pub struct Why {
     /// How long ago they were counted, if the broker did not do so when it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
     pub queues_age: Option<Duration>,
-    /// How far the stop has come, if it was ordered.
+    /// Stage of the stop, if it was ordered.
     pub stopping: Option<Stop>,
     /// What is wrong with the broker, if anything.
     pub broker_trouble: Option<String>,
@@ -66,7 +66,7 @@ impl Why {
 /// One decision, or the fact that led to one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
-    /// How long ago.
+    /// Age of the decision, in seconds.
     #[serde(with = "Seconds")]
     pub ago: Duration,
     /// The decision in words.

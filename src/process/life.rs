@@ -28,7 +28,7 @@ pub enum WorkerEvent {
     Knows(u16, Arc<Classes>),
     /// A job has ended, and how.
     Finished(WorkerId, JobEnd),
-    /// How far a job has come.
+    /// Progress of a job.
     Progress {
         /// The job that runs.
         job: JobId,
@@ -75,7 +75,7 @@ pub struct JobEnd {
     pub cpu: Option<Duration>,
 }
 
-/// How far a worker is with its first messages.
+/// Stage of a worker's first messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
     /// `hello` is still to come.

@@ -19,7 +19,7 @@ const MARGIN: u64 = 32_000_000;
 /// An excess is reported again after this time, in case the worker in the first report ended meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is kept from one measurement to the next.
+/// State that lasts from one measurement to the next.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Memo {
     /// CPU time that its tree had used before the job.

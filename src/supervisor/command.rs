@@ -23,7 +23,7 @@ pub enum Command {
         job: Arc<Job>,
         /// The number of its lease.
         fence: Fence,
-        /// What this attempt may take.
+        /// Limits of this attempt.
         limits: Limits,
         /// How often the job may be retried.
         retries: u32,
@@ -85,14 +85,14 @@ pub enum Command {
         job: JobId,
         /// The number of the lost lease.
         fence: Fence,
-        /// How it was lost.
+        /// The reason of the loss.
         why: &'static str,
     },
     /// A life ended unexpectedly: log it. No answer.
     Died {
         /// The life that ended.
         worker: WorkerId,
-        /// How it ended, in words.
+        /// Its end, in words.
         why: String,
         /// Whether the life ever took jobs.
         booted: bool,

@@ -72,7 +72,7 @@ pub enum Event {
         job: JobId,
         /// The number of the lost lease.
         fence: Fence,
-        /// How it was lost.
+        /// The reason of the loss.
         why: Revocation,
     },
     /// The answer to `Settle`: the verdict is durable, or was refused.

@@ -20,10 +20,10 @@ const STOPPED: Duration = Duration::from_secs(3);
 /// How long the broker has for the answer to the renewals after a gap.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long the supervisor did not run.
+/// Time for which the supervisor did not run.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// How late it is for what was due.
+    /// Delay of what was due.
     late: Duration,
     /// The time since it last did anything.
     since_last: Duration,

@@ -62,7 +62,7 @@ pub(super) enum Phase {
     Ends(Why),
 }
 
-/// What to make of a worker's report.
+/// The decision on a worker's report.
 pub(super) enum Heard {
     /// The outcome counts.
     Outcome(Outcome),

@@ -91,7 +91,7 @@ impl Pool {
         }
     }
 
-    /// When to ask the broker whether to grow.
+    /// Time of the next question to the broker whether jobs wait.
     pub(super) fn grow_at(&self) -> Option<Instant> {
         self.size.due()
     }

@@ -36,7 +36,7 @@ pub struct Supervisor {
     pub(super) end: End,
     /// The pools, each at its number.
     pub(super) pools: Vec<Pool>,
-    /// How many pools there ever were.
+    /// Number of pools so far, also those that are gone: it numbers the next one.
     pub(super) founded: u64,
     pub(super) first_generation: u32,
     pub(super) unsettled: Unsettled,

@@ -304,7 +304,7 @@ impl Slot {
         self.life.ready && self.life.unfit.is_none() && lasted
     }
 
-    /// How the life that just ended is to be judged.
+    /// Judgement on the life that just ended.
     pub(super) fn end(&self, now: Instant, pool: &PoolSettings, exit: &Exit) -> End {
         if let Some(why) = &self.life.unfit {
             return End::Early(why.clone());

@@ -19,7 +19,7 @@ pub struct State {
 /// A number of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Number {
-    /// How many jobs.
+    /// Number of jobs.
     pub count: u64,
 }
 

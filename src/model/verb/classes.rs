@@ -18,7 +18,7 @@ pub struct ClassStats {
     /// The last of the days; today if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<Day>,
-    /// How many days, 90 at most; one if there is none.
+    /// Number of days, 90 at most; 1 if left out.
     #[serde(default, deserialize_with = "days", skip_serializing_if = "Option::is_none")]
     pub days: Option<u32>,
 }
@@ -67,9 +67,9 @@ pub struct ClassDay {
     pub failed: u64,
     /// Jobs that were held.
     pub held: u64,
-    /// How long they ran.
+    /// Total run time.
     pub ran: f64,
-    /// How long the longest ran.
+    /// Longest run time.
     pub longest: f64,
     /// Attempts of which the CPU time is known: not those that ran beside others in one worker.
     pub measured: u64,
@@ -92,7 +92,7 @@ pub struct ClassSums {
     pub held: i64,
     /// Total time that they ran.
     pub ran: i64,
-    /// How long the longest ran.
+    /// Longest run time.
     pub longest: i64,
     /// Number of jobs with `cpu`.
     pub measured: i64,

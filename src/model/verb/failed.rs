@@ -26,11 +26,11 @@ pub struct Failed {
 pub struct FailureGroup {
     /// The name: `exit 1`, `ValueError`.
     pub group: String,
-    /// How many have failed.
+    /// Number of failed jobs.
     pub failed: u64,
-    /// How many are held.
+    /// Number of held jobs.
     pub held: u64,
-    /// When the latest of them did.
+    /// Time of the latest of these failures.
     #[serde(flatten, with = "NewestAt::<Millis>")]
     pub newest: Millis,
     /// Id of the newest job.
@@ -96,7 +96,7 @@ pub enum Act {
 pub struct Swept {
     /// With how many it was done.
     pub count: u64,
-    /// How many stay because others depend on them.
+    /// Number of jobs that stay because others depend on them.
     pub needed: u64,
     /// The first few of those it was done with.
     pub jobs: Vec<JobId>,

@@ -73,7 +73,7 @@ pub struct Stats {
     pub day: Option<Day>,
 }
 
-/// How the jobs of a queue fared on a day.
+/// Statistics of a queue on a day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueDay {
     /// The queue's name.
@@ -92,10 +92,10 @@ pub struct QueueDay {
     pub failed: u64,
 }
 
-/// How long something took, in seconds.
+/// Statistics of a duration, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
-    /// How many were measured.
+    /// Number of measurements.
     pub count: u64,
     /// The mean, in seconds.
     pub mean: f64,
