@@ -2,7 +2,7 @@
 //! names these fetches, and the script takes their jobs back. Of a settlement: the broker may have applied it, and the
 //! next try says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,15 +10,18 @@ use uuid::Uuid;
 
 use super::Error;
 use super::lock::lock;
-use model::{Fence, Instant};
+use model::Fence;
+
+/// Most fetches that are kept; few are sent before a connection is given up.
+const LOST_MAX: usize = 1000;
 
 /// The lost fetches of one process.
 pub(crate) struct Unheard {
     /// Part of each fetch's name that differs from that of other processes.
     process: String,
     count: AtomicU64,
-    /// Names of lost fetches with the ends of their leases: after that there is nothing to take back.
-    fetches: Mutex<Vec<(String, Instant)>>,
+    /// Names of lost fetches, the oldest first. A server that stood still may serve one after its leases would have ended.
+    fetches: Mutex<VecDeque<String>>,
 }
 
 impl Unheard {
@@ -33,20 +36,22 @@ impl Unheard {
     }
 
     /// The fetches whose jobs are still to be taken back.
-    pub(crate) fn all(&self, now: Instant) -> Vec<String> {
-        let mut fetches = lock(&self.fetches);
-        fetches.retain(|(_, ends)| *ends > now);
-        fetches.iter().map(|(name, _)| name.clone()).collect()
+    pub(crate) fn all(&self) -> Vec<String> {
+        lock(&self.fetches).iter().cloned().collect()
     }
 
-    /// Notes a fetch whose reply was lost; its leases end at `ends`.
-    pub(crate) fn add(&self, name: String, ends: Instant) {
-        lock(&self.fetches).push((name, ends));
+    /// Notes a fetch whose reply was lost.
+    pub(crate) fn add(&self, name: String) {
+        let mut fetches = lock(&self.fetches);
+        fetches.push_back(name);
+        if fetches.len() > LOST_MAX {
+            fetches.pop_front();
+        }
     }
 
     /// Forgets fetches whose jobs were taken back.
     pub(crate) fn remove(&self, names: &[String]) {
-        lock(&self.fetches).retain(|(name, _)| !names.contains(name));
+        lock(&self.fetches).retain(|name| !names.contains(name));
     }
 }
 
@@ -77,8 +82,6 @@ impl InDoubt {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -95,19 +98,20 @@ mod tests {
     }
 
     #[test]
-    fn lost_fetch_is_released_once_and_not_after_its_leases_end() {
-        let (unheard, now) = (Unheard::new(), Instant::from_millis(1000));
+    fn lost_fetch_is_released_once_however_late() {
+        let unheard = Unheard::new();
         let (one, two) = (unheard.name(), unheard.name());
         assert_ne!(one, two);
-        unheard.add(one.clone(), now + Duration::from_secs(60));
-        unheard.add(two.clone(), now + Duration::from_secs(90));
-        let all = unheard.all(now);
-        assert_eq!(all, [one.clone(), two.clone()]);
+        unheard.add(one.clone());
+        unheard.add(two.clone());
+        let all = unheard.all();
+        assert_eq!(all, [one, two.clone()]);
         // Another fetch was lost while these were released.
         let three = unheard.name();
-        unheard.add(three.clone(), now + Duration::from_secs(90));
+        unheard.add(three.clone());
         unheard.remove(&all[..1]);
-        assert_eq!(unheard.all(now), [two, three]);
-        assert_eq!(unheard.all(now + Duration::from_secs(90)), Vec::<String>::new());
+        assert_eq!(unheard.all(), [two, three]);
+        (0..2 * LOST_MAX).for_each(|_| unheard.add(unheard.name()));
+        assert_eq!(unheard.all().len(), LOST_MAX);
     }
 }

@@ -1,5 +1,6 @@
-//! Outages that are longer than a lease, over every broker: one table, one rule. What ended runs no second time, nothing
-//! runs twice at a time, `when_cut_off: carry_on` is honoured, and no job pays for a death that never was.
+//! Outages that are longer than a lease, over every broker, with a job in each state: one table, one rule. What ended runs
+//! no second time, nothing runs twice at a time, a retry and a dependent run once, a cancel holds, `when_cut_off:
+//! carry_on` is honoured, and no job pays for a death that never was.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/sqs/mod.rs"]
@@ -17,6 +18,7 @@ mod outage;
 mod rule;
 mod servers;
 mod spoiled;
+mod states;
 
 use outage::Outage;
 use servers::Broker;

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::process::Command;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -13,6 +14,14 @@ use crate::python;
 use crate::redis_server::RedisServer;
 use crate::sandbox::{Sandbox, kill, wait_until};
 
+/// From a failure to its retry: shorter than an outage.
+const RETRY_DELAY: Duration = Duration::from_secs(4);
+const PUT_OF_RQ: &str = "import sys, json, redis, rq
+q, ids = rq.Queue('default', connection=redis.Redis(port=int(sys.argv[1]))), []
+for script, needs in json.loads(sys.argv[3]):
+    retry, needs = rq.Retry(max=1, interval=int(sys.argv[2])), [] if needs is None else [ids[needs]]
+    ids.append(q.enqueue('subprocess.check_call', ['sh', '-c', script], retry=retry, depends_on=needs).id)
+print('\\n'.join(ids))";
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// A kind of broker.
@@ -27,6 +36,11 @@ pub enum Broker {
 }
 
 impl Broker {
+    /// Whether its jobs can wait for the end of others.
+    pub fn knows_needs(self) -> bool {
+        matches!(self, Broker::embedded | Broker::qless | Broker::rq)
+    }
+
     /// Whether hosts share it; each host of SQS may get what another one could not hide in time.
     pub fn is_shared(self) -> bool {
         self != Broker::sqs
@@ -77,7 +91,7 @@ impl Server {
     /// The settings of a pool that runs its jobs.
     pub fn pool(&self) -> String {
         if self.broker != Broker::rq {
-            return String::new();
+            return format!(", retries: 1, retry_delay: {}s", RETRY_DELAY.as_secs());
         }
         let path = format!("{}:{ROOT}/python", python::rq("3.0.0"));
         format!(
@@ -87,21 +101,24 @@ impl Server {
         )
     }
 
-    /// Puts a job that runs a shell script; gives its id.
-    pub fn put(&self, sandbox: &Sandbox, script: &str) -> String {
-        let Service::Redis { port, .. } = &self.service else {
-            return sandbox.put(&["sh", "-c", script]);
+    /// Puts jobs that run shell scripts, each once the one at that place is complete, with one retry; gives their ids.
+    pub fn put(&self, sandbox: &Sandbox, scripts: &[(String, Option<usize>)]) -> Vec<String> {
+        let (Service::Redis { port, .. }, Broker::rq) = (&self.service, self.broker) else {
+            let mut ids: Vec<String> = Vec::new();
+            for (script, needs) in scripts {
+                let needs = needs.map(|place| format!("--depends={}", ids[place]));
+                let words = needs.iter().map(String::as_str).chain(["--", "sh", "-c", script]);
+                let words: Vec<_> = ["put"].into_iter().chain(words).collect();
+                ids.push(sandbox.ok(&words).trim().to_owned());
+            }
+            return ids;
         };
-        if self.broker != Broker::rq {
-            return sandbox.put(&["sh", "-c", script]);
-        }
-        let put = "import sys, redis, rq; q = rq.Queue('default', connection=redis.Redis(port=int(sys.argv[1]))); \
-                   print(q.enqueue('subprocess.check_call', ['sh', '-c', sys.argv[2]]).id)";
         let mut python = Command::new("python3");
-        python.args(["-c", put, &port.to_string(), script]).env("PYTHONPATH", python::rq("3.0.0"));
+        python.args(["-c", PUT_OF_RQ, &port.to_string(), &RETRY_DELAY.as_secs().to_string()]);
+        python.arg(json!(scripts).to_string()).env("PYTHONPATH", python::rq("3.0.0"));
         let output = python.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        String::from_utf8(output.stdout).unwrap().lines().map(Into::into).collect()
     }
 
     /// Begins the part of an outage that happens to the server.
@@ -109,7 +126,7 @@ impl Server {
         match (&mut self.service, outage) {
             (Service::Store(path), Outage::StoreLocked) => {
                 let other = Connection::open(path).unwrap();
-                other.busy_timeout(std::time::Duration::from_secs(20)).unwrap();
+                other.busy_timeout(Duration::from_secs(20)).unwrap();
                 other.execute_batch("BEGIN IMMEDIATE").unwrap();
                 self.store_lock = Some(other);
             }

@@ -171,7 +171,7 @@ impl Source for Qless {
         self.prepare(&request).await?;
         let at = self.shared.link.now();
         let workers = self.workers(&request.instance);
-        let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
+        let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all());
         let mut sent = None;
         let was_heard = self.shared.wakes.fetching(&request.queues);
         let answer = self.shared.link.call("fetch jobs from", "taskvisor.fetch", at, |cmd, offset| {
@@ -181,7 +181,7 @@ impl Source for Qless {
         });
         let answer = answer.await;
         if answer.is_err() && sent.is_some() {
-            self.shared.unheard.add(name, at + request.lease);
+            self.shared.unheard.add(name);
         }
         let [due, jobs, odd, full] = reply::parts(answer?)?;
         self.shared.unheard.remove(&unheard);

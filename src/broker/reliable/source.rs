@@ -90,9 +90,10 @@ impl Reliable {
         request: &Fetch,
         judged: &[(Vec<u8>, Class)],
     ) -> Result<(Vec<Given>, Vec<(Vec<u8>, Vec<u8>)>), Error> {
-        let (shared, at) = (&self.shared, self.shared.link.now());
-        let (name, unheard) = (shared.unheard.name(), shared.unheard.all(at));
+        let (shared, mut is_sent) = (&self.shared, false);
+        let (name, unheard) = (shared.unheard.name(), shared.unheard.all());
         let answer = shared.call("fetch jobs from", "fetch", |cmd| {
+            is_sent = true;
             cmd.arg(request.workers.len()).arg(request.lease.as_secs_f64());
             write_list(cmd.arg(shared.holder(&request.instance)).arg(&name), unheard.iter());
             for names in [&request.filter.only, &request.filter.except] {
@@ -103,8 +104,10 @@ impl Reliable {
             judged.iter().for_each(|(id, class)| _ = cmd.arg(id).arg(class.as_str()));
         });
         let answer: Result<(Vec<Given>, u64, Vec<_>, u64), Error> = answer.await;
-        let (all, dropped, unjudged, left) =
-            answer.inspect_err(|_| shared.unheard.add(name, at + request.lease))?;
+        if answer.is_err() && is_sent {
+            shared.unheard.add(name);
+        }
+        let (all, dropped, unjudged, left) = answer?;
         shared.unheard.remove(&unheard);
         if dropped > 0 {
             shared.dropped.fetch_add(dropped, Ordering::Relaxed);

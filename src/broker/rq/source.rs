@@ -182,12 +182,17 @@ impl Source for Rq {
         self.prepare(&request, &asking).await?;
         let at = self.shared.link.now();
         let wanted = self.wanted(&request).await?;
-        let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
+        let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all());
+        let mut is_sent = false;
         let answer = self.shared.call("fetch jobs from", "take", |cmd| {
+            is_sent = true;
             write_list(cmd.arg(&name), unheard.iter());
             write_take(cmd, &request, wanted.as_deref(), &asking);
         });
-        let answer = answer.await.inspect_err(|_| self.shared.unheard.add(name, at + request.lease));
+        let answer = answer.await;
+        if answer.is_err() && is_sent {
+            self.shared.unheard.add(name);
+        }
         let (jobs, spoiled, left): (Vec<(Text, Vec<u8>, usize, Fields)>, Vec<Text>, _) = answer?;
         self.shared.unheard.remove(&unheard);
         self.shared.tell_spoiled(spoiled);
