@@ -48,6 +48,16 @@ fn redis_that_drops_keys_when_it_is_full_is_told_at_start_and_in_status() {
     wait_until("status says so again", || {
         scene.sandbox.reasons().contains("maxmemory-policy allkeys-random")
     });
+    // Who may not ask any more says what was last known, and nothing of a server that was never asked.
+    other.raw::<()>("ACL SETUSER default -info");
+    wait_until("status says that it is not known any more", || {
+        scene.sandbox.reasons().contains(
+            "allkeys-random): set maxmemory-policy noeviction, which refuses new jobs \
+                                          instead. It said so before it refused INFO",
+        )
+    });
+    other.raw::<()>("CLIENT KILL TYPE normal SKIPME yes");
+    wait_until("nothing is known of the server", || scene.sandbox.status()["health"] == "healthy");
 }
 
 #[test]

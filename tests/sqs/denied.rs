@@ -80,6 +80,28 @@ fn refused_renewal_degrades_status_and_is_not_counted() {
     assert_eq!(scene.sandbox.job(&id)["renewals"], 0);
 }
 
+#[test]
+fn attributes_that_cannot_be_read_degrade_status_and_are_logged_once() {
+    let scene = Scene::new();
+    scene.deny("GetQueueAttributes");
+    scene.send_shell("mail", "exit 3");
+    let settings = ["-w", "1", "-q", "mail", "--retries", "9", "--grace", "500ms"];
+    let _running = scene.start(&settings);
+    wait_until("it has failed once", || scene.jobs(&["--state", "delayed"]).len() == 1);
+    let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
+    let reason =
+        format!("cannot read the attributes (sqs:GetQueueAttributes) of the SQS queue 'mail': {WORDS}");
+    wait_until("its RedrivePolicy was asked for", || {
+        scene.sandbox.job(&id);
+        scene.sandbox.stderr().contains(&reason)
+    });
+    wait_until("status is degraded", || scene.sandbox.reasons().contains(&reason));
+    scene.sandbox.job(&id);
+    assert_eq!(scene.sandbox.stderr().matches(&reason).count(), 1, "{}", scene.sandbox.stderr());
+    scene.fake.knobs(|knobs| knobs.denied.clear());
+    wait_until("status is healthy again", || !scene.sandbox.reasons().contains("GetQueueAttributes"));
+}
+
 /// What has ended runs no more, however it ended, and is one dead letter.
 #[test]
 fn failed_and_canceled_jobs_whose_messages_cannot_be_deleted_run_once() {

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 
 /// Interval between two looks at the policy.
 pub(super) const LOOK: Duration = Duration::from_secs(5);
@@ -13,8 +13,14 @@ pub(super) const LOOK: Duration = Duration::from_secs(5);
 pub(super) struct Eviction {
     /// Whether keys of jobs have an expiry: then a policy matters that drops only such keys.
     expire: bool,
-    /// The concern in words, if it drops keys.
-    last: Mutex<Option<String>>,
+    last: Mutex<Option<Concern>>,
+}
+
+/// That a server drops keys.
+struct Concern {
+    what: String,
+    /// Whether the server answers such questions no more.
+    is_old: bool,
 }
 
 impl Eviction {
@@ -22,26 +28,47 @@ impl Eviction {
         Eviction { expire, last: Mutex::default() }
     }
 
-    /// Asks the server, called `name` in the log. A server that does not say keeps its last answer.
-    pub(super) async fn look(&self, conn: &mut MultiplexedConnection, name: &str) {
+    /// Asks the server, called `name` in the log. One that is silent keeps its last answer. So does one that refuses to
+    /// answer, but over a new connection that may be another server, of which nothing is known.
+    pub(super) async fn look(&self, conn: &mut MultiplexedConnection, name: &str, is_new: bool) {
         let info: RedisResult<String> = redis::cmd("INFO").arg("memory").query_async(conn).await;
-        let Ok(info) = info else { return };
-        let concern = evicting(&info, self.expire);
         let mut last = self.locked();
-        if let Some(what) = concern.as_ref().filter(|_| *last != concern) {
-            tracing::warn!("{name}: {what}");
+        match (info, last.take()) {
+            (Ok(info), before) => {
+                *last = evicting(&info, self.expire).map(|what| Concern { what, is_old: false });
+                if let Some(Concern { what, .. }) = &*last
+                    && before.is_none_or(|before| before.what != *what)
+                {
+                    tracing::warn!("{name}: {what}");
+                }
+            }
+            (Err(error), Some(_)) if is_new && is_refusal(&error) => {
+                tracing::info!("{name}: it does not say whether it drops keys, as it refuses INFO");
+            }
+            (Err(error), Some(before)) => {
+                *last = Some(Concern { is_old: before.is_old || is_refusal(&error), ..before });
+            }
+            (Err(_), None) => {}
         }
-        *last = concern;
     }
 
     /// The concern that it drops keys of jobs.
     pub(super) fn concern(&self) -> Option<String> {
-        self.locked().clone()
+        self.locked().as_ref().map(|Concern { what, is_old }| match is_old {
+            false => what.clone(),
+            true => format!("{what}. It said so before it refused INFO: let the ACL of its user allow that"),
+        })
     }
 
-    fn locked(&self) -> MutexGuard<'_, Option<String>> {
+    fn locked(&self) -> MutexGuard<'_, Option<Concern>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the server answers this question to nobody, or not to this user.
+fn is_refusal(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+        || error.detail().is_some_and(|said| said.contains("unknown command"))
 }
 
 /// The concern, by the server's `INFO memory`.

@@ -134,7 +134,7 @@ impl Link {
                 tokio::time::sleep(LOOK).await;
                 let live = self.line.lock().await.live.clone();
                 if let Some(mut live) = live {
-                    self.eviction.look(&mut live.conn, &self.name).await;
+                    self.eviction.look(&mut live.conn, &self.name, false).await;
                 }
             }
         };
@@ -206,7 +206,7 @@ impl Link {
     pub(crate) async fn unsafe_for_jobs(&self) -> Result<Option<String>, Error> {
         let mut live = self.live("ask").await?;
         let lost = server::keeps_nothing(&mut live.conn).await.map(str::to_owned);
-        self.eviction.look(&mut live.conn, &self.name).await;
+        self.eviction.look(&mut live.conn, &self.name, false).await;
         let all: Vec<String> = lost.into_iter().chain(self.eviction.concern()).collect();
         Ok((!all.is_empty()).then(|| all.join("; ")))
     }
@@ -312,7 +312,7 @@ impl Link {
         if let Some(what) = server::keeps_nothing(&mut conn).await {
             tracing::warn!("{}: {what}", self.name);
         }
-        self.eviction.look(&mut conn, &self.name).await;
+        self.eviction.look(&mut conn, &self.name, true).await;
         let offset = match self.ahead {
             Some(ahead) => Offset::known(ahead),
             None => Offset::measure(&mut conn, &self.now).await.map_err(failed)?,

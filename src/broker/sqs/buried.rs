@@ -38,14 +38,14 @@ impl Shared {
         self.ledger.learn(buried).await;
     }
 
-    /// The policy of a queue; None = it has none, or that is not known.
+    /// The policy of a queue; None = it has none, or that is not known, which is no answer to keep.
     async fn policy(&self, queue: &Queue) -> Option<Redrive> {
         let mut known = queue.redrive.lock().await;
         let now = self.now();
         if let Some((policy, _)) = known.as_ref().filter(|(_, at)| now.since(*at) < TRUSTED) {
             return policy.clone();
         }
-        let policy = self.client.redrive(&queue.name).await.ok().flatten();
+        let policy = queue.attributes(self.client.redrive(&queue.name).await)?;
         *known = Some((policy.clone(), now));
         policy
     }

@@ -26,7 +26,7 @@ pub(super) struct Queue {
     deletes: Arc<Coalescer<String>>,
     hides: Arc<Coalescer<(String, Duration)>>,
     sends: Arc<Coalescer<Outgoing>>,
-    /// The kinds of requests about received messages that failed last, each with its failure and when that was.
+    /// The kinds of requests that failed last, each with its failure and when that was.
     failing: Mutex<BTreeMap<&'static str, (String, Instant)>>,
     /// What it lets AWS do with messages that are received too often, and when that was read.
     pub redrive: tokio::sync::Mutex<Option<(Option<Redrive>, Instant)>>,
@@ -86,8 +86,14 @@ impl Queue {
         hidden
     }
 
-    /// Notes how a request about a message ended. What only asks for patience or was lost says nothing.
-    fn note(&self, what: &'static str, outcome: &Outcome) {
+    /// What could be read of its attributes. The health tells a refusal.
+    pub(super) fn attributes<T>(&self, read: Result<T, Fault>) -> Option<T> {
+        self.note("read the attributes (sqs:GetQueueAttributes) of", &read);
+        read.ok()
+    }
+
+    /// Notes how a request about it ended. What only asks for patience or was lost says nothing.
+    fn note<T>(&self, what: &'static str, outcome: &Result<T, Fault>) {
         match outcome {
             Err(fault @ Fault::Other(_)) => {
                 let failure = self.error(what, fault).to_string();

@@ -72,7 +72,8 @@ impl Shared {
         if let Some((count, _)) = known.filter(|(_, until)| self.now() < *until) {
             return Some(count + here);
         }
-        let [count, ..] = self.client.counts(&source.queue.name).await.ok()?;
+        let counts = self.client.counts(&source.queue.name).await;
+        let [count, ..] = source.queue.attributes(counts)?;
         if count > 0 {
             lock(&source.waits_since).get_or_insert(Millis(clock::wall_millis()));
         }
