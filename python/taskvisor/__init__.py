@@ -6,7 +6,8 @@
     def send(to, subject="hi"):
         return {"sent": 1}
 
-    send.put("a@b.c")           # queues a job and returns its id
+    id = send.put("a@b.c")      # queues a job and returns its id, a text
+    id.result(timeout=60)       # waits for what it returns
 
 The supervisor starts the workers: ``taskvisor start -q mail -m prefork -- python3 -m taskvisor.worker app``.
 
@@ -17,10 +18,15 @@ supervisor, `qless` the classes of qless-py. Applications import from `taskvisor
 from .client.advance import Advance
 from .client.decorator import job
 from .client.job_function import JobFunction
+from .client.job_id import JobId
+from .client.job_info import JobCanceled, JobFailed, JobInfo
+from .client.many import agather, as_completed, gather
 from .client.new_job import NewJob
 from .client.putting import aput, aput_many, put, put_many
 from .client.running_job import Job, current_job, progress
-from .errors import Fail, Interrupted, PutError, Retry, Snooze, SoftTimeLimitExceeded, TimeLimitExceeded
+from .client.settings import configure
+from .errors import (Fail, Interrupted, NoSuchJob, PutError, Retry, Snooze, SoftTimeLimitExceeded, SupervisorError,
+                     TimeLimitExceeded)
 from .version import VERSION
 
 __version__ = VERSION
@@ -30,16 +36,26 @@ __all__ = [
     "Fail",
     "Interrupted",
     "Job",
+    "JobCanceled",
+    "JobFailed",
     "JobFunction",
+    "JobId",
+    "JobInfo",
     "NewJob",
+    "NoSuchJob",
     "PutError",
     "Retry",
     "Snooze",
     "SoftTimeLimitExceeded",
+    "SupervisorError",
     "TimeLimitExceeded",
+    "agather",
     "aput",
     "aput_many",
+    "as_completed",
+    "configure",
     "current_job",
+    "gather",
     "job",
     "progress",
     "put",

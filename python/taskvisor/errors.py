@@ -89,10 +89,39 @@ class PutError(Exception):
     """
 
 
+class SupervisorError(Exception):
+    """A supervisor could not be asked, or has refused. The message says why and what to do.
+
+    >>> raise SupervisorError("nobody listens on /run/taskvisor/ctl.sock")
+    Traceback (most recent call last):
+    ...
+    taskvisor.SupervisorError: nobody listens on /run/taskvisor/ctl.sock
+    """
+
+    def __init__(self, why: str, code: int = 0) -> None:
+        super().__init__(why, code)
+        #: The HTTP status of the refusal; 0 if there was no answer.
+        self.code = code
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NoSuchJob(SupervisorError, LookupError):
+    """No job has this id: it was never put, or is not kept any more.
+
+    >>> raise NoSuchJob("no job has the id '7'", 404)
+    Traceback (most recent call last):
+    ...
+    taskvisor.NoSuchJob: no job has the id '7'
+    """
+
+
 class DataMismatch(TypeError):
     """The data of a job does not fit the signature of its function: it fails for good."""
 
 
 # Users know them as taskvisor.Retry and so on, in tracebacks too.
-for _public in (Retry, Snooze, Fail, Interrupted, TimeLimitExceeded, SoftTimeLimitExceeded, PutError):
+for _public in (Retry, Snooze, Fail, Interrupted, TimeLimitExceeded, SoftTimeLimitExceeded, PutError, SupervisorError,
+                NoSuchJob):
     _public.__module__ = "taskvisor"

@@ -1,24 +1,24 @@
-"""The API of the supervisor over its Unix socket: finds it, checks its owner, and puts jobs.
+"""The socket of the supervisor: finds it, connects, and checks its owner.
 
 It never sends a word to a listener of another user.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import stat
 import struct
 
 from ..errors import PutError
-from ..protocol import frames
+from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_PATIENCE_SECONDS = 60.0
+#: How long the supervisor may take for an answer: by then its store has given up.
+PATIENCE_SECONDS = 60.0
 
 
 def socket_path() -> str:
@@ -29,6 +29,8 @@ def socket_path() -> str:
     '/run/mine.sock'
     >>> del os.environ["TASKVISOR_SOCKET"]
     """
+    if settings.socket is not None:
+        return settings.socket
     environment = os.environ
     if environment.get("TASKVISOR_SOCKET"):
         return environment["TASKVISOR_SOCKET"]
@@ -44,11 +46,11 @@ def socket_path() -> str:
     return os.path.join(directory, "ctl.sock")
 
 
-def connect(path: str) -> socket.socket:
+def connect(path: str, timeout: float = PATIENCE_SECONDS) -> socket.socket:
     """Connects to the supervisor. Raises OSError if none listens, PutError if another user does."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(_PATIENCE_SECONDS)
+        connection.settimeout(timeout)
         connection.connect(path)
         _check_owner(connection, path)
     except BaseException:
@@ -96,31 +98,6 @@ def _is_given_by_root(directory: str) -> bool:
                 and all(map(is_roots, parents(directory) + parents(os.path.realpath(directory)))))
     except OSError:
         return False
-
-
-def put(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> list[str]:
-    """Queues the jobs, all or none, and returns their ids."""
-    import http.client
-
-    client = http.client.HTTPConnection("taskvisor")
-    client.sock = connection
-    body = frames.strict_json({"jobs": jobs}).encode()
-    try:
-        client.request("POST", "/v1/jobs", body, {"Content-Type": "application/json", "Connection": "close"})
-        response = client.getresponse()
-        text = response.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise PutError(f"failed to put {count(jobs)}: {path} gave no answer ({error!r}); "
-                       "they may be queued or not") from None
-    try:
-        answer = json.loads(text)
-        if 200 <= response.status < 300:
-            return [str(id) for id in answer["ids"]]
-        reason = answer["error"]
-        hint = f" (hint: {answer['hint']})" if answer.get("hint") else ""
-    except (ValueError, KeyError, TypeError, AttributeError):
-        reason, hint = f"answer {response.status}: {text[:200]!r}", ""
-    raise PutError(f"failed to put {count(jobs)} at {path}: {reason}{hint}")
 
 
 def count(jobs: list[dict[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 
 from . import arguments, calling, putting, registry
+from .job_id import JobId
 from .new_job import NewJob
 
 # `typing`, `inspect` and similar modules take a tenth of a worker's memory and start time.
@@ -89,11 +90,11 @@ class JobFunction(Generic[P, R]):
         """The job for this call, not queued yet: for `put_many`."""
         return self.options().prepare(*args, **kwargs)
 
-    def put(self, *args: P.args, **kwargs: P.kwargs) -> str:
+    def put(self, *args: P.args, **kwargs: P.kwargs) -> JobId[R]:
         """Queues a job that makes this call, and returns its id."""
         return self.options().put(*args, **kwargs)
 
-    async def aput(self, *args: P.args, **kwargs: P.kwargs) -> str:
+    async def aput(self, *args: P.args, **kwargs: P.kwargs) -> JobId[R]:
         """As `put`; other tasks of the event loop go on until the job is durable."""
         return await self.options().aput(*args, **kwargs)
 
@@ -146,11 +147,11 @@ class Options(Generic[P, R]):
         data = arguments.to_data(self._function.signature, args, kwargs)
         return NewJob(self._queue, self._function.class_name, data, **self._given)
 
-    def put(self, *args: P.args, **kwargs: P.kwargs) -> str:
+    def put(self, *args: P.args, **kwargs: P.kwargs) -> JobId[R]:
         """Queues a job that makes this call, and returns its id."""
         return putting.put_many([self.prepare(*args, **kwargs)])[0]
 
-    async def aput(self, *args: P.args, **kwargs: P.kwargs) -> str:
+    async def aput(self, *args: P.args, **kwargs: P.kwargs) -> JobId[R]:
         """As `put`; other tasks of the event loop go on until the job is durable."""
         return (await putting.aput_many([self.prepare(*args, **kwargs)]))[0]
 

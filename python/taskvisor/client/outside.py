@@ -1,12 +1,19 @@
 """Puts jobs from outside of a job: over the API socket of the supervisor, or by the program if none listens.
 
-It never opens a store or a broker itself.
+It never opens a store or a broker itself. Each job gets an id here, or a word of this put's alone beside the id that it
+has: so a put whose answer was lost, as over a stop and a start of the supervisor, is sent again and queues nothing twice.
 """
 
 from __future__ import annotations
 
-from ..errors import PutError
-from . import api_socket
+import os
+import time
+
+from ..errors import PutError, SupervisorError
+from ..protocol import frames
+from . import api_socket, asking
+from .api_socket import count
+from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,15 +21,77 @@ if TYPE_CHECKING:
 
 
 def put(jobs: list[dict[str, Any]]) -> list[str]:
-    """Queues the jobs and returns their ids, over the socket if a supervisor listens there."""
-    path = api_socket.socket_path()
-    try:
-        connection = api_socket.connect(path)
-    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
-        from . import program
+    """Queues the jobs, all or none, and returns their ids."""
+    _refuse_in_tests(jobs)
+    path, what = api_socket.socket_path(), f"failed to put {count(jobs)}"
+    may_be_known = [_make_recognizable(job) for job in jobs]
+    body = frames.strict_json({"jobs": jobs}).encode()
+    patience, in_doubt = asking.Patience(), False
+    while True:
+        try:
+            reply = asking.once("POST", "/v1/jobs", body)
+            if reply.is_good:
+                return _ids(what, path, reply)
+            why = f"{what} at {path}: {reply.reason()}"
+            if reply.status not in asking.PASSING:
+                raise PutError(why)
+            in_doubt |= reply.status != 503
+        except asking.Nobody as error:
+            why = str(error)
+            if not in_doubt or all(may_be_known):
+                from . import program
 
-        return program.put(jobs, f"nobody listens on {path} ({error.strerror})")
-    except OSError as error:
-        raise PutError(f"failed to put {api_socket.count(jobs)}: cannot connect to {path}: {error.strerror}") from None
-    with connection:
-        return api_socket.put(connection, path, jobs)
+                if program.path() is not None:
+                    return program.put(jobs, why)
+            why = (f"{what}: {why}, and there is no program taskvisor in PATH; start the supervisor, set "
+                   "TASKVISOR_RUN_DIR to its run directory, or install taskvisor")
+            if asking.nobody_ever(path) and not in_doubt:
+                raise PutError(why) from None
+        except asking.Lost as error:
+            why, in_doubt = f"{what}: {error}", True
+        except SupervisorError as error:
+            raise PutError(f"{what}: {error}") from None
+        pause = patience.pause()
+        if pause is None:
+            raise PutError(why + ("; they may be queued or not" if in_doubt else ""))
+        time.sleep(pause)
+
+
+#: What names a supervisor or its store.
+_NAMES = ("TASKVISOR_SOCKET", "TASKVISOR_RUN_DIR", "TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG",
+          "TASKVISOR_URL")
+
+
+def _refuse_in_tests(jobs: list[dict[str, Any]]) -> None:
+    """A test that forgets to say where to has put real jobs into a real service."""
+    if "PYTEST_CURRENT_TEST" in os.environ and settings.socket is None and not any(map(os.environ.get, _NAMES)):
+        raise PutError(f"failed to put {count(jobs)}: this is a test under pytest, and would put into the default "
+                       "directories; use the fixture taskvisor_inline, taskvisor_recording or taskvisor_server, or set "
+                       "TASKVISOR_RUN_DIR")
+
+
+def _make_recognizable(job: dict[str, Any]) -> bool:
+    """Gives the job what it is known by if it is put again; false if the program cannot be told of it."""
+    if "id" not in job:
+        job.update(id=new_id(), exists="skip")
+    elif job.get("exists") != "skip":
+        job["token"] = new_id()
+        return False
+    return True
+
+
+def new_id() -> str:
+    """An id that no other job has: the time in milliseconds, and 74 random bits (UUID version 7).
+
+    >>> len(new_id()), new_id() < new_id() or new_id()[:12] == new_id()[:12]
+    (32, True)
+    """
+    chance = int.from_bytes(os.urandom(10), "big")
+    return f"{int(time.time() * 1000):012x}7{chance >> 68:03x}{chance >> 64 & 3 | 8:x}{chance & 2**60 - 1:015x}"
+
+
+def _ids(what: str, path: str, reply: asking.Reply) -> list[str]:
+    try:
+        return [str(id) for id in reply.value["ids"]]
+    except (KeyError, TypeError):
+        raise PutError(f"{what} at {path}: answer {reply.status}: {reply.text[:200]!r}") from None

@@ -1,6 +1,6 @@
-"""Puts jobs by running `taskvisor put`, which reaches the store of a service that is stopped.
+"""Runs the program `taskvisor`: its `put` reaches the store of a service that is stopped, its `job logs` reads files.
 
-Imported only when no supervisor listens.
+Imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -8,21 +8,36 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from ..errors import PutError
+from ..errors import PutError, SupervisorError
 from ..protocol import frames
 from .api_socket import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Optional
+
+
+def path() -> Optional[str]:
+    """Where the program is."""
+    return shutil.which("taskvisor")
+
+
+def logs(job: str) -> str:
+    """What the job has printed and logged."""
+    program = path()
+    if program is None:
+        raise SupervisorError(f"failed to read the output of {job}: there is no program taskvisor in PATH")
+    done = subprocess.run([program, "job", "logs", "--", job], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise SupervisorError(f"failed to read the output of {job}: {program} ended with {done.returncode}: {said}")
+    return done.stdout.decode("utf-8", "replace")
 
 
 def put(jobs: list[dict[str, Any]], before: str) -> list[str]:
     """Queues the jobs and returns their ids. `before` says in errors why the socket could not be used."""
     path = shutil.which("taskvisor")
-    if path is None:
-        raise PutError(f"failed to put {count(jobs)}: {before}, and there is no program taskvisor in PATH; "
-                       "start the supervisor, set TASKVISOR_RUN_DIR to its run directory, or install taskvisor")
+    assert path is not None, "its caller has looked"
     for name in (job[key] for job in jobs for key in ("queue", "class")):
         # The program would take such a name for an option, and print its help for an id.
         if name.startswith("-"):

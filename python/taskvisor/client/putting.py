@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..errors import PutError
-from . import running_job
+from . import running_job, stand_in
+from .job_id import JobId
 from .new_job import NewJob
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 def put(queue: str, class_name: str, data: Any = None, *, delay: Optional[float] = None,
         priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
         time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
-        depends: Optional[Sequence[str]] = None) -> str:
+        depends: Optional[Sequence[str]] = None) -> JobId[Any]:
     """Queues a job of any class and returns its id, once it is durable.
 
         put("images", "Thumbnail", {"path": "/a.png"}, delay=10, tags=["nightly"])
@@ -23,7 +24,7 @@ def put(queue: str, class_name: str, data: Any = None, *, delay: Optional[float]
     return put_many([job])[0]
 
 
-async def aput(queue: str, class_name: str, data: Any = None, **options: Any) -> str:
+async def aput(queue: str, class_name: str, data: Any = None, **options: Any) -> JobId[Any]:
     """As `put`; other tasks of the event loop go on until the job is durable.
 
         await aput("images", "Thumbnail", {"path": "/a.png"})
@@ -31,7 +32,7 @@ async def aput(queue: str, class_name: str, data: Any = None, **options: Any) ->
     return (await aput_many([NewJob(queue, class_name, data, **options)]))[0]
 
 
-def put_many(jobs: Iterable[NewJob]) -> list[str]:
+def put_many(jobs: Iterable[NewJob]) -> list[JobId[Any]]:
     """Queues jobs, all or none, and returns their ids in the same order.
 
         put_many(send.prepare(to) for to in addresses)
@@ -41,13 +42,11 @@ def put_many(jobs: Iterable[NewJob]) -> list[str]:
         return []
     running = running_job.running()
     if running is None or running.runtime is None:
-        from . import outside
-
-        return outside.put(wanted)
+        return _from_outside(wanted)
     return _ids(running.runtime.call("put", {"jobs": wanted}))
 
 
-async def aput_many(jobs: Iterable[NewJob]) -> list[str]:
+async def aput_many(jobs: Iterable[NewJob]) -> list[JobId[Any]]:
     """As `put_many`; other tasks of the event loop go on until the jobs are durable.
 
         await aput_many([send.prepare("a@b.c"), send.prepare("d@e.f")])
@@ -60,15 +59,21 @@ async def aput_many(jobs: Iterable[NewJob]) -> list[str]:
         import asyncio
         from contextvars import copy_context
 
-        from . import outside
-
         work = copy_context().run
-        return await asyncio.get_running_loop().run_in_executor(None, work, outside.put, wanted)
+        return await asyncio.get_running_loop().run_in_executor(None, work, _from_outside, wanted)
     return _ids(await running.runtime.call_async("put", {"jobs": wanted}))
 
 
-def _ids(answer: Any) -> list[str]:
+def _from_outside(wanted: list[dict[str, Any]]) -> list[JobId[Any]]:
+    if stand_in.current.one is not None:
+        return list(map(JobId, stand_in.current.one.put(wanted)))
+    from . import outside
+
+    return list(map(JobId, outside.put(wanted)))
+
+
+def _ids(answer: Any) -> list[JobId[Any]]:
     try:
-        return [str(id) for id in answer["ids"]]
+        return [JobId(id) for id in answer["ids"]]
     except (TypeError, KeyError):
         raise PutError(f"failed to put: the supervisor answered {answer!r}") from None

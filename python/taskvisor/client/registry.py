@@ -18,6 +18,9 @@ class Registered(Protocol):
     #: Settings for its jobs that were put without their own.
     settings: dict[str, float]
 
+    #: The queue of its jobs.
+    queue: str
+
     @property
     def is_async(self) -> bool:
         """Whether it is an ``async def``."""

@@ -1,0 +1,155 @@
+"""The id of a job that was put: a text, with which its result is waited for, and the job looked at and canceled.
+
+What speaks to the supervisor is imported when it is needed: a worker that only runs jobs needs no socket.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ..errors import NoSuchJob, SupervisorError
+from . import running_job
+from .job_info import JobCanceled, JobFailed, JobInfo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Generic, Optional, TypeVar
+
+    R = TypeVar("R")
+else:
+    class Generic:
+        """The parameters in brackets are for type checkers only."""
+
+        def __class_getitem__(cls, _parameters):
+            return cls
+
+    R = None
+
+
+class JobId(str, Generic[R]):
+    """The id of a job: a text, as any other. What it does goes to the supervisor that listens here.
+
+    >>> JobId("order-7") == "order-7", JobId("order-7")
+    (True, 'order-7')
+    """
+
+    #: The line that tells its end, if that is known.
+    _end: Optional[bytes] = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),)
+
+    def result(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> R:
+        """Waits until the job has ended, and returns what it has returned.
+
+        Raises `JobFailed` if it has failed or is held, its subclass `JobCanceled` if it was canceled, `NoSuchJob` if
+        there is no such job, TimeoutError after `timeout` seconds. It goes on over a stop and a start of the
+        supervisor; one that stays away for longer than the patience of `configure` is a `SupervisorError`.
+
+        Inside a job it is refused, as the job would hold its slot while it waits, unless `hold_slot` says to.
+        """
+        found: R = value(self._ended(timeout, hold_slot))
+        return found
+
+    async def aresult(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> R:
+        """As `result`; other tasks of the event loop go on until the job has ended."""
+        found: R = value(await self._aended(timeout, hold_slot))
+        return found
+
+    def wait(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> str:
+        """Waits until the job has ended, and returns its state: complete, failed, held or canceled."""
+        return str(self._ended(timeout, hold_slot)["state"])
+
+    async def awaited(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> str:
+        """As `wait`; other tasks of the event loop go on until the job has ended."""
+        return str((await self._aended(timeout, hold_slot))["state"])
+
+    def cancel(self, wait: bool = True, *, reason: Optional[str] = None, timeout: Optional[float] = None) -> str:
+        """Cancels the job, and returns the state that it then has: by default once all its processes have ended.
+
+        A job that has ended already is left as it is.
+        """
+        from . import asking
+
+        order = {"jobs": [str(self)]} if reason is None else {"jobs": [str(self)], "reason": reason}
+        said = asking.ask("POST", "/v1/cancel", order, timeout=timeout)[0]
+        refused = said.get("refused")
+        if refused is None:
+            return self.wait(timeout, hold_slot=True) if wait else str(said["state"])
+        if refused["why"] == "state":
+            return str(refused["state"])
+        if refused["why"] == "no_job":
+            raise NoSuchJob(f"no job has the id {str(self)!r}", 404)
+        names = ", ".join(refused.get("jobs", ()))
+        raise SupervisorError(f"failed to cancel {self}: others depend on it: {names}; cancel them first", 409)
+
+    def info(self) -> JobInfo:
+        """The job as it is now."""
+        from . import asking
+
+        return JobInfo(asking.ask("GET", f"/v1/jobs/{quoted(self)}"))
+
+    def logs(self) -> str:
+        """What the job has printed and logged, by the program ``taskvisor job logs``: on the supervisor's machine."""
+        from . import program
+
+        return program.logs(self)
+
+    def _ended(self, timeout: Optional[float], hold_slot: bool) -> dict[str, Any]:
+        if self._end is None:
+            from . import waiting
+
+            may_wait(hold_slot)
+            for _, line in waiting.ends([self], timeout):
+                return told(self, line)
+        return told(self, self._end or b"{}")
+
+    async def _aended(self, timeout: Optional[float], hold_slot: bool) -> dict[str, Any]:
+        if self._end is None:
+            from . import waiting
+
+            may_wait(hold_slot)
+            async for _, line in waiting.aends([self], timeout):
+                return told(self, line)
+        return told(self, self._end or b"{}")
+
+
+def quoted(job: str) -> str:
+    """An id as a part of a path.
+
+    >>> quoted("a/b c"), quoted("0199-x")
+    ('a%2Fb%20c', '0199-x')
+    """
+    plain = all(letter.isalnum() and letter.isascii() or letter in "-_" for letter in job)
+    if plain:
+        return str(job)
+    from urllib.parse import quote
+
+    return quote(job, safe="").replace(".", "%2E")
+
+
+def may_wait(hold_slot: bool) -> None:
+    """Refuses to wait within a job."""
+    running = running_job.running()
+    if running is not None and not hold_slot:
+        raise RuntimeError(f"the job {running.id} would hold its slot while it waits for another, and jobs that all wait "
+                           "for others run no more: put what comes after with depends=[...], return Advance(...), or say "
+                           "hold_slot=True")
+
+
+def told(job: str, line: bytes) -> dict[str, Any]:
+    """The end of a job, as the supervisor tells it; raises why it cannot."""
+    end: dict[str, Any] = json.loads(line)
+    if "error" in end:
+        if end.get("code") == 404:
+            raise NoSuchJob(end["error"], 404)
+        raise SupervisorError(f"failed to wait for {job}: {end['error']}", end.get("code", 0))
+    return end
+
+
+def value(end: dict[str, Any]) -> Any:
+    """What the job has returned; raises how it has ended otherwise."""
+    info = JobInfo(end.get("record") or {"id": end["job"], "state": end["state"]})
+    if end["state"] == "complete":
+        return info.result
+    raise (JobCanceled if end["state"] == "canceled" else JobFailed)(info)

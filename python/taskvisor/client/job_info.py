@@ -1,0 +1,133 @@
+"""A job as the supervisor shows it, and the exceptions that its end becomes."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+class JobInfo:
+    """A job as it was when it was looked at. `record` has all fields, as the page on the API lists them.
+
+    >>> info = JobInfo({"id": "7", "state": "complete", "queue": "mail", "class": "mail.Send", "result": 5})
+    >>> info.state, info.result, info.failure, info
+    ('complete', 5, None, <JobInfo 7 mail.Send complete>)
+    """
+
+    __slots__ = ("record",)
+
+    #: All that the supervisor says of it.
+    record: dict[str, Any]
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.record = record
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self.record["id"])
+
+    @property
+    def state(self) -> str:
+        """One of waiting, delayed, depends, running, canceling, complete, failed, held, canceled."""
+        return str(self.record["state"])
+
+    @property
+    def queue(self) -> str:
+        """The queue in which it waits or waited."""
+        return str(self.record.get("queue", ""))
+
+    @property
+    def class_name(self) -> str:
+        """The name of its class."""
+        return str(self.record.get("class", ""))
+
+    @property
+    def attempt(self) -> int:
+        """Attempts spent or under way."""
+        return int(self.record.get("attempt", 0))
+
+    @property
+    def data(self) -> Any:
+        """The data that was put; None if it was no JSON."""
+        return self.record.get("data")
+
+    @property
+    def result(self) -> Any:
+        """What it has returned."""
+        return self.record.get("result")
+
+    @property
+    def progress(self) -> Optional[dict[str, Any]]:
+        """What it last reported: `fraction` and `message`."""
+        return self.record.get("progress")
+
+    @property
+    def failure(self) -> Optional[dict[str, Any]]:
+        """Why it failed, is held or waits for a retry: `group`, `message` and `trace`."""
+        return self.record.get("failure")
+
+    @property
+    def forensics(self) -> Optional[dict[str, Any]]:
+        """How its latest attempt ended: exit code or signal, usage, what was left running."""
+        return self.record.get("forensics")
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """What happened before, oldest first."""
+        return list(self.record.get("history") or ())
+
+    def __repr__(self) -> str:
+        return f"<JobInfo {self.id} {self.class_name} {self.state}>"
+
+
+class JobFailed(Exception):
+    """The job has failed, or is held: it has no result.
+
+    >>> raise JobFailed(JobInfo({"id": "7", "state": "failed", "failure": {"group": "ValueError", "message": "no"}}))
+    Traceback (most recent call last):
+    ...
+    taskvisor.JobFailed: job 7 has failed: ValueError: no
+    """
+
+    def __init__(self, info: JobInfo) -> None:
+        super().__init__(info)
+        failure = info.failure or {}
+        #: The job as it was then.
+        self.info = info
+        #: Its id.
+        self.job = info.id
+        #: `failed`, `held` or `canceled`.
+        self.state = info.state
+        #: The group of the failure: the name of the exception, or how its process ended.
+        self.group = str(failure.get("group") or "")
+        #: The message of the exception.
+        self.message = str(failure.get("message") or "")
+        #: The traceback, if its worker has sent one.
+        self.trace: Optional[str] = failure.get("trace")
+        #: How its latest attempt ended.
+        self.forensics = info.forensics
+
+    def __str__(self) -> str:
+        how = {"failed": "has failed", "held": "is held"}.get(self.state, f"was {self.state}")
+        why = ": ".join(word for word in (self.group, self.message) if word)
+        return f"job {self.job} {how}{': ' if why else ''}{why}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.info,)
+
+
+class JobCanceled(JobFailed):
+    """The job was canceled: it has no result.
+
+    >>> raise JobCanceled(JobInfo({"id": "7", "state": "canceled"}))
+    Traceback (most recent call last):
+    ...
+    taskvisor.JobCanceled: job 7 was canceled
+    """
+
+
+# Users know them as taskvisor.JobFailed and so on, in tracebacks too.
+for _public in (JobInfo, JobFailed, JobCanceled):
+    _public.__module__ = "taskvisor"

@@ -1,0 +1,91 @@
+"""Results of many jobs over one connection: `gather` in the order of the jobs, `as_completed` as they end."""
+
+from __future__ import annotations
+
+from .job_id import JobId, may_wait, told, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from typing import Any, Generic, Optional, TypeVar
+
+    R = TypeVar("R")
+else:
+    from .job_id import Generic
+
+    R = None
+
+
+class Completions(Generic[R]):
+    """Jobs as they end: for `for` and for `async for`. Made by `as_completed`."""
+
+    def __init__(self, jobs: Sequence[str], timeout: Optional[float]) -> None:
+        self._jobs = jobs
+        self._timeout = timeout
+
+    def __iter__(self) -> Iterator[JobId[R]]:
+        from . import waiting
+
+        for job, line in waiting.ends(self._jobs, self._timeout):
+            yield _with_end(job, line)
+
+    async def __aiter__(self) -> AsyncIterator[JobId[R]]:
+        from . import waiting
+
+        async for job, line in waiting.aends(self._jobs, self._timeout):
+            yield _with_end(job, line)
+
+
+def _with_end(job: str, line: bytes) -> JobId[Any]:
+    ended: JobId[Any] = JobId(job)
+    ended._end = line
+    return ended
+
+
+def as_completed(jobs: Iterable[str], timeout: Optional[float] = None, *, hold_slot: bool = False) -> Completions[Any]:
+    """The ids of these jobs, each when it has ended: ``for`` or ``async for``. Its `result` is there then.
+
+        for ended in as_completed(ids):
+            print(ended, ended.result())
+
+    One connection serves them all, 100,000 at a time at most. TimeoutError after `timeout` seconds in all.
+    """
+    may_wait(hold_slot)
+    return Completions(list(jobs), timeout)
+
+
+def gather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_exceptions: bool = False,
+           hold_slot: bool = False) -> list[Any]:
+    """Waits for all of these jobs, and returns their results in the same order.
+
+    The first that has not completed raises as `JobId.result` does, once it has ended, unless with
+    ``return_exceptions`` the exceptions stand among the results.
+    """
+    from . import waiting
+
+    may_wait(hold_slot)
+    wanted = list(map(str, jobs))
+    found = {job: _outcome(job, line, return_exceptions) for job, line in waiting.ends(wanted, timeout)}
+    return [found[job] for job in wanted]
+
+
+async def agather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_exceptions: bool = False,
+                  hold_slot: bool = False) -> list[Any]:
+    """As `gather`; other tasks of the event loop go on meanwhile."""
+    from . import waiting
+
+    may_wait(hold_slot)
+    wanted = list(map(str, jobs))
+    found = {}
+    async for job, line in waiting.aends(wanted, timeout):
+        found[job] = _outcome(job, line, return_exceptions)
+    return [found[job] for job in wanted]
+
+
+def _outcome(job: str, line: bytes, return_exceptions: bool) -> Any:
+    try:
+        return value(told(job, line))
+    except Exception as error:
+        if return_exceptions:
+            return error
+        raise

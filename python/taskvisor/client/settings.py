@@ -1,0 +1,33 @@
+"""How this process speaks to a supervisor: where it is, and for how long to wait while it is away."""
+
+from __future__ import annotations
+
+from ..checks import seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+
+class _Settings:
+    #: The supervisor's socket; None = as the environment says.
+    socket: Optional[str] = None
+    #: Seconds for which a supervisor may be away, as over a stop and a start.
+    patience: float = 30.0
+
+
+settings = _Settings()
+
+
+def configure(*, socket: Optional[str] = None, patience: Optional[float] = None) -> None:
+    """Sets how this process speaks to a supervisor; what is not given stays as it is.
+
+    `patience` is for how many seconds a put, or a wait for a result, goes on while the supervisor is away, as over an
+    ordered stop and start: 30 unless set, 0 for not at all. `socket` is the supervisor's socket.
+
+    >>> configure(patience=30)
+    """
+    if patience is not None:
+        settings.patience = seconds("patience", patience)
+    if socket is not None:
+        settings.socket = str(socket)
