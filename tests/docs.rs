@@ -83,6 +83,11 @@ fn the_examples_of_workers_run() {
 }
 
 #[test]
+fn the_examples_of_the_python_guide_run() {
+    runs("docs/python-guide.md");
+}
+
+#[test]
 fn the_examples_of_coming_from_qless_run() {
     runs("docs/qless.md");
 }

@@ -16,6 +16,7 @@ FOLDERS = {
     "qless": {"", "protocol", "client", "worker"},
     "kale": {"", "protocol", "client", "worker"},
     "rq": {"", "protocol", "client", "worker"},
+    "testing": {"", "protocol", "client", "worker"},
 }
 
 
