@@ -330,10 +330,19 @@ fn table_of_brokers() -> String {
         let cells = cards.iter().map(|card| if card.can(ability) { "yes" } else { "no" });
         let cells: Vec<&str> = cells.collect();
         table += &format!("| {} | {} |\n", ability.does(), cells.join(" | "));
+        let mut ways: Vec<(String, &str)> = Vec::new();
         for card in &cards {
-            if let Some((_, what)) = card.cannot.iter().find(|(missing, _)| *missing == ability) {
-                instead += &wrapped(&format!("* {} cannot {}: {what}.", card.name, ability.does()));
+            let Some((_, what)) = card.cannot.iter().find(|(missing, _)| *missing == ability) else {
+                continue;
+            };
+            match ways.iter_mut().find(|(_, same)| same == what) {
+                Some((names, _)) => *names += &format!(", {}", card.name),
+                None => ways.push((card.name.to_owned(), *what)),
             }
+        }
+        let ways: Vec<String> = ways.iter().map(|(names, what)| format!("*{names}:* {what}.")).collect();
+        if !ways.is_empty() {
+            instead += &wrapped(&format!("* To {}. {}", ability.does(), ways.join(" ")));
         }
     }
     format!("{table}\n## What to do instead\n\n{instead}")
