@@ -74,7 +74,7 @@ pub struct JobRecord {
     pub renewed_at: Option<Millis>,
     /// When the lease ends, while it is held.
     pub expires_at: Option<Millis>,
-    /// Progress, as its worker reports it.
+    /// Progress, as its worker reported it last; [`JobRecord::told_progress`] is what is shown.
     pub progress: Option<Progress>,
     /// The worker's result, as JSON text.
     pub result: Option<String>,
@@ -133,6 +133,14 @@ impl JobRecord {
             forensics: None,
             history: Vec::new(),
         }
+    }
+
+    /// Its progress as every face shows it. What has ended well has come to its end, whatever its worker said last.
+    pub fn told_progress(&self) -> Option<Progress> {
+        let told = self.progress.clone()?;
+        let fraction =
+            told.fraction.map(|fraction| if self.state == JobState::Complete { 1.0 } else { fraction });
+        (fraction.is_some() || told.message.is_some()).then_some(Progress { fraction, ..told })
     }
 
     /// The failure that explains its state: it failed, is held, or waits for a retry. A job that runs or was canceled

@@ -55,7 +55,7 @@ fn a_worker_in_node_runs_jobs() {
     let _running = sandbox.start(&["-w", "1", "--retries", "0", "--", "node", worker]);
     let good = run(&sandbox, "text.Count", "{\"path\": \"three\"}");
     assert_eq!(result(&good), 3);
-    assert_eq!(good["progress"], json!({"fraction": 0.5, "message": "reading"}), "{good}");
+    assert_eq!(good["progress"], json!({"fraction": 1.0, "message": "reading"}), "{good}");
     assert_eq!(log(&sandbox, &good), "reading three\n");
     let bad = run(&sandbox, "text.Count", "{\"path\": \"none\"}");
     assert_eq!((&bad["state"], &bad["failure"]["group"]), (&json!("failed"), &json!("ENOENT")), "{bad}");
@@ -80,7 +80,7 @@ fn rust_worker_runs_jobs_puts_jobs_and_cancels() {
     assert_eq!(result(&one), json!({"lines": 2, "words": 5}));
     assert_eq!(
         (&one["progress"]["fraction"], log(&sandbox, &one).as_str()),
-        (&json!(0.5), "counting text\n")
+        (&json!(1.0), "counting text\n")
     );
     let all = run(&sandbox, "text.CountAll", "[\"text\", \"text\"]");
     for jid in result(&all).as_array().unwrap() {

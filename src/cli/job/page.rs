@@ -8,7 +8,7 @@ use crate::cli::term::format::{counted, exit_status};
 use crate::cli::term::json::pretty_json;
 use crate::cli::term::screen::{Look, age, escaped, escaped_lines, how_far, size};
 use config::format_duration;
-use model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Progress, Retry};
+use model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry};
 
 /// The state, with the attempts or the holder of the lease.
 fn tries(job: &JobRecord, look: &Look) -> String {
@@ -58,7 +58,7 @@ pub fn render(
         let retry = format!("when the reason is gone, {retry}");
         row(&mut out, "what to do", &retry);
     }
-    if let Some(progress) = &told_progress(job) {
+    if let Some(progress) = &job.told_progress() {
         row(&mut out, "progress", &how_far(progress, look));
     }
     if let Some(Payload::Data(data)) = &job.payload {
@@ -82,14 +82,6 @@ pub fn render(
         block(&mut out, "trace", trace);
     }
     out
-}
-
-/// What its worker told of its progress. Of a job that is complete only the note: how far it was is out of date.
-fn told_progress(job: &JobRecord) -> Option<Progress> {
-    let is_over = job.state == JobState::Complete;
-    let told = job.progress.clone()?;
-    let told = Progress { fraction: told.fraction.filter(|_| !is_over), ..told };
-    (told.fraction.is_some() || told.message.is_some()).then_some(told)
 }
 
 /// The attempts to which failure and forensics belong: until one has ended, these are of the one before.
@@ -369,6 +361,19 @@ pub mod tests {
     #[test]
     fn job_page_shows_progress_and_data() {
         insta::assert_snapshot!("job_show_class", render(&class_job(), None, &[], &look(100)));
+    }
+
+    #[test]
+    fn complete_job_has_come_to_its_end_in_text_and_in_json() {
+        let mut job = class_job();
+        for (state, shown, fraction) in [(JobState::Running, "42%", 0.425), (JobState::Complete, "100%", 1.0)]
+        {
+            job.state = state;
+            let page = render(&job, None, &[], &look(100));
+            assert!(page.contains(&format!(" {shown} page 17")), "{page}");
+            let json = serde_json::to_value(&job).unwrap();
+            assert_eq!(json["progress"]["fraction"], fraction, "{json}");
+        }
     }
 
     #[test]

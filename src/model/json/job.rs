@@ -136,6 +136,7 @@ pub(crate) struct JobJson {
 
 impl From<JobRecord> for JobJson {
     fn from(job: JobRecord) -> JobJson {
+        let progress = job.told_progress();
         let Carried { data, raw, exec } = Carried::shown(job.payload);
         JobJson {
             id: job.id,
@@ -172,7 +173,7 @@ impl From<JobRecord> for JobJson {
             renewals: job.renewals,
             renewed_at: job.renewed_at,
             expires_at: job.expires_at,
-            progress: job.progress,
+            progress,
             result: job.result.as_deref().and_then(json_text),
             failure: job.failure,
             dead_letter: job.dead_letter,
