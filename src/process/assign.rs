@@ -49,6 +49,9 @@ impl Children {
         if life.channel.is_full() {
             return Err(unassigned(Outcome::Snoozed(Duration::from_secs(1))));
         }
+        if let Some(failure) = plan.refuses(job).filter(|_| life.role == Role::Parked) {
+            return Err(unassigned(Outcome::FailedForGood(failure)));
+        }
         let cwd =
             match plan.sandbox(worker).map(|dir| around.sandboxes.empty(&dir, plan.outfit.identity.as_ref()))
             {
@@ -142,8 +145,11 @@ fn say_run(
             cwd,
         },
     });
-    channel.say_run(&run, &job.id);
-    Ok(())
+    // Other names than its data, too, can be longer than a put allows.
+    channel.say_run(&run, &job.id).map_err(|size| {
+        let message = format!("it has {size} bytes with its names; a worker can be sent {FRAME_MAX}");
+        Outcome::FailedForGood(Failure { group: "too large".into(), message, trace: None })
+    })
 }
 
 /// Data as text, unless base64 is shorter: then it fits into a frame, however many escapes the text would need.

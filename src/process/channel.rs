@@ -61,10 +61,17 @@ impl Channel {
         encode(frame, &mut self.outbox);
     }
 
-    /// The same for the frame `run` of a job.
-    pub(super) fn say_run<T: Serialize>(&mut self, frame: &T, job: &JobId) {
+    /// The same for the frame `run` of a job. One that is longer than a frame may be is not added: gives its size in bytes.
+    pub(super) fn say_run<T: Serialize>(&mut self, frame: &T, job: &JobId) -> Result<(), usize> {
+        let before = self.outbox.len();
         self.say(frame);
+        let size = self.outbox.len() - before;
+        if size > FRAME_MAX {
+            self.outbox.truncate(before);
+            return Err(size);
+        }
         self.last_run = Some(job.clone());
+        Ok(())
     }
 
     /// The job whose `run` a worker that has ended never read completely. Bytes are read in order and the kernel says
@@ -255,6 +262,19 @@ mod tests {
         std::io::Read::read_to_end(&mut &theirs, &mut got).unwrap();
         assert!(got[..FRAME_MAX] == frame && &got[FRAME_MAX..] == b"more");
         assert!(channel.outbox.capacity() <= KEPT);
+    }
+
+    #[test]
+    fn frame_of_a_job_that_is_too_long_is_not_sent() {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut channel = Channel::new(ours.into());
+        let id: JobId = "a".into();
+        channel.send(b"before\n".to_vec());
+        // Two quotes and the newline belong to it.
+        assert_eq!(channel.say_run(&"x".repeat(FRAME_MAX - 2), &id), Err(FRAME_MAX + 1));
+        assert_eq!((channel.outbox.as_slice(), &channel.last_run), (b"before\n".as_slice(), &None));
+        assert_eq!(channel.say_run(&"x".repeat(FRAME_MAX - 3), &id), Ok(()));
+        assert_eq!((channel.outbox.len(), &channel.last_run), (FRAME_MAX + 7, &Some(id)));
     }
 
     #[test]

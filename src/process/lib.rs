@@ -12,6 +12,7 @@ mod life;
 mod link;
 mod look;
 mod meaning;
+mod names;
 mod oom_kills;
 mod orphans;
 mod output;

@@ -5,7 +5,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{Bytes, Exec, Job, Payload, PoolSettings, SpawnSpec, Work, WorkerId, WorkerName};
+use super::names::Room;
+use model::{Bytes, Exec, Failure, Job, Payload, PoolSettings, SpawnSpec, Work, WorkerId, WorkerName};
 use start_dir::start_dir;
 use wire::fault::ByJob;
 use wire::program::{Identity, Program};
@@ -182,7 +183,8 @@ impl Plan {
     pub(super) fn started(&self, job: &Job, worker: WorkerId) -> Option<Started> {
         let exec = self.exec(job)?;
         let program = matches!(job.payload, Payload::Exec(_));
-        let by_job = ByJob { program, directory: program && !self.outfit.sandbox };
+        let length = program && Room::here().fits(self.environment.iter());
+        let by_job = ByJob { program, directory: program && !self.outfit.sandbox, length };
         let name = exec.argv.first().map(Bytes::to_text).unwrap_or_default().into_owned();
         Some(Started { name, cwd: self.directory(&exec, worker).to_text().into_owned(), by_job })
     }
@@ -191,17 +193,22 @@ impl Plan {
         self.sandbox(worker).map_or_else(|| exec.cwd.clone(), |dir| Bytes(dir.into_os_string().into_vec()))
     }
 
+    /// Why no program can be started for this job, if that is for its names.
+    pub(super) fn refuses(&self, job: &Job) -> Option<Failure> {
+        let own = match &self.outfit.work {
+            Work::Run(argv) => argv.as_slice(),
+            Work::Programs | Work::Command(_) => &[],
+        };
+        let pool = own.iter().map(|word| &word.0).chain(&self.environment);
+        Room::here().refuses(&names(job), pool)
+    }
+
     /// The order for a parked child. The environment has only ids: data goes by stdin.
     pub(super) fn program(&self, exec: &Exec, job: &Job, worker: WorkerId) -> Program {
         let mut env = self.environment.clone();
-        let ids = [
-            ("TASKVISOR_JOB", job.id.to_string()),
-            ("TASKVISOR_CLASS", job.class.to_string()),
-            ("TASKVISOR_QUEUE", job.queue.to_string()),
-            ("TASKVISOR_ATTEMPT", job.attempt.to_string()),
-            ("TASKVISOR_WORKER", self.name(worker)),
-        ];
-        env.extend(ids.map(variable));
+        env.extend(names(job).map(|(_, variable)| variable));
+        env.push(variable(("TASKVISOR_ATTEMPT", job.attempt.to_string())));
+        env.push(variable(("TASKVISOR_WORKER", self.name(worker))));
         env.push(self.socket());
         Program {
             argv: exec.argv.iter().map(|arg| arg.0.clone()).collect(),
@@ -214,6 +221,16 @@ impl Plan {
             means: self.outfit.means,
         }
     }
+}
+
+/// The names of a job as variables of its program, each with what people call it.
+fn names(job: &Job) -> [(&'static str, Vec<u8>); 3] {
+    let all = [
+        ("id", ("TASKVISOR_JOB", job.id.to_string())),
+        ("class", ("TASKVISOR_CLASS", job.class.to_string())),
+        ("queue", ("TASKVISOR_QUEUE", job.queue.to_string())),
+    ];
+    all.map(|(what, value)| (what, variable(value)))
 }
 
 /// The environment with which a pool's processes begin.

@@ -87,7 +87,8 @@ fn never_ran(name: &str, cwd: &str, failed: Failed) -> Failure {
         (Step::Exec, nix::errno::Errno::E2BIG) => (
             "too long",
             format!(
-                "the arguments of '{name}' are longer than the system allows; give data by stdin (put --data)"
+                "the arguments and the environment of '{name}' are longer than the system allows; give data by stdin (put \
+                 --data)"
             ),
         ),
         (Step::Chdir, _) => ("no directory", format!("failed to change to '{cwd}': {}", errno.desc())),

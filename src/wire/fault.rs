@@ -22,16 +22,23 @@ pub struct ByJob {
     pub program: bool,
     /// The working directory.
     pub directory: bool,
+    /// The arguments, beside an environment that is not too long by itself.
+    pub length: bool,
 }
 
 impl Fault {
     /// Judges a failure before the program began.
     pub fn of(failed: Failed, by_job: ByJob) -> Fault {
         match failed.step {
+            Step::Exec | Step::Order if failed.errno == libc::E2BIG => {
+                if by_job.length {
+                    Fault::Job
+                } else {
+                    Fault::Host
+                }
+            }
             Step::Exec if by_job.program => of_path(failed.errno),
             Step::Chdir if by_job.directory => of_path(failed.errno),
-            // Only an order without a program, or with too long a one, can be the job's.
-            Step::Order if by_job.program && failed.errno == libc::E2BIG => Fault::Job,
             Step::Exec | Step::Chdir | Step::Order => Fault::Host,
             Step::Descriptors | Step::Identity | Step::OpenFiles | Step::Nice | Step::OomScore => Fault::Host,
         }
@@ -90,7 +97,7 @@ mod tests {
 
     #[test]
     fn only_the_jobs_own_program_and_directory_can_be_its_fault() {
-        let all = ByJob { program: true, directory: true };
+        let all = ByJob { program: true, directory: true, length: true };
         for (step, errno) in Step::ALL.into_iter().flat_map(|step| (1..134).map(move |errno| (step, errno))) {
             let is_own =
                 matches!(step, Step::Exec | Step::Chdir) || (step, errno) == (Step::Order, libc::E2BIG);
@@ -98,14 +105,16 @@ mod tests {
         }
         for errno in [libc::ENOENT, libc::EACCES, libc::ENOEXEC, libc::ENOTDIR, libc::ELOOP, libc::E2BIG] {
             assert_eq!(judged(Step::Exec, errno, all), Fault::Job, "{errno}");
-            let elsewhere = ByJob { program: true, directory: false };
+            let elsewhere = ByJob { program: true, directory: false, length: true };
             assert_eq!(judged(Step::Chdir, errno, elsewhere), Fault::Host, "{errno}");
         }
+        let long_pool = ByJob { length: false, ..all };
+        assert_eq!(judged(Step::Exec, libc::E2BIG, long_pool), Fault::Host);
     }
 
     #[test]
     fn error_that_passes_is_never_the_jobs() {
-        let all = ByJob { program: true, directory: true };
+        let all = ByJob { program: true, directory: true, length: true };
         for (errno, fault) in [
             (libc::ETXTBSY, Fault::Moment),
             (libc::EIO, Fault::Moment),

@@ -1,5 +1,6 @@
 //! Jobs that another program has put or holds: the verbs show what is known and nothing else.
 
+use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::RedisServer;
@@ -202,6 +203,31 @@ fn job_list_shows_foreign_jobs() {
     // The newest job is on top.
     put(&mut other, "third", "0");
     assert_eq!((ids().len(), ids()[0].as_str()), (5, "third"));
+}
+
+/// The longest class that fits into the environment of a program runs. Of one that does not fit no slot goes down.
+#[test]
+fn job_whose_class_no_program_can_be_given_fails_by_itself() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let classes = [("long", "k".repeat(131_056)), ("nul", "a\0b".into()), ("fits", "k".repeat(131_055))];
+    for (jid, class) in &classes {
+        let _: String = other.call(&["put", &at(0.0), "me", "default", jid, class, "{}", "0"]);
+    }
+    let yaml = format!("{{broker: '{}', pools: [{{name: a, workers: 1, run: [/bin/true]}}]}}", scene.url);
+    fs::write(scene.sandbox.work("pool.yaml"), yaml).unwrap();
+    let _running = scene.sandbox.start(&["-c", "pool.yaml"]);
+    for (jid, state) in [("long", "failed"), ("nul", "failed"), ("fits", "complete")] {
+        wait_until("it has ended", || ["failed", "complete"].contains(&&*scene.state(jid)));
+        assert_eq!(scene.state(jid), state, "{jid}");
+    }
+    let why = |jid| {
+        scene.ok(&["job", "show", jid]).lines().find(|line| line.starts_with("why")).unwrap().to_owned()
+    };
+    assert!(why("long").ends_with("may have 131071 bytes, this has 131072"), "{}", why("long"));
+    assert!(why("nul").contains("its class has a NUL byte"), "{}", why("nul"));
+    scene.sandbox.wait_healthy();
+    assert!(!scene.sandbox.stderr().contains("is down"));
 }
 
 #[test]

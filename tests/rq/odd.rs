@@ -53,6 +53,27 @@ fn job_with_an_id_that_is_not_utf_8_fails_at_once_and_the_next_one_runs() {
     scene.wait(&next, "finished");
 }
 
+/// The longest id that fits into the environment of a program runs. Of one that does not fit no slot goes down.
+#[test]
+fn job_whose_id_no_program_can_be_given_fails_by_itself() {
+    let scene = Scene::new();
+    let long = scene.put("q().enqueue(tasks.add, 1, 2, job_id='y' * 131058)");
+    let fits = scene.put("q().enqueue(tasks.add, 1, 2, job_id='y' * 131057)");
+    let yaml = format!("{{broker: '{}', pools: [{{name: a, workers: 1, run: [/bin/true]}}]}}", scene.url());
+    std::fs::write(scene.sandbox.work("pool.yaml"), yaml).expect("settings");
+    let mut running = scene.sandbox.start(&["-c", "pool.yaml"]);
+    scene.wait(&fits, "finished");
+    assert_eq!(scene.status(&long), "failed");
+    let said = scene.exception(&long);
+    assert!(
+        said.contains("its id is too long: a variable of a program's environment may have 131071 bytes"),
+        "{said}"
+    );
+    scene.sandbox.wait_healthy();
+    assert!(stop(&mut running).success());
+    assert!(!scene.sandbox.stderr().contains("is down"));
+}
+
 #[test]
 fn unknown_fields_of_a_job_are_kept() {
     let scene = Scene::new();
