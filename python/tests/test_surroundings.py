@@ -34,6 +34,7 @@ CHANGES = [
      "import resource as r\nfor n in (5, 10, 11, 12, 15): r.setrlimit(n, (1000, r.getrlimit(n)[1]))",
      "[__import__('resource').getrlimit(n) for n in (5, 10, 11, 12, 15)]"),
     ("the processors", "os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])", "sorted(os.sched_getaffinity(0))"),
+    ("oom_score_adj", "open('/proc/self/oom_score_adj', 'w').write('900')", "open('/proc/self/oom_score_adj').read()"),
     ("logging.disable", "logging.disable(logging.CRITICAL)", "logging.root.manager.disable"),
     ("socket.setdefaulttimeout", "import socket; socket.setdefaulttimeout(3)",
      "__import__('socket').getdefaulttimeout()"),
@@ -119,6 +120,18 @@ class Surroundings(WorkerTest):
         self.assertEqual((done["outcome"], done["result"]), ("complete", 7))
         self.assertEqual(worker.wait(), 0)
         self.assertIn(f", the umask. A new worker follows, as {name} cannot be put back\n", worker.stderr())
+
+    def test_score_is_read_again_after_a_job_that_closes_the_files_of_its_worker(self):
+        worker = self.worker()
+        close = ("for fd in os.listdir('/proc/self/fd'):\n"
+                 "    link = '/proc/self/fd/' + fd\n"
+                 "    if os.path.lexists(link) and 'oom_score' in os.readlink(link):\n        os.close(int(fd))\n"
+                 "kept = open('/etc/passwd')\n")
+        score = "open('/proc/self/oom_score_adj').read()"
+        before = worker.outcome("does", ["", score])["result"]
+        worker.outcome("does", [close + "open('/proc/self/oom_score_adj', 'w').write('900')"])
+        self.assertEqual(worker.outcome("does", ["", score])["result"], before)
+        self.assertEqual(worker.stderr().count("oom_score_adj"), 1)
 
     def test_soft_limits_and_own_directories_are_no_changes_of_a_job(self):
         worker = self.worker()

@@ -1,6 +1,6 @@
 """What a job can change of its process, as a table: how each field is read, put back and named.
 
-Each field is read after each job, so reading takes at most a system call for each value: no file of `/proc` is opened.
+Each field is read after each job, so reading takes at most a system call for each value: no file of `/proc` is opened then.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def fields() -> list[Field]:
         Field("the nice value", lambda: os.getpriority(os.PRIO_PROCESS, 0),
               lambda before: os.setpriority(os.PRIO_PROCESS, 0, before)),
         Field("the processors", lambda: os.sched_getaffinity(0), lambda before: os.sched_setaffinity(0, before)),
+        Field("oom_score_adj", *_oom_score()),
         Field("the scheduling policy", lambda: os.sched_getscheduler(0),
               lambda before: os.sched_setscheduler(0, before, os.sched_param(0))),
         Field("logging.disable", lambda: logging.root.manager.disable, logging.disable),
@@ -89,6 +90,31 @@ def _timer(which: int) -> tuple[Callable[[], float], Callable[[float], object]]:
         value, interval = getitimer(which)
         return float(interval) or (-1.0 if value else 0.0)
     return read, lambda before: _signal.setitimer(which, before, before)
+
+
+def _oom_score() -> tuple[Callable[[], bytes], Callable[[bytes], object]]:
+    """How soon the kernel kills this process for want of memory. The file stays open: to open it costs more than to read it."""
+    path, descriptor, pread = "/proc/self/oom_score_adj", -1, os.pread
+
+    def read() -> bytes:
+        nonlocal descriptor
+        try:
+            score = pread(descriptor, 16, 0)
+            if score.strip().lstrip(b"-").isdigit():
+                return score
+        except OSError:
+            pass
+        # A job has closed it, and its number may be that of another file by now.
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+            return pread(descriptor, 16, 0)
+        except OSError:
+            return b""
+
+    def write(before: bytes) -> None:
+        with open(path, "wb", buffering=0) as file:
+            file.write(before)
+    return read, write
 
 
 def _limits() -> list[tuple[int, int]]:
