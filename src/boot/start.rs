@@ -15,13 +15,15 @@ use super::locks::{Locks, in_run_lock, lock_both, run_lock, sign, state_lock};
 use broker::Sqlite;
 use config::{Config, private_dir};
 use failure::{Failure, exit};
-use keeper::{Left, Sweeper, Traces, essentials};
+use keeper::{Left, Sweeper, Traces, essentials, try_user};
+use model::Identity;
 
 /// Makes the directories, takes the locks, and launches.
 pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     can_run()?;
     let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
     enough(descriptors)?;
+    can_have_users(&config)?;
     // Before a directory is made: the user is asked to move the old one back to this place.
     if !new_store {
         refuse_gone_store(&config).map_err(Failure::unopened)?;
@@ -50,6 +52,24 @@ pub fn can_run() -> Result<(), Failure> {
             .of("neither keeper nor supervisor can run here")
             .hint(missing.remedy)
     })
+}
+
+/// Whether the processes of all pools can be started as their users, and ended.
+fn can_have_users(config: &Config) -> Result<(), Failure> {
+    let mut tried: Vec<&Identity> = Vec::new();
+    for (pool, outfit) in config.settings.pools.iter().zip(&config.outfits) {
+        let Some(user) = outfit.identity.as_ref().filter(|user| !tried.contains(user)) else { continue };
+        try_user(user).map_err(|refused| {
+            Failure::new(exit::PERMISSION, refused.to_string())
+                .of(format!("pool '{}' cannot run as user '{}' here", pool.name, user.name))
+                .hint(
+                    "see what confines taskvisor: capabilities (CAP_SETUID, CAP_SETGID, CAP_KILL), a user namespace, or the \
+                     profile of a security module in the kernel's log; or leave user out",
+                )
+        })?;
+        tried.push(user);
+    }
+    Ok(())
 }
 
 /// Makes a new store. Only this process does so: a supervisor that the keeper starts again finds the new store.

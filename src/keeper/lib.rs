@@ -44,6 +44,7 @@ mod template;
 mod traces;
 mod tree;
 mod turn;
+mod users;
 mod watch;
 mod watchdog;
 
@@ -57,6 +58,7 @@ pub use setup::{Restarts, Setup, Without};
 pub use sweep::{Left, Sweeper, Swept};
 pub use sys::{give_back_large_blocks, peer_groups};
 pub use traces::{Traces, tag};
+pub use users::{Refused, try_user};
 
 /// Set for the supervisor: the descriptor of its socket to the keeper.
 pub const FD_VARIABLE: &str = "TASKVISOR_KEEPER_FD";

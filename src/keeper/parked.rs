@@ -265,14 +265,18 @@ fn become_user(identity: &Identity, keeper: i32) -> nix::Result<()> {
     // Best effort: with them a program may open /dev/stdout and /dev/stderr by name.
     _ = fchown(std::io::stdout(), Some(user), Some(group));
     _ = fchown(std::io::stderr(), Some(user), Some(group));
+    take_ids(identity)?;
+    bind_to(keeper)
+}
+
+/// Takes the groups, then the user.
+pub(super) fn take_ids(identity: &Identity) -> nix::Result<()> {
+    let (user, group) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
     let groups: Vec<Gid> = identity.groups.iter().copied().map(Gid::from_raw).collect();
     setgroups(&groups)?;
     setresgid(group, group, group)?;
     setresuid(user, user, user)?;
-    if !is_user(identity)? {
-        return Err(Errno::EPERM);
-    }
-    bind_to(keeper)
+    if is_user(identity)? { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// Whether this process has that user in all of its ids, and exactly those groups.

@@ -243,6 +243,29 @@ fn impossible_start_is_refused_with_the_setting_or_file_that_is_wrong() {
     sandbox.assert_nothing_left();
 }
 
+/// A security module may refuse what capabilities allow.
+#[test]
+fn start_is_refused_where_processes_of_a_pools_user_cannot_be_started_or_ended() {
+    if !is_root() {
+        return missing("root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    let trace = sandbox.path("trace").display().to_string();
+    fs::write(sandbox.work("pool.yaml"), "pools: [{name: a, workers: 1, user: nobody}]").expect("settings");
+    for (call, words) in [("setgroups", "refuses to start a process of it"), ("kill", "refuses to end it")] {
+        let inject = format!("inject={call}:error=EPERM");
+        let strace = ["timeout", "-s", "KILL", "60", "strace", "-f", "-o", &trace, "-e", &inject];
+        let status = sandbox.start_under(&strace, &["-c", "pool.yaml"]).wait();
+        let said = sandbox.stderr();
+        if said.contains("PTRACE") {
+            return missing("ptrace");
+        }
+        assert_eq!(status.code(), Some(77), "{said}");
+        assert!(said.contains("pool 'a' cannot run as user 'nobody' here") && said.contains(words), "{said}");
+    }
+    sandbox.assert_nothing_left();
+}
+
 #[test]
 fn one_directory_for_run_and_state_is_refused_and_named() {
     let sandbox = Sandbox::new(Setting::Plain);
