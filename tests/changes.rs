@@ -419,11 +419,17 @@ fn who_pauses_is_told_that_the_next_start_will_not_know_and_sigcont_ends_a_kept_
     for change in ["pause", "pause", "resume"] {
         let refused = sandbox.run(&[change, "app"]);
         assert_eq!(refused.status.code(), Some(69), "{refused:?}");
-        assert!(String::from_utf8_lossy(&refused.stderr).contains("the next start does not know it"));
+        assert!(
+            String::from_utf8_lossy(&refused.stderr)
+                .contains("the next start does not know which pools are paused")
+        );
         assert_eq!(is_paused(), change == "pause");
     }
+    let words = "the next start does not know which pools are paused: failed to write to ";
+    wait_until("status says so", || sandbox.reasons().contains(words));
+    assert!(sandbox.ok(&["why", "pool", "app"]).contains(words));
     fs::remove_dir_all(&blocker).unwrap();
-    sandbox.ok(&["resume", "app"]);
+    sandbox.wait_healthy();
     running.signal("USR2");
     wait_until("it is paused", is_paused);
     sandbox.ok(&["stop"]);

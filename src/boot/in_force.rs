@@ -7,19 +7,22 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use tracing::warn;
-
 use super::lasting;
+use broker::Complaints;
 use config::Config;
 use engine::{Authors, KeepChanges};
 use failure::Failure;
 use model::{Change, Millis, PoolSettings, SizeRule};
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// Environment variables set by `start`: where the settings in force are kept, if they came from a file, and the changes.
 const SETTINGS: &str = "TASKVISOR_SETTINGS_IN_FORCE";
 const CHANGES: &str = "TASKVISOR_CHANGES_IN_FORCE";
+
+/// What fails, in complaints.
+const UNREAD: &str = "the pools start with their settings, as what people changed cannot be read";
+const UNKEPT: &str = "what people change of pools ends with this supervisor";
 
 /// Descriptors from this number on have no conventional use.
 pub const DESCRIPTORS: i32 = 10;
@@ -109,16 +112,16 @@ pub fn settings_in_force() -> Option<PathBuf> {
 }
 
 /// The changes that hold, and who made them: those that an earlier supervisor of the same keeper has stored, else the
-/// pauses that an earlier start has left.
-pub fn changes(config: &Config) -> (Vec<(String, Change)>, Authors) {
+/// pauses that an earlier start has left. What cannot be read is a complaint until a change is kept.
+pub fn changes(config: &Config, complaints: &Complaints) -> (Vec<(String, Change)>, Authors) {
     let Some(kept) = Kept::of(CHANGES) else { return Default::default() };
     let path = kept.path();
     let read = match fs::read(path) {
-        Ok(text) if text.is_empty() => return lasting::pauses(config),
+        Ok(text) if text.is_empty() => return lasting::pauses(config, complaints),
         read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
     };
     let (mut changes, authors): (Vec<(String, Change)>, Authors) = read.unwrap_or_else(|error| {
-        warn!(%error, "failed to read the changes that people made to pools: the pools start with their settings");
+        complaints.stands(UNREAD, &error, clock::now());
         Default::default()
     });
     let kept = fs::metadata(path).and_then(|found| found.modified()).ok();
@@ -136,13 +139,15 @@ fn is_over(pools: &[PoolSettings], pool: &str, change: Change, (kept, now): (Mil
 }
 
 /// Keeps the changes of pools for the next supervisor of the same keeper, and the pauses for the next start.
-pub fn keep_changes(state_dir: &Path) -> KeepChanges {
-    let (kept, lasting) = (Kept::of(CHANGES), lasting::Writer::new(state_dir));
+pub fn keep_changes(state_dir: &Path, complaints: &Complaints) -> KeepChanges {
+    let (kept, complaints) = (Kept::of(CHANGES), complaints.clone());
+    let lasting = lasting::Writer::new(state_dir, complaints.clone());
     Box::new(move |changes, authors| {
         let text = serde_json::to_string(&(changes, authors)).map_err(io::Error::from);
         let kept = kept.as_ref().map_or(Ok(()), |kept| text.and_then(|text| kept.keep(&text)));
-        if let Err(error) = kept {
-            warn!(%error, "failed to save the changes that people made to pools: they end with this supervisor");
+        match kept {
+            Err(error) => complaints.stands(UNKEPT, &error, clock::now()),
+            Ok(()) => [UNREAD, UNKEPT].iter().for_each(|what| complaints.well(what, clock::now())),
         }
         lasting.keep(authors.lasting(changes))
     })

@@ -5,11 +5,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
+use broker::Complaints;
 use config::Config;
 use engine::{Authors, Kept};
 use model::{Change, Pause};
@@ -17,14 +20,22 @@ use model::{Change, Pause};
 /// The name of the file. It is not there while no pool is paused.
 const FILE: &str = "pauses.json";
 
+/// Pause between two tries to write it.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What fails, in complaints.
+const UNREAD: &str = "it is not known which pools were paused before the start";
+const UNKEPT: &str = "the next start does not know which pools are paused";
+
 /// The pauses of pools, by name.
 type Pauses<T = Pause> = BTreeMap<String, T>;
 
 /// The pauses that an earlier start has left, of the pools that there are, and who ordered them.
-pub(super) fn pauses(config: &Config) -> (Vec<(String, Change)>, Authors) {
+pub(super) fn pauses(config: &Config, complaints: &Complaints) -> (Vec<(String, Change)>, Authors) {
     let path = config.state_dir.join(FILE);
     let mut kept = read(&path).unwrap_or_else(|error| {
-        warn!(%error, "failed to read {}, which says which pools are paused: none is", path.display());
+        let why = format!("failed to read {}: {error}", path.display());
+        complaints.stands(UNREAD, &why, clock::now());
         Pauses::new()
     });
     kept.retain(|pool, pause| {
@@ -60,46 +71,81 @@ fn read(path: &Path) -> io::Result<Pauses> {
     }
 }
 
-/// Writes the file when the pauses have changed, in a thread of its own: a disk may be slow.
+/// Writes the file when the pauses have changed, in a thread of its own: a disk may be slow. All copies are one.
+#[derive(Clone)]
 pub(super) struct Writer {
     path: PathBuf,
-    /// The content of the file after the pending write; None = not known, after a failed read or write.
-    wanted: Arc<Mutex<Option<Pauses>>>,
+    wanted: Arc<Mutex<Wanted>>,
     /// Held during a write: writes happen in the order of the changes.
     writing: Arc<Mutex<()>>,
+    complaints: Complaints,
+}
+
+/// What the file is to hold.
+struct Wanted {
+    pauses: Pauses,
+    /// Whether the file holds it after the pending write, as far as is known.
+    is_kept: bool,
 }
 
 impl Writer {
-    /// A writer of the file in this state directory.
-    pub(super) fn new(state_dir: &Path) -> Writer {
+    /// A writer of the file in this state directory. What it cannot write is a complaint, and tried again.
+    pub(super) fn new(state_dir: &Path, complaints: Complaints) -> Writer {
         let path = state_dir.join(FILE);
-        let wanted = Arc::new(Mutex::new(read(&path).ok()));
-        Writer { path, wanted, writing: Arc::default() }
+        let found = read(&path);
+        let wanted = Wanted { is_kept: found.is_ok(), pauses: found.unwrap_or_default() };
+        Writer { path, wanted: Arc::new(Mutex::new(wanted)), writing: Arc::default(), complaints }
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes these pauses. None = the file has them already. The error says what the next start will not know.
     pub(super) fn keep(&self, pauses: Pauses) -> Kept {
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        if wanted.as_ref() == Some(&pauses) {
+        let mut wanted = self.wanted();
+        if wanted.is_kept && wanted.pauses == pauses {
             return None;
         }
-        *wanted = Some(pauses);
-        let (path, wanted, writing) = (self.path.clone(), self.wanted.clone(), self.writing.clone());
+        *wanted = Wanted { pauses, is_kept: true };
+        let (writer, runtime) = (self.clone(), Handle::current());
         Some(spawn_blocking(move || {
-            let _writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let locked = || wanted.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(pauses) = locked().clone() else { return Ok(()) };
-            write(&path, &pauses).map_err(|error| {
-                // The next change tries again, also one to the same pauses.
-                locked().take_if(|wanted| *wanted == pauses);
-                let path = path.display();
-                let why = format!(
-                    "failed to write to {path} which pools are paused, so the next start does not know it: {error}"
-                );
-                warn!("{why}");
-                why
-            })
+            let written = writer.write();
+            if written.is_err() {
+                runtime.spawn(writer.write_later());
+            }
+            written
         }))
+    }
+
+    /// Writes what is wanted by now.
+    fn write(&self) -> Result<(), String> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let pauses = self.wanted().pauses.clone();
+        let written = write(&self.path, &pauses);
+        let mut wanted = self.wanted();
+        // Others may be wanted meanwhile, and their write is under way.
+        if wanted.pauses == pauses {
+            wanted.is_kept = written.is_ok();
+        }
+        drop(wanted);
+        let Err(error) = written else {
+            [UNKEPT, UNREAD].iter().for_each(|what| self.complaints.well(what, clock::now()));
+            return Ok(());
+        };
+        let why = format!("failed to write to {}: {error}", self.path.display());
+        self.complaints.wrong(UNKEPT, &why, clock::now());
+        Err(format!("{UNKEPT}: {why}"))
+    }
+
+    /// Tries again until the file holds what is wanted.
+    async fn write_later(self) {
+        while !self.wanted().is_kept {
+            tokio::time::sleep(AGAIN).await;
+            let writer = self.clone();
+            // What fails is a complaint.
+            drop(spawn_blocking(move || writer.write()).await);
+        }
     }
 }
 
@@ -139,23 +185,31 @@ mod tests {
         assert!(read(&path).is_err());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_could_not_be_written_is_told_and_tried_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         // A directory of the file's name: it cannot be read, written or removed.
         fs::create_dir(&path).unwrap();
         fs::write(path.join("x"), "").unwrap();
-        let writer = Writer::new(dir.path());
+        let complaints = Complaints::default();
+        let writer = Writer::new(dir.path(), complaints.clone());
         let pause = Pause { since: Millis(5_000), by: "uid 7".into(), reason: None };
         let pauses = Pauses::from([("a".into(), pause)]);
-        for pauses in [&pauses, &pauses, &Pauses::new(), &Pauses::new()] {
+        for pauses in [&Pauses::new(), &pauses, &pauses] {
             let told = writer.keep(pauses.clone()).expect("it is tried").await.unwrap().unwrap_err();
             assert!(told.contains("failed to write to ") && told.contains(FILE), "{told}");
         }
+        assert!(complaints.latest(UNKEPT).is_some());
         fs::remove_dir_all(&path).unwrap();
+        // Nobody asks for it again.
+        while complaints.latest(UNKEPT).is_some() {
+            tokio::time::sleep(AGAIN).await;
+        }
+        assert_eq!(read(&path).unwrap(), pauses);
+        assert!(writer.keep(pauses).is_none(), "the file has them");
         fs::write(&path, "{").unwrap();
-        let writer = Writer::new(dir.path());
+        let writer = Writer::new(dir.path(), complaints);
         writer.keep(Pauses::new()).expect("an unreadable file does not stay").await.unwrap().unwrap();
         assert!(!path.exists() && writer.keep(Pauses::new()).is_none());
     }

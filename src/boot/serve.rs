@@ -22,7 +22,7 @@ use super::in_force;
 use super::kept_at::{self, refuse_gone_store};
 use super::{lasting, locks};
 use api::{Changed, Gate, Members, Terms};
-use broker::{Broker, Error, Opening};
+use broker::{Broker, Complaints, Error, Opening};
 use config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
 use engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use failure::{Failure, exit};
@@ -141,9 +141,8 @@ fn fresh(
                 if let Some((gate, terms)) = gate {
                     gate.change(terms);
                 }
-                if let Some(Err(error)) = kept.zip(text).map(|(kept, text)| kept.keep(&text)) {
-                    warn!(%error, "failed to keep the settings");
-                }
+                let kept = kept.zip(text).map_or(Ok(()), |(kept, text)| kept.keep(&text));
+                kept.map_err(|error| format!("failed to keep them in memory: {error}"))
             };
             Ok(Fresh { file, settings: read.settings, outfits: read.outfits, changed, keep: Box::new(keep) })
         }
@@ -178,14 +177,14 @@ fn run(
     let instance = instance(&config.state_dir)?;
     let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
     let broker = Arc::new(config.open_broker(&how)?);
-    note_where_jobs_are(config);
+    note_where_jobs_are(config, broker.complaints());
     let runtime = runtime()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let outbox = runtime
         .block_on(config.open_outbox(&broker))
         .map_err(|error| Failure::unopened(error).of("failed to open the outbox"))?;
-    let (files, again) = (config.clone(), config.clone());
-    let (changes, authors) = in_force::changes(config);
+    let (files, again, complaints) = (config.clone(), config.clone(), broker.complaints().clone());
+    let (changes, authors) = in_force::changes(config, broker.complaints());
     let left_paused = lasting::in_words(&authors.lasting(&changes));
     let setup = Setup {
         settings: Settings { changes, left_paused, ..config.settings.clone() },
@@ -199,7 +198,7 @@ fn run(
         listener,
         bind: Box::new(move || {
             let listener = listen(&again).map_err(|failure| failure.in_a_line());
-            note_where_jobs_are(&again);
+            note_where_jobs_are(&again, &complaints);
             listener
         }),
         state_dir: config.state_dir.clone(),
@@ -214,7 +213,7 @@ fn run(
         },
         read_settings,
         authors,
-        keep_changes: in_force::keep_changes(&config.state_dir),
+        keep_changes: in_force::keep_changes(&config.state_dir, broker.complaints()),
         tasks: config.tasks.clone(),
         outbox,
         first_step: first_step(config),
@@ -235,9 +234,15 @@ fn run(
     ended
 }
 
-fn note_where_jobs_are(config: &Config) {
-    if let Err(error) = kept_at::keep(config) {
-        warn!(%error, "cannot note in {} where the jobs are kept", config.run_dir.display());
+/// What that is noted for: a state directory that was renamed is refused.
+fn note_where_jobs_are(config: &Config, complaints: &Complaints) {
+    const UNNOTED: &str = "the next start does not notice that the state directory was renamed";
+    match kept_at::keep(config) {
+        Ok(()) => complaints.well(UNNOTED, clock::now()),
+        Err(error) => {
+            let why = format!("cannot write to {}: {error}", config.run_dir.display());
+            complaints.stands(UNNOTED, &why, clock::now());
+        }
     }
 }
 

@@ -39,6 +39,8 @@ struct Lasting {
     how: String,
     /// What it fails for, such as jobs, each with its last failure; the name is empty if it fails as a whole.
     items: BTreeMap<String, (Instant, String)>,
+    /// Whether it lasts without another try, until it works.
+    stands: bool,
 }
 
 /// A failure that lasts.
@@ -55,13 +57,14 @@ pub struct Told {
 impl Lasting {
     /// Whether the health should say so at this time.
     fn is_told(&self, now: Instant) -> bool {
-        self.last > self.since && now.since(self.since) >= LASTS && now.since(self.last) < OLD
+        let is_tried = self.last > self.since && now.since(self.since) >= LASTS;
+        self.stands || is_tried && now.since(self.last) < OLD
     }
 
     /// When that may change without another try.
     fn turns(&self, now: Instant) -> Option<Instant> {
         let turns = [self.since + LASTS, self.last + OLD];
-        turns.into_iter().find(|at| *at > now && self.last > self.since)
+        turns.into_iter().find(|at| *at > now && self.last > self.since && !self.stands)
     }
 }
 
@@ -95,6 +98,20 @@ impl Complaints {
         self.0.changed.notify_waiters();
     }
 
+    /// Notes that `what` failed and is not tried again by itself: that lasts from now on, until it works.
+    pub fn stands(&self, what: &str, error: &dyn Display, now: Instant) {
+        self.stands_for(what, "", error, now);
+    }
+
+    /// The same for one item, such as a file.
+    pub fn stands_for(&self, what: &str, item: &str, error: &dyn Display, now: Instant) {
+        if self.lasts(what, item, error, now).is_some() {
+            tracing::warn!(%error, "{what}");
+        }
+        self.lasting().entry(what.into()).and_modify(|lasting| lasting.stands = true);
+        self.0.changed.notify_waiters();
+    }
+
     /// Notes that `what` worked, and logs that if it failed before.
     pub fn well(&self, what: &str, now: Instant) {
         self.well_for(what, "", now);
@@ -124,7 +141,8 @@ impl Complaints {
         let known = all.get_mut(what)?;
         if let Some(item) = item {
             known.items.remove(item);
-            known.items.retain(|_, (last, _)| now.since(*last) < OLD);
+            let stands = known.stands;
+            known.items.retain(|_, (last, _)| stands || now.since(*last) < OLD);
             if !known.items.is_empty() {
                 return None;
             }
@@ -176,10 +194,12 @@ impl Complaints {
     fn lasts(&self, what: &str, item: &str, error: &dyn Display, now: Instant) -> Option<Duration> {
         let mut lasting = self.lasting();
         // A failure that was last seen long ago counts as over: this is a new one.
-        let Some(known) = lasting.get_mut(what).filter(|known| now.since(known.last) <= 2 * AGAIN) else {
+        let is_known = |known: &&mut Lasting| known.stands || now.since(known.last) <= 2 * AGAIN;
+        let Some(known) = lasting.get_mut(what).filter(is_known) else {
             let how = error.to_string();
             let items = BTreeMap::from([(item.to_owned(), (now, how.clone()))]);
-            lasting.insert(what.into(), Lasting { since: now, told: now, last: now, how, items });
+            let fresh = Lasting { since: now, told: now, last: now, how, items, stands: false };
+            lasting.insert(what.into(), fresh);
             return Some(Duration::ZERO);
         };
         (known.last, known.how) = (now, error.to_string());
@@ -241,6 +261,18 @@ mod tests {
         assert!(!complaints.told(at(105)).is_empty());
         complaints.well("x", at(106));
         assert!(complaints.told(at(106)).is_empty());
+    }
+
+    #[test]
+    fn failure_that_nobody_tries_again_stands_until_it_works() {
+        let complaints = Complaints::default();
+        complaints.stands("x", &"no", at(10));
+        assert_eq!(complaints.told(at(10)), [told("x", "no", 10)]);
+        assert_eq!(complaints.told(at(9_000)), [told("x", "no", 10)]);
+        complaints.stands("x", &"still no", at(9_000));
+        assert_eq!(complaints.told(at(9_000)), [told("x", "still no", 10)]);
+        complaints.well("x", at(9_001));
+        assert!(complaints.told(at(9_001)).is_empty());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::{Admin, Broker, Complaints, Error, Source, Sqlite, sqlite};
-use model::verb::{Cancel, Verb};
-use model::{Exists, JobId, NewJob};
+use model::verb::{Cancel, SetOption, Verb};
+use model::{Exists, JobId, JobState, NewJob, OptionName};
 use wq::Taken;
 
 /// The name of its file in the state directory.
@@ -18,8 +18,12 @@ const FILE: &str = "outbox.db";
 const BATCH: usize = 100;
 /// Wait after a failed put, and the limit up to which it is doubled.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Pause between two looks at jobs that were refused, while there are any: a person may have removed them.
+const SEEN_TO: Duration = Duration::from_secs(60);
 /// What fails while the broker is away, for the log.
 const PASS_ON: &str = "failed to put the jobs of the outbox";
+/// What has failed for good, for the health.
+const REFUSED: &str = "the broker has refused jobs of the outbox, which will not run";
 
 /// The outbox of one state directory.
 pub struct Outbox {
@@ -30,6 +34,8 @@ pub struct Outbox {
     takes: bool,
     /// Number of jobs in the outbox or on their way into it.
     count: AtomicUsize,
+    /// Number of jobs that the broker has refused.
+    refused: AtomicUsize,
     came: Notify,
     wrong: Complaints,
 }
@@ -46,9 +52,12 @@ impl Outbox {
             return Ok(None);
         }
         let store = Sqlite::open(&file, sqlite::Options::default())?;
-        let count = AtomicUsize::new(store.waiting().await?);
-        let (came, wrong) = (Notify::new(), broker.complaints().clone());
-        Ok(Some(Arc::new(Outbox { broker: broker.clone(), store, file, takes, count, came, wrong })))
+        keep_all(&store).await?;
+        let count = AtomicUsize::new(store.count_in(JobState::Waiting).await?);
+        let (refused, came, wrong) = (AtomicUsize::new(0), Notify::new(), broker.complaints().clone());
+        let outbox = Outbox { broker: broker.clone(), store, file, takes, count, refused, came, wrong };
+        outbox.look_for_refused().await?;
+        Ok(Some(Arc::new(outbox)))
     }
 
     /// Puts a job with an id, and answers when the job is durable in the broker or here. It goes here while the broker
@@ -90,6 +99,24 @@ impl Outbox {
         self.store.losses().map(|lost| format!("the outbox {lost}")).or_else(|| self.waiting())
     }
 
+    /// Looks for jobs that the broker has refused: they were acknowledged, and run only if a person puts them again.
+    async fn look_for_refused(&self) -> Result<(), Error> {
+        let count = self.store.count_in(JobState::Canceled).await?;
+        self.refused.store(count, Ordering::SeqCst);
+        let (file, now) = (self.file.display(), clock::now());
+        match count {
+            0 => self.wrong.well(REFUSED, now),
+            _ => self.wrong.stands(
+                REFUSED,
+                &format!(
+                    "{count}; taskvisor -b sqlite:{file} job list names them; once seen to: job discard"
+                ),
+                now,
+            ),
+        }
+        Ok(())
+    }
+
     fn waiting(&self) -> Option<String> {
         let count = Some(self.count()).filter(|count| *count > 0)?;
         Some(format!(
@@ -104,7 +131,7 @@ impl Outbox {
         let mut wait = AGAIN.0;
         loop {
             match self.pass_some_on().await {
-                Ok(0) => self.came.notified().await,
+                Ok(0) => self.idle().await,
                 Ok(_) => wait = AGAIN.0,
                 Err(error) => {
                     self.wrong.wrong(PASS_ON, &error, clock::now());
@@ -113,6 +140,18 @@ impl Outbox {
                 }
             }
         }
+    }
+
+    /// Waits for a job. Looks now and then whether jobs that were refused are still here.
+    async fn idle(&self) {
+        while self.refused.load(Ordering::SeqCst) > 0 {
+            if tokio::time::timeout(SEEN_TO, self.came.notified()).await.is_ok() {
+                return;
+            }
+            // An error of the store is told by the next job.
+            self.look_for_refused().await.ok();
+        }
+        self.came.notified().await;
     }
 
     /// Puts the first jobs and removes them here; gives their number. If the supervisor dies in between, a job is put
@@ -162,8 +201,17 @@ impl Outbox {
         let asked = Cancel { jobs: vec![id], dependents: false, reason: Some(error.to_string()) };
         self.store.ask(Verb::Cancel(asked), "the outbox".into()).await?;
         self.count.fetch_sub(1, Ordering::SeqCst);
-        Ok(())
+        self.look_for_refused().await
     }
+}
+
+/// A job that was refused stays until a person has seen to it, however long that takes.
+async fn keep_all(store: &Sqlite) -> Result<(), Error> {
+    for name in [OptionName::KeepComplete, OptionName::KeepCompleteCount] {
+        let for_ever = SetOption { name: name.as_str().into(), value: "0".into(), queue: None };
+        store.ask(Verb::SetOption(for_ever), "the outbox".into()).await?;
+    }
+    Ok(())
 }
 
 /// Whether the broker may take the job later.

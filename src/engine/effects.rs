@@ -200,6 +200,10 @@ impl Effects {
                 Vec::new()
             }
             Report::Hello(_) | Report::Ping => Vec::new(),
+            Report::Bounded(refused) => {
+                self.failing.bounded(refused, clock::now());
+                Vec::new()
+            }
             Report::Left(worker, exit) => self.left(worker, exit, descriptors),
             Report::Started(worker, pid) => match self.children.started(worker, pid, descriptors) {
                 Ok(true) => {

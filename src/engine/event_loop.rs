@@ -203,7 +203,7 @@ fn reload(
     if !dry_run {
         effects.record.log_order(Kind::Orders, orders::reloaded(file.as_deref(), &steps, by));
         publish::reloaded(&effects.newsroom, Ok(&steps), by);
-        keep();
+        effects.failing.reload_kept(keep(), clock::now());
         effects.size_clock.set(&settings.pools, clock::now(), wall);
         effects.lease = settings.lease;
         effects.stop_deadline = settings.stop_deadline;

@@ -75,6 +75,29 @@ impl Failing {
     }
 }
 
+/// What fails if the settings of a reload cannot be kept.
+const NOT_KEPT: &str = "the settings of the last reload end with this supervisor";
+/// What fails if the kernel refuses the bounds of a life.
+const UNBOUNDED: &str = "the kernel refuses the limits of jobs, which are kept by measuring alone";
+
+impl Failing {
+    /// The settings of a reload were kept for the next supervisor of this keeper, or could not be.
+    pub(super) fn reload_kept(&self, kept: Result<(), String>, now: Instant) {
+        match kept {
+            Err(why) => self.others.stands(NOT_KEPT, &why, now),
+            Ok(()) => self.others.well(NOT_KEPT, now),
+        }
+    }
+
+    /// The kernel has refused the bounds of a life with this error, or takes them again. Each job with limits is a try.
+    pub(super) fn bounded(&self, refused: Option<i32>, now: Instant) {
+        match refused.map(std::io::Error::from_raw_os_error) {
+            Some(error) => self.others.stands(UNBOUNDED, &error, now),
+            None => self.others.well(UNBOUNDED, now),
+        }
+    }
+}
+
 /// The part of an error that says why: `cannot DO THIS at SERVER: why`. It is the same for all that is asked of a server
 /// that is away.
 fn cause(error: &str) -> &str {
@@ -82,7 +105,7 @@ fn cause(error: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
@@ -94,7 +117,7 @@ mod tests {
     use super::*;
     use crate::{burst, calls};
     use broker::{Admin, Broker, Card, Error, Fetch, LASTS, Notice, Renewal, Settling, Source};
-    use model::verb::{Answer, Verb};
+    use model::verb::{Answer, Done, Verb};
     use model::{
         ClassFilter, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, QueueName, Settlement, SlotId,
         Take, WorkerId,
@@ -150,9 +173,19 @@ mod tests {
 
     #[async_trait]
     impl Admin for Sick {
-        async fn ask(&self, _: Verb, _: String) -> Result<Answer, Error> {
-            self.or(Answer::Queues(BTreeMap::new()))
+        async fn ask(&self, verb: Verb, _: String) -> Result<Answer, Error> {
+            self.or(match verb {
+                Verb::SetOption(_) => Answer::Done(Done {}),
+                _ => Answer::Queues(BTreeMap::new()),
+            })
         }
+    }
+
+    /// A sick broker, and what makes it well or sick.
+    pub(crate) fn sick() -> (Arc<Broker>, impl Fn(bool)) {
+        let sick = Arc::new(Sick(AtomicBool::new(true)));
+        let broker = Arc::new(Broker::new(&CARD, sick.clone()).with_admin(sick.clone()));
+        (broker, move |is_so| sick.0.store(is_so, Ordering::Relaxed))
     }
 
     /// What the supervisor asks of its broker, each once.
@@ -237,6 +270,16 @@ mod tests {
         sick.0.store(false, Ordering::Relaxed);
         ask_all(&broker, &failing).await;
         assert_eq!((names(), failing.trouble(clock::now())), (Vec::new(), None));
+    }
+
+    #[test]
+    fn limits_that_the_kernel_refuses_are_told_until_it_takes_them() {
+        let failing = Failing::new(Complaints::default(), "/dev/shm".into());
+        failing.bounded(Some(22), Instant(5));
+        let told = failing.others(Instant(9_000_000_000), None);
+        assert_eq!(told, [format!("{UNBOUNDED}: Invalid argument (os error 22)")]);
+        failing.bounded(None, Instant(10));
+        assert_eq!(failing.others(Instant(11), None), [""; 0]);
     }
 
     #[test]

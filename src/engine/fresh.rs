@@ -27,8 +27,8 @@ pub struct Fresh {
     pub outfits: Vec<SpawnSpec>,
     /// Settings that have changed.
     pub changed: Vec<Changed>,
-    /// Stores the settings, once they are in force, so that they outlive this supervisor.
-    pub keep: Box<dyn FnOnce() + Send>,
+    /// Stores the settings, once they are in force, so that they outlive this supervisor; or says why that fails.
+    pub keep: Box<dyn FnOnce() -> Result<(), String> + Send>,
 }
 
 /// All specs that there ever were: equal ones have one number.

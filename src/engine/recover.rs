@@ -51,6 +51,7 @@ pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io:
             | Report::SpawnFailed { .. }
             | Report::Exited { .. }
             | Report::Asked(_)
+            | Report::Bounded(_)
             | Report::Ping => {}
         }
     }

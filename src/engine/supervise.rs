@@ -38,10 +38,10 @@ use super::systemd::Systemd;
 use super::task_ttls::set_ttls;
 use super::telemetry::Telemetry;
 use super::unconfirmed::UnconfirmedVerdicts;
-use broker::{Broker, EventBus, Notice, Outbox};
+use broker::{Broker, Complaints, EventBus, Notice, Outbox};
 use log::{Outputs, OwnLog, Places};
 use model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
-use process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, snapshot};
+use process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, Removed, snapshot};
 use supervisor::{Event, GaveUp, Supervisor};
 use wire::keeper::{Hello, Order, Report};
 
@@ -115,7 +115,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let plan = |(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes);
     let plans = settings.pools.iter().zip(&setup.outfits).map(plan).collect();
     let (cap, dir, gauge) = (setup.outputs.job_cap, setup.sandboxes.clone(), gauge(events.clone())?);
-    let children = Children::new(plans, outputs.clone(), gauge, cap, dir)?;
+    let removed = removed(setup.broker.complaints().clone());
+    let children = Children::new(plans, outputs.clone(), gauge, cap, (dir, removed))?;
     wardrobe.number(&mut settings, setup.outfits);
     let (size_clock, newsroom) = (SizeClock::start(&mut settings.pools), newsroom(&setup.broker));
     say_hello(hello, &settings.pools, &setup.broker_name, setup.first_step);
@@ -191,6 +192,18 @@ fn begin_tasks(
 fn gauge(told: Sender<Event>) -> io::Result<Gauge> {
     // If the receiver is gone, the supervisor is shutting down: drop the finding.
     Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))
+}
+
+/// Hears what becomes of the directories of jobs that have ended.
+fn removed(complaints: Complaints) -> Removed {
+    const LEFT: &str = "failed to remove what jobs left";
+    Arc::new(move |dir, result| {
+        let (dir, now) = (dir.display().to_string(), clock::now());
+        match result {
+            Ok(()) => complaints.well_for(LEFT, &dir, now),
+            Err(error) => complaints.stands_for(LEFT, &dir, &format!("{dir}: {error}"), now),
+        }
+    })
 }
 
 /// Continues where the last supervisor ended.
@@ -273,8 +286,10 @@ fn open_doors(
     }
     open_socket(socket, members, &desk)?;
     let again = move |socket| {
-        if let Err(error) = open_socket(socket, members, &desk) {
-            warn!(%error, "failed to listen on the API's socket again");
+        const UNSERVED: &str = "the API's socket was made again, and nobody listens";
+        match open_socket(socket, members, &desk) {
+            Ok(()) => desk.failing.others.well(UNSERVED, clock::now()),
+            Err(error) => desk.failing.others.stands(UNSERVED, &error, clock::now()),
         }
     };
     let (complaints, pinged) = (effects.failing.others.clone(), effects.failing.pinged.clone());

@@ -125,13 +125,21 @@ impl Cgroups {
         }
     }
 
-    /// Has the kernel limit a life to these bounds. A bound that the kernel refuses is still enforced by measuring.
-    pub fn bound(&self, worker: WorkerId, bounds: Bounds) {
-        let Ok(controllers) = &self.controllers else { return };
+    /// Has the kernel limit a life to these bounds. A bound that the kernel refuses, as the error says, is still enforced by
+    /// measuring.
+    pub fn bound(&self, worker: WorkerId, bounds: Bounds) -> io::Result<()> {
+        let Ok(controllers) = &self.controllers else { return Ok(()) };
         let taken = self.read(worker, "memory.current").trim().parse().unwrap_or(0);
+        let mut result = Ok(());
         for (file, text) in controllers.settings(bounds, taken) {
-            _ = write_at(&self.dir, &format!("{worker}/{file}"), text.as_bytes());
+            let written = write_at(&self.dir, &format!("{worker}/{file}"), text.as_bytes());
+            // The others make these two exact, and not every kernel has them.
+            if ["memory.max", "pids.max"].contains(&file) {
+                result = result.and(written);
+            }
         }
+        // A life that has ended needs no bounds.
+        if self.path.join(worker.to_string()).exists() { result } else { Ok(()) }
     }
 
     /// Whether the out-of-memory killer struck in a life's cgroup, and whether it did so at the life's own bound.

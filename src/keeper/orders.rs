@@ -94,7 +94,8 @@ impl Keeper {
             }
             Order::Bound(worker, bounds) => {
                 if let Some(cgroups) = &self.cgroups {
-                    cgroups.bound(worker, bounds);
+                    let refused = cgroups.bound(worker, bounds).err();
+                    self.unsaid.push_bounded(refused.map(|error| error.raw_os_error().unwrap_or(libc::EIO)));
                 }
             }
             Order::Terminate(worker) => self.terminate(worker),

@@ -21,6 +21,8 @@ const ROOM: usize = 64;
 pub(super) struct ReportQueue {
     queue: VecDeque<Report>,
     blocked: bool,
+    /// Whether the kernel has refused the latest bounds of a life, as far as was said.
+    unbounded: bool,
 }
 
 impl ReportQueue {
@@ -33,6 +35,14 @@ impl ReportQueue {
         if !self.queue.contains(&Report::Asked(ask)) {
             self.push(Report::Asked(ask));
         }
+    }
+
+    /// Adds that the kernel has taken or refused bounds of a life, if that is news: taken is the rule.
+    pub fn push_bounded(&mut self, refused: Option<i32>) {
+        if refused.is_some() != self.unbounded {
+            self.push(Report::Bounded(refused));
+        }
+        self.unbounded = refused.is_some();
     }
 
     pub fn clear(&mut self) {
@@ -89,6 +99,7 @@ fn life_of<'a>(report: &Report, lives: &'a BTreeMap<WorkerId, Life>) -> Option<&
         | Report::Exited { .. }
         | Report::Stuck(..)
         | Report::Asked(_)
+        | Report::Bounded(_)
         | Report::Ping => None,
     }
 }
@@ -99,4 +110,21 @@ fn send_report(socket: &OwnedFd, packet: &[u8], life: Option<&Life>) -> nix::Res
     let fds = [&life.ends.socket, &life.ends.out, &life.ends.err].map(|fd| fd.as_fd().as_raw_fd());
     let control = [ControlMessage::ScmRights(&fds)];
     sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(packet)], &control, flags, None).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_reported_when_they_are_refused_and_when_they_are_taken_again() {
+        let mut reports = ReportQueue::default();
+        for refused in [None, Some(22), Some(22), None, None, Some(22)] {
+            reports.push_bounded(refused);
+        }
+        assert_eq!(reports.queue, [Some(22), None, Some(22)].map(Report::Bounded));
+        reports.clear();
+        reports.push_bounded(None);
+        assert!(reports.is_empty(), "the next supervisor has heard of nothing");
+    }
 }

@@ -20,7 +20,7 @@ use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::program::{outcome, stillborn};
 use super::remains::Remains;
-use super::sandbox::Sandboxes;
+use super::sandbox::{Removed, Sandboxes};
 use super::watched::{unwatch, watched};
 use log::Outputs;
 use model::{Exit, Fence, Instant, Job, Outcome, WorkerId, WorkerName};
@@ -75,13 +75,14 @@ impl Children {
     }
 
     /// No children yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it;
-    /// `gauge` measures what a job uses. `sandboxes` is the parent of the slots' directories.
+    /// `gauge` measures what a job uses. `sandboxes` is the parent of the slots' directories; `removed` hears how their
+    /// removal goes.
     pub fn new(
         plans: Vec<Plan>,
         logs: Outputs,
         gauge: Gauge,
         cap: u64,
-        sandboxes: PathBuf,
+        (sandboxes, removed): (PathBuf, Removed),
     ) -> io::Result<Children> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let readiness = watched(epoll.0.try_clone()?, Interest::READABLE)?;
@@ -98,7 +99,7 @@ impl Children {
             gauge,
             cap,
             buffer: vec![0; CHUNK],
-            sandboxes: Sandboxes::new(sandboxes),
+            sandboxes: Sandboxes::new(sandboxes, removed),
         })
     }
 
@@ -261,7 +262,7 @@ impl Children {
         if plan.one_at_a_time()
             && let Some(dir) = plan.sandbox(worker)
         {
-            self.sandboxes.clear(&dir).ok();
+            self.sandboxes.leave(&dir);
         }
         for running in life.jobs {
             let said = match life.role {

@@ -35,5 +35,6 @@ pub use link::{KeeperMessage, Link, on_top};
 pub use oom_kills::oom_kills;
 pub use plan::Plan;
 pub use remains::Remains;
+pub use sandbox::Removed;
 pub use unkillable::cause as unkillable_cause;
 pub use watched::watched;

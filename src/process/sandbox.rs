@@ -1,16 +1,25 @@
 //! A directory for each life, empty when a job begins.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use super::remove::remove;
 use model::Identity;
 
 /// Prefix of names that are to be removed. A life's name has a dash.
 const GONE: &str = "gone.";
+
+/// Pause between two tries to remove what could not be removed.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Hears what became of a try to remove a directory.
+pub type Removed = Arc<dyn Fn(&Path, io::Result<()>) + Send + Sync>;
 
 /// The directories of all lives, and a thread that removes what jobs have left in them: a job may leave a million
 /// files, and the next one must not wait for that.
@@ -21,26 +30,47 @@ pub(super) struct Sandboxes {
     thread: Option<Sender<PathBuf>>,
     /// Number of directories moved aside.
     count: u64,
+    /// Those of lives that have ended which could not be moved aside.
+    stuck: BTreeSet<PathBuf>,
+    removed: Removed,
 }
 
 impl Sandboxes {
     /// Begins by removing what jobs of an earlier supervisor have left: none of those jobs lives.
-    pub(super) fn new(root: PathBuf) -> Sandboxes {
-        let mut sandboxes = Sandboxes { root, thread: None, count: 0 };
+    pub(super) fn new(root: PathBuf, removed: Removed) -> Sandboxes {
+        let mut sandboxes = Sandboxes { root, thread: None, count: 0, stuck: BTreeSet::new(), removed };
         let left: Vec<PathBuf> = fs::read_dir(&sandboxes.root)
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default();
         for dir in left {
-            if let Err(error) = sandboxes.clear(&dir) {
-                tracing::warn!(%error, path = %dir.display(), "failed to remove what an earlier job left");
-            }
+            sandboxes.leave(&dir);
         }
         sandboxes
+    }
+
+    /// Has the directory of a life that has ended removed, and with it those for which that has failed before.
+    pub(super) fn leave(&mut self, dir: &Path) {
+        let mut dirs = std::mem::take(&mut self.stuck);
+        let known = dirs.clone();
+        dirs.insert(dir.to_owned());
+        for dir in dirs {
+            match self.clear(&dir) {
+                Ok(()) if known.contains(&dir) => (self.removed)(&dir, Ok(())),
+                Ok(()) => {}
+                Err(error) => {
+                    (self.removed)(&dir, Err(error));
+                    self.stuck.insert(dir);
+                }
+            }
+        }
     }
 
     /// Makes an empty directory for a life.
     pub(super) fn empty(&mut self, dir: &Path, owner: Option<&Identity>) -> io::Result<PathBuf> {
         self.clear(dir)?;
+        if self.stuck.remove(dir) {
+            (self.removed)(dir, Ok(()));
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         if let Some(who) = owner {
             chown(dir, Some(who.uid), Some(who.gid))?;
@@ -69,23 +99,45 @@ impl Sandboxes {
     fn hand_over(&mut self, aside: PathBuf) -> io::Result<()> {
         let thread = match &self.thread {
             Some(thread) => thread,
-            None => self.thread.insert(start()?),
+            None => self.thread.insert(start(self.removed.clone())?),
         };
         thread.send(aside).map_err(|_| io::Error::other("the thread that removes directories has ended"))
     }
 }
 
 /// Starts the one thread, however much jobs leave. The next supervisor removes what is left when this one ends.
-fn start() -> io::Result<Sender<PathBuf>> {
-    let (sender, dirs) = channel::<PathBuf>();
-    std::thread::Builder::new().name("tv-sandbox".into()).stack_size(128 << 10).spawn(move || {
-        for dir in dirs {
-            if let Err(error) = remove(&dir) {
-                tracing::warn!(%error, path = %dir.display(), "failed to remove what a job left");
+fn start(removed: Removed) -> io::Result<Sender<PathBuf>> {
+    let (sender, dirs) = channel();
+    let builder = std::thread::Builder::new().name("tv-sandbox".into()).stack_size(128 << 10);
+    builder.spawn(move || remove_all(&dirs, &removed))?;
+    Ok(sender)
+}
+
+/// Removes directories as they come, and those that could not be removed again now and then.
+fn remove_all(dirs: &Receiver<PathBuf>, removed: &Removed) {
+    let mut left: Vec<PathBuf> = Vec::new();
+    loop {
+        let next = match left.is_empty() {
+            true => dirs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => dirs.recv_timeout(AGAIN),
+        };
+        let tried = match next {
+            Ok(dir) => vec![dir],
+            Err(RecvTimeoutError::Timeout) => std::mem::take(&mut left),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        for dir in tried {
+            let result = match remove(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                result => result,
+            };
+            let is_left = result.is_err();
+            removed(&dir, result);
+            if is_left {
+                left.push(dir);
             }
         }
-    })?;
-    Ok(sender)
+    }
 }
 
 /// Lets others pass through a directory, but see nothing in it.
@@ -113,7 +165,7 @@ mod tests {
         for left in ["gone.1/a/b", "gone.2/c", "pool-1/d", "gone-1/e"] {
             fs::create_dir_all(root.join(left)).unwrap();
         }
-        let mut sandboxes = Sandboxes::new(root.clone());
+        let mut sandboxes = Sandboxes::new(root.clone(), Arc::new(|_, _| ()));
         let slot = sandboxes.empty(&root.join("gone-1"), None).unwrap();
         // The thread ends after it has removed all queued directories.
         let (thread, done) = (sandboxes.thread.take().unwrap(), sandboxes.root.clone());
@@ -123,5 +175,40 @@ mod tests {
         }
         assert_eq!(names(&root), ["gone-1"]);
         assert_eq!(names(&slot), [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_moved_aside_is_told_and_moved_later() {
+        let place = tempfile::tempdir().unwrap();
+        // No directory, so that nothing can be moved into it.
+        let (root, dir) = (place.path().join("sandbox"), place.path().join("pool-1.1"));
+        fs::write(&root, "").unwrap();
+        fs::create_dir(&dir).unwrap();
+        let (told, heard) = channel();
+        let removed: Removed = Arc::new(move |dir, result| drop(told.send((dir.to_owned(), result.is_ok()))));
+        let mut sandboxes = Sandboxes::new(root.clone(), removed);
+        sandboxes.leave(&dir);
+        assert_eq!(heard.recv(), Ok((dir.clone(), false)));
+        fs::remove_file(&root).unwrap();
+        fs::create_dir(&root).unwrap();
+        sandboxes.leave(&place.path().join("pool-1.2"));
+        assert_eq!(heard.recv(), Ok((dir.clone(), true)));
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_told_and_removed_when_it_can() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("sandbox");
+        // No directory: it can be moved aside, and not be removed as one.
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("pool-1.1"), "").unwrap();
+        let (told, heard) = channel();
+        let removed: Removed = Arc::new(move |dir, result| drop(told.send((dir.to_owned(), result.is_ok()))));
+        let _sandboxes = Sandboxes::new(root.clone(), removed);
+        let (dir, is_removed) = heard.recv().unwrap();
+        assert!(!is_removed);
+        fs::remove_file(&dir).unwrap();
+        assert_eq!(heard.recv_timeout(3 * AGAIN), Ok((dir, true)));
     }
 }

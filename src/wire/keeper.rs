@@ -84,6 +84,8 @@ pub enum Report {
     Asked(Ask),
     /// Has no content: reading it shows that the supervisor's loop turns.
     Ping,
+    /// The error with which the kernel has refused the bounds of a life. None: after such an error it has taken some again.
+    Bounded(Option<i32>),
 }
 
 /// The keeper's first report.
@@ -285,6 +287,11 @@ impl Report {
             }
             Report::Asked(ask) => packet.extend_from_slice(&[71, *ask as u8]),
             Report::Ping => packet.push(72),
+            // No error has the number 0.
+            Report::Bounded(refused) => {
+                packet.push(73);
+                packet.extend_from_slice(&refused.unwrap_or(0).to_le_bytes());
+            }
         }
     }
 
@@ -328,6 +335,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
         70 => Report::Left(fields.worker()?, decode_exit(fields)?),
         71 => Report::Asked(*Ask::ALL.get(usize::from(fields.u8()?))?),
         72 => Report::Ping,
+        73 => Report::Bounded(fields.i32().map(|errno| Some(errno).filter(|errno| *errno != 0))?),
         _ => return None,
     })
 }

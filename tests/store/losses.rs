@@ -73,6 +73,32 @@ async fn outbox_says_which_jobs_it_has_lost() {
     assert!(said.starts_with("the outbox ") && said.contains("outbox.db has lost"), "{said}");
 }
 
+const REFUSED: &str = "the broker has refused jobs of the outbox, which will not run";
+
+/// It was acknowledged: nobody may forget it, not even after a month.
+#[tokio::test]
+async fn outbox_says_which_jobs_the_broker_has_refused_until_somebody_has_seen_to_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("outbox.db");
+    let store = open(&path).unwrap();
+    store.put(vec![job("a")]).await.unwrap();
+    store.cancel("a".into(), "the outbox".into()).await.unwrap();
+    drop(store);
+    let broker: Arc<Broker> = Arc::new(Sqlite::memory().unwrap().into());
+    let outbox = Outbox::open(directory.path(), &broker, false).await.unwrap().expect("it has a file");
+    let told = || broker.complaints().told(clock::now());
+    assert_eq!((told()[0].what.as_str(), &told()[0].how[..2]), (REFUSED, "1;"), "{:?}", told());
+    drop(outbox);
+    let store = open(&path).unwrap();
+    let options = store.tell(verb::ShowOptions {}, "").await.unwrap();
+    let kept = options.iter().filter(|option| option.name.starts_with("keep_complete"));
+    assert!(kept.clone().count() == 2 && kept.clone().all(|option| option.is_set), "{options:?}");
+    store.tell(verb::Discard { job: "a".into() }, "uid 7").await.unwrap();
+    drop(store);
+    let outbox = Outbox::open(directory.path(), &broker, false).await.unwrap().expect("it has a file");
+    assert_eq!((told(), outbox.concern()), (Vec::new(), None));
+}
+
 /// Puts and other changes, some of which move no job, are counted alike.
 #[tokio::test]
 async fn each_durable_change_that_is_gone_is_noticed() {

@@ -18,6 +18,7 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::lost::{COUNT, LOSS, beside};
+use crate::Complaints;
 use model::{JobId, Millis};
 
 /// Size of the file in bytes. It is replaced as a whole, within one sector.
@@ -69,41 +70,67 @@ struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity(u64, u64);
 
-/// The file beside an open store.
+/// What fails, in complaints.
+const UNKEPT: &str = "what the store loses is not noticed";
+
+/// The file beside an open store. Without it the store works, and may lose jobs unnoticed: that is a complaint.
 pub(super) struct CountFile {
-    file: File,
+    path: PathBuf,
+    file: Option<File>,
     of: Identity,
+    complaints: Complaints,
+    /// Whether the last try to open or write it worked.
+    is_kept: bool,
 }
 
 impl CountFile {
-    /// Opens the file of the store in `path`, which exists. Without it the store works, and may lose jobs unnoticed.
-    pub(super) fn open(path: &Path) -> Option<CountFile> {
-        let file = beside(path, COUNT);
-        let opened = CountFile::try_to_open(path, &file);
-        if let Err(error) = &opened {
-            tracing::warn!(%error, "cannot open {}: what the store loses is not noticed", file.display());
-        }
-        opened.ok()
+    /// Opens the file of the store in `path`, which exists. What fails is tried again with each commit.
+    pub(super) fn open(path: &Path, complaints: Complaints) -> CountFile {
+        let store = fs::metadata(path).ok();
+        let born = store.as_ref().and_then(|store| store.created().ok());
+        let born = born.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let inode = store.map_or(0, |store| store.ino());
+        let of = Identity(inode, born.map_or(0, |since| since.as_nanos() as u64));
+        let path = beside(path, COUNT);
+        let mut counted = CountFile { path, file: None, of, complaints, is_kept: true };
+        let opened = counted.file().map(drop);
+        counted.tried(&opened);
+        counted
     }
 
-    fn try_to_open(path: &Path, file: &Path) -> io::Result<CountFile> {
-        let store = fs::metadata(path)?;
-        let born = store.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let of = Identity(store.ino(), born.map_or(0, |since| since.as_nanos() as u64));
-        let mut how = OpenOptions::new();
-        let file = how.read(true).write(true).create(true).truncate(false).mode(0o600).open(file)?;
-        Ok(CountFile { file, of })
+    /// Takes in how a try has ended.
+    fn tried(&mut self, tried: &io::Result<()>) {
+        match tried {
+            Err(error) => {
+                let why = format!("cannot keep {}: {error}", self.path.display());
+                self.complaints.stands(UNKEPT, &why, clock::now());
+            }
+            Ok(()) if !self.is_kept => self.complaints.well(UNKEPT, clock::now()),
+            Ok(()) => {}
+        }
+        self.is_kept = tried.is_ok();
+    }
+
+    fn file(&mut self) -> io::Result<&File> {
+        match self.file {
+            Some(ref file) => Ok(file),
+            None => {
+                let mut how = OpenOptions::new();
+                how.read(true).write(true).create(true).truncate(false).mode(0o600);
+                Ok(self.file.insert(how.open(&self.path)?))
+            }
+        }
     }
 
     /// The count of this store, if the file has one. Read it before the store, which another process may be extending.
     fn read(&self) -> Option<Record> {
         let mut bytes = [0; SIZE];
-        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        self.file.as_ref()?.read_exact_at(&mut bytes, 0).ok()?;
         Record::parse(&bytes).filter(|record| record.of == self.of)
     }
 
-    /// Raises the count to what is durable now. On a full disk the old count stays.
-    pub(super) fn raise(&self, to: &Reached) {
+    /// Raises the count to what is durable now. If that fails, the old count stays, and the health says so.
+    pub(super) fn raise(&mut self, to: &Reached) {
         let old = self.read();
         if old.as_ref().is_some_and(|old| old.count.changes >= to.count.changes) {
             return;
@@ -112,8 +139,9 @@ impl CountFile {
         self.write(Record { of: self.of, count: to.count, latest });
     }
 
-    fn write(&self, record: Record) {
-        let _ = self.file.write_all_at(&record.bytes(), 0);
+    fn write(&mut self, record: Record) {
+        let written = self.file().and_then(|file| file.write_all_at(&record.bytes(), 0));
+        self.tried(&written);
     }
 }
 
@@ -166,10 +194,8 @@ impl Losses {
 
     /// Compares a store that was just opened with its count file. If the store holds less, writes the loss into the
     /// `-loss` file and sets the count to what the store holds.
-    pub(super) fn look(&self, conn: &Connection, counted: Option<&CountFile>) -> Result<(), rusqlite::Error> {
-        let Some((counted, record)) = counted.and_then(|counted| Some((counted, counted.read()?))) else {
-            return Ok(());
-        };
+    pub(super) fn look(&self, conn: &Connection, counted: &mut CountFile) -> Result<(), rusqlite::Error> {
+        let Some(record) = counted.read() else { return Ok(()) };
         let there = on_file(conn)?;
         let newest = "SELECT max(put_at) FROM job WHERE id = (SELECT max(id) FROM job)";
         let newest: Option<i64> = conn.query_row(newest, [], |row| row.get(0))?;
@@ -236,6 +262,27 @@ mod tests {
         let long = "x".repeat(600);
         assert_eq!(Record::parse(&record(1, 2, Some(&long)).bytes()), Some(record(1, 2, None)));
         assert_eq!(Record::parse(&[0; SIZE]), None);
+    }
+
+    #[test]
+    fn count_that_cannot_be_kept_is_told_until_it_can() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, complaints) = (dir.path().join("jobs.db"), Complaints::default());
+        fs::write(&store, "").unwrap();
+        let file = beside(&store, COUNT);
+        fs::create_dir(&file).unwrap();
+        let mut counted = CountFile::open(&store, complaints.clone());
+        let reached = |puts| Reached { count: Count { puts, changes: puts }, latest: None };
+        let said = || complaints.told(clock::now()).pop().map(|told| told.how);
+        counted.raise(&reached(1));
+        assert!(said().expect("it cannot be opened").contains("jobs.db-count: "), "{:?}", said());
+        fs::remove_dir(&file).unwrap();
+        counted.raise(&reached(2));
+        assert_eq!((said(), counted.read().map(|record| record.count.puts)), (None, Some(2)));
+        // A disk that is full.
+        counted.file = Some(OpenOptions::new().read(true).write(true).open("/dev/full").unwrap());
+        counted.raise(&reached(3));
+        assert!(said().unwrap().contains("No space left"), "{:?}", said());
     }
 
     #[test]

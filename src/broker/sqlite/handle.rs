@@ -55,10 +55,10 @@ impl Sqlite {
         let path = path.as_ref();
         let file = path.display().to_string();
         let conn = open::connect(path, &options)?;
-        let (count, losses) = (CountFile::open(path), Losses::of(path));
-        losses.look(&conn, count.as_ref()).map_err(|error| explain("open", &file, &error))?;
         let (inbox, messages) = channel();
         let (store, notices) = new_store(conn, &options.world, &file, options.serves)?;
+        let (losses, mut count) = (Losses::of(path), CountFile::open(path, notices.complaints.clone()));
+        losses.look(&store.conn, &mut count).map_err(|error| explain("open", &file, &error))?;
         let beside = |suffix: &str| lost::beside(path, suffix);
         let failed = |error: std::io::Error| Error::Failed(format!("cannot open the store {file}: {error}"));
         let disk = disk(path, &options, count, inbox.clone()).map_err(failed)?;
@@ -212,12 +212,7 @@ fn new_store(
     Ok((store, notices))
 }
 
-fn disk(
-    path: &Path,
-    options: &Options,
-    count: Option<CountFile>,
-    store: Sender<Message>,
-) -> std::io::Result<Disk> {
+fn disk(path: &Path, options: &Options, count: CountFile, store: Sender<Message>) -> std::io::Result<Disk> {
     let wal = lost::beside(path, "-wal");
     let bell = Bell::open(&lost::beside(path, "-bell"), options.listen)?;
     let (file, place) = (File::open(&wal)?, Place::of(path)?);

@@ -14,11 +14,11 @@ use model::{JobId, JobState, NewJob, Payload};
 const BYTES: usize = 1 << 20;
 
 impl Sqlite {
-    /// How many jobs wait.
-    pub(crate) async fn waiting(&self) -> Result<usize, Error> {
-        self.run(Kind::Read, |store| {
+    /// How many jobs are in that state.
+    pub(crate) async fn count_in(&self, state: JobState) -> Result<usize, Error> {
+        self.run(Kind::Read, move |store| {
             let count = "SELECT count(*) FROM job WHERE state = ?1";
-            Ok(store.conn.query_row(count, [JobState::Waiting as i64], |row| row.get(0))?)
+            Ok(store.conn.query_row(count, [state as i64], |row| row.get(0))?)
         })
         .await
     }

@@ -28,7 +28,7 @@ pub(super) struct Syncer {
     pub(super) store: Sender<Message>,
     pub(super) broken: Option<String>,
     pub(super) place: Place,
-    pub(super) count: Option<CountFile>,
+    pub(super) count: CountFile,
     pub(super) load: Load,
 }
 
@@ -96,9 +96,9 @@ impl Syncer {
         }
         let outcome = self.sync();
         if outcome.is_ok()
-            && let Some((count, reached)) = self.count.as_ref().zip(self.load.reached.take())
+            && let Some(reached) = self.load.reached.take()
         {
-            count.raise(&reached);
+            self.count.raise(&reached);
         }
         if !self.load.urgent {
             failpoint("store-12-synced");

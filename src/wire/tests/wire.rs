@@ -146,6 +146,7 @@ fn report() -> impl Strategy<Value = Report> {
         (worker(), exit()).prop_map(|(id, exit)| Report::Left(id, exit)),
         asks.prop_map(Report::Asked),
         Just(Report::Ping),
+        proptest::option::of(1..200i32).prop_map(Report::Bounded),
     ]
 }
 
