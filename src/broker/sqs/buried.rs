@@ -33,7 +33,7 @@ impl Shared {
             return;
         }
         let Some(policy) = self.policy(&source.queue).await else { return };
-        let failed = |Received { job, times }: Received| Some((job, ended(policy.fate(times)?)));
+        let failed = |Received { job, times }: Received| Some((job, ended(policy.moved(times)?)));
         let buried: Vec<(JobId, Elsewhere)> = waiting.into_iter().filter_map(failed).collect();
         self.ledger.learn(buried).await;
     }

@@ -25,12 +25,22 @@ impl Redrive {
 
     /// What becomes of a message that was received this often; None = it is handed out again.
     pub(super) fn fate(&self, received: u32) -> Option<String> {
-        let Redrive { most, dead } = self;
-        (received >= *most).then(|| {
-            format!(
-                "SQS has delivered it {received} times, its queue allows {most} (maxReceiveCount): AWS moves it to the \
-                 dead-letter queue '{dead}' at its next receive, and does not deliver it again"
-            )
+        let why = self.why(received)?;
+        Some(format!(
+            "{why}: AWS moves it to the dead-letter queue '{}' at its next receive, and does not deliver it again",
+            self.dead
+        ))
+    }
+
+    /// What has become of such a message after a later receive.
+    pub(super) fn moved(&self, received: u32) -> Option<String> {
+        Some(format!("{}: AWS has moved it to the dead-letter queue '{}'", self.why(received)?, self.dead))
+    }
+
+    fn why(&self, received: u32) -> Option<String> {
+        let most = self.most;
+        (received >= most).then(|| {
+            format!("SQS has delivered it {received} times, its queue allows {most} (maxReceiveCount)")
         })
     }
 }
@@ -48,6 +58,12 @@ mod tests {
             assert_eq!(policy, Redrive { most: 3, dead: "dlq-mail".into() });
             assert_eq!(policy.fate(2), None);
             assert!(policy.fate(3).is_some_and(|fate| fate.contains("delivered it 3 times")));
+            assert_eq!(policy.moved(2), None);
+            assert!(
+                policy.moved(3).is_some_and(
+                    |fate| fate.ends_with("AWS has moved it to the dead-letter queue 'dlq-mail'")
+                )
+            );
         }
         assert_eq!(Redrive::read("{}"), None);
     }
