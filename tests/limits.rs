@@ -280,9 +280,14 @@ fn processes_of_jobs_die_for_want_of_memory_before_keeper_and_supervisor() {
         let found = sandbox.ok(&["job", "logs", job["id"].as_str().unwrap()]);
         above(sandbox, found.trim().parse().unwrap(), "a program");
     });
-    for mode in ["prefork", "fork"] {
+    for mode in ["prefork", "fork", "coroutine"] {
         let sandbox = python::new();
         let _running = workers(&sandbox, mode, "limits: {}");
+        let child = result(&run(&sandbox, "child_score", "null")).as_i64().unwrap();
+        above(&sandbox, child, &format!("a child of a worker of mode {mode}"));
+        if mode == "coroutine" {
+            continue;
+        }
         let found = || result(&run(&sandbox, "means", "null"))[3].as_i64().unwrap();
         above(&sandbox, found(), mode);
         above(&sandbox, found(), mode);

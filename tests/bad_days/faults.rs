@@ -56,6 +56,55 @@ fn no_job_fails_while_the_directory_of_its_pool_is_away() {
 }
 
 #[test]
+fn no_job_fails_while_its_own_directory_cannot_be_made() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let file = sandbox.work("settings.yaml");
+    fs::write(&file, "pools: [{name: default, workers: 2, run: [/bin/cat], sandbox: true, retries: 0}]\n")
+        .expect("settings");
+    let _running = sandbox.start(&["-c", &file.display().to_string()]);
+    let root = sandbox.path("state/sandbox");
+    fs::remove_dir_all(&root).ok();
+    fs::write(&root, "").expect("a file in its place");
+    let jids = [(); 6].map(|()| sandbox.ok(&["put", "default", "any", "1"]).trim().to_owned());
+    wait_until("status names it", || sandbox.reasons().contains("failed to make a directory for it: "));
+    assert!(sandbox.ok(&["why", "pool", "default"]).contains("failed to make a directory for it: "));
+    fs::remove_file(&root).expect("it is removed");
+    for jid in &jids {
+        assert_completes(&sandbox, jid);
+    }
+    sandbox.wait_healthy();
+    assert_calm(&sandbox);
+}
+
+/// The account is back after more deaths of the supervisor than end a keeper that gives up.
+#[test]
+fn supervisor_that_starts_again_waits_for_the_user_of_a_pool() {
+    if !is_root() {
+        return missing("root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    let accounts = sandbox.path("passwd");
+    let all = fs::read_to_string("/etc/passwd").expect("accounts");
+    let with = format!("{all}ghost:x:61234:61234::/:/bin/sh\n");
+    fs::write(&accounts, &with).expect("accounts");
+    fs::write(sandbox.work("pool.yaml"), "pools: [{name: a, workers: 1, user: ghost}]").expect("settings");
+    let mount = format!("mount --bind {} /etc/passwd && exec \"$@\"", accounts.display());
+    let mut running = sandbox.start_under(&["unshare", "-m", "sh", "-c", &mount, "sh"], &["-c", "pool.yaml"]);
+    wait_until("it is up", || sandbox.run(&["status"]).status.success());
+    let [keeper, supervisor] = both(&sandbox);
+    fs::write(&accounts, &all).expect("the account is gone");
+    kill(supervisor, "KILL");
+    let named = || sandbox.stderr().matches("this machine knows no user 'ghost'").count();
+    wait_within(Duration::from_secs(60), "it was tried again and again", || named() >= 6);
+    assert!(alive(keeper), "{}", sandbox.stderr());
+    fs::write(&accounts, &with).expect("the account is back");
+    wait_within(Duration::from_secs(60), "it is up again", || sandbox.run(&["status"]).status.success());
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    sandbox.assert_nothing_left();
+}
+
+#[test]
 fn program_that_is_being_written_is_waited_for_and_then_tried_again() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);

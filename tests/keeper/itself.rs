@@ -214,6 +214,27 @@ fn keeper_as_process_1_reaps_orphans() {
     }
 }
 
+/// A process without the keeper's mark is a stranger there only if it has no tag either.
+#[test]
+fn keeper_as_process_1_kills_what_a_job_leaves_under_another_limit_on_file_locks() {
+    if !nix::unistd::geteuid().is_root() {
+        return missing("root");
+    }
+    for without in ["", "cgroup"] {
+        let before = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+        let (mut keeper, _) = Keeper::start_with(without, &before, &[]);
+        let parked = keeper.park(worker(1, 1));
+        let mut order =
+            shell("setsid sh -c 'prlimit --locks=7: setsid sleep 1000 >/dev/null & echo $!'; exit 0");
+        order.env.push(format!("{}=of its keeper", keeper::TAG_VARIABLE).into_bytes());
+        parked.exec(&order);
+        parked.line();
+        let exit = keeper.exited(worker(1, 1));
+        assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(0), 1), "{without}");
+        keeper.shutdown(5);
+    }
+}
+
 #[test]
 fn keeper_forwards_notify_messages_and_hides_notify_socket_from_the_supervisor() {
     let dir = tempfile::tempdir().unwrap();

@@ -102,6 +102,13 @@ def means():
         return [*resource.getrlimit(resource.RLIMIT_NOFILE), os.nice(0), int(file.read())]
 
 
+@job("child_score")
+async def child_score():
+    cat = await asyncio.create_subprocess_exec("cat", "/proc/self/oom_score_adj", stdout=asyncio.subprocess.PIPE)
+    score, _ = await cat.communicate()
+    return int(score)
+
+
 @job("soft")
 def soft(catches):
     try:

@@ -125,6 +125,9 @@ fn job_of_an_unknown_class_is_delayed_longer_each_time_until_a_worker_knows_it()
     };
     let first = due(1);
     assert_eq!(pool(&sandbox, "default")["unknown_classes"], json!({"later.Class": 1}));
+    let list = sandbox.ok(&["job", "list"]);
+    let row = list.lines().find(|line| line.contains(&jid[..8])).expect("a row");
+    assert!(row.ends_with(" no worker knows class later.Class"), "WHY in {list}");
     assert!(sandbox.ok(&["status"]).contains("known to no worker: later.Class (1)"));
     let recur = |class: &str| {
         let output = sandbox.run(&["recur", "put", "n", "--cron", "0 0 29 feb *", "default", class]);
