@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::pool::Pool;
-use super::{Command, GaveUp, Supervisor};
+use crate::pool::{Kind, Pool};
+use crate::{Command, GaveUp, Supervisor};
 use model::{Class, Instant, Stop};
 
 /// How often a burst asks the broker whether all is done, while nothing happens here.
@@ -85,7 +85,7 @@ impl Supervisor {
 
 /// Why a pool has failed to begin a job [`TRIES`] times in a row in each of its slots.
 fn cannot_begin(pool: &Pool) -> Option<&str> {
-    let mut slots = pool.slots.index().wanted.positions().map(|at| &pool.slots[at]);
-    let why = slots.next().filter(|slot| slot.unfit >= TRIES)?.why.as_deref();
-    slots.all(|slot| slot.unfit >= TRIES).then_some(why)?
+    let mut slots = pool.slots.index().all(Kind::Wanted).map(|at| &pool.slots[at]);
+    let why = slots.next()?.cannot_begin(TRIES)?;
+    slots.all(|slot| slot.cannot_begin(TRIES).is_some()).then_some(why)
 }

@@ -1,39 +1,29 @@
 //! The decisions: a pure function from events to commands. No clock, no I/O, no logging, no pid, no `Result`.
 
-mod ahead;
-mod assign;
+mod alive;
 mod burst;
 mod classes;
 mod command;
 mod end;
 mod event;
 mod exchange;
-mod fetch;
 mod gap;
-mod index;
-mod intake;
-mod jobs;
-mod life;
 mod lives;
-mod load;
-mod places;
 mod pool;
 mod reconcile;
 mod restart;
 mod roll;
 mod settle;
-mod size;
-mod slots;
+mod slot;
 mod status;
 mod stop;
 mod supervisor;
 mod suspect;
+mod turn;
 mod unsettled;
 mod verdict;
-mod wear;
 mod why;
 mod work;
-mod worker;
 
 pub use command::{Command, GaveUp};
 pub use event::Event;

@@ -1,9 +1,9 @@
 //! The one place that compares what is with what should be.
 
-use super::pool::Pool;
-use super::worker::Slot;
-use super::{Command, Supervisor};
-use model::{Instant, Lease, Revocation, Stop};
+use crate::pool::{Kind, Pool};
+use crate::slot::Slot;
+use crate::{Command, Supervisor};
+use model::{Instant, Stop};
 
 impl Supervisor {
     /// Orders what is missing. A second call in a row orders nothing.
@@ -53,19 +53,6 @@ impl Supervisor {
         self.pools.iter_mut().for_each(|pool| pool.intake.held_up = held_up || is_full(pool));
     }
 
-    /// Gives up every job whose lease ends too soon to wait for its renewal.
-    pub(super) fn fence_off(&mut self, now: Instant) {
-        let mut late: Vec<Lease> = Vec::new();
-        for Pool { slots, settings, .. } in &self.pools {
-            let jobs = slots.due(now).into_iter().flat_map(|at| slots[at].fenced(settings));
-            let jobs = jobs.filter(|running| running.is_ours() && running.fence_at(settings.grace) <= now);
-            late.extend(jobs.map(|running| running.lease.clone()));
-        }
-        for lease in late {
-            self.lose_job(now, &lease.job, lease.fence, Revocation::SelfFenced);
-        }
-    }
-
     fn give_back(&mut self, now: Instant) {
         let is_alone = self.alone(now).is_some();
         for pool in &mut self.pools {
@@ -98,23 +85,11 @@ impl Supervisor {
         for Pool { slots, settings, .. } in &mut self.pools {
             for at in slots.due(now) {
                 let mut slot = slots.edit(at, settings);
-                for running in slot.leased_mut().filter(|running| running.is_ours()) {
-                    if running.renew_at.is_some_and(|at| at <= now) {
-                        running.renew_at = None;
-                        due.push(running.lease.clone());
-                    }
-                }
+                due.extend(slot.leased_mut().filter_map(|running| running.begin_renewal(now)));
             }
         }
         if !due.is_empty() {
             self.orders.push_back(Command::Renew(due));
-        }
-    }
-
-    /// Jobs that have ended may have put others: fetches once more before the supervisor stops because it is idle.
-    pub(super) fn look_again(&mut self) {
-        if self.end.when_idle.is_some() {
-            self.pools.iter_mut().for_each(Pool::woken);
         }
     }
 
@@ -144,8 +119,8 @@ impl Supervisor {
     /// for a limited time.
     fn exit_when_done(&mut self, now: Instant) {
         let open = !self.unsettled.is_empty() || self.pools.iter().any(|pool| pool.intake.asked.is_some());
-        let alive = self.pools.iter().any(|pool| !pool.slots.index().alive.is_empty());
-        let stuck = self.pools.iter().any(|pool| !pool.slots.index().stuck.is_empty());
+        let alive = self.pools.iter().any(|pool| pool.slots.index().has(Kind::Alive));
+        let stuck = self.pools.iter().any(|pool| pool.slots.index().has(Kind::Stuck));
         let Some(stop) = &mut self.stop else { return };
         stop.patience = stop.patience.filter(|patience| now < *patience);
         if !alive && (stop.patience.is_none() || !open && !stuck) {

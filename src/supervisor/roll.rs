@@ -2,9 +2,9 @@
 //! whose workers start beside the old ones. An old worker leaves when one of the heir is ready, so that there is always
 //! a worker for a job. All old workers stay if the heir cannot boot.
 
-use super::pool::Pool;
-use super::why::Why;
-use super::{Command, Supervisor};
+use crate::pool::Pool;
+use crate::why::Why;
+use crate::{Command, Supervisor};
 use model::{Change, Instant, PoolNow, PoolSettings, Scale, Settings};
 
 /// What becomes of a pool when the settings change.
@@ -170,7 +170,7 @@ impl Supervisor {
             .iter()
             .enumerate()
             .filter(|(number, pool)| Some(*number) == free || pool.settings.name == settings.name);
-        let lives = earlier.flat_map(|(_, pool)| pool.slots.iter().map(|slot| slot.id.generation));
+        let lives = earlier.flat_map(|(_, pool)| pool.slots.iter().map(|slot| slot.id().generation));
         let generation = lives.max();
         let generation = generation.map_or(self.first_generation, |used| used + 1);
         self.orders.push_back(Command::Equip(pool, Box::new(settings.clone())));
@@ -204,54 +204,5 @@ impl Supervisor {
             let why = pool.worn.map_or(Why::Replaced, Why::Relieved);
             *left -= pool.at_most(now, keep, why);
         }
-    }
-}
-
-impl Pool {
-    /// Makes the change. It lasts until the settings or a person say otherwise.
-    fn change(&mut self, change: Change) {
-        match change {
-            Change::Scale(by) => self.scale(by),
-            Change::Pause => self.intake.paused = true,
-            Change::Resume => {
-                self.intake.paused = false;
-                self.woken();
-            }
-            // The heir that replaces the workers needs no change of its own.
-            Change::Recycle => {}
-        }
-    }
-
-    /// The changes made since the settings were read that still last.
-    fn changes(&self) -> impl Iterator<Item = Change> {
-        let scaled = self.is_scaled().then_some(Change::Scale(Scale::To(self.settings.workers)));
-        scaled.into_iter().chain(self.intake.paused.then_some(Change::Pause))
-    }
-
-    /// Takes on settings that need no new workers.
-    fn adapt(&mut self, now: Instant, fresh: PoolSettings) {
-        let resized = !self.configured.has_size_of(&fresh);
-        let size = (self.settings.workers, self.settings.min_workers);
-        if !fresh.takes_as(&self.settings) {
-            self.intake.turn_to(now, &fresh);
-        }
-        self.configured = fresh.clone();
-        let knows = self.settings.knows.take().filter(|_| fresh.knows.is_none()).or(fresh.knows.clone());
-        self.settings = PoolSettings { knows, ..fresh };
-        if !resized {
-            (self.settings.workers, self.settings.min_workers) = size;
-        }
-        self.slots.adapt(&self.settings);
-    }
-
-    /// How many slots have yet to get a worker that takes jobs.
-    fn to_come(&self) -> usize {
-        self.slots.index().to_come.len()
-    }
-
-    /// Whether nothing is left of a pool that was to end.
-    pub(super) fn is_gone(&self) -> bool {
-        let rests = self.slots.iter().all(|slot| !slot.is_wanted() && slot.waits.is_empty());
-        self.outdated && rests && self.ahead.is_empty() && !self.is_asking()
     }
 }

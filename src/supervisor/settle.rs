@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Supervisor, verdict};
+use crate::pool::Pool;
+use crate::{Supervisor, verdict};
 use model::{Fence, JobId, JobState, Tally, Verdict};
 
 impl Supervisor {
@@ -12,6 +13,13 @@ impl Supervisor {
             tally(&mut self.tallies, &pool.settings.name).settled(taken(&verdict, became));
         }
         self.look_again();
+    }
+
+    /// Jobs that have ended may have put others: fetches once more before the supervisor stops because it is idle.
+    fn look_again(&mut self) {
+        if self.end.when_idle.is_some() {
+            self.pools.iter_mut().for_each(Pool::woken);
+        }
     }
 
     /// Whether the broker has confirmed every verdict.

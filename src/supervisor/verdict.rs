@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::life::Life;
 use super::restart::Random;
 use super::why::Why;
 use model::{Count, Exit, ExitStatus, Failure, Job, Outcome, Retry, Revocation, Verdict};
@@ -75,8 +74,8 @@ pub(super) fn spent(failure: Failure, job: &Job, retry: Retry, random: &mut Rand
 }
 
 /// The failure that the job gets when its worker died.
-pub(super) fn of_death(life: &Life, exit: &Exit) -> Failure {
-    match &life.fault {
+pub(super) fn of_death(fault: Option<&str>, exit: &Exit) -> Failure {
+    match fault {
         Some(how) => failure("fault", format!("the worker broke the protocol: {how}")),
         None if exit.oom => failure("oom", format!("the worker died: {}", describe(exit))),
         None => failure("crashed", format!("the worker died: {}", describe(exit))),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::wear::Wear;
+use crate::slot::Wear;
 use model::{Excess, PoolSettings, Revocation};
 
 /// Why we end a worker or a job.

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use super::assign::Place;
-use super::jobs::{self, Heard, Phase, Running};
-use super::lives::Alive;
-use super::pool::Pool;
-use super::slots::Edit;
-use super::why::Why;
-use super::worker::Slot;
-use super::{Command, Supervisor, classes, verdict};
+use crate::alive::Alive;
+use crate::pool::{Edit, Place, Pool};
+use crate::slot::{self, Heard, Running};
+use crate::why::Why;
+use crate::{Command, Supervisor, classes, verdict};
 use model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
 
 /// Delay with which a job is released that cannot run at the moment it arrives.
@@ -32,37 +29,29 @@ impl Supervisor {
         let Some(Alive { pool, mut slot, unknown, ahead, random, mut book, .. }) = self.life(worker) else {
             return;
         };
-        let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) else { return };
-        let (job, since) = (slot.jobs[index].job.clone(), slot.jobs[index].since);
+        let Some(index) = slot.running(job, fence) else { return };
+        let (job, since) = (slot.job(index).job().clone(), slot.job(index).since());
         let retry = classes::retry(pool, &job);
         let begun = outcome.is_of_a_begun_job();
         if begun {
             ahead.finished(now.since(since));
-        } else {
-            slot.life.taken = slot.life.taken.saturating_sub(1);
         }
-        if let Outcome::CannotBegin(why) = &outcome {
-            slot.life.unfit = Some(format!("a job could not be begun: {why}"));
-        }
-        let (verdict, crashed) = match slot.jobs[index].hear(outcome, pool.jobs_at_once > 1) {
+        let (verdict, crashed) = match slot.hear(index, outcome, pool) {
             Heard::Nothing => return,
             Heard::Outcome(outcome) => {
-                slot.life.finished += u64::from(begun);
                 unknown.heard(&job, &outcome);
                 // The process tree of the life may still live: the report counts when the worker is proven dead. A job
                 // that was not begun has no tree.
                 if begun && pool.jobs_per_life == Some(1) {
-                    slot.jobs[index].phase = Phase::Said(outcome);
-                    return slot.leave(now, pool.grace);
+                    return slot.said(now, index, outcome, pool.grace);
                 }
                 let (verdict, crashed) = verdict::of_outcome(outcome, &job, retry, random);
                 (Some(verdict), crashed)
             }
             Heard::Stopped(why) => (verdict::of_end(why, &job, retry, random), false),
         };
-        let running = slot.jobs.remove(index);
+        let running = slot.take_job(now, index, pool);
         book.close(now, &running, (pool, &slot), verdict.map(|verdict| (verdict, crashed)), None);
-        slot.weigh(now, pool);
     }
 
     pub(super) fn on_exceeded(
@@ -75,7 +64,7 @@ impl Supervisor {
         let Some(pool) = self.pools.get_mut(usize::from(worker.slot.pool)) else { return };
         let Some(at) = pool.slots.find(worker) else { return };
         let mut slot = pool.slots.edit(at, &pool.settings);
-        if let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) {
+        if let Some(index) = slot.running(job, fence) {
             slot.exceeded(now, index, excess, &pool.settings, &mut self.orders);
         }
     }
@@ -97,12 +86,11 @@ impl Supervisor {
         self.forget_early();
     }
 
-    /// Hands a fetched job to a worker. Without a worker for it, the job is kept for a moment or released at once
-    /// (B14). A job under which a worker died runs alone in its worker; one under which supervisors died runs alone on
+    /// Hands a fetched job to a worker. Without a worker for it, the job is kept for a moment or released at once. A job under which a worker died runs alone in its worker; one under which supervisors died runs alone on
     /// this host.
     fn place(&mut self, now: Instant, number: u16, fetched: Fetched, meant: Option<WorkerId>) {
         if let Some(verdict) = self.refuse(now, number, &fetched) {
-            return self.unsettled.add(now, number, jobs::unstarted(&fetched.lease, verdict));
+            return self.unsettled.add(now, number, slot::unstarted(&fetched.lease, verdict));
         }
         let lost = self.early.remove(&(fetched.lease.job.clone(), fetched.lease.fence));
         if let Some(why) = lost {
@@ -120,9 +108,7 @@ impl Supervisor {
         let running = Running::new(now, fetched, self.lease);
         match place {
             Place::Now(at) if alone => {
-                let mut slot = pool.slots.edit(at, &pool.settings);
-                slot.waits.push_back(running.alone());
-                slot.weigh(now, &pool.settings);
+                pool.slots.edit(at, &pool.settings).assign_alone(now, running, &pool.settings);
             }
             Place::Now(at) => {
                 let mut slot = pool.slots.edit(at, &pool.settings);
@@ -131,7 +117,7 @@ impl Supervisor {
             Place::Later => pool.ahead.keep(running, meant),
             Place::Nowhere => {
                 let after = if alone && !is_suspect { PAUSE } else { Duration::ZERO };
-                self.unsettled.add(now, number, jobs::release(&running.lease, after));
+                self.unsettled.add(now, number, slot::release(running.lease(), after));
             }
         }
     }
@@ -151,7 +137,7 @@ impl Supervisor {
             Some(_) => None,
             // An earlier attempt that we lost is still dying here: the two must not run together.
             None if runs_here => release(grace.min(PAUSE)),
-            None if jobs::fence_at(lease, grace) <= now => release(PAUSE),
+            None if slot::fence_at(lease, grace) <= now => release(PAUSE),
             None if self.stop.is_some() || pool.intake.paused || is_alone => release(Duration::ZERO),
             None if is_second => release(SECOND_SUSPECT),
             None if !classes::knows(&pool.settings, job) => Some(pool.unknown.refuse(job, &mut self.random)),
@@ -177,7 +163,20 @@ impl Supervisor {
         }
     }
 
-    /// The only place where a job is lost (B28).
+    /// Gives up every job whose lease ends too soon to wait for its renewal.
+    pub(super) fn fence_off(&mut self, now: Instant) {
+        let mut late: Vec<Lease> = Vec::new();
+        for Pool { slots, settings, .. } in &self.pools {
+            let jobs = slots.due(now).into_iter().flat_map(|at| slots[at].fenced(settings));
+            let jobs = jobs.filter(|running| running.is_ours() && running.fence_at(settings.grace) <= now);
+            late.extend(jobs.map(|running| running.lease().clone()));
+        }
+        for lease in late {
+            self.lose_job(now, &lease.job, lease.fence, Revocation::SelfFenced);
+        }
+    }
+
+    /// The only place where a job is lost.
     pub(super) fn lose_job(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) {
         if self.end_running(now, job, fence, why) {
             return;
@@ -189,7 +188,7 @@ impl Supervisor {
         let dropped = match (waiting, why) {
             // No process of the job lives.
             (Some((pool, waiting)), Revocation::Canceled) => {
-                return self.unsettled.add(now, pool, jobs::unstarted(&waiting.lease, Verdict::Canceled));
+                return self.unsettled.add(now, pool, slot::unstarted(waiting.lease(), Verdict::Canceled));
             }
             (Some(_), _) => true,
             (None, why) => self.unsettled.revoked(job, fence, why),
@@ -206,9 +205,8 @@ impl Supervisor {
     }
 
     fn end_running(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) -> bool {
-        let running = |slot: &Slot| slot.jobs.iter().position(|running| running.is(job, fence));
         for pool in &mut self.pools {
-            let find = |at: usize| Some((at, running(&pool.slots[at])?));
+            let find = |at: usize| Some((at, pool.slots[at].running(job, fence)?));
             let found = pool.slots.index().holders(job).find_map(find);
             if let Some((at, index)) = found {
                 let mut slot = pool.slots.edit(at, &pool.settings);

@@ -1,7 +1,7 @@
 //! One life of a slot: what it was made for, what it has done, and when it is worn out.
 
 use super::wear::{Wear, Wears};
-use super::why::Why;
+use crate::why::Why;
 use model::{Instant, Signal, WorkerId};
 
 /// What is known of one life. It is forgotten when the life ends.
@@ -29,16 +29,12 @@ pub(super) struct Life {
     pub(super) unfit: Option<String>,
     /// Jobs handed to this life.
     pub(super) taken: u64,
-    /// Jobs that this life finished.
-    pub(super) finished: u64,
     /// The self-fence: when the keeper kills this life without an order.
     pub(super) armed: Option<Instant>,
     /// After a pause of this process: until when a reported SIGKILL of this life counts as the keeper's at `armed`.
     pub(super) fell_by: Option<Instant>,
     /// The signals sent to this life.
     pub(super) signals: Vec<(Instant, Signal, Why)>,
-    /// Why the life does not die.
-    pub(super) stuck: Option<String>,
 }
 
 impl Life {
@@ -56,11 +52,9 @@ impl Life {
             fault: None,
             unfit: None,
             taken: 0,
-            finished: 0,
             armed: None,
             fell_by: None,
             signals: Vec::new(),
-            stuck: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::restart::Random;
+use crate::restart::Random;
 use model::Recycle;
 
 /// Workers that began together must not end together: each life gets up to this many percent more.
@@ -10,7 +10,7 @@ const JITTER: u32 = 10;
 
 /// The reason why a life is worn out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wear {
+pub(crate) enum Wear {
     /// The number of jobs.
     Jobs,
     /// It has lived long enough.
@@ -22,7 +22,7 @@ pub(super) enum Wear {
 }
 
 impl Wear {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Wear::Jobs => "recycled: jobs",
             Wear::Age => "recycled: age",
@@ -34,11 +34,11 @@ impl Wear {
 
 /// The rules of a pool, as drawn for one life.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wears(pub(super) Recycle);
+pub(crate) struct Wears(pub(super) Recycle);
 
 impl Wears {
     /// Draws the rules for one life.
-    pub(super) fn draw(rules: Recycle, random: &mut Random) -> Wears {
+    pub(crate) fn draw(rules: Recycle, random: &mut Random) -> Wears {
         let mut later = |wait: Duration| random.jitter(wait, JITTER);
         let (age, idle) = (rules.age.map(&mut later), rules.idle.map(&mut later));
         let jobs = rules.jobs.map(|jobs| {

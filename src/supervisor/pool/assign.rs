@@ -3,17 +3,16 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::Command;
-use super::classes;
-use super::jobs;
-use super::pool::Pool;
-use super::restart::Random;
-use super::unsettled::Unsettled;
-use super::worker::Slot;
+use super::Pool;
+use super::index::Kind;
+use crate::restart::Random;
+use crate::slot::{self, Slot};
+use crate::unsettled::Unsettled;
+use crate::{Command, classes};
 use model::{Instant, Verdict, WorkerId};
 
 /// Where a fetched job goes.
-pub(super) enum Place {
+pub(crate) enum Place {
     /// To this slot.
     Now(usize),
     /// The pool keeps it for a few milliseconds.
@@ -24,30 +23,30 @@ pub(super) enum Place {
 
 impl Pool {
     /// The workers for which to fetch jobs ahead, once half of the stock is used up: one entry for each job.
-    pub(super) fn ahead_for(&self) -> Vec<WorkerId> {
+    pub(crate) fn ahead_for(&self) -> Vec<WorkerId> {
         // A worker with several jobs at once fetches in batches anyway.
         if self.settings.jobs_at_once > 1 {
             return Vec::new();
         }
-        let workers = &self.slots.index().lasting;
-        let turns =
-            (0..).flat_map(|turn| workers.positions().map(move |at| self.later(&self.slots[at], turn)));
-        turns.take(self.ahead.missing(workers.len())).collect()
+        let index = self.slots.index();
+        let workers = index.all(Kind::Lasting);
+        let turns = (0..).flat_map(|turn| workers.clone().map(move |at| self.later(&self.slots[at], turn)));
+        turns.take(self.ahead.missing(index.count(Kind::Lasting))).collect()
     }
 
     /// The life that will be in the slot after the jobs kept ahead for it and `turn` more. Each call names another life
     /// where a life runs one job.
     fn later(&self, slot: &Slot, turn: u32) -> WorkerId {
         if !self.runs_one_job_a_life() {
-            return slot.id;
+            return slot.id();
         }
-        let own = slot.id.generation;
-        let last = self.ahead.latest_life(slot.id.slot).map_or(own, |latest| latest.max(own));
-        WorkerId { generation: last.wrapping_add(turn + 1), ..slot.id }
+        let own = slot.id().generation;
+        let last = self.ahead.latest_life(slot.id().slot).map_or(own, |latest| latest.max(own));
+        WorkerId { generation: last.wrapping_add(turn + 1), ..slot.id() }
     }
 
     /// Hands the jobs kept ahead to workers with room.
-    pub(super) fn assign_ahead(
+    pub(crate) fn assign_ahead(
         &mut self,
         now: Instant,
         random: &mut Random,
@@ -62,13 +61,13 @@ impl Pool {
         for at in room {
             let mut slot = self.slots.edit(at, &self.settings);
             while slot.room(&self.settings) > 0
-                && let Some(job) = self.ahead.next_for(slot.id, others)
+                && let Some(job) = self.ahead.next_for(slot.id(), others)
             {
-                if classes::knows(&self.settings, &job.job) {
+                if classes::knows(&self.settings, job.job()) {
                     slot.assign(now, job, &self.settings, orders);
                 } else {
-                    let verdict = self.unknown.refuse(&job.job, random);
-                    unsettled.add(now, self.number, jobs::unstarted(&job.lease, verdict));
+                    let verdict = self.unknown.refuse(job.job(), random);
+                    unsettled.add(now, self.number, slot::unstarted(job.lease(), verdict));
                 }
             }
         }
@@ -80,24 +79,39 @@ impl Pool {
 
     /// Where a fetched job goes now: to the worker for which it was fetched, or to another one if the pool runs several
     /// jobs in a life. Else the pool keeps it, or releases it if that life is over.
-    pub(super) fn place_fetched(&self, meant: Option<WorkerId>) -> Place {
+    pub(crate) fn place_fetched(&self, meant: Option<WorkerId>) -> Place {
         if !self.runs_one_job_a_life() {
             return self.place(meant).map_or(Place::Later, Place::Now);
         }
         let at = meant.and_then(|meant| self.slots.find_slot(meant.slot));
         match at.map(|at| (at, &self.slots[at])) {
-            Some((at, slot)) if Some(slot.id) == meant && slot.room(&self.settings) > 0 => Place::Now(at),
-            Some((_, slot)) if Some(slot.id) == meant && slot.is_to_come() => Place::Later,
-            Some((_, slot)) if Some(slot.id) < meant => Place::Later,
+            Some((at, slot)) if Some(slot.id()) == meant && slot.room(&self.settings) > 0 => Place::Now(at),
+            Some((_, slot)) if Some(slot.id()) == meant && slot.is_to_come() => Place::Later,
+            Some((_, slot)) if Some(slot.id()) < meant => Place::Later,
             Some(_) | None => Place::Nowhere,
         }
     }
 
     /// Releases the jobs kept ahead that no worker takes.
-    pub(super) fn give_back_ahead(&mut self, now: Instant, stopping: bool, unsettled: &mut Unsettled) {
+    pub(crate) fn give_back_ahead(&mut self, now: Instant, stopping: bool, unsettled: &mut Unsettled) {
         let verdict = || Verdict::Release { after: Duration::ZERO, counts: None };
         for running in self.ahead.give_back(now, stopping) {
-            unsettled.add(now, self.number, jobs::unstarted(&running.lease, verdict()));
+            unsettled.add(now, self.number, slot::unstarted(running.lease(), verdict()));
         }
+    }
+
+    /// The slots with a suspect.
+    pub(crate) fn suspects(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.index().all(Kind::Suspect).map(|at| &self.slots[at])
+    }
+
+    /// The slot for a suspect: that of the life for which it was fetched, which the broker has recorded.
+    pub(crate) fn place_suspect(&mut self, meant: Option<WorkerId>) -> Option<usize> {
+        let at = meant.and_then(|meant| self.with_room(meant));
+        if at.is_none() {
+            // It was fetched for a life that does not exist yet: the next fetch is for one that does.
+            self.ahead.slow_down();
+        }
+        at
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::jobs::Running;
+use crate::slot::Running;
 use model::{Fence, Instant, JobId, SlotId, WorkerId};
 
 /// Longest average job for which a pool fetches ahead.
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The jobs a pool has taken ahead, and how fast it has been of late.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     jobs: VecDeque<Kept>,
     /// Average time of a job, recent ones counting most; None = not known.
     pace: Option<Duration>,
@@ -43,7 +43,7 @@ struct Kept {
 
 impl Ahead {
     /// Records that a job ended after this time.
-    pub(super) fn finished(&mut self, ran: Duration) {
+    pub(crate) fn finished(&mut self, ran: Duration) {
         self.pace = Some(self.pace.map_or(ran, |pace| (pace * 7 + ran) / 8));
     }
 
@@ -55,52 +55,52 @@ impl Ahead {
     }
 
     /// How many more jobs to fetch for this number of workers; 0 until half of the stock is used up.
-    pub(super) fn missing(&self, workers: usize) -> usize {
+    pub(crate) fn missing(&self, workers: usize) -> usize {
         let stock = self.depth() * workers;
         let missing = stock.saturating_sub(self.jobs.len());
         if missing * 2 < stock { 0 } else { missing }
     }
 
     /// The latest generation of a slot for which a job is kept here.
-    pub(super) fn latest_life(&self, slot: SlotId) -> Option<u32> {
+    pub(crate) fn latest_life(&self, slot: SlotId) -> Option<u32> {
         let meant = self.jobs.iter().filter_map(|kept| kept.meant).filter(|meant| meant.slot == slot);
         meant.map(|meant| meant.generation).max()
     }
 
     /// Keeps one more job.
-    pub(super) fn keep(&mut self, running: Running, meant: Option<WorkerId>) {
+    pub(crate) fn keep(&mut self, running: Running, meant: Option<WorkerId>) {
         self.jobs.push_back(Kept { running, meant });
     }
 
     /// Takes no more jobs ahead until some have ended.
-    pub(super) fn slow_down(&mut self) {
+    pub(crate) fn slow_down(&mut self) {
         self.pace = None;
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    pub(super) fn has(&self, job: &JobId) -> bool {
-        self.jobs.iter().any(|kept| kept.running.job.id == *job)
+    pub(crate) fn has(&self, job: &JobId) -> bool {
+        self.jobs.iter().any(|kept| kept.running.job().id == *job)
     }
 
     /// Takes out the job, if it is here.
-    pub(super) fn take(&mut self, job: &JobId, fence: Fence) -> Option<Running> {
+    pub(crate) fn take(&mut self, job: &JobId, fence: Fence) -> Option<Running> {
         let at = self.jobs.iter().position(|kept| kept.running.is(job, fence))?;
         self.jobs.remove(at).map(|kept| kept.running)
     }
 
     /// The next job for this worker: the one fetched for it, or else, if `others`, the first.
-    pub(super) fn next_for(&mut self, worker: WorkerId, others: bool) -> Option<Running> {
+    pub(crate) fn next_for(&mut self, worker: WorkerId, others: bool) -> Option<Running> {
         let own = self.jobs.iter().position(|kept| kept.meant == Some(worker));
         self.jobs.remove(own.or(others.then_some(0))?).map(|kept| kept.running)
     }
 
     /// Takes out all jobs if the first has waited too long, or if `at_once`. After that no more are fetched ahead until
     /// some have ended.
-    pub(super) fn give_back(&mut self, now: Instant, at_once: bool) -> Vec<Running> {
-        let late = |kept: &Kept| now >= kept.running.since + PATIENCE;
+    pub(crate) fn give_back(&mut self, now: Instant, at_once: bool) -> Vec<Running> {
+        let late = |kept: &Kept| now >= kept.running.since() + PATIENCE;
         if !at_once && !self.jobs.front().is_some_and(late) {
             return Vec::new();
         }
@@ -109,7 +109,7 @@ impl Ahead {
     }
 
     /// When the first job will have waited too long.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.jobs.front().map(|kept| kept.running.since + PATIENCE)
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.jobs.front().map(|kept| kept.running.since() + PATIENCE)
     }
 }

@@ -9,7 +9,7 @@ const PRESSURE: Duration = Duration::from_secs(1);
 
 /// State of the decision over one more worker.
 #[derive(Debug)]
-pub(super) struct Size {
+pub(crate) struct Size {
     /// When all workers will have been busy for long enough; None while one is idle, or no slot is free.
     at: Option<Instant>,
     asked: bool,
@@ -18,7 +18,7 @@ pub(super) struct Size {
 }
 
 /// What follows from the broker's answer whether jobs wait.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// Start one more worker, if there is a slot for it.
     Grow,
     /// Keep the number of workers.
@@ -28,22 +28,22 @@ pub(super) enum Answer {
 }
 
 impl Size {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Size { at: None, asked: false, maybe_waiting: true }
     }
 
     /// Jobs may wait.
-    pub(super) fn woken(&mut self) {
+    pub(crate) fn woken(&mut self) {
         self.maybe_waiting = true;
     }
 
     /// A worker is idle, or no slot is free for another one.
-    pub(super) fn spare(&mut self) {
+    pub(crate) fn spare(&mut self) {
         self.at = None;
     }
 
     /// All workers are busy. Gives whether to ask now if jobs wait.
-    pub(super) fn pressed(&mut self, now: Instant) -> bool {
+    pub(crate) fn pressed(&mut self, now: Instant) -> bool {
         let at = *self.at.get_or_insert(now + PRESSURE);
         let asks = at <= now && self.maybe_waiting && !self.asked;
         if asks {
@@ -53,17 +53,17 @@ impl Size {
     }
 
     /// When to ask.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         self.at.filter(|_| self.maybe_waiting && !self.asked)
     }
 
     /// Whether an answer is outstanding.
-    pub(super) fn is_asking(&self) -> bool {
+    pub(crate) fn is_asking(&self) -> bool {
         self.asked
     }
 
     /// Handles the answer. After one more worker, the next one waits until that had time to help.
-    pub(super) fn answered(&mut self, now: Instant, waiting: bool) -> Answer {
+    pub(crate) fn answered(&mut self, now: Instant, waiting: bool) -> Answer {
         if !std::mem::take(&mut self.asked) {
             return Answer::Stay;
         }

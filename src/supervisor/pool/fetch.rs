@@ -3,16 +3,15 @@
 
 use std::collections::VecDeque;
 
-use super::Command;
-use super::classes;
-use super::pool::Pool;
-use super::restart::Random;
-use super::unsettled::Unsettled;
+use super::Pool;
+use crate::restart::Random;
+use crate::unsettled::Unsettled;
+use crate::{Command, classes};
 use model::{Fetched, Instant, WorkerId};
 
 impl Pool {
     /// Handles the answer to a fetch. Gives the workers for which the fetch was; None if none was under way.
-    pub(super) fn fetched(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
+    pub(crate) fn fetched(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
         let is_known = |fetched: &Fetched| classes::knows(&self.settings, &fetched.job);
         let in_vain = !jobs.is_empty() && !jobs.iter().any(is_known);
         let (asked, may_wait) = self.intake.answered(jobs, in_vain)?;
@@ -23,7 +22,7 @@ impl Pool {
     }
 
     /// Fetches as many jobs as the workers have room for, and some ahead.
-    pub(super) fn fetch(
+    pub(crate) fn fetch(
         &mut self,
         now: Instant,
         random: &mut Random,
@@ -44,7 +43,7 @@ impl Pool {
     }
 
     /// When to fetch; None while no worker has room, or a fetch is under way.
-    pub(super) fn fetch_at(&self) -> Option<Instant> {
+    pub(crate) fn fetch_at(&self) -> Option<Instant> {
         let wants = self.intake.may_ask() && (self.has_room() || !self.ahead_for().is_empty());
         wants.then(|| self.intake.at())
     }

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
-use super::index::Index;
-use super::stop::Stopping;
-use super::worker::Slot;
+use super::index::{Index, Kind};
+use crate::slot::Slot;
+use crate::stop::Stopping;
 use model::{Instant, PoolSettings, SlotId, WorkerId};
 
 /// The largest pool whose index a debug build compares with its slots.
@@ -16,7 +16,7 @@ const COMPARED: usize = 100;
 
 /// The slots of a pool, each at its position for as long as the pool exists.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     slots: Vec<Slot>,
     index: Index,
     /// The positions of slots that have changed since [`Slots::tend`] last came by.
@@ -32,24 +32,24 @@ impl Deref for Slots {
 }
 
 impl Slots {
-    pub(super) fn new(slots: Vec<Slot>, pool: &PoolSettings) -> Self {
+    pub(crate) fn new(slots: Vec<Slot>, pool: &PoolSettings) -> Self {
         let (index, changed) = (Index::of(&slots, pool), (0..slots.len()).collect());
         Slots { slots, index, changed }
     }
 
     /// The slots by what decisions ask about them.
-    pub(super) fn index(&self) -> &Index {
+    pub(crate) fn index(&self) -> &Index {
         &self.index
     }
 
     /// Whether the index is what a look at every slot says. A debug build asks this after each decision, and in a pool of
     /// more than [`COMPARED`] slots gets yes without a look: it takes 8 us a slot.
-    pub(super) fn is_indexed(&self, pool: &PoolSettings) -> bool {
+    pub(crate) fn is_indexed(&self, pool: &PoolSettings) -> bool {
         self.slots.len() > COMPARED || self.index == Index::of(&self.slots, pool)
     }
 
     /// Adds a slot, and gives its position.
-    pub(super) fn push(&mut self, slot: Slot, pool: &PoolSettings) -> usize {
+    pub(crate) fn push(&mut self, slot: Slot, pool: &PoolSettings) -> usize {
         let at = self.slots.len();
         self.slots.push(slot);
         drop(self.edit(at, pool));
@@ -57,24 +57,24 @@ impl Slots {
     }
 
     /// A slot to change. `pool` holds the settings of its pool, on which some groups of the index depend.
-    pub(super) fn edit<'a>(&'a mut self, at: usize, pool: &'a PoolSettings) -> Edit<'a> {
+    pub(crate) fn edit<'a>(&'a mut self, at: usize, pool: &'a PoolSettings) -> Edit<'a> {
         Edit { slots: self, at, pool }
     }
 
     /// Changes every slot.
-    pub(super) fn edit_all(&mut self, pool: &PoolSettings, change: impl Fn(&mut Slot)) {
+    pub(crate) fn edit_all(&mut self, pool: &PoolSettings, change: impl Fn(&mut Slot)) {
         (0..self.slots.len()).for_each(|at| change(&mut self.edit(at, pool)));
     }
 
     /// The settings of the pool have changed: another time may be due now, or another number of jobs find room.
-    pub(super) fn adapt(&mut self, pool: &PoolSettings) {
+    pub(crate) fn adapt(&mut self, pool: &PoolSettings) {
         *self = Slots::new(std::mem::take(&mut self.slots), pool);
     }
 
     /// Shows `tend` the slots in which something may be to do, in their order: those that have changed since the last
     /// time, those whose time has come, those at work when the stop ends all jobs, and those with jobs that wait for
     /// what happens in other slots. In the others nothing was left to do the last time, and nothing has come since.
-    pub(super) fn tend(
+    pub(crate) fn tend(
         &mut self,
         now: Instant,
         pool: &PoolSettings,
@@ -83,10 +83,10 @@ impl Slots {
     ) {
         let mut due = std::mem::take(&mut self.changed);
         if stop.is_some_and(|stop| stop.term_at(pool.grace) <= now) {
-            due.extend(self.index.at_work.positions());
+            due.extend(self.index.all(Kind::AtWork));
         }
         due.extend(self.due(now));
-        due.extend(self.index.waits.positions());
+        due.extend(self.index.all(Kind::Waiting));
         let others = || (0..self.slots.len()).filter(|at| !due.contains(at));
         debug_assert!(others().all(|at| self.slots[at].rests(now, pool, stop)));
         for at in due {
@@ -96,24 +96,24 @@ impl Slots {
     }
 
     /// The positions of the slots whose time has come, in their order.
-    pub(super) fn due(&self, now: Instant) -> BTreeSet<usize> {
+    pub(crate) fn due(&self, now: Instant) -> BTreeSet<usize> {
         self.index.wakes.between(Instant(0), now).collect()
     }
 
     /// The position of the slot with this very life.
-    pub(super) fn find(&self, worker: WorkerId) -> Option<usize> {
+    pub(crate) fn find(&self, worker: WorkerId) -> Option<usize> {
         self.index.lives.between(worker, worker).next()
     }
 
     /// The position of this slot, whichever life it has.
-    pub(super) fn find_slot(&self, slot: SlotId) -> Option<usize> {
+    pub(crate) fn find_slot(&self, slot: SlotId) -> Option<usize> {
         let life = |generation| WorkerId { slot, generation };
         self.index.lives.between(life(0), life(u32::MAX)).min()
     }
 }
 
 /// One slot while it is changed.
-pub(super) struct Edit<'a> {
+pub(crate) struct Edit<'a> {
     slots: &'a mut Slots,
     at: usize,
     pool: &'a PoolSettings,

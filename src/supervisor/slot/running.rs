@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::life::Life;
-use super::restart::{Backoff, Random};
-use super::verdict;
-use super::why::Why;
+use crate::restart::{Backoff, Random};
+use crate::verdict;
+use crate::why::Why;
 use model::{
     DeadWorker, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease,
     Limits, Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,
 };
 
 /// Time between the latest proof of death and the end of the lease.
-pub(super) const MARGIN: Duration = Duration::from_secs(2);
+pub(crate) const MARGIN: Duration = Duration::from_secs(2);
 
 /// The number of SIGTERM.
 const TERM: i32 = 15;
@@ -23,7 +23,7 @@ const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
 
 /// A job that was handed to a worker.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     pub(super) job: Arc<Job>,
     pub(super) lease: Lease,
     /// When it was assigned.
@@ -53,7 +53,7 @@ pub(super) struct Running {
 
 /// The progress of a job towards its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// The job runs.
     Runs,
     /// The worker has reported; the report counts once the worker is proven dead.
@@ -63,17 +63,17 @@ pub(super) enum Phase {
 }
 
 /// The decision on a worker's report.
-pub(super) enum Heard {
+pub(crate) enum Heard {
     /// The outcome counts.
     Outcome(Outcome),
     /// A canceled job has really stopped.
     Stopped(Why),
-    /// The report is too late: how the job ends is already decided (B4).
+    /// The report is too late: how the job ends is already decided.
     Nothing,
 }
 
 impl Running {
-    pub(super) fn new(now: Instant, fetched: Fetched, lease: Duration) -> Self {
+    pub(crate) fn new(now: Instant, fetched: Fetched, lease: Duration) -> Self {
         let Fetched { job, lease: right } = fetched;
         let renew_at = Some(renewal(now, &right, lease));
         let (since, phase, backoff) = (now, Phase::Runs, Backoff::BROKER);
@@ -96,13 +96,38 @@ impl Running {
         }
     }
 
+    /// A job of an earlier supervisor: it ends when its worker is proven dead.
+    pub(super) fn orphaned(now: Instant, fetched: Fetched, lease: Duration) -> Self {
+        Running { phase: Phase::Ends(Why::Orphaned), ..Running::new(now, fetched, lease) }
+    }
+
+    /// The job itself.
+    pub(crate) fn job(&self) -> &Arc<Job> {
+        &self.job
+    }
+
+    /// The lease under which it is here.
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// When it was assigned, or, while it waits, when it came.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Its progress towards its end.
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
     /// The job as it was before it ran, to be run without company.
     pub(super) fn alone(self) -> Self {
         Running { phase: Phase::Runs, deadline: None, alone: true, ..self }
     }
 
     /// The same after this worker died while it ran several jobs.
-    pub(super) fn after_death(self, now: Instant, worker: WorkerName, how: &str) -> Self {
+    pub(crate) fn after_death(self, now: Instant, worker: WorkerName, how: &str) -> Self {
         let ran = now.since(self.since);
         let died_before = Some(Box::new(DeadWorker { worker, ran, how: how.into() }));
         Running { died_before, ..self.alone() }
@@ -110,7 +135,7 @@ impl Running {
 
     /// Whether the job may be the cause of the death of its worker, which ran others too: the job itself, a neighbour
     /// that would not end, or all of them together.
-    pub(super) fn is_suspect(&self) -> bool {
+    pub(crate) fn is_suspect(&self) -> bool {
         match self.phase {
             Phase::Runs | Phase::Ends(Why::Fault | Why::Neighbour) => true,
             Phase::Ends(Why::Limit(excess)) => excess.is_urgent(),
@@ -119,44 +144,73 @@ impl Running {
     }
 
     /// Whether this is that job under that lease.
-    pub(super) fn is(&self, job: &JobId, fence: Fence) -> bool {
+    pub(crate) fn is(&self, job: &JobId, fence: Fence) -> bool {
         self.lease.fence == fence && self.job.id == *job
     }
 
     /// Whether we may still hold the lease: we renew it until the end of the job is proven. We also renew the lease of
     /// a canceled job, as only its holder may end it, and of a job that we gave up because the broker did not answer.
-    pub(super) fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         !matches!(self.phase, Phase::Ends(why) if why.is_anothers())
     }
 
     /// Whether a person has canceled it.
-    pub(super) fn is_canceled(&self) -> bool {
+    pub(crate) fn is_canceled(&self) -> bool {
         self.phase == Phase::Ends(Why::Lost(Revocation::Canceled))
     }
 
+    /// The lease to renew now, if that is due: from here on the renewal is under way.
+    pub(crate) fn begin_renewal(&mut self, now: Instant) -> Option<Lease> {
+        let is_due = self.is_ours() && self.renew_at.is_some_and(|at| at <= now);
+        is_due.then(|| {
+            self.renew_at = None;
+            self.lease.clone()
+        })
+    }
+
     /// A renewal was granted. Answers may overtake each other: the latest end counts.
-    pub(super) fn renewed(&mut self, now: Instant, right: &Lease, lease: Duration) {
+    pub(crate) fn renewed(&mut self, now: Instant, right: &Lease, lease: Duration) {
         self.lease.expires_at = self.lease.expires_at.max(right.expires_at);
         self.renew_at = Some(renewal(now, &self.lease, lease));
         self.backoff.succeeded();
     }
 
     /// A renewal got no answer.
-    pub(super) fn renew_failed(&mut self, now: Instant, random: &mut Random) {
+    pub(crate) fn renew_failed(&mut self, now: Instant, random: &mut Random) {
         if self.renew_at.is_none() {
             self.renew_at = Some(now + random.jitter(self.backoff.failed(), 20));
         }
     }
 
+    /// Whether the job waits to run alone on this host, or does so.
+    pub(crate) fn is_suspect_of_all(&self) -> bool {
+        self.alone && self.job.is_suspect()
+    }
+
+    /// Whether the lease lasts, as far as this supervisor knows. A job whose lease may be another's does not begin.
+    pub(super) fn is_sure(&self, now: Instant) -> bool {
+        now < self.lease.expires_at - MARGIN
+    }
+
+    /// When the job must be given up if its lease is not renewed.
+    pub(crate) fn fence_at(&self, grace: Duration) -> Instant {
+        fence_at(&self.lease, grace).max(self.spared)
+    }
+
+    /// When the job must be dead if its lease is not renewed.
+    pub(super) fn dead_by(&self) -> Instant {
+        (self.lease.expires_at - MARGIN).max(self.reprieved)
+    }
+
     /// The time limit of the job, if it runs and has reached that.
-    pub(super) fn passed_limit(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn passed_limit(&self, now: Instant) -> Option<Duration> {
         self.limits
             .time
             .filter(|limit| self.phase == Phase::Runs && self.since + *limit + self.stopped <= now)
     }
 
     /// Decides how the job ends. Gives whether it ran until then.
-    pub(super) fn end(&mut self, why: Why, kill_at: Instant) -> bool {
+    pub(crate) fn end(&mut self, why: Why, kill_at: Instant) -> bool {
         let ran = self.phase == Phase::Runs;
         if ran {
             self.deadline = Some(kill_at);
@@ -166,7 +220,7 @@ impl Running {
     }
 
     /// Its worker is being ended for `why`.
-    pub(super) fn ends_with_its_worker(&mut self, why: Why) {
+    pub(crate) fn ends_with_its_worker(&mut self, why: Why) {
         if self.phase == Phase::Runs {
             self.phase =
                 Phase::Ends(if matches!(why, Why::Stop | Why::Fault) { why } else { Why::Neighbour });
@@ -175,7 +229,7 @@ impl Running {
 
     /// Handles the worker's report. After our own TERM a success counts, but a failure may be our doing: the job then
     /// counts as interrupted.
-    pub(super) fn hear(&self, outcome: Outcome, in_company: bool) -> Heard {
+    pub(crate) fn hear(&self, outcome: Outcome, in_company: bool) -> Heard {
         match (&self.phase, outcome) {
             (Phase::Runs, outcome) => Heard::Outcome(outcome),
             (Phase::Ends(Why::Stop | Why::Neighbour | Why::Orphaned), outcome @ Outcome::Complete { .. }) => {
@@ -205,7 +259,7 @@ impl Running {
 
     /// The worker is proven dead: the verdict for the broker, and whether it was a crash. None: the job is not ours to
     /// settle.
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &self,
         (exit, is_worker): (&Exit, bool),
         death: &Failure,
@@ -256,18 +310,18 @@ impl Running {
 }
 
 /// When a job under this lease must have been ended, unless it is renewed.
-pub(super) fn fence_at(lease: &Lease, grace: Duration) -> Instant {
+pub(crate) fn fence_at(lease: &Lease, grace: Duration) -> Instant {
     lease.expires_at - grace - MARGIN
 }
 
 /// A verdict on a job that does not run here.
-pub(super) fn unstarted(lease: &Lease, verdict: Verdict) -> Settlement {
+pub(crate) fn unstarted(lease: &Lease, verdict: Verdict) -> Settlement {
     let (job, fence) = (lease.job.clone(), lease.fence);
     Settlement { job, fence, verdict, crashed: false, forensics: None }
 }
 
 /// Releases the job to its queue as if it had never been fetched.
-pub(super) fn release(lease: &Lease, after: Duration) -> Settlement {
+pub(crate) fn release(lease: &Lease, after: Duration) -> Settlement {
     unstarted(lease, Verdict::Release { after, counts: None })
 }
 
@@ -279,7 +333,7 @@ fn renewal(now: Instant, right: &Lease, lease: Duration) -> Instant {
 }
 
 /// When the job needs something next: its renewal or its deadline.
-pub(super) fn wake_at(job: &Running, can_end: bool) -> Option<Instant> {
+pub(crate) fn wake_at(job: &Running, can_end: bool) -> Option<Instant> {
     let deadline = job.deadline.filter(|_| can_end);
     let renewal = job.renew_at.filter(|_| job.is_ours());
     deadline.into_iter().chain(renewal).min()

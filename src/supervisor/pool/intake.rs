@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Command;
-use super::restart::{Backoff, Random};
+use crate::Command;
+use crate::restart::{Backoff, Random};
 use model::{Class, ClassFilter, Fetched, Instant, PoolSettings, QueueName, Waiting, WorkerId};
 use select::Selection;
 
@@ -13,9 +13,9 @@ const NET: Duration = Duration::from_secs(60);
 
 /// What a pool knows of its queues.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(crate) struct Intake {
     /// The workers for which the fetch under way is; None = no fetch is under way.
-    pub(super) asked: Option<Vec<WorkerId>>,
+    pub(crate) asked: Option<Vec<WorkerId>>,
     /// Whether the fetch under way is for jobs of known classes alone.
     asks_for_known: bool,
     /// Whether the next fetch is for known classes alone: the last one brought only jobs that no worker knows, and
@@ -23,7 +23,7 @@ pub(super) struct Intake {
     known_next: bool,
     /// Whether jobs may be waiting: cleared by a fetch, set by a wake-up (also one during the fetch) and by a full
     /// answer.
-    pub(super) maybe_waiting: bool,
+    pub(crate) maybe_waiting: bool,
     /// Since when the broker has answered no fetch; None if it answered the last one.
     silent_since: Option<Instant>,
     /// When to fetch, if jobs may be waiting.
@@ -33,16 +33,16 @@ pub(super) struct Intake {
     backoff: Backoff,
     selection: Selection,
     /// Whether a person has paused the pool.
-    pub(super) paused: bool,
+    pub(crate) paused: bool,
     /// Whether to wait: until the broker has answered who holds the leases of jobs that run here, as a fetch could bring
     /// one of them again, or until a place is free.
-    pub(super) held_up: bool,
+    pub(crate) held_up: bool,
     /// How many jobs still run in the worn out worker that this pool replaces.
-    pub(super) beside: usize,
+    pub(crate) beside: usize,
 }
 
 impl Intake {
-    pub(super) fn new(now: Instant, pool: &PoolSettings) -> Self {
+    pub(crate) fn new(now: Instant, pool: &PoolSettings) -> Self {
         let selection =
             Selection::new(pool.order, pool.queues_by_priority()).with_turns(|queue| pool.turn_of(queue));
         let (due, net, backoff) = (now, now + NET, Backoff::BROKER);
@@ -63,7 +63,7 @@ impl Intake {
     }
 
     /// Takes from other queues, or from the same in another order.
-    pub(super) fn turn_to(&mut self, now: Instant, pool: &PoolSettings) {
+    pub(crate) fn turn_to(&mut self, now: Instant, pool: &PoolSettings) {
         self.selection =
             Selection::new(pool.order, pool.queues_by_priority()).with_turns(|queue| pool.turn_of(queue));
         self.maybe_waiting = true;
@@ -72,7 +72,7 @@ impl Intake {
 
     /// Handles the answer to a fetch. Gives the workers for which it was and whether more jobs may be waiting; None if
     /// no fetch was under way. `in_vain`: no worker knows any of these jobs.
-    pub(super) fn answered(&mut self, jobs: &[Fetched], in_vain: bool) -> Option<(Vec<WorkerId>, bool)> {
+    pub(crate) fn answered(&mut self, jobs: &[Fetched], in_vain: bool) -> Option<(Vec<WorkerId>, bool)> {
         let asked = self.asked.take()?;
         self.backoff.succeeded();
         self.silent_since = None;
@@ -87,7 +87,7 @@ impl Intake {
     }
 
     /// Notes that the fetch got no answer, and backs off.
-    pub(super) fn failed(&mut self, now: Instant, random: &mut Random) {
+    pub(crate) fn failed(&mut self, now: Instant, random: &mut Random) {
         if self.asked.take().is_some() {
             self.maybe_waiting = true;
             self.silent_since.get_or_insert(now);
@@ -96,18 +96,18 @@ impl Intake {
     }
 
     /// Time since the broker last answered a fetch.
-    pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn silent_for(&self, now: Instant) -> Option<Duration> {
         self.silent_since.map(|since| now.since(since))
     }
 
     /// Jobs may have come.
-    pub(super) fn woken(&mut self) {
+    pub(crate) fn woken(&mut self) {
         self.maybe_waiting = true;
         self.selection.woken();
     }
 
     /// The broker has counted the queues.
-    pub(super) fn counted(&mut self, now: Instant, counts: &BTreeMap<QueueName, Waiting>) {
+    pub(crate) fn counted(&mut self, now: Instant, counts: &BTreeMap<QueueName, Waiting>) {
         let waiting = |queue: &QueueName| counts.get(queue).copied().unwrap_or_default();
         self.selection.counted(now, waiting);
     }
@@ -129,7 +129,7 @@ impl Intake {
     }
 
     /// The command that fetches a job for each of these workers.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         now: Instant,
         (number, pool): (u16, &PoolSettings),
@@ -145,12 +145,12 @@ impl Intake {
     }
 
     /// Whether the pool may fetch: it is not paused or held up, and no fetch is under way.
-    pub(super) fn may_ask(&self) -> bool {
+    pub(crate) fn may_ask(&self) -> bool {
         self.asked.is_none() && !self.paused && !self.held_up
     }
 
     /// When to fetch next.
-    pub(super) fn at(&self) -> Instant {
+    pub(crate) fn at(&self) -> Instant {
         if self.maybe_waiting { self.due } else { self.net }
     }
 }

@@ -1,0 +1,119 @@
+//! The end of a life: how it is judged, and how soon the next one begins.
+
+use std::time::Duration;
+
+use super::life::Life;
+use super::state::State;
+use super::{Running, Slot};
+use crate::restart::GOOD_LIFE;
+use crate::verdict::describe;
+use crate::why::Why;
+use model::{Exit, Instant, PoolSettings, Settlement, Verdict, WorkerId, WorkerName};
+
+/// How a life ended.
+pub(crate) enum End {
+    /// By our own signal, after its last job, or with it.
+    Planned,
+    /// By itself, after it did what it was made for.
+    Good(String),
+    /// By itself, too early.
+    Early(String),
+}
+
+impl Slot {
+    /// The life is over: the slot is empty, and may be filled again after a wait.
+    pub(crate) fn down(&mut self, now: Instant, end: End, mut wait: impl FnMut(Duration) -> Duration) {
+        if self.was_of_use(now) {
+            self.backoff.succeeded();
+        }
+        let wait = match end {
+            End::Planned | End::Good(_) => Duration::ZERO,
+            End::Early(_) => wait(self.backoff.failed()),
+        };
+        match (&self.life.unfit, self.life.taken) {
+            (Some(_), _) => self.unfit += 1,
+            (None, 1..) => self.unfit = 0,
+            (None, 0) => {}
+        }
+        match end {
+            End::Planned => {}
+            End::Good(why) | End::Early(why) => {
+                self.failing |= !self.life.ready || self.life.unfit.is_some();
+                self.restarts += 1;
+                self.why = Some(why);
+            }
+        }
+        let unwanted = self.is_leaving_for_good();
+        let next = self.life.next_after.map_or(now + wait, |after| after.max(now + wait));
+        self.booted = self.life.ready && !unwanted;
+        self.id = self.id.next();
+        self.life = Life::new(now);
+        self.enter(State::down((!unwanted).then_some(next)), now);
+    }
+
+    /// Whether the life did what it was made for. A life that did not is followed by a wait. One that was given a job
+    /// did: a crash is then the job's, which has its own count and delay, and must not hold up the others.
+    fn was_of_use(&self, now: Instant) -> bool {
+        let lasted = self.life.taken > 0 || now.since(self.life.born) >= GOOD_LIFE;
+        self.life.ready && self.life.unfit.is_none() && lasted
+    }
+
+    /// Whether the worker ever took jobs.
+    pub(crate) fn was_ready(&self) -> bool {
+        self.life.ready
+    }
+
+    /// How the worker broke the protocol, if it did.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.life.fault.as_deref()
+    }
+
+    /// The template that was asked to fork this life, if the life is killed because that took too long.
+    pub(crate) fn unforked_by(&self) -> Option<WorkerId> {
+        self.life.template.filter(|_| matches!(self.state, State::Killed { why: Why::Boot, .. }))
+    }
+
+    /// How a life that could not be made is to be judged; None if it was made.
+    pub(crate) fn end_unborn(&self, why: String) -> Option<End> {
+        match self.state {
+            State::Starting { .. }
+            | State::Stopping { why: Why::Boot, .. }
+            | State::Killed { why: Why::Boot | Why::Fault, .. } => Some(End::Early(why)),
+            // It was to end anyway.
+            State::Stopping { .. } | State::Killed { .. } => Some(End::Planned),
+            State::Empty | State::Due { .. } | State::Ready | State::Busy | State::Unproven { .. } => None,
+        }
+    }
+
+    /// Judgement on the life that just ended. Its jobs are taken off before.
+    pub(crate) fn end(&self, now: Instant, pool: &PoolSettings, exit: &Exit) -> End {
+        if let Some(why) = &self.life.unfit {
+            return End::Early(why.clone());
+        }
+        let why = match (&self.state, &self.life.fault) {
+            (State::Stopping { why: Why::Boot, .. } | State::Killed { why: Why::Boot, .. }, _) => {
+                "not ready in time".into()
+            }
+            (State::Killed { why: Why::Fault, .. }, Some(fault)) => fault.clone(),
+            (State::Stopping { .. } | State::Killed { .. }, _) => return End::Planned,
+            // The life ended with the last job it was to have, so the end is that job's.
+            (State::Busy | State::Unproven { .. }, _) if self.is_spent(pool) => return End::Planned,
+            (State::Empty | State::Due { .. } | State::Starting { .. }, _) => describe(exit),
+            (State::Ready | State::Busy | State::Unproven { .. }, _) => describe(exit),
+        };
+        if self.was_of_use(now) { End::Good(why) } else { End::Early(why) }
+    }
+
+    /// The settlement of a job that this life has run.
+    pub(crate) fn settlement(
+        &self,
+        now: Instant,
+        running: &Running,
+        pool: &PoolSettings,
+        verdict: (Verdict, bool),
+        exit: Option<&Exit>,
+    ) -> Settlement {
+        let name = WorkerName::new(pool.name.as_str(), self.id);
+        running.settlement(now, (name, &self.life), verdict, exit)
+    }
+}
