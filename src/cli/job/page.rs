@@ -143,9 +143,7 @@ pub fn carried(out: &mut String, name: &str, bytes: &[u8]) {
     };
     // Of deeply nested data most would be indentation.
     let pretty = (text.len() <= SMALL).then(|| pretty_json(text)).filter(|pretty| pretty.len() <= 8 * SMALL);
-    let Some(pretty) = pretty else {
-        return row(out, name, &whole);
-    };
+    let Some(pretty) = pretty else { return row(out, name, &whole) };
     match pretty.lines().count() {
         0 | 1 => row(out, name, &pretty),
         _ => {
