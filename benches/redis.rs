@@ -15,9 +15,9 @@ mod support;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use broker::qless::{Options, script::SCRIPT};
-use broker::{Broker, Qless};
+use broker::Broker;
 use model::{NewJob, Payload};
+use qless::{Options, Qless, script::SCRIPT};
 use redis::{Connection, Pipeline, Value};
 use sandbox::{Sandbox, Setting, wait_until};
 use scene::RedisServer;

@@ -17,10 +17,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::sqlite::Options;
-use broker::{Broker, Sqlite};
+use broker::Broker;
 use model::{Filter, NewJob, Payload};
 use sandbox::{Sandbox, Setting};
+use sqlite::{Options, Sqlite};
 use support::{Figures, feed, row, rss};
 
 /// Rounds of each ratio; its two sides take turns.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use broker::{Address, Opening};
+use broker::Opening;
 use model::{NewJob, Payload};
 use redis_server::RedisServer;
 use sandbox::{Running, Sandbox, Setting, is_up, wait_until, wait_within};
@@ -57,7 +57,7 @@ fn task(tenant: &str, unique: u128) -> NewJob {
 fn fill(url: &str, state_dir: &Path, count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let broker =
-        Address::parse(url).expect("an address").open(&Opening::passing(state_dir)).expect("a broker");
+        brokers::address(url).expect("an address").open(&Opening::passing(state_dir)).expect("a broker");
     runtime.block_on(async {
         for batch in 0..count / 1000 {
             let all = (0..1000).map(|n| task("t", (batch * 1000 + n) as u128));

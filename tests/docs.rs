@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use broker::ADAPTERS;
+use brokers::ADAPTERS;
 use model::verb::Ability;
 use sandbox::{Sandbox, Setting, is_root};
 

@@ -24,10 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use broker::sqlite::{Options, World};
-use broker::{Broker, Error, Notice, Outbox, Sqlite};
+use broker::{Broker, Error, Notice};
 use model::*;
+use outbox::Outbox;
 use rusqlite::Connection;
+use sqlite::{Options, Sqlite, World};
 use support::*;
 
 fn open(path: &Path) -> Result<Broker, Error> {

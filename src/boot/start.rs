@@ -12,11 +12,11 @@ use nix::sys::resource::{Resource, getrlimit};
 use super::kept_at::{self, refuse_gone_store};
 use super::launch::launch;
 use super::locks::{Locks, in_run_lock, lock_both, run_lock, sign, state_lock};
-use broker::Sqlite;
 use config::{Config, private_dir};
 use failure::{Failure, exit};
 use keeper::{Left, Sweeper, Traces, essentials, try_user};
 use model::Identity;
+use sqlite::Sqlite;
 
 /// Makes the directories, takes the locks, and launches.
 pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::Error;
-use super::lock::lock;
 use model::Instant;
 
 /// Pause between two log lines while a failure lasts.
@@ -70,7 +69,7 @@ impl Lasting {
 
 impl Complaints {
     fn lasting(&self) -> MutexGuard<'_, BTreeMap<String, Lasting>> {
-        lock(&self.0.lasting)
+        self.0.lasting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes whether `what` worked.

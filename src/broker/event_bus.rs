@@ -2,12 +2,11 @@
 //! happened.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use super::lock::lock;
 use model::{Millis, PublishedEvent, What};
 
 /// How many events a subscriber may lag behind before it loses the oldest; also how many events wait for earlier ones
@@ -43,7 +42,7 @@ impl Default for EventBus {
 
 impl EventBus {
     fn line(&self) -> MutexGuard<'_, Line> {
-        lock(&self.line)
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether there are subscribers: without any, events need not even be made.

@@ -11,7 +11,7 @@ use model::{Filter, JobRecord, JobState, Millis};
 const MOST: usize = 1_000;
 
 /// The groups of failed jobs, the largest first.
-pub(super) async fn groups(broker: &dyn Browse, asked: &Failed) -> Result<Vec<FailureGroup>, Error> {
+pub async fn failure_groups(broker: &dyn Browse, asked: &Failed) -> Result<Vec<FailureGroup>, Error> {
     let filter = Filter {
         states: vec![JobState::Failed, JobState::Held],
         queue: asked.queue.clone(),

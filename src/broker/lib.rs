@@ -1,45 +1,32 @@
-//! Brokers: one contract, several kinds.
+//! The contract of a broker with the rest of the program, and nothing of any kind of broker: a source of jobs
+//! ([`Source`]), optional faces ([`Admin`], [`Browse`], [`Feed`], [`Peers`], [`Recovery`]), the card that lists what is
+//! missing ([`Card`]), and how a kind is named and opened ([`Adapter`]). The kinds are crates in `src/brokers/`, each of
+//! which builds on this one.
+//!
+//! It may use the model, and tokio for its locks and channels: no server, no file, no clock.
 
-mod cancel;
-mod circle;
+mod adapter;
+mod broker;
+mod card;
 mod complaints;
-mod contract;
-mod damper;
+mod ends;
+mod error;
 mod event_bus;
+mod faces;
 mod failures;
-mod host;
-mod job_object;
-mod ledger;
-mod lock;
-mod lost_replies;
-mod notices;
-mod options;
-mod outbox;
-mod owed;
-pub mod qless;
-mod recurring;
-mod redis;
-mod registry;
-mod reliable;
 mod routed;
-mod rq;
-pub mod sqlite;
-#[cfg(feature = "sqs")]
-mod sqs;
-mod stored;
-mod zones;
+mod secret;
+mod source;
+mod typed;
 
+pub use self::broker::Broker;
+pub use adapter::{Adapter, Address, Counted, Opening, Place, Wrong, yes_or_no};
+pub use card::Card;
 pub use complaints::{Complaints, LASTS, Told};
-pub use contract::{
-    Admin, Broker, Browse, Card, Error, Feed, Fetch, Health, JobEnd, Notice, Peers, Recovery, Renewal,
-    Settling, Source,
-};
-pub use event_bus::EventBus;
-pub use ledger::{Adopted, BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs, with_ledger};
-pub use outbox::Outbox;
-pub use qless::Qless;
-pub use registry::{ADAPTERS, Adapter, Address, Counted, Opening, Place, Wrong};
+pub use error::Error;
+pub use event_bus::{EventBus, Turn};
+pub use faces::{Admin, Browse, Feed, JobEnd, Peers, Recovery};
+pub use failures::failure_groups;
 pub use routed::Route;
-pub use sqlite::Sqlite;
-#[cfg(feature = "sqs")]
-pub use sqs::AmazonSqs;
+pub use secret::without_secrets;
+pub use source::{Fetch, Health, Notice, Renewal, Settling, Source};

@@ -145,11 +145,55 @@ impl Source for Routed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sqlite;
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    use crate::Card;
     use model::{Exists, Payload};
 
-    fn memory() -> Broker {
-        Sqlite::memory().expect("a store").into()
+    static CARD: Card =
+        Card { name: "kept", shared: true, batch: 1000, longest_delay: None, data_max: 100, cannot: &[] };
+
+    /// Keeps the ids of the jobs that were put.
+    #[derive(Default)]
+    struct Kept(Mutex<BTreeSet<JobId>>);
+
+    impl Kept {
+        fn count(&self) -> usize {
+            self.0.lock().expect("the ids").len()
+        }
+    }
+
+    #[async_trait]
+    impl Source for Kept {
+        async fn fetch(&self, _: Fetch) -> Result<Vec<Fetched>, Error> {
+            Ok(Vec::new())
+        }
+
+        async fn renew(&self, _: Vec<Lease>, _: Duration) -> Result<Vec<Renewal>, Error> {
+            Ok(Vec::new())
+        }
+
+        async fn settle(&self, _: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+            Ok(Vec::new())
+        }
+
+        async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+            let put = |job: NewJob| {
+                let id = job.id.expect("an id");
+                let is_new = self.0.lock().expect("the ids").insert(id.clone());
+                if is_new || job.exists == Exists::Skip { Ok(id) } else { Err(Error::Exists(id)) }
+            };
+            Ok(jobs.into_iter().map(put).collect())
+        }
+
+        async fn next_notice(&self) -> Notice {
+            std::future::pending().await
+        }
+    }
+
+    fn broker(kept: &Arc<Kept>) -> Broker {
+        Broker::new(&CARD, kept.clone())
     }
 
     fn job(class: &str, id: usize) -> NewJob {
@@ -161,57 +205,56 @@ mod tests {
         ClassFilter { only: vec!["mail.*".into()], except: Vec::new() }
     }
 
-    fn routed(percent: u8) -> (Broker, Arc<Broker>) {
-        let to = Arc::new(memory());
-        let away = || Err(Error::Failed("it is away".into()));
-        let route = Route::new(mails(), percent, away);
-        route.to.set(to.clone()).ok().expect("it is not open yet");
+    fn away() -> Route {
+        Route::new(mails(), 100, || Err(Error::Failed("it is away".into())))
+    }
+
+    /// A broker with a route, and what is kept here and there.
+    fn routed(percent: u8) -> (Broker, Arc<Kept>, Arc<Kept>) {
+        let (here, there) = (Arc::<Kept>::default(), Arc::<Kept>::default());
+        let to = there.clone();
+        let route = Route::new(mails(), percent, move || Ok(broker(&to)));
         // The first rule for a class decides.
-        (memory().with_routes(vec![route, Route::new(mails(), 100, away)]), to)
+        (broker(&here).with_routes(vec![route, away()]), here, there)
     }
 
     #[tokio::test]
     async fn unavailable_route_affects_only_jobs_of_its_classes() {
-        let away = Route::new(mails(), 100, || Err(Error::Failed("it is away".into())));
-        let here = memory().with_routes(vec![away]);
+        let here = broker(&Arc::default()).with_routes(vec![away()]);
         assert_eq!(here.put(vec![job("web.Get", 0)]).await.unwrap(), ["j0".into()]);
         let refused = here.put(vec![job("mail.Send", 1)]).await.unwrap_err();
         assert_eq!(refused, Error::Failed("it is away".into()));
     }
 
-    async fn count(broker: &Broker) -> u64 {
-        broker.counts().await.expect("counts").values().flat_map(|queue| queue.jobs.values()).sum()
-    }
-
     #[tokio::test]
     async fn routed_jobs_go_to_their_broker_and_ids_keep_their_order() {
-        let (here, there) = routed(100);
+        let (broker, here, there) = routed(100);
         let needing = NewJob { depends: vec!["j1".into()], ..job("mail.Send", 3) };
         let jobs = vec![job("mail.Send", 0), job("web.Get", 1), job("mail.Drop", 2), needing];
-        let ids = here.put(jobs).await.unwrap();
+        let ids = broker.put(jobs).await.unwrap();
         assert_eq!(ids, ["j0".into(), "j1".into(), "j2".into(), "j3".into()]);
-        assert_eq!((count(&here).await, count(&there).await), (2, 2), "one waits for a job that is here");
+        assert_eq!((here.count(), there.count()), (2, 2), "one waits for a job that is here");
     }
 
     #[tokio::test]
     async fn percentage_routes_a_share_and_the_same_job_always_the_same_way() {
-        let (here, there) = routed(20);
+        let (broker, here, there) = routed(20);
         let jobs: Vec<NewJob> = (0..1000).map(|id| job("mail.Send", id)).collect();
-        here.put(jobs.clone()).await.unwrap();
-        let moved = count(&there).await;
+        broker.put(jobs.clone()).await.unwrap();
+        let moved = there.count();
         assert!((150..250).contains(&moved), "{moved} of 1,000");
         let again = jobs.into_iter().map(|job| NewJob { exists: Exists::Skip, ..job });
-        here.put(again.collect()).await.unwrap();
-        assert_eq!((count(&here).await, count(&there).await), (1000 - moved, moved));
+        broker.put(again.collect()).await.unwrap();
+        assert_eq!((here.count(), there.count()), (1000 - moved, moved));
     }
 
     #[tokio::test]
     async fn refusal_by_the_routed_broker_names_only_its_jobs() {
-        let (here, there) = routed(100);
-        there.put(vec![job("mail.Send", 0)]).await.unwrap();
-        let refused = here.put(vec![job("mail.Send", 0)]).await.unwrap_err();
+        let (routed, _, there) = routed(100);
+        broker(&there).put(vec![job("mail.Send", 0)]).await.unwrap();
+        let refused = routed.put(vec![job("mail.Send", 0)]).await.unwrap_err();
         assert!(matches!(refused, Error::Exists(_)), "{refused}");
-        let partly = here.put(vec![job("web.Get", 1), job("mail.Send", 0)]).await.unwrap_err();
+        let partly = routed.put(vec![job("web.Get", 1), job("mail.Send", 0)]).await.unwrap_err();
         assert!(
             matches!(&partly, Error::PartlyPut { put, .. } if *put == [Some("j1".into()), None]),
             "{partly}"

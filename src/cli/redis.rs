@@ -2,9 +2,11 @@
 
 use clap::Subcommand;
 
+#[cfg(feature = "redis")]
 use super::term::screen::print;
-use broker::qless::script::{LIB, SCRIPT};
 use failure::{Failure, exit};
+#[cfg(feature = "redis")]
+use qless::script::{LIB, SCRIPT};
 
 #[derive(Debug, Subcommand)]
 pub enum RedisCommand {
@@ -28,8 +30,17 @@ Examples:
   redis-cli --eval taskvisor.lua , put \"$(date +%s.%N)\" me mail \"$(uuidgen)\" Welcome '{}' 0";
 
 /// Runs the command.
+#[cfg(feature = "redis")]
 pub fn redis(command: &RedisCommand) -> Result<u8, Failure> {
     let RedisCommand::Script(Script { lib }) = command;
     print(if *lib { LIB } else { SCRIPT })?;
     Ok(exit::OK)
+}
+
+/// The script belongs to a broker that is not built in.
+#[cfg(not(feature = "redis"))]
+pub fn redis(command: &RedisCommand) -> Result<u8, Failure> {
+    let RedisCommand::Script(Script { lib: _ }) = command;
+    let message = "failed to print the script: this taskvisor is built without Redis (feature `redis`)";
+    Err(Failure::new(exit::UNSUPPORTED, message).hint("build it with `--features redis`"))
 }

@@ -17,7 +17,6 @@ use nix::unistd::Pid;
 
 use super::term::screen::{escaped, print};
 use api::Client;
-use broker::Address;
 use config::Config;
 use failure::{Failure, exit};
 use model::{
@@ -37,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) fn adapt(mut config: Config) -> Config {
     let Some(dir) = env::var_os(VARIABLE).map(PathBuf::from) else { return config };
     (config.state_dir, config.run_dir) = (state(&dir), run(&dir));
-    if let Ok(memory) = Address::parse("memory:") {
+    if let Ok(memory) = brokers::address("memory:") {
         (config.broker, config.broker_is_named) = (memory, true);
     }
     config.log = LogSettings { level: config.log.level, ..LogSettings::default() };

@@ -18,8 +18,9 @@ use super::route::{RouteSection, RouteTo};
 use super::wrong::Wrong;
 use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
 use ::wq;
-use broker::{self, Address, Broker, Opening, Outbox, Route};
+use broker::{Address, Broker, Opening, Route};
 use model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec, Work};
+use outbox::Outbox;
 
 /// All settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let state_dir_is_named = flags.state_dir.is_some();
     let broker = match flags.broker.as_ref().or(file.broker.as_ref()) {
         Some(url) => Some(
-            Address::parse(url).map_err(|wrong| Error::new(Fault::Config, wrong.what).hint(wrong.hint))?,
+            brokers::address(url).map_err(|wrong| Error::new(Fault::Config, wrong.what).hint(wrong.hint))?,
         ),
         None => None,
     };
@@ -119,10 +120,10 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         placed(&source, "socket_group", || file.socket_group.as_deref().map(socket_group).transpose())?;
     let broker = match broker {
         Some(broker) => match broker.file() {
-            Some(path) => Address::of_file(from_here(path.to_owned())?),
+            Some(path) => brokers::in_file(from_here(path.to_owned())?),
             None => broker,
         },
-        None => Address::of_file(state_dir.join("store.db")),
+        None => brokers::in_file(state_dir.join("store.db")),
     };
     // Routes belong to the file's broker: a broker named elsewhere has none.
     let said = if broker_is_named { Vec::new() } else { file.route };

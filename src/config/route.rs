@@ -43,14 +43,14 @@ impl RouteSection {
         if !(1..=100).contains(&percent) {
             return Err(wrong(format!("route.percent is {percent}: it is a number from 1 to 100")));
         }
-        let to = Address::parse(&self.to)
+        let to = brokers::address(&self.to)
             .map_err(|fault| wrong(format!("route.to: {}", fault.what)).hint(fault.hint))?;
         if to.is_of_supervisor() {
             let why = "route.to is memory:, which nobody reaches but its own supervisor";
             return Err(wrong(why.into()).hint("give a file, or a server"));
         }
         let to = match to.file() {
-            Some(path) => Address::of_file(from_here(path.to_owned())?),
+            Some(path) => brokers::in_file(from_here(path.to_owned())?),
             None => to,
         };
         Ok(RouteTo { classes: ClassFilter { only, except: Vec::new() }, percent, to })

@@ -176,8 +176,8 @@ pub(super) async fn ask_waiting(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use broker::Sqlite;
     use model::{ClassFilter, Failure, NewJob, Payload, SlotId, Take, Verdict, WorkerId};
+    use sqlite::Sqlite;
 
     /// Settles and returns the supervisor's events.
     async fn told(broker: &Arc<Broker>, settlements: Vec<Settlement>) -> Vec<Event> {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::failing::Failing;
 use super::request::{Queues, View};
-use broker::{Broker, Outbox};
+use broker::Broker;
 use model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
+use outbox::Outbox;
 
 /// Limit of the bad slots of a pool that are named one by one.
 const NAMED: usize = 5;

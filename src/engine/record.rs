@@ -12,8 +12,8 @@ use super::fresh::Kept;
 use super::line::Line;
 use super::telemetry::Telemetry;
 use super::watch::Watch;
-use broker::Outbox;
 use model::Instant;
+use outbox::Outbox;
 use process::Children;
 use supervisor::{Command, Event};
 

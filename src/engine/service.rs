@@ -20,12 +20,13 @@ use super::request::{Queues, Request, View, WhySubject};
 use super::served::{mark, unserved};
 use super::verb_lines;
 use api::{PauseOrder, Problem, Queued, Reloaded, Service};
-use broker::{Broker, Error, EventBus, Outbox};
+use broker::{Broker, Error, EventBus};
 use model::verb::{Ability, Answer, Before, Get, Verb};
 use model::{
     Change, Cursor, Filter, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page,
     PoolsNow, PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
+use outbox::Outbox;
 use process::usage;
 use wq::{self, Taken};
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::*;
-use broker::sqlite::{Options, World};
-use broker::{Broker, EventBus, Sqlite};
+use broker::{Broker, EventBus};
 use model::verb::{Act, Bulk, DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 use model::*;
+use sqlite::{Options, Sqlite, World};
 
 contract!(
     events_are_published_in_order [Clock, Retry, ShowWaiting, Order, Queues],

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::*;
-use broker::sqlite::{Options, Sqlite};
 use broker::{Error, Notice, Renewal, Settling};
 use model::*;
+use sqlite::{Options, Sqlite};
 
 contract!(
     a_waiting_job_is_canceled_at_once [Clock, ShowWaiting, Order],

@@ -5,10 +5,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
 
-use broker::sqlite::Options;
-use broker::{Broker, Sqlite};
+use broker::Broker;
 use model::NewJob;
 use serde_json::Value;
+use sqlite::{Options, Sqlite};
 
 use crate::sandbox::{Sandbox, Setting, is_root};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use broker::{Address, Broker, Fetch, Opening, Renewal, Settling};
+use broker::{Broker, Fetch, Opening, Renewal, Settling};
 use model::{
     ClassFilter, Fetched, JobState, Lease, NewJob, Payload, Settlement, SlotId, Take, Verdict, WorkerId,
 };
@@ -32,7 +32,7 @@ impl Scene {
         let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
         let how = Opening { serves: true, place: "here".into(), state_dir: dir.path().to_owned() };
         let url = format!("{scheme}+{}", server.url());
-        let broker = Address::parse(&url).unwrap().open(&how).unwrap();
+        let broker = brokers::address(&url).unwrap().open(&how).unwrap();
         Scene { server, _dir: dir, broker }
     }
 

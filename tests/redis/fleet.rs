@@ -1,6 +1,6 @@
 //! The fleet: supervisors that share a Redis, their presence, and `status --fleet`.
 
-use broker::qless::script::SCRIPT;
+use qless::script::SCRIPT;
 use serde_json::Value;
 
 use crate::Scene;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::RedisServer;
-use broker::qless::script::SCRIPT;
+use qless::script::SCRIPT;
 
 /// The newest version that these tests were run with.
 const REQLESS: &str = "reqless==0.13.3";

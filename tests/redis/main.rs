@@ -50,7 +50,7 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let server = RedisServer::start();
-        let (ears, script) = (Ears::new(&server), Scripted::new(&server, broker::qless::script::SCRIPT));
+        let (ears, script) = (Ears::new(&server), Scripted::new(&server, qless::script::SCRIPT));
         Scene { _server: server, ears, script }
     }
 
@@ -123,7 +123,7 @@ fn script_lib_allows_several_commands_in_one_script() {
 
 #[test]
 fn redis_script_prints_the_script_that_runs() {
-    assert_eq!(printed(&["redis", "script"]), broker::qless::script::SCRIPT);
+    assert_eq!(printed(&["redis", "script"]), qless::script::SCRIPT);
 }
 
 /// What taskvisor prints.
@@ -136,7 +136,7 @@ fn printed(args: &[&str]) -> String {
 #[test]
 fn docs_explain_every_command() {
     let page = include_str!("../../docs/redis.md");
-    let script = broker::qless::script::SCRIPT;
+    let script = qless::script::SCRIPT;
     let commands = script.split("command == '").skip(1).map(|rest| rest.split('\'').next().unwrap());
     let commands: std::collections::BTreeSet<&str> = commands.collect();
     assert!(commands.len() > 35);

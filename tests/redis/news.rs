@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::process::{Child, Stdio};
 
-use broker::qless::script::SCRIPT;
+use qless::script::SCRIPT;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Running, Sandbox, Setting, kill, wait_until};

@@ -1,6 +1,6 @@
 //! Recurring jobs in a Redis, the real binary: from a host without a supervisor; while supervisors and connections die.
 
-use broker::qless::script::SCRIPT;
+use qless::script::SCRIPT;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Running, Sandbox, Setting, wait_until};

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use broker::qless::script::SCRIPT;
+use qless::script::SCRIPT;
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, Setting, alive, stays, wait_until};

@@ -41,7 +41,7 @@ fn jid_of(key: &str) -> Option<&str> {
 
 impl World {
     fn new(server: &RedisServer) -> World {
-        let mut script = Scripted::new(server, broker::qless::script::SCRIPT);
+        let mut script = Scripted::new(server, qless::script::SCRIPT);
         let _: Value = script.raw("FLUSHALL");
         World {
             script,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use broker::{Broker, Fetch, Qless, qless};
+use broker::{Broker, Fetch};
 use model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, WorkerId};
+use qless::Qless;
 
 use crate::proxy::{Loss, Proxy};
 use crate::support::{RedisServer, Scripted};

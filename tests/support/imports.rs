@@ -1,7 +1,7 @@
 //! The imports and declarations of source files, as far as `tests/tidy.rs` needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The module path of a file: `cli::job::list`.
 pub type Module = Vec<String>;
@@ -62,23 +62,31 @@ fn paths(tree: &str, before: &str, found: &mut Vec<(String, String)>) {
 #[derive(Default)]
 pub struct Map {
     modules: BTreeSet<Module>,
+    /// The modules with a `lib.rs`.
+    crates: BTreeSet<Module>,
     shown: BTreeMap<(Module, String), Module>,
     pub named: Vec<(Module, Module)>,
 }
 
 impl Map {
     /// A map of these files; none is read yet.
-    pub fn of(modules: BTreeSet<Module>) -> Map {
-        Map { modules, ..Map::default() }
+    pub fn of(files: &[PathBuf]) -> Map {
+        let modules = files.iter().map(|path| module(path)).collect();
+        let crates = files.iter().filter(|path| path.ends_with("lib.rs")).map(|path| module(path)).collect();
+        Map { modules, crates, ..Map::default() }
+    }
+
+    /// The crate of a file: `brokers::qless` of `brokers::qless::put`; empty = that of the program.
+    pub fn crate_of<'a>(&self, file: &'a [String]) -> &'a [String] {
+        let prefixes = (0..=file.len()).rev().map(|length| &file[..length]);
+        prefixes.into_iter().find(|prefix| self.crates.contains(*prefix)).unwrap_or_default()
     }
 
     /// Resolves a path as written in a file to one from the crate root.
     fn absolute(&self, file: &Module, path: &str) -> Option<Module> {
         let mut parts: Module = path.split("::").map(str::to_owned).collect();
         let mut base = match parts[0].as_str() {
-            // Each room is a crate, but for `cli`, which is in that of the program.
-            "crate" if file.first().is_some_and(|room| room != "cli") => file[..1].to_vec(),
-            "crate" => Module::new(),
+            "crate" => self.crate_of(file).to_vec(),
             "self" | "super" => file.clone(),
             child if self.modules.contains(&[file.as_slice(), &[child.to_owned()]].concat()) => {
                 return Some([file.as_slice(), &parts].concat());

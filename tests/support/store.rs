@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use broker::sqlite::{Options, World};
-use broker::{Broker, Error, Fetch, Notice, Qless, Settling, Sqlite, qless};
+use broker::{Broker, Error, Fetch, Notice, Settling};
 use model::*;
+use qless::Qless;
+use sqlite::{Options, Sqlite, World};
 
 pub const LEASE: Duration = Duration::from_secs(60);
 /// The grace of an expired lease.

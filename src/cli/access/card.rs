@@ -1,7 +1,7 @@
 //! What the broker can do, by the supervisor or by the broker itself.
 
 use super::Access;
-use broker::{Address, Card};
+use broker::Card;
 use failure::{Failure, exit};
 use model::verb::Ability;
 
@@ -36,5 +36,5 @@ impl Access {
 
 /// The card of a broker that is shown like this.
 fn card_of(shown: Option<String>) -> Option<&'static Card> {
-    Some(Address::parse(&shown?).ok()?.card())
+    Some(brokers::address(&shown?).ok()?.card())
 }

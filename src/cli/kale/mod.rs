@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use self::module::{Found, Module, found};
 use super::term::screen::{escaped, print};
-use broker::{Address, Wrong};
+use broker::Wrong;
 use config::{parse_duration, read_text};
 use failure::{Failure, exit};
 use kale::{Application, DEFAULT_KEY, Queue, read_queues};
@@ -114,7 +114,7 @@ fn import(how: &Import) -> Result<u8, Failure> {
         Failure::new(exit::CONFIG, format!("failed to import {}: {error}", how.module))
     };
     let imported = application.import().map_err(wrong)?;
-    Address::parse(&imported.broker).map_err(|Wrong { what, hint }| {
+    brokers::address(&imported.broker).map_err(|Wrong { what, hint }| {
         let message = format!(
             "failed to import {}: its region, queues and address of SQS give no broker: {what}",
             how.module

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub use self::args::{HELP, Simulate};
 use self::show::Tried;
 use super::term::screen::{print, print_json};
-use broker::ADAPTERS;
+use brokers::ADAPTERS;
 use config::read_text;
 use failure::{Failure, exit};
 use model::Order;

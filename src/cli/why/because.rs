@@ -277,7 +277,7 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::failed_job;
-    use broker::ADAPTERS;
+    use model::verb::Ability;
     use model::{Attempt, Entry, Pause, QueueCounts, Retry};
 
     const NOW: Millis = Millis(1_790_000_060_000);
@@ -333,9 +333,16 @@ mod tests {
         let id = job.id.clone();
         let first = format!("taskvisor job show {id} has all of it; ");
         assert_eq!(way_back(&job, None), Some(format!("{first}taskvisor job retry {id} puts it back.")));
-        let sqs = ADAPTERS.iter().map(|kind| kind.card()).find(|card| card.name == "sqs");
-        let said = way_back(&job, sqs).unwrap();
-        assert!(said.starts_with(&format!("{first}to have it run again: `taskvisor job retry --failed")));
+        static REFUSES: Card = Card {
+            name: "some",
+            shared: true,
+            batch: 1,
+            longest_delay: None,
+            data_max: 1,
+            cannot: &[(Ability::Retry, "put it again")],
+        };
+        let said = format!("{first}to have it run again: put it again.");
+        assert_eq!(way_back(&job, Some(&REFUSES)), Some(said));
         assert_eq!(way_back(&why(JobState::Complete).job.unwrap(), None), None);
     }
 

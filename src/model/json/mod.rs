@@ -1,5 +1,5 @@
 //! The public JSON: values of the model for programs, over HTTP, by `--json`, in the worker protocol and in the
-//! packages, in one form for all. The stored form is separate from it (`broker/stored`).
+//! packages, in one form for all. The stored form is separate from it (`common::stored` of the brokers).
 //!
 //! Durations are numbers of seconds. A moment has two fields: `NAME` (RFC 3339) and `NAME_ms` (milliseconds since 1970). Data
 //! and results are JSON, and keep every digit. `docs/openapi.json` describes all of it, and a test holds it.

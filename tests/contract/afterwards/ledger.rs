@@ -1,7 +1,8 @@
 //! A ledger's records of jobs whose end it never learns.
 
-use broker::sqlite::Options;
-use broker::{Adopted, Browse, Delivery, Ledger, Settling};
+use ::ledger::{Adopted, Delivery, Ledger};
+use broker::{Browse, Settling};
+use sqlite::Options;
 
 use super::*;
 

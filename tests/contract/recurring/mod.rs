@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use crate::contract::Kind;
 use crate::support::*;
-use broker::sqlite::{Options, World};
-use broker::{Broker, Error, Notice, Qless, Sqlite, qless};
+use broker::{Broker, Error, Notice};
 use model::verb::{
     Forget, ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, SetOption,
     ShowRecurring,
 };
 use model::*;
+use qless::Qless;
+use sqlite::{Options, Sqlite, World};
 
 /// The initial wall clock: Wednesday, 14 January 2026, 10:17:30 UTC.
 const START: i64 = 1_768_385_850_000;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::support::server::Scripted;
-use broker::qless::script::SCRIPT;
+use qless::script::SCRIPT;
 
 /// The server of the scene, for direct commands.
 fn server(scene: &Scene) -> &RedisServer {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker::{Address, Broker, Fetch, Opening};
+use broker::{Broker, Fetch, Opening};
 use model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, WorkerId};
 use tokio::runtime::{Builder, Runtime};
 
@@ -37,7 +37,7 @@ fn job_to_keep_stays_held_if_redis_was_away_at_the_restart() {
         let (server, state) = (RedisServer::start(), tempfile::tempdir().unwrap());
         let broker = || {
             let how = Opening { serves: true, place: "here".into(), state_dir: state.path().to_owned() };
-            Address::parse(&format!("{kind}{}", server.url())).unwrap().open(&how).unwrap()
+            brokers::address(&format!("{kind}{}", server.url())).unwrap().open(&how).unwrap()
         };
         let before = broker();
         let job = || NewJob::new("default".into(), "app.f".into(), Payload::Data("[1]".into()));

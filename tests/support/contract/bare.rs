@@ -5,13 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker::sqlite::Options;
-use broker::{
-    BareSource, Broker, Card, Delivery, Error, Fetch, Handle, Ledger, Notice, Renewal, Settling, with_ledger,
-};
+use broker::{Broker, Card, Error, Fetch, Notice, Renewal, Settling};
+use ledger::{BareSource, Delivery, Handle, Ledger, with_ledger};
 use model::verb::Ability;
 use model::*;
 use select::Turns;
+use sqlite::Options;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 

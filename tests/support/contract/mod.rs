@@ -5,7 +5,8 @@ mod queue_service;
 mod reliable;
 mod rq;
 
-use broker::{ADAPTERS, Card};
+use broker::Card;
+use brokers::ADAPTERS;
 use model::verb::Ability;
 
 use crate::support::Scene;

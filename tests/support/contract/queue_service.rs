@@ -3,9 +3,10 @@
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use broker::sqlite::Options;
-use broker::{Address, AmazonSqs, Broker, Fetch};
+use broker::{Broker, Fetch};
 use model::Fetched;
+use sqlite::Options;
+use sqs::AmazonSqs;
 
 use crate::sqs::FakeSqs;
 use crate::support::{Clock, Elsewhere};
@@ -41,7 +42,7 @@ impl Elsewhere for Service {
         self.follows.call_once(|| clock.follow(move |by| fake.advance(by)));
         let url = format!("sqs://eu-west-1?endpoint={}&create=yes&exec=yes", self.fake.endpoint());
         let options = Options { world: clock.world(), ..Options::default() };
-        let url = Address::parse(&url).expect("a URL");
+        let url = brokers::address(&url).expect("a URL");
         AmazonSqs::open_with(&url, self.directory.path(), options).expect("a broker")
     }
 

@@ -1,6 +1,6 @@
 //! The reliable queue as a broker of the contract.
 
-use broker::{Address, Broker, Opening};
+use broker::{Broker, Opening};
 
 use crate::support::{Clock, Elsewhere, RedisServer};
 
@@ -18,7 +18,7 @@ impl Elsewhere for Queue {
         let url = format!("reliable+{}?queue=q&exec=yes", self.server.url());
         let state_dir = self.directory.path().to_owned();
         let how = Opening { serves: true, place: "here".into(), state_dir };
-        Address::parse(&url).expect("a URL").open(&how).expect("a broker")
+        brokers::address(&url).expect("a URL").open(&how).expect("a broker")
     }
 
     fn afresh(&self) -> Box<dyn Elsewhere> {

@@ -1,6 +1,6 @@
 //! RQ's queues as a broker of the contract.
 
-use broker::{Address, Broker, Opening};
+use broker::{Broker, Opening};
 use model::JobState;
 
 use crate::support::{Clock, Elsewhere, RedisServer};
@@ -14,7 +14,7 @@ pub fn start() -> Box<dyn Elsewhere> {
 impl Elsewhere for Queues {
     fn open(&self, _clock: &Clock) -> Broker {
         let how = Opening { serves: true, place: "here".into(), state_dir: std::env::temp_dir() };
-        Address::parse(&format!("rq+{}", self.0.url())).expect("a URL").open(&how).expect("a broker")
+        brokers::address(&format!("rq+{}", self.0.url())).expect("a URL").open(&how).expect("a broker")
     }
 
     /// RQ has no state for canceled running jobs: they count as failed.

@@ -1,0 +1,105 @@
+//! Time zones by name, from the machine's own database, which its updates keep current.
+
+use jiff::tz::{self, TimeZone};
+
+use broker::Error;
+use model::{Schedule, Timetable, millis_up};
+/// The timetable of a schedule; intervals count from `anchor`.
+pub(super) fn timetable(schedule: &Schedule, anchor: i64) -> Result<Timetable, Error> {
+    match schedule {
+        Schedule::Every { interval, .. } => {
+            Ok(Timetable::Every { anchor, interval: millis_up(*interval).max(1) })
+        }
+        Schedule::Cron { line, zone } => match TimeZone::get(zone) {
+            Ok(found) => Ok(Timetable::Cron(line.clone(), found)),
+            Err(_) => Err(Error::Refused(unknown(zone))),
+        },
+    }
+}
+
+fn unknown(zone: &str) -> String {
+    if let Some(name) = of_offset(zone) {
+        return format!(
+            "no time zone is called '{zone}'; did you mean {name}? The signs of these names are reversed: {name} is the \
+             offset {zone} from UTC"
+        );
+    }
+    let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
+    match nearest(zone, &names) {
+        Some(name) => format!("no time zone is called '{zone}'; did you mean {name}?"),
+        None if names.is_empty() => format!(
+            "the time zone '{zone}' cannot be looked up: this machine has no /usr/share/zoneinfo; install tzdata"
+        ),
+        None => {
+            format!("no time zone is called '{zone}'; names are like Europe/Vienna, America/New_York or UTC")
+        }
+    }
+}
+
+/// The name of an offset such as `GMT+2` or `UTC-3`. In the names of the database the sign is the other one.
+fn of_offset(typed: &str) -> Option<String> {
+    let rest =
+        ["GMT", "UTC", "Etc/GMT", "Etc/UTC"].iter().rev().find_map(|start| typed.strip_prefix(start))?;
+    let (sign, hours) = match (rest.strip_prefix('+'), rest.strip_prefix('-')) {
+        (Some(hours), _) => ('-', hours),
+        (_, Some(hours)) => ('+', hours),
+        (None, None) => return None,
+    };
+    hours
+        .parse::<u8>()
+        .ok()
+        .filter(|hours| (1..=12).contains(hours))
+        .map(|hours| format!("Etc/GMT{sign}{hours}"))
+}
+
+/// The name that was probably meant, by its last part: people often remember only the city.
+fn nearest<'a>(typed: &str, names: &'a [String]) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace(' ', "_");
+    let typed = plain(typed);
+    let city = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    let of_city = |name: &str| apart(&city(&typed), &city(&plain(name)));
+    let best = names.iter().min_by_key(|name| (of_city(name), apart(&typed, &plain(name))))?;
+    let is_near = !typed.is_empty() && of_city(best) * 3 <= city(&typed).len();
+    is_near.then_some(best)
+}
+
+/// How many letters differ, are missing or are too many.
+fn apart(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (n, letter) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], n + 1);
+        for (m, other) in b.iter().enumerate() {
+            let change = corner + usize::from(letter != *other);
+            let least = change.min(row[m] + 1).min(row[m + 1] + 1);
+            corner = std::mem::replace(&mut row[m + 1], least);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offset_is_named_with_the_sign_of_the_database() {
+        let named = |typed| of_offset(typed);
+        assert_eq!(named("GMT+2").as_deref(), Some("Etc/GMT-2"));
+        assert_eq!(named("UTC-11").as_deref(), Some("Etc/GMT+11"));
+        assert_eq!(
+            [named("GMT"), named("GMT+"), named("UTC+99"), named("Europe/Vienna")],
+            [None, None, None, None]
+        );
+    }
+
+    #[test]
+    fn similar_time_zone_name_is_suggested() {
+        let names = ["America/New_York", "Asia/Tokyo", "Europe/Vienna", "UTC"].map(String::from);
+        let meant = |typed| nearest(typed, &names);
+        assert_eq!(meant("Europe/Viena"), Some("Europe/Vienna"));
+        assert_eq!(meant("vienna"), Some("Europe/Vienna"));
+        assert_eq!(meant("New York"), Some("America/New_York"));
+        assert_eq!([meant("Europe/Wien"), meant("Mars/Olympus"), meant(""), nearest("UTC", &[])], [None; 4]);
+    }
+}

@@ -1,0 +1,282 @@
+//! The reliable queue as a source of jobs. Redis alone decides who may run a job; the ledger has the history.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Direction;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::settings::Settings;
+use super::shared::{Left, Shared};
+use broker::{Error, Fetch, Health, Notice, Renewal, Settling};
+use common::{Damper, InDoubt, Owed, Unheard, lock};
+use ledger::{BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs};
+use model::{Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueSet, Settlement, Verdict};
+use redis_link::values::{Text, read, write_list};
+use redis_link::{Arrivals, Link};
+
+/// A Redis with the keys of the tutorial.
+pub struct Reliable {
+    shared: Arc<Shared>,
+    /// They end with this value.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// A fetched job: id, fence, attempt and value.
+type Given = (Vec<u8>, u64, u32, Vec<u8>);
+
+/// An end of a job: id, fence, the verdict's word, delay and text.
+type End<'a> = (&'a [u8], Fence, &'a str, Duration, String);
+
+impl Reliable {
+    pub(super) fn new(link: Link, settings: Settings, ledger: Ledger, place: &str) -> Reliable {
+        let shared = Shared {
+            link,
+            settings,
+            complaints: ledger.complaints(),
+            ledger,
+            place: place.into(),
+            unheard: Unheard::default(),
+            in_doubt: InDoubt::default(),
+            arrivals: Arrivals::new("pending".into(), Direction::Right),
+            delayed: Notify::new(),
+            dropped: AtomicU64::default(),
+            poison: Damper::default(),
+            owed: Owed::default(),
+        };
+        Reliable { shared: Arc::new(shared), tasks: Mutex::default() }
+    }
+
+    /// Starts the tasks that notice new jobs and handle what is due.
+    fn serve(&self) {
+        let mut tasks = lock(&self.tasks);
+        if tasks.is_empty() {
+            tasks.spawn(self.shared.clone().listen());
+            tasks.spawn(self.shared.clone().tidy());
+            let shared = self.shared.clone();
+            tasks.spawn(async move { shared.link.pulse().await });
+        }
+    }
+
+    /// Ends jobs in Redis.
+    async fn end(&self, ends: &[End<'_>]) -> Result<Vec<Text>, Error> {
+        let in_doubt = &self.shared.in_doubt;
+        let answer = self.shared.call("settle jobs in", "settle", |cmd| {
+            cmd.arg(ends.len());
+            for (id, fence, verdict, after, text) in ends {
+                let is_again = u8::from(in_doubt.contains(*fence));
+                cmd.arg(id).arg(fence.0).arg(verdict).arg(after.as_secs_f64()).arg(text).arg(is_again);
+            }
+        });
+        let answer = answer.await;
+        in_doubt.note(ends.iter().map(|(_, fence, ..)| *fence), &answer);
+        if ends.iter().any(|(_, _, _, after, _)| !after.is_zero()) {
+            self.shared.delayed.notify_one();
+        }
+        answer
+    }
+
+    /// Takes jobs, or none and gives the first ones whose class Redis does not know; `judged` names classes.
+    async fn take_or_judge(
+        &self,
+        request: &Fetch,
+        judged: &[(Vec<u8>, Class)],
+    ) -> Result<(Vec<Given>, Vec<(Vec<u8>, Vec<u8>)>), Error> {
+        let (shared, mut is_sent) = (&self.shared, false);
+        let (name, unheard) = (shared.unheard.name(), shared.unheard.all());
+        let answer = shared.call("fetch jobs from", "fetch", |cmd| {
+            is_sent = true;
+            cmd.arg(request.workers.len()).arg(request.lease.as_secs_f64());
+            write_list(cmd.arg(shared.holder(&request.instance)).arg(&name), unheard.iter());
+            for names in [&request.filter.only, &request.filter.except] {
+                let asked = if shared.settings.class.is_some() { &[] } else { &names[..] };
+                write_list(cmd, asked.iter().map(|class| class.as_str()));
+            }
+            cmd.arg(2 * judged.len());
+            judged.iter().for_each(|(id, class)| _ = cmd.arg(id).arg(class.as_str()));
+        });
+        let answer: Result<(Vec<Given>, u64, Vec<_>, u64), Error> = answer.await;
+        if answer.is_err() && is_sent {
+            shared.unheard.add(name);
+        }
+        let (all, dropped, unjudged, left) = answer?;
+        shared.unheard.remove(&unheard);
+        if dropped > 0 {
+            shared.dropped.fetch_add(dropped, Ordering::Relaxed);
+            tracing::warn!(dropped, "ids in 'pending' without a value: whoever put them died half way");
+        }
+        if unjudged.is_empty() {
+            shared.arrivals.fetched(left, all.len() == request.workers.len());
+        }
+        Ok((all, unjudged))
+    }
+}
+
+#[async_trait]
+impl BareSource for Reliable {
+    fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+
+    async fn take(&self, request: &Fetch) -> Result<Vec<Delivery>, Error> {
+        let (shared, settings) = (&self.shared, &self.shared.settings);
+        let is_other = settings.class.as_ref().is_some_and(|class| !request.filter.matches(class));
+        if is_other || !request.queues.contains(&settings.queue) {
+            return Ok(Vec::new());
+        }
+        self.serve();
+        shared.owed.pay(async |left| shared.release(&request.instance, &left).await).await?;
+        let expires_at = shared.link.now() + request.lease;
+        let (mut all, mut unjudged) = self.take_or_judge(request, &[]).await?;
+        while !unjudged.is_empty() {
+            let judged = unjudged.into_iter().map(|(id, value)| (id, settings.class_of(&value)));
+            (all, unjudged) = self.take_or_judge(request, &judged.collect::<Vec<_>>()).await?;
+        }
+        let (mut good, mut poison) = (Vec::new(), Vec::new());
+        for (id, fence, attempt, value) in all {
+            let text = String::from_utf8(id.clone()).map_err(|_| "its id is no text".to_owned());
+            let read = text.and_then(|id| Ok((settings.job(id.as_str().into(), value)?, id.into())));
+            match read {
+                Ok((job, id)) => {
+                    let lease = Lease { job: id, fence: Fence(fence), expires_at };
+                    good.push(Delivery::of(job, lease, attempt));
+                }
+                Err(why) => {
+                    let job = String::from_utf8_lossy(&id);
+                    if let Some(left_out) = shared.poison.allows(shared.link.now()) {
+                        tracing::warn!(%job, why, left_out, "a value is poison; it goes to the dead letters");
+                    }
+                    poison.push((id, Fence(fence), why));
+                }
+            }
+        }
+        if !poison.is_empty() {
+            let dead = |why: &String| json!({ "error": format!("poison: {why}") }).to_string();
+            let ends =
+                poison.iter().map(|(id, fence, why)| (&id[..], *fence, "fail", Duration::ZERO, dead(why)));
+            self.end(&ends.collect::<Vec<_>>()).await?;
+            // The workers for them are free.
+            shared.ledger.say(Notice::Wake(QueueSet::All));
+        }
+        Ok(good)
+    }
+
+    async fn renew(&self, leases: &[Lease], by: Duration) -> Result<Vec<Renewal>, Error> {
+        let expires_at = self.shared.link.now() + by;
+        let answers = self.shared.call("renew leases in", "renew", |cmd| {
+            cmd.arg(by.as_secs_f64()).arg(leases.len());
+            leases.iter().for_each(|lease| _ = cmd.arg(lease.job.as_str()).arg(lease.fence.0));
+        });
+        let answers: Vec<Text> = answers.await?;
+        let renewals = leases.iter().zip(answers).map(|(lease, Text(said))| {
+            let verb = format!("renew the lease of job '{}' in", lease.job);
+            let refused = |why: &str| self.shared.link.refused(&verb, why);
+            let extended = Lease { expires_at, ..lease.clone() };
+            let renewal = Renewal::read(extended.clone(), Some(&said), refused);
+            // Its end may have been settled without an answer: the next try says so.
+            let is_in_doubt = || self.shared.in_doubt.contains(lease.fence);
+            match matches!(renewal, Renewal::Lost(_)) && is_in_doubt() {
+                true => Renewal::Renewed(extended),
+                false => renewal,
+            }
+        });
+        Ok(renewals.collect())
+    }
+
+    fn refuses(&self, next: &Next) -> Option<String> {
+        let own = &self.shared.settings.queue;
+        let can = next.queue == *own && next.depends.is_empty();
+        (!can).then(|| format!("the broker has one queue, '{own}', in which no job waits for others"))
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        let said = self.end(&settlements.iter().map(end).collect::<Vec<_>>()).await?;
+        let read = |(one, Text(said)): (&Settlement, &Text)| {
+            let verb = format!("settle job '{}' in", one.job);
+            Settling::read(Some(said), |why| self.shared.link.refused(&verb, why))
+        };
+        let answers: Vec<Settling> = settlements.iter().zip(&said).map(read).collect();
+        self.shared.ledger.settle(settlements, &answers).await;
+        Ok(answers)
+    }
+
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        let named = |job: NewJob| NewJob {
+            id: job.id.or_else(|| Some(Uuid::now_v7().to_string().into())),
+            token: job.token.or_else(|| Some(Uuid::now_v7().simple().to_string())),
+            ..job
+        };
+        let jobs: Vec<NewJob> = jobs.into_iter().map(named).collect();
+        let values = jobs.iter().map(|job| self.shared.settings.value(job)).collect::<Result<Vec<_>, _>>()?;
+        let put = || {
+            self.shared.call("put jobs into", "put", |cmd| {
+                cmd.arg(jobs.len());
+                for (job, value) in jobs.iter().zip(&values) {
+                    let skips = u8::from(job.exists == Exists::Skip);
+                    cmd.arg(job.id.as_ref().map(JobId::as_str)).arg(value);
+                    cmd.arg(job.delay.as_secs_f64()).arg(skips).arg(job.token.as_ref());
+                }
+            })
+        };
+        let exists: Option<String> = self.shared.link.surely(put).await?;
+        if let Some(id) = exists {
+            return Err(Error::Exists(id.into()));
+        }
+        self.shared.ledger.say(Notice::Wake(QueueSet::All));
+        if jobs.iter().any(|job| !job.delay.is_zero()) {
+            self.shared.delayed.notify_one();
+        }
+        Ok(jobs.into_iter().filter_map(|job| job.id.map(Ok)).collect())
+    }
+
+    async fn release(
+        &self,
+        instance: &Instance,
+        lost: Vec<Handle>,
+        keep: &[(JobId, Fence)],
+    ) -> Result<u64, Error> {
+        let canceled = lost.iter().filter(|one| one.is_canceling).map(|one| one.fence).collect();
+        let left = Left { keep: keep.iter().map(|(_, fence)| *fence).collect(), canceled };
+        // The earlier supervisor may have settled them without an answer.
+        self.shared.in_doubt.add(left.keep.iter().copied());
+        self.shared.owed.or_owed(self.shared.release(instance, &left).await, left)
+    }
+
+    async fn elsewhere(&self, jobs: &[JobId]) -> Result<Vec<Option<Elsewhere>>, Error> {
+        self.shared.ended(jobs).await
+    }
+
+    async fn waiting(&self) -> Result<Vec<WaitingJobs>, Error> {
+        let counted = self.shared.link.ask("count jobs in", redis::cmd("LLEN").arg("pending")).await?;
+        let queue = self.shared.settings.queue.clone();
+        Ok(vec![WaitingJobs { queue, count: read(counted)?, since: None }])
+    }
+
+    fn health(&self) -> Health {
+        let dropped = self.shared.dropped.load(Ordering::Relaxed);
+        let lost = (dropped > 0).then(|| format!("{dropped} ids in 'pending' had no value and were dropped"));
+        let concern = lost.or_else(|| self.shared.link.concern());
+        Health { trouble: self.shared.link.trouble(), concern, ..Health::default() }
+    }
+}
+
+/// The end of a job as the script reads it. The text of one that is not tried again is JSON to store beside its value.
+fn end(settlement: &Settlement) -> End<'_> {
+    let verdict = &settlement.verdict;
+    let text = match verdict {
+        Verdict::Complete { result, next: None } => result.clone().unwrap_or_else(|| "null".into()),
+        Verdict::Fail { failure } | Verdict::Hold { failure } => {
+            json!({ "error": failure.group, "message": failure.message, "trace": failure.trace }).to_string()
+        }
+        Verdict::Release { counts: Some(counts), .. } if counts.is_interruption() => "lost".into(),
+        Verdict::Complete { .. } | Verdict::Retry { .. } | Verdict::Release { .. } | Verdict::Canceled => {
+            String::new()
+        }
+    };
+    (settlement.job.as_str().as_bytes(), settlement.fence, verdict.word(), verdict.after(), text)
+}

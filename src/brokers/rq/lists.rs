@@ -1,0 +1,177 @@
+//! Lists of RQ's jobs, from its own registries: those of many queues in one call, but none goes through all.
+
+use std::collections::BTreeSet;
+
+use super::record::{Row, record};
+use super::source::Rq;
+use broker::Error;
+use model::verb::FindJobs;
+use model::{Cursor, Filter, JobId, JobRecord, JobState, QueueName};
+use redis_link::values::{Text, escaped, write_list};
+
+/// The states for which RQ has a registry, in the order of a list.
+pub(super) const STATES: [JobState; 7] = [
+    JobState::Running,
+    JobState::Waiting,
+    JobState::Delayed,
+    JobState::Depends,
+    JobState::Failed,
+    JobState::Complete,
+    JobState::Canceled,
+];
+/// Number of lists to read from in one call: a limit on how long it blocks the server.
+const LISTS: usize = 500;
+/// Most calls for a page that has no job yet.
+const CALLS: usize = 50;
+/// The most jobs read in one call.
+const ROWS: u32 = 100;
+/// The most ids looked at in one call, where the beginning of an id is asked for.
+pub(super) const IDS: u32 = 5_000;
+/// A cursor's place is the number of a state times this, plus the position in the list that a queue has of it. For a
+/// change of many jobs it is the number of the list.
+const LIST: i64 = 1 << 32;
+
+/// Where lists go on: at which one, and at which position in it.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) list: usize,
+    pub(super) from: i64,
+}
+
+impl Place {
+    pub(super) fn of_number(place: i64) -> Place {
+        Place { list: usize::try_from(place / LIST).unwrap_or(usize::MAX), from: place % LIST }
+    }
+
+    pub(super) fn number(self) -> i64 {
+        self.list as i64 * LIST + self.from
+    }
+
+    /// The place that a cursor names. Queues may have come and gone meanwhile.
+    pub(super) fn of_cursor(cursor: &Cursor, lists: &[(QueueName, JobState)]) -> Place {
+        let Place { list: state, from } = Place::of_number(cursor.place);
+        let wanted = (state, cursor.id.as_ref().map_or("", JobId::as_str));
+        let is_before = |list: &(QueueName, JobState)| (order(list.1), list.0.as_str()) < wanted;
+        let list = lists.partition_point(is_before);
+        let is_there = lists.get(list).is_some_and(|list| (order(list.1), list.0.as_str()) == wanted);
+        Place { list, from: if is_there { from } else { 0 } }
+    }
+
+    pub(super) fn cursor(self, lists: &[(QueueName, JobState)], left: u64) -> Option<Cursor> {
+        let (queue, state) = lists.get(self.list)?;
+        let place = Place { list: order(*state), ..self }.number();
+        Some(Cursor { id: Some(queue.as_str().into()), place, left })
+    }
+}
+
+/// The number of a state in the order of a list.
+fn order(state: JobState) -> usize {
+    STATES.iter().position(|known| *known == state).unwrap_or(STATES.len())
+}
+
+impl Rq {
+    /// All queues in order, some names in each call.
+    pub(super) async fn queue_names(&self) -> Result<Vec<QueueName>, Error> {
+        let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
+        loop {
+            let asked = self.asked("queue_names", |cmd| _ = cmd.arg(&cursor));
+            let (Text(next), names): (Text, Vec<Text>) = asked.await?;
+            found.extend(names);
+            if next == "0" {
+                return Ok(found.into_iter().map(|name| QueueName::from(name.0)).collect());
+            }
+            cursor = next;
+        }
+    }
+
+    /// Ids that begin so, in order: goes through all keys, some at a time.
+    pub(super) async fn find(&self, prefix: &str) -> Result<Vec<JobId>, Error> {
+        let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
+        loop {
+            let asked = self.asked("find", |cmd| _ = cmd.arg(prefix).arg(escaped(prefix)).arg(&cursor));
+            let (Text(next), ids): (Text, Vec<Text>) = asked.await?;
+            found.extend(ids);
+            if next == "0" || found.len() >= FindJobs::MOST {
+                return Ok(ids_of(found.into_iter().take(FindJobs::MOST)));
+            }
+            cursor = next;
+        }
+    }
+
+    /// The lists that a filter needs.
+    pub(super) async fn lists(&self, filter: &Filter) -> Result<Vec<(QueueName, JobState)>, Error> {
+        let queues = match &filter.queue {
+            Some(queue) => vec![queue.clone()],
+            None => self.queue_names().await?,
+        };
+        let wanted = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
+        let states: Vec<JobState> = STATES.into_iter().filter(wanted).collect();
+        Ok(states.iter().flat_map(|state| queues.iter().map(|queue| (queue.clone(), *state))).collect())
+    }
+
+    /// Some matching jobs from a place in the lists on, `most` at most, and where to go on; `first` says at which end of a
+    /// list it begins, `newest` or `oldest`.
+    pub(super) async fn stretch(
+        &self,
+        filter: &Filter,
+        lists: &[(QueueName, JobState)],
+        mut at: Place,
+        most: u64,
+        first: &str,
+    ) -> Result<(Vec<JobRecord>, Option<Place>), Error> {
+        let looks = if filter.id_prefix.is_some() { IDS } else { ROWS };
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut found = Vec::new();
+        for _ in 0..CALLS {
+            let some = &lists[at.list.min(lists.len())..lists.len().min(at.list.saturating_add(LISTS))];
+            if some.is_empty() || !found.is_empty() {
+                break;
+            }
+            let words = some.iter().flat_map(|(queue, state)| [queue.as_str(), state.as_str()]);
+            let words: Vec<&str> = words.collect();
+            let asked = self.asked::<(usize, i64, Vec<Row>)>("page", |cmd| {
+                cmd.arg(at.from).arg(looks).arg(first).arg(ROWS);
+                cmd.arg(filter.id_prefix.as_deref().unwrap_or_default());
+                write_list(cmd, words.into_iter());
+            });
+            let (list, from, jobs) = asked.await?;
+            at = Place { list: at.list + list, from };
+            let jobs = jobs.into_iter().map(|job| record(job, false));
+            found = jobs.filter(|job| matches(filter, job)).take(most).collect();
+        }
+        let goes_on = at.list < lists.len() && found.len() < most;
+        Ok((found, goes_on.then_some(at)))
+    }
+
+    /// The place behind a job.
+    pub(super) async fn behind(&self, job: &JobId, lists: &[(QueueName, JobState)]) -> Result<Place, Error> {
+        let found = self.get(job).await?;
+        let is_there = |list: &(QueueName, JobState)| list.0 == found.queue && list.1 == found.state;
+        let Some(list) = lists.iter().position(is_there) else { return Ok(Place { list: 0, from: 0 }) };
+        Ok(Place { list, from: self.place(&found).await?.map_or(0, |(place, _)| place + 1) })
+    }
+
+    /// The position of a job in its list, newest first, and how many come before it.
+    pub(super) async fn place(&self, job: &JobRecord) -> Result<Option<(i64, u64)>, Error> {
+        let found = self.asked("place", |cmd| {
+            cmd.arg(job.id.as_str()).arg(job.queue.as_str()).arg(job.state.as_str());
+        });
+        found.await
+    }
+}
+
+pub(super) fn ids_of(found: impl IntoIterator<Item = Text>) -> Vec<JobId> {
+    found.into_iter().map(|id| id.0.into()).collect()
+}
+
+fn matches(filter: &Filter, job: &JobRecord) -> bool {
+    let at = job.ended_at.unwrap_or(job.put_at);
+    let is_of = |group: &String| job.failure.as_ref().is_some_and(|failure| failure.group == *group);
+    filter.class.as_ref().is_none_or(|class| job.class == *class)
+        && filter.group.as_ref().is_none_or(is_of)
+        && filter.since.is_none_or(|since| at >= since)
+        && filter.until.is_none_or(|until| at < until)
+        && filter.tag.is_none()
+        && filter.recurring.is_none()
+        && !filter.tracked
+}

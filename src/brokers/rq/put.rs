@@ -1,0 +1,119 @@
+//! Puts jobs as RQ's own client would: with RQ's default serializer, so that any worker of RQ can run them.
+
+use redis::Cmd;
+use serde_json::{Map, Value as Json};
+use uuid::Uuid;
+
+use super::job::deflated;
+use broker::Error;
+use kale::pickle::{self, Value};
+use model::{Exists, JobId, NewJob, Payload};
+
+/// A new job in the form of RQ.
+pub(super) struct Written {
+    pub id: JobId,
+    fields: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// The arguments of the function in a job's data. The data is an object with only `args` and `kwargs`, a list of
+/// arguments, `null` for none, or one argument.
+fn arguments(data: &[u8]) -> Result<(Vec<Json>, Map<String, Json>), serde_json::Error> {
+    let is_call = |object: &Map<String, Json>| {
+        !object.is_empty()
+            && object.iter().all(|(name, value)| match name.as_str() {
+                "args" => value.is_array(),
+                "kwargs" => value.is_object(),
+                _ => false,
+            })
+    };
+    Ok(match serde_json::from_slice(data)? {
+        Json::Object(mut object) if is_call(&object) => {
+            let mut take = |name| object.remove(name).unwrap_or_default();
+            let (args, kwargs) = (take("args"), take("kwargs"));
+            (args.as_array().cloned().unwrap_or_default(), kwargs.as_object().cloned().unwrap_or_default())
+        }
+        Json::Array(args) => (args, Map::new()),
+        Json::Null => (Vec::new(), Map::new()),
+        one @ (Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_)) => {
+            (vec![one], Map::new())
+        }
+    })
+}
+
+/// Writes a job, and refuses one that RQ could not run.
+pub(super) fn write(job: &NewJob) -> Result<Written, Error> {
+    let refused = |why: &str| Err(Error::Refused(format!("a job of RQ {why}")));
+    let Payload::Data(data) = &job.payload else {
+        return refused("is a Python function: put its name as the class; RQ runs no programs");
+    };
+    let Ok((args, kwargs)) = arguments(&data.0) else {
+        return refused("needs data that is JSON: its arguments");
+    };
+    let id = job.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string().into());
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !id.as_str().bytes().all(allowed) {
+        return refused("has an id of letters, digits, dashes and underscores");
+    }
+    let description = format!("{}({})", job.class, serde_json::to_string(&args).unwrap_or_default());
+    let name = Value::Str(job.class.as_str().into());
+    let args = Value::Tuple(args.iter().map(Value::from).collect());
+    let call = pickle::write(&Value::Tuple(vec![name, Value::None, args, Value::from(&kwargs)]));
+    let mut fields = vec![
+        ("data", deflated(&call.unwrap_or_default())),
+        ("description", model::cut(description, 200).into_bytes()),
+    ];
+    if let Some(limit) = job.time_limit {
+        fields.push(("timeout", limit.as_secs().max(1).to_string().into_bytes()));
+    }
+    if let Some(retry) = job.retry.filter(|retry| retry.retries > 0) {
+        const SHOWN: u32 = 30;
+        let intervals = (0..retry.retries.min(SHOWN))
+            .map(|at| retry.delay.saturating_mul(2u32.saturating_pow(at)).min(retry.cap).as_secs());
+        let intervals = serde_json::to_vec(&intervals.collect::<Vec<_>>()).unwrap_or_default();
+        fields.push(("retries_left", retry.retries.to_string().into_bytes()));
+        fields.push(("retry_intervals", intervals));
+    }
+    Ok(Written { id, fields })
+}
+
+impl Written {
+    pub(super) fn write(&self, cmd: &mut Cmd, job: &NewJob) {
+        let skips = if job.exists == Exists::Skip { "skip" } else { "refuse" };
+        cmd.arg(self.id.as_str()).arg(job.queue.as_str()).arg(job.delay.as_secs_f64()).arg(skips);
+        cmd.arg(job.token.as_deref().unwrap_or_default());
+        cmd.arg(2 * self.fields.len());
+        self.fields.iter().for_each(|(name, bytes)| _ = cmd.arg(*name).arg(bytes.as_slice()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_becomes_the_arguments_of_the_function() {
+        let read = |data: &str| {
+            let (args, kwargs) = arguments(data.as_bytes()).unwrap();
+            format!("{} {}", Json::Array(args), Json::Object(kwargs))
+        };
+        assert_eq!(read(r#"{"args": [1], "kwargs": {"a": 2}}"#), r#"[1] {"a":2}"#);
+        assert_eq!(read(r#"{"kwargs": {"a": 2}}"#), r#"[] {"a":2}"#);
+        assert_eq!(read(r#"{"args": 1}"#), r#"[{"args":1}] {}"#);
+        assert_eq!(read(r#"{}"#), "[{}] {}");
+        assert_eq!(
+            (read("null"), read("[1, 2]"), read("7")),
+            ("[] {}".into(), "[1,2] {}".into(), "[7] {}".into())
+        );
+        assert!(arguments(b"x").is_err());
+    }
+
+    #[test]
+    fn jobs_that_rq_could_not_run_are_refused() {
+        let job = NewJob::new("q".into(), "app.f".into(), Payload::Data("[1]".into()));
+        assert!(write(&job).is_ok());
+        let odd = NewJob { id: Some("a b".into()), ..job.clone() };
+        assert!(write(&odd).is_err());
+        let program = NewJob { payload: Payload::Exec(model::Exec::default()), ..job };
+        assert!(write(&program).is_err());
+    }
+}

@@ -1,0 +1,307 @@
+//! The store as the ledger of a broker that keeps no history: it records jobs that another broker has already handed
+//! out, and grants no lease by itself. Its writes do not wait for the disk.
+
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::call::Kind;
+use super::columns::state;
+use super::handle::Sqlite;
+use super::lease::{self, HeldLease};
+use super::put::{self, Granted};
+use super::receives::{RECEIVES, counted};
+use super::store::Store;
+use super::trouble::Trouble;
+use super::waiting::Found;
+use super::{admin, settle};
+use crate::delivery::{Adopted, Delivery, Handle};
+use broker::{Error, Fetch, Settling};
+use common::stored;
+use model::{
+    Count, Failure, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Settlement, What,
+    WorkerId,
+};
+
+/// The latest delivery of each job that a broker counts: its fence, the broker's handle, and how many deliveries the
+/// job's attempts account for. A later one is an attempt more for each delivery beyond these. And the messages that are
+/// to run no more, whatever becomes of their deletion.
+const DELIVERIES: &str = "DROP TABLE IF EXISTS handle;
+    CREATE TABLE IF NOT EXISTS delivery (jid TEXT PRIMARY KEY, fence INTEGER NOT NULL, handle TEXT NOT NULL,
+    counted INTEGER NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS ended_message (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID";
+
+impl Sqlite {
+    /// Makes the store a ledger, by more tables.
+    pub async fn keep_deliveries(&self) -> Result<(), Error> {
+        self.run(Kind::Lease, |store| {
+            store.conn.execute_batch(DELIVERIES)?;
+            store.conn.execute_batch(RECEIVES)?;
+            store.is_ledger = true;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Records that a delivery of each of these jobs was no attempt: it went back before it ran.
+    pub async fn gave_back(&self, jobs: Vec<JobId>) -> Result<(), Error> {
+        self.run(Kind::Note, move |store| {
+            let now = store.time();
+            let mut statement = store.conn.prepare_cached(
+                "INSERT INTO delivery (jid, fence, handle, counted, at)
+                 VALUES (?1, 0, '', coalesce((SELECT attempt FROM job WHERE jid = ?1), 0) + 1, ?2)
+                 ON CONFLICT DO UPDATE SET counted = counted + 1",
+            )?;
+            for job in &jobs {
+                statement.execute(params![job.as_str(), now])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Records deliveries, each with its worker, and answers each.
+    pub async fn adopt(
+        &self,
+        request: Fetch,
+        given: Vec<(Delivery, WorkerId)>,
+    ) -> Result<Vec<Adopted>, Error> {
+        let now = self.now();
+        self.run(Kind::Lease, move |store| {
+            given.iter().map(|(delivery, worker)| adopt(store, &request, delivery, *worker, now)).collect()
+        })
+        .await
+    }
+
+    /// Records how jobs ended, and messages that are to run no more.
+    pub async fn note_ends(
+        &self,
+        ends: Vec<Settlement>,
+        messages: Vec<String>,
+    ) -> Result<Vec<Settling>, Error> {
+        let now = self.now();
+        self.run(Kind::Note, move |store| {
+            let answers = settle::settle(store, &ends, now)?;
+            let mut keep = store.conn.prepare_cached(
+                "INSERT INTO ended_message (id, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )?;
+            for message in &messages {
+                keep.execute(params![message, store.millis(now)])?;
+            }
+            drop(keep);
+            let mut forget = store.conn.prepare_cached("DELETE FROM delivery WHERE jid = ?1")?;
+            for (end, answer) in ends.iter().zip(&answers) {
+                if matches!(answer, Settling::Settled(state) if state.has_ended()) {
+                    forget.execute([end.job.as_str()])?;
+                }
+            }
+            drop(forget);
+            Ok(answers)
+        })
+        .await
+    }
+
+    /// Records that leases are lost, each with what its end counts as: nobody runs these jobs here.
+    pub async fn lost(&self, leases: Vec<(JobId, Fence, Count)>) -> Result<(), Error> {
+        let now = self.now();
+        self.run(Kind::Note, move |store| lease::lose(store, &leases, store.millis(now))).await
+    }
+
+    /// Whether this message is to run no more.
+    pub async fn has_ended(&self, message: String) -> Result<bool, Error> {
+        self.run(Kind::Read, move |store| has_ended(store, &message)).await
+    }
+
+    /// Which of these leases belong to jobs that are being canceled.
+    pub async fn canceling(&self, asked: Vec<(JobId, Fence)>) -> Result<Vec<bool>, Error> {
+        self.run(Kind::Read, move |store| {
+            let canceling = JobState::Canceling as usize;
+            let mut look = store
+                .conn
+                .prepare_cached("SELECT 1 FROM job WHERE jid = ?1 AND fence = ?2 AND state = ?3")?;
+            let mut answers = Vec::with_capacity(asked.len());
+            for (job, fence) in &asked {
+                answers.push(look.exists(params![job.as_str(), fence.0, canceling])?);
+            }
+            Ok(answers)
+        })
+        .await
+    }
+
+    /// The jobs that an instance held when it died, with the broker's handles.
+    pub async fn handles(&self, instance: Instance) -> Result<Vec<Handle>, Error> {
+        self.run(Kind::Read, move |store| {
+            let mut statement = store.conn.prepare_cached(
+                "SELECT jid, job.fence, coalesce(handle, ''), queue.name, state FROM job
+                 LEFT JOIN delivery USING (jid, fence)
+                 JOIN queue ON queue.id = job.queue WHERE expires_at > ?2 AND instance = ?1",
+            )?;
+            let rows = statement.query_map(params![instance.as_str(), store.time()], |row| {
+                Ok(Handle {
+                    job: row.get::<_, String>(0)?.into(),
+                    fence: Fence(row.get(1)?),
+                    handle: row.get(2)?,
+                    queue: row.get::<_, String>(3)?.into(),
+                    is_canceling: state(row.get(4)?) == JobState::Canceling,
+                })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+}
+
+fn adopt(
+    store: &mut Store,
+    request: &Fetch,
+    delivery: &Delivery,
+    worker: WorkerId,
+    now: Instant,
+) -> Result<Adopted, Trouble> {
+    let Delivery { job, lease: Lease { job: id, fence, .. }, attempt, message, .. } = delivery;
+    if has_ended(store, message)? {
+        return Ok(Adopted::Ended);
+    }
+    let queue = store.queue_made(&job.queue)?;
+    let time = store.millis(now);
+    if let Some((row, JobState::Running | JobState::Canceling)) = known(store, id)? {
+        end_lease(store, row, &request.instance, time)?;
+    }
+    let (known, counted) = (known(store, id)?, counted(store, id)?);
+    let before = match known {
+        // The id is that of the message: then what has ended under it is this very message.
+        Some((_, JobState::Complete | JobState::Canceled)) if id.as_str() == message => {
+            return Ok(Adopted::Ended);
+        }
+        // The rule about interruptions holds it, and its broker has delivered the same message once more.
+        Some((row, JobState::Held)) if counted.is_some_and(|counted| counted < *attempt) => {
+            return Ok(Adopted::Held(failure(store, row)?));
+        }
+        Some((row, state)) => {
+            wait_again(store, id, (row, queue, state), time)?;
+            counters(store, row)?
+        }
+        None => Counters::default(),
+    };
+    let new = attempt.saturating_sub(counted.unwrap_or(before.attempt));
+    let run = Job {
+        id: id.clone(),
+        queue: job.queue.clone(),
+        class: job.class.clone(),
+        payload: job.payload.clone(),
+        priority: job.priority,
+        attempt: before.attempt.saturating_add(new.max(1)),
+        crashes: before.crashes,
+        interrupted: before.interrupted,
+        unknown: before.unknown,
+        tags: job.tags.clone(),
+        retry: job.retry,
+        time_limit: job.time_limit,
+    };
+    let (job, lease) = match known {
+        Some((row, _)) => {
+            let found = Found { row, fence: fence.0.saturating_sub(1), ready: time, job: run };
+            let lease = lease::grant(store, request, queue, worker, &found, now)?;
+            store.moved(queue, Some(JobState::Waiting), JobState::Running);
+            (found.job, lease)
+        }
+        None => {
+            let put_at = delivery.put_at.map_or(time, |at| at.0.min(time));
+            let granted = Granted { request, worker, fence: *fence, attempt: run.attempt, put_at };
+            put::insert(store, job, id, (false, Some(&granted)), time)?;
+            // Another host may have run it before: then it has not waited since it was put.
+            let since = if *attempt <= 1 { put_at } else { time };
+            (run, lease::granted(store, request, (queue, since), (id, *fence), now))
+        }
+    };
+    store.happened(id, queue, What::Fetched, JobState::Running)?;
+    keep(store, delivery, time)?;
+    Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease }))
+}
+
+/// Keeps a delivery, if it has a handle.
+fn keep(store: &Store, delivery: &Delivery, now: i64) -> Result<(), Trouble> {
+    let Delivery { lease: Lease { job, fence, .. }, attempt, handle, .. } = delivery;
+    if !handle.is_empty() {
+        let mut statement = store.conn.prepare_cached(
+            "INSERT OR REPLACE INTO delivery (jid, fence, handle, counted, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        statement.execute(params![job.as_str(), fence.0, handle, attempt, now])?;
+    }
+    Ok(())
+}
+
+fn has_ended(store: &Store, message: &str) -> Result<bool, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT 1 FROM ended_message WHERE id = ?1")?;
+    Ok(statement.exists([message])?)
+}
+
+/// The job, if it was recorded before.
+fn known(store: &Store, id: &JobId) -> Result<Option<(i64, JobState)>, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT id, state FROM job WHERE jid = ?1")?;
+    Ok(statement.query_row([id.as_str()], |row| Ok((row.get(0)?, state(row.get(1)?)))).optional()?)
+}
+
+/// Why a job is held.
+fn failure(store: &Store, row: i64) -> Result<Failure, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT failure FROM job WHERE id = ?1")?;
+    let text: String = statement.query_row([row], |row| row.get(0))?;
+    Ok(stored::from_json(text.as_bytes())?)
+}
+
+/// Ends the lease of a job that its broker has delivered once more: nobody runs it. If it is this instance's own, then
+/// its holder lives: what a dead supervisor held was taken back when the next one started.
+fn end_lease(store: &mut Store, row: i64, instance: &Instance, now: i64) -> Result<(), Trouble> {
+    let mut statement = store
+        .conn
+        .prepare_cached(&format!("SELECT {}, instance IS ?2 FROM job WHERE id = ?1", lease::HELD_LEASE))?;
+    let (held, is_own): (HeldLease, bool) = statement
+        .query_row(params![row, instance.as_str()], |row| Ok((lease::held_lease(row)?, row.get(6)?)))?;
+    drop(statement);
+    let held = HeldLease { state: JobState::Running, ..held };
+    if is_own { lease::give_up(store, &held, now) } else { lease::take_back(store, &held, false, now) }
+}
+
+/// Whatever the state recorded here: the broker has delivered the job, so it was waiting.
+fn wait_again(
+    store: &mut Store,
+    id: &JobId,
+    (row, queue, from): (i64, i64, JobState),
+    now: i64,
+) -> Result<(), Trouble> {
+    match from {
+        JobState::Waiting | JobState::Running | JobState::Canceling => Ok(()),
+        JobState::Delayed | JobState::Depends => {
+            store
+                .conn
+                .prepare_cached("UPDATE job SET state = 0, due_at = NULL, ready_at = ?2 WHERE id = ?1")?
+                .execute([row, now])?;
+            store.moved(queue, Some(from), JobState::Waiting);
+            Ok(())
+        }
+        JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => {
+            admin::put_back(store, id, row, queue, from, "its broker", now)
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counters {
+    attempt: u32,
+    crashes: u32,
+    interrupted: u32,
+    unknown: u32,
+}
+
+fn counters(store: &Store, row: i64) -> Result<Counters, Trouble> {
+    let mut statement =
+        store.conn.prepare_cached("SELECT attempt, crashes, interrupted, unknown FROM job WHERE id = ?1")?;
+    Ok(statement.query_row([row], |row| {
+        Ok(Counters {
+            attempt: row.get(0)?,
+            crashes: row.get(1)?,
+            interrupted: row.get(2)?,
+            unknown: row.get(3)?,
+        })
+    })?)
+}

@@ -1,0 +1,78 @@
+//! Records in a ledger how jobs ended at another host, or in the broker itself.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::call::Kind;
+use super::columns::state;
+use super::handle::Sqlite;
+use super::settle::group;
+use super::store::Store;
+use super::trouble::Trouble;
+use crate::delivery::Elsewhere;
+use broker::Error;
+use common::stored;
+use model::{JobId, JobState, What};
+
+/// The most jobs that one call gives.
+const SOME: usize = 500;
+
+impl Sqlite {
+    /// The next jobs after `place` that the ledger has as waiting, in order, with their places.
+    pub async fn waiting_behind(&self, place: i64) -> Result<Vec<(i64, JobId)>, Error> {
+        self.run(Kind::Read, move |store| {
+            let mut statement = store.conn.prepare_cached(&format!(
+                "SELECT id, jid FROM job INDEXED BY job_waiting WHERE state = 0 AND id > ?1
+                 UNION ALL SELECT id, jid FROM job INDEXED BY job_due
+                 WHERE due_at IS NOT NULL AND state = 1 AND id > ?1 ORDER BY id LIMIT {SOME}"
+            ))?;
+            let rows =
+                statement.query_map([place], |row| Ok((row.get(0)?, row.get::<_, String>(1)?.into())))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    /// Records how jobs ended elsewhere. Jobs that the ledger does not have as waiting are left as they are.
+    pub async fn learn(&self, ended: Vec<(JobId, Elsewhere)>) -> Result<(), Error> {
+        self.run(Kind::Note, move |store| {
+            let now = store.time();
+            ended.iter().try_for_each(|(job, how)| learn(store, job, how, now))
+        })
+        .await
+    }
+}
+
+fn learn(store: &mut Store, job: &JobId, how: &Elsewhere, now: i64) -> Result<(), Trouble> {
+    let found = store
+        .conn
+        .prepare_cached("SELECT id, queue, state FROM job WHERE jid = ?1 AND state BETWEEN 0 AND 1")?
+        .query_row([job.as_str()], |row| Ok((row.get(0)?, row.get(1)?, state(row.get(2)?))))
+        .optional()?;
+    let Some((row, queue, from)) = found else { return Ok(()) };
+    let row: i64 = row;
+    let (to, result, failure) = match how {
+        Elsewhere::Complete { result } => (JobState::Complete, result.as_deref(), None),
+        Elsewhere::Failed(failure) => (JobState::Failed, None, Some(failure)),
+    };
+    let text = failure.map(stored::to_json).transpose()?;
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE job SET state = ?2, due_at = NULL, ready_at = NULL, ended_at = ?3, result = ?4,
+             failure = CASE ?2 WHEN 4 THEN NULL ELSE ?5 END, failure_group = ?6 WHERE id = ?1",
+        )?
+        .execute(params![row, to as i64, now, result, text, group(to, failure)])?;
+    forget_delivery(store, job)?;
+    store.moved(queue, Some(from), to);
+    store.happened(job, queue, What::of_end(to), to)?;
+    store.ended(job.clone(), to);
+    Ok(())
+}
+
+/// Forgets how often a ledger's broker has delivered a job that has ended: if it is retried, that is another message.
+pub(super) fn forget_delivery(store: &Store, job: &JobId) -> Result<(), Trouble> {
+    if store.is_ledger {
+        store.conn.prepare_cached("DELETE FROM delivery WHERE jid = ?1")?.execute([job.as_str()])?;
+    }
+    Ok(())
+}

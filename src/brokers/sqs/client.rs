@@ -1,0 +1,312 @@
+//! The requests to SQS in the form of the service: one queue, one batch.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_sdk_sqs::Client as Aws;
+use aws_sdk_sqs::error::BuildError;
+use aws_sdk_sqs::types::{
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
+    MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
+};
+use tokio::sync::OnceCell;
+
+use super::address::Place;
+use super::coalesce::Outcome;
+use super::connect::connect;
+use super::fault::Fault;
+use super::redrive::Redrive;
+use common::lock;
+use model::{Instant, Millis};
+
+/// The attribute of a message that names its job.
+pub(super) const JOB: &str = "taskvisor-job";
+
+/// A message as SQS delivers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Message {
+    pub id: String,
+    /// The id of its job: from the attribute, else the message's own id. So a job that goes on in another message keeps
+    /// its id.
+    pub job: String,
+    pub handle: String,
+    pub body: String,
+    /// How often it was delivered, including this time.
+    pub received: u32,
+    /// The message group in a FIFO or fair queue.
+    pub group: Option<String>,
+    /// When it was sent.
+    pub sent: Option<Millis>,
+}
+
+/// A message to be sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outgoing {
+    pub body: String,
+    pub delay: Duration,
+    pub group: Option<String>,
+    /// Deduplication id in a FIFO queue: a second message with the same id is dropped.
+    pub once: Option<String>,
+    /// Attributes to send beside the body.
+    pub notes: Vec<(&'static str, String)>,
+}
+
+/// Tells the time since boot; tests move it.
+pub(super) type Now = Arc<dyn Fn() -> Instant + Send + Sync>;
+
+/// The connection to the service.
+pub(super) struct Client {
+    pub place: Place,
+    /// The boot-time clock.
+    pub now: Now,
+    aws: OnceCell<Aws>,
+    urls: Mutex<HashMap<String, String>>,
+    /// When queues were missing for the last time.
+    missing: Mutex<HashMap<String, Instant>>,
+}
+
+impl Client {
+    pub(super) fn new(place: Place, now: Now) -> Client {
+        Client { place, now, aws: OnceCell::new(), urls: Mutex::default(), missing: Mutex::default() }
+    }
+
+    /// The SDK's client, made at the first request.
+    async fn aws(&self) -> Result<&Aws, Fault> {
+        self.aws.get_or_try_init(|| connect(&self.place)).await
+    }
+
+    /// The URL of a queue, which is made if the settings say so.
+    async fn url(&self, name: &str) -> Result<String, Fault> {
+        if let Some(url) = lock(&self.urls).get(name).cloned() {
+            return Ok(url);
+        }
+        let found = self.aws().await?.get_queue_url().queue_name(name).send().await;
+        let url = match found.map_err(Fault::from) {
+            Ok(found) => found.queue_url.unwrap_or_default(),
+            Err(Fault::NoQueue) if self.place.create => self.create(name).await?,
+            Err(fault) => return Err(fault),
+        };
+        lock(&self.urls).insert(name.to_owned(), url.clone());
+        Ok(url)
+    }
+
+    /// Whether there is such a queue. None is made.
+    pub(super) async fn is_there(&self, name: &str) -> Result<bool, Fault> {
+        match self.aws().await?.get_queue_url().queue_name(name).send().await.map_err(Fault::from) {
+            Ok(_) => Ok(true),
+            Err(Fault::NoQueue) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn create(&self, name: &str) -> Result<String, Fault> {
+        let mut request = self.aws().await?.create_queue().queue_name(name);
+        if name.ends_with(".fifo") {
+            request = request.attributes(QueueAttributeName::FifoQueue, "true");
+        }
+        if !self.place.tags.is_empty() {
+            request = request.set_tags(Some(self.place.tags.clone().into_iter().collect()));
+        }
+        Ok(request.send().await?.queue_url.unwrap_or_default())
+    }
+
+    /// Forgets the URL of a queue that is gone: it may come back under another one.
+    fn check(&self, name: &str, fault: Fault) -> Fault {
+        if fault == Fault::NoQueue {
+            lock(&self.urls).remove(name);
+            lock(&self.missing).insert(name.to_owned(), (self.now)());
+        }
+        fault
+    }
+
+    /// Whether a queue was missing at some time since then: if it is there now, its messages are others.
+    pub(super) fn was_missing_since(&self, name: &str, then: Instant) -> bool {
+        lock(&self.missing).get(name).is_some_and(|at| *at >= then)
+    }
+
+    /// Waits for messages, for `wait` at most. Without a wait SQS may overlook some.
+    pub(super) async fn receive(
+        &self,
+        name: &str,
+        most: usize,
+        visibility: Duration,
+        wait: Duration,
+    ) -> Result<Vec<Message>, Fault> {
+        let url = self.url(name).await?;
+        let request = self.aws().await?.receive_message().queue_url(url);
+        let request = request
+            .max_number_of_messages(i32::try_from(most).unwrap_or(1))
+            .visibility_timeout(seconds(visibility))
+            .wait_time_seconds(seconds(wait))
+            .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
+            .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
+            .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
+            .message_attribute_names(JOB);
+        let received = request.send().await.map_err(|error| self.check(name, error.into()))?;
+        Ok(received.messages.unwrap_or_default().into_iter().map(message).collect())
+    }
+
+    /// About how many messages a queue has: visible ones, delayed ones, and those delivered but not deleted.
+    pub(super) async fn counts(&self, name: &str) -> Result<[u64; 3], Fault> {
+        let url = self.url(name).await?;
+        let all = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        ];
+        let request = self.aws().await?.get_queue_attributes().queue_url(url);
+        let asked = request.set_attribute_names(Some(all.to_vec())).send();
+        let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
+        let counts = answer.attributes.unwrap_or_default();
+        Ok(all.map(|name| counts.get(&name).and_then(|count| count.parse().ok()).unwrap_or(0)))
+    }
+
+    /// What a queue lets AWS do with messages that are received too often; None = nothing.
+    pub(super) async fn redrive(&self, name: &str) -> Result<Option<Redrive>, Fault> {
+        let url = self.url(name).await?;
+        let request = self.aws().await?.get_queue_attributes().queue_url(url);
+        let asked = request.attribute_names(QueueAttributeName::RedrivePolicy).send();
+        let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
+        let policy = answer.attributes.and_then(|mut all| all.remove(&QueueAttributeName::RedrivePolicy));
+        Ok(policy.and_then(|policy| Redrive::read(&policy)))
+    }
+
+    /// The names of all queues that begin this way.
+    pub(super) async fn names(&self, start: &str) -> Result<Vec<String>, Fault> {
+        let (mut names, mut next) = (Vec::new(), None);
+        loop {
+            let request = self.aws().await?.list_queues().queue_name_prefix(start).max_results(1000);
+            let listed = request.set_next_token(next).send().await.map_err(Fault::from)?;
+            let of_url = |url: &String| url.rsplit('/').next().unwrap_or_default().to_owned();
+            names.extend(listed.queue_urls.unwrap_or_default().iter().map(of_url));
+            next = listed.next_token;
+            if next.is_none() {
+                return Ok(names);
+            }
+        }
+    }
+
+    pub(super) async fn delete(self: Arc<Self>, name: String, handles: Vec<String>) -> Vec<Outcome> {
+        let entry = |(at, handle): (usize, &String)| {
+            DeleteMessageBatchRequestEntry::builder().id(at.to_string()).receipt_handle(handle).build()
+        };
+        let sent = async {
+            let request = self.aws().await?.delete_message_batch().queue_url(self.url(&name).await?);
+            let entries = handles.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
+            let answer = request.set_entries(Some(entries)).send().await?;
+            let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
+            Ok((done, answer.failed))
+        };
+        self.each(&name, handles.len(), sent.await, Fault::of_handle)
+    }
+
+    /// Makes messages invisible from now on for these times.
+    pub(super) async fn hide(self: Arc<Self>, name: String, all: Vec<(String, Duration)>) -> Vec<Outcome> {
+        let entry = |(at, (handle, time)): (usize, &(String, Duration))| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(at.to_string())
+                .receipt_handle(handle)
+                .visibility_timeout(seconds(*time))
+                .build()
+        };
+        let sent = async {
+            let request =
+                self.aws().await?.change_message_visibility_batch().queue_url(self.url(&name).await?);
+            let entries = all.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
+            let answer = request.set_entries(Some(entries)).send().await?;
+            let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
+            Ok((done, answer.failed))
+        };
+        self.each(&name, all.len(), sent.await, Fault::of_handle)
+    }
+
+    /// Sends messages, and gives the id of each.
+    pub(super) async fn send(self: Arc<Self>, name: String, all: Vec<Outgoing>) -> Vec<Outcome> {
+        let sent = async {
+            let request = self.aws().await?.send_message_batch().queue_url(self.url(&name).await?);
+            let entries = all.iter().enumerate().map(outgoing).collect::<Result<_, _>>()?;
+            let answer = request.set_entries(Some(entries)).send().await?;
+            let done = answer.successful.into_iter().map(|one| (one.id, one.message_id)).collect();
+            Ok((done, answer.failed))
+        };
+        self.each(&name, all.len(), sent.await, Fault::of_code)
+    }
+
+    /// The answers of a batch, entry by entry.
+    fn each(
+        &self,
+        name: &str,
+        count: usize,
+        answer: Result<Answered, Fault>,
+        fault: fn(&str, &str) -> Fault,
+    ) -> Vec<Outcome> {
+        let (done, failed) = match answer {
+            Ok(answer) => answer,
+            Err(fault) => return vec![Err(self.check(name, fault)); count],
+        };
+        let mut all = vec![Err(Fault::Other("the service did not say what became of it".into())); count];
+        let mut set = |id: &str, outcome| {
+            if let Some(one) = id.parse::<usize>().ok().and_then(|at| all.get_mut(at)) {
+                *one = outcome;
+            }
+        };
+        done.into_iter().for_each(|(id, said)| set(&id, Ok(said)));
+        for BatchResultErrorEntry { id, code, message, .. } in failed {
+            set(&id, Err(fault(&code, message.as_deref().unwrap_or_default())));
+        }
+        all
+    }
+}
+
+/// The entries that succeeded, with their texts, and those that failed.
+type Answered = (Vec<(String, String)>, Vec<BatchResultErrorEntry>);
+
+impl From<BuildError> for Fault {
+    fn from(error: BuildError) -> Fault {
+        Fault::Other(error.to_string())
+    }
+}
+
+/// Whole seconds, as the service counts, rounded up.
+fn seconds(time: Duration) -> i32 {
+    i32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(i32::MAX)
+}
+
+fn message(given: aws_sdk_sqs::types::Message) -> Message {
+    let attributes = given.attributes.unwrap_or_default();
+    let attribute = |name| attributes.get(&name).cloned();
+    let id = given.message_id.unwrap_or_default();
+    let job =
+        given.message_attributes.and_then(|mut notes| notes.remove(JOB)).and_then(|job| job.string_value);
+    Message {
+        job: job.filter(|job| !job.is_empty() && job.len() <= 128).unwrap_or_else(|| id.clone()),
+        id,
+        handle: given.receipt_handle.unwrap_or_default(),
+        body: given.body.unwrap_or_default(),
+        received: attribute(MessageSystemAttributeName::ApproximateReceiveCount)
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(1),
+        group: attribute(MessageSystemAttributeName::MessageGroupId),
+        sent: attribute(MessageSystemAttributeName::SentTimestamp)
+            .and_then(|sent| sent.parse().ok())
+            .map(Millis),
+    }
+}
+
+fn outgoing((at, message): (usize, &Outgoing)) -> Result<SendMessageBatchRequestEntry, BuildError> {
+    let mut entry = SendMessageBatchRequestEntry::builder()
+        .id(at.to_string())
+        .message_body(&message.body)
+        .set_message_group_id(message.group.clone())
+        .set_message_deduplication_id(message.once.clone());
+    // A FIFO queue refuses a delay of a single message, even one of 0 s.
+    if !message.delay.is_zero() {
+        entry = entry.delay_seconds(seconds(message.delay));
+    }
+    for (name, text) in &message.notes {
+        let value = MessageAttributeValue::builder().data_type("String").string_value(text).build()?;
+        entry = entry.message_attributes(*name, value);
+    }
+    entry.build()
+}

@@ -1,0 +1,136 @@
+//! A queue in SQS with its batches: sends, deletes and visibility changes go ten at a time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::client::{Client, Outgoing};
+use super::coalesce::{Coalescer, Outcome};
+use super::fault::Fault;
+use super::redrive::Redrive;
+use broker::Error;
+use common::lock;
+use model::Instant;
+
+/// The longest delay of a new message in SQS.
+pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
+
+/// For how long a failure is reported that neither comes again nor is over: as long as nothing of the kind is requested.
+const REPORTED: Duration = Duration::from_secs(180);
+
+/// A queue, by its name in SQS.
+pub(super) struct Queue {
+    pub name: String,
+    /// Whether it is made if it is missing.
+    is_made: bool,
+    deletes: Arc<Coalescer<String>>,
+    hides: Arc<Coalescer<(String, Duration)>>,
+    sends: Arc<Coalescer<Outgoing>>,
+    /// The kinds of requests that failed last, each with its failure and when that was.
+    failing: Mutex<BTreeMap<&'static str, (String, Instant)>>,
+    /// What it lets AWS do with messages that are received too often, and when that was read.
+    pub redrive: tokio::sync::Mutex<Option<(Option<Redrive>, Instant)>>,
+}
+
+impl Queue {
+    pub(super) fn new(name: String, client: &Arc<Client>) -> Queue {
+        Queue {
+            deletes: batches(client, &name, Client::delete),
+            hides: batches(client, &name, Client::hide),
+            sends: batches(client, &name, Client::send),
+            failing: Mutex::default(),
+            redrive: tokio::sync::Mutex::default(),
+            is_made: client.place.create,
+            name,
+        }
+    }
+
+    /// The error for a request named `what` on it.
+    pub(super) fn error(&self, what: &str, fault: &Fault) -> Error {
+        fault.error(what, &self.name, self.is_made)
+    }
+
+    /// Whether it keeps the order of each message group. In another queue a group names a tenant, and orders nothing.
+    pub(super) fn is_fifo(&self) -> bool {
+        self.name.ends_with(".fifo")
+    }
+
+    /// A message for this queue. `once` identifies it: a FIFO queue drops a second one with the same text. Such a queue
+    /// cannot delay a single message, and a message without a group goes into a common one, so that all keep their order.
+    pub(super) fn message(
+        &self,
+        body: String,
+        group: Option<String>,
+        delay: Duration,
+        once: &str,
+    ) -> Outgoing {
+        let notes = Vec::new();
+        if !self.is_fifo() {
+            return Outgoing { body, group, delay: delay.min(DELAY_MAX), once: None, notes };
+        }
+        let once = once.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(128).collect();
+        let group = group.or_else(|| Some("taskvisor".into()));
+        Outgoing { body, group, delay: Duration::ZERO, once: Some(once), notes }
+    }
+
+    pub(super) async fn delete(&self, handle: &str) -> Outcome {
+        let deleted = self.deletes.send(handle.to_owned(), handle.len()).await;
+        self.note("delete a message of", &deleted);
+        deleted
+    }
+
+    /// Makes a message invisible for this time from now; 0 = visible at once.
+    pub(super) async fn hide(&self, handle: &str, time: Duration) -> Outcome {
+        let hidden = self.hides.send((handle.to_owned(), time), handle.len()).await;
+        self.note("change the visibility of a message of", &hidden);
+        hidden
+    }
+
+    /// What could be read of its attributes. The health tells a refusal.
+    pub(super) fn attributes<T>(&self, read: Result<T, Fault>) -> Option<T> {
+        self.note("read the attributes (sqs:GetQueueAttributes) of", &read);
+        read.ok()
+    }
+
+    /// Notes how a request about it ended. What only asks for patience or was lost says nothing.
+    fn note<T>(&self, what: &'static str, outcome: &Result<T, Fault>) {
+        match outcome {
+            Err(fault @ Fault::Other(_)) => {
+                let failure = self.error(what, fault).to_string();
+                lock(&self.failing).insert(what, (failure, clock::now()));
+            }
+            Ok(_) | Err(Fault::NotOurs | Fault::Visible | Fault::NoQueue) => {
+                drop(lock(&self.failing).remove(what))
+            }
+            Err(Fault::Throttled | Fault::Unanswered(_) | Fault::Refused(_)) => {}
+        }
+    }
+
+    /// What the service refuses at the moment, in its words: a policy may allow only some requests.
+    pub(super) fn failing(&self) -> Option<String> {
+        let now = clock::now();
+        let failing = lock(&self.failing);
+        failing.values().find(|(_, at)| now.since(*at) < REPORTED).map(|(failure, _)| failure.clone())
+    }
+
+    /// Sends a message and gives its id.
+    pub(super) async fn send(&self, message: &Outgoing) -> Outcome {
+        let notes: usize = message.notes.iter().map(|(name, text)| name.len() + text.len() + 16).sum();
+        let bytes = message.body.len() + notes;
+        self.sends.send(message.clone(), bytes).await
+    }
+}
+
+/// Requests of one kind to a queue, in batches.
+fn batches<E, F>(
+    client: &Arc<Client>,
+    queue: &str,
+    send: fn(Arc<Client>, String, Vec<E>) -> F,
+) -> Arc<Coalescer<E>>
+where
+    E: Clone + Send + 'static,
+    F: Future<Output = Vec<Outcome>> + Send + 'static,
+{
+    let (client, queue) = (client.clone(), queue.to_owned());
+    Coalescer::new(move |all| Box::pin(send(client.clone(), queue.clone(), all)))
+}
