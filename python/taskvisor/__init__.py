@@ -19,7 +19,7 @@ from .client.advance import Advance
 from .client.decorator import job
 from .client.job_function import JobFunction
 from .client.job_id import JobId
-from .client.job_info import JobCanceled, JobFailed, JobInfo
+from .client.job_info import JobCanceled, JobFailed, JobInfo, ResultNotKept
 from .client.many import agather, as_completed, gather
 from .client.new_job import NewJob
 from .client.putting import aput, aput_many, put, put_many
@@ -27,6 +27,7 @@ from .client.running_job import Job, current_job, progress
 from .client.settings import configure
 from .errors import (Fail, Interrupted, NoSuchJob, PutError, Retry, Snooze, SoftTimeLimitExceeded, SupervisorError,
                      TimeLimitExceeded)
+from .protocol.values import encoder
 from .version import VERSION
 
 __version__ = VERSION
@@ -44,6 +45,7 @@ __all__ = [
     "NewJob",
     "NoSuchJob",
     "PutError",
+    "ResultNotKept",
     "Retry",
     "Snooze",
     "SoftTimeLimitExceeded",
@@ -55,6 +57,7 @@ __all__ = [
     "as_completed",
     "configure",
     "current_job",
+    "encoder",
     "gather",
     "job",
     "progress",

@@ -1,8 +1,11 @@
 """Jobs that a real worker runs, and `taskvisor.testing.inline` in the same way."""
 
+import datetime
+import enum
 import time
+from dataclasses import dataclass
 
-from taskvisor import Advance, Fail, Retry, Snooze, current_job, job, progress
+from taskvisor import Advance, Fail, Retry, Snooze, current_job, encoder, job, progress
 
 @job
 def add(a, b=1):
@@ -90,3 +93,41 @@ async def coroutine_fails():
 @job
 def waits_for_another():
     return add.put(1, 1).result()
+
+
+@dataclass
+class Point:
+    x: int
+    when: datetime.date
+
+
+class Money:
+    def __init__(self, cents):
+        self.cents = cents
+
+    def __eq__(self, other):
+        return self.cents == other.cents
+
+
+class Colour(enum.Enum):
+    RED = "r"
+
+
+encoder(Money, lambda money: money.cents, Money, name="test.Money")
+
+
+@job
+def echo(value):
+    return [type(value).__name__, value]
+
+
+@job
+def cannot_be_kept(kind):
+    return {"type": [object], "nan": float("nan"), "huge": "x" * (17 << 20)}[kind]
+
+
+@job(queue="stages")
+def cannot_be_kept_and_goes_on():
+    if current_job().queue == "stages":
+        return Advance("default", object())
+    return "done"

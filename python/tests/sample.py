@@ -96,7 +96,7 @@ def raise_error(kind):
 def film(stage):
     if stage == "all":
         return Advance("encode", {"bytes": 5}, delay=1.5, depends=["a", "b"])
-    return Advance("encode", {"bytes": {5}}) if stage == "bad" else Advance("encode")
+    return Advance("encode", {"bytes": object()}) if stage == "bad" else Advance("encode")
 
 
 @job("async_film")

@@ -94,7 +94,7 @@ class Coroutines(WorkerTest):
                               ("exit", "failed"), ("interrupt", "failed")]:
             self.assertEqual(worker.outcome("raise_error", [kind])["outcome"], outcome)
         self.assertEqual(worker.outcome("async_add", {"x": 1})["outcome"], "failed_for_good")
-        self.assertEqual(worker.outcome("result", ["set"])["outcome"], "failed_for_good")
+        self.assertEqual(worker.outcome("result", ["nan"])["result"]["$taskvisor"], "not kept")
 
     def test_advance_of_a_coroutine_names_the_next_queue(self):
         done = self.coroutines().outcome("async_film")

@@ -84,16 +84,19 @@ class Results(WorkerTest):
         self.assertEqual(self.shared.outcome("film", ["all"]), {
             **head, "result": {"bytes": 5}, "next": {"queue": "encode", "delay": 1.5, "depends": ["a", "b"]}})
         self.assertEqual(self.shared.outcome("film", ["here"]), {**head, "result": None, "next": {"queue": "encode"}})
-        self.assertEqual(self.shared.outcome("film", ["bad"])["outcome"], "failed_for_good")
+        bad = self.shared.outcome("film", ["bad"])
+        self.assertEqual((bad["outcome"], bad["next"], bad["result"]["$taskvisor"]),
+                         ("complete", {"queue": "encode"}, "not kept"))
 
-    def test_a_result_that_is_no_json_fails_with_the_reason(self):
-        # The job has run and had its effects: a retry would end in the same way.
-        for kind, words in [("set", "the result is not JSON: result.set: set"), ("nan", "result.nan: nan"),
-                            ("surrogate", "half of a surrogate"), ("bytes", "result.bytes: bytes"),
+    def test_a_result_that_cannot_be_kept_leaves_the_reason_in_its_place(self):
+        # The job has run and had its effects: it has not failed.
+        for kind, words in [("nan", "the result is not JSON: result.nan: nan"), ("surrogate", "half of a surrogate"),
                             ("huge", "the result is too long")]:
             done = self.shared.outcome("result", [kind])
-            self.assertEqual(done["outcome"], "failed_for_good")
-            self.assertIn(words, done["error"]["message"])
+            self.assertEqual((done["outcome"], done["result"]["$taskvisor"]), ("complete", "not kept"))
+            self.assertIn(words, done["result"]["value"])
+        for kind, kept in [("set", {"$taskvisor": "set", "value": [1]}), ("bytes", {"$taskvisor": "bytes", "value": "eA=="})]:
+            self.assertEqual(self.shared.outcome("result", [kind])["result"], {kind: kept})
 
     def test_five_megabytes_go_in_and_out(self):
         text = "ü" * 2_500_000

@@ -48,7 +48,7 @@ def ends(directory):
         id.wait(60)
         info = id.info()
         failure = info.failure if info.state == "failed" else {}
-        found[name] = (info.state, info.queue, info.attempt, info.result, failure.get("group"), failure.get("message"))
+        found[name] = (info.state, info.queue, info.attempt, info.record.get("result"), failure.get("group"), failure.get("message"))
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..protocol import values
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
@@ -51,12 +53,15 @@ class JobInfo:
     @property
     def data(self) -> Any:
         """The data that was put; None if it was no JSON."""
-        return self.record.get("data")
+        return values.from_json(self.record.get("data"))
 
     @property
     def result(self) -> Any:
-        """What it has returned."""
-        return self.record.get("result")
+        """What it has returned; raises `ResultNotKept` if that could not be kept."""
+        found = self.record.get("result")
+        if isinstance(found, dict) and found.get(values.MARK) == values.NOT_KEPT:
+            raise ResultNotKept(f"job {self.id} is complete, but has no result: {found.get('value')}")
+        return values.from_json(found)
 
     @property
     def progress(self) -> Optional[dict[str, Any]]:
@@ -80,6 +85,16 @@ class JobInfo:
 
     def __repr__(self) -> str:
         return f"<JobInfo {self.id} {self.class_name} {self.state}>"
+
+
+class ResultNotKept(Exception):
+    """The job is complete, but what it returned could not be kept. The message says why.
+
+    >>> raise ResultNotKept("job 7 is complete, but has no result: the result is not JSON: result: type")
+    Traceback (most recent call last):
+    ...
+    taskvisor.ResultNotKept: job 7 is complete, but has no result: the result is not JSON: result: type
+    """
 
 
 class JobFailed(Exception):
@@ -129,5 +144,5 @@ class JobCanceled(JobFailed):
 
 
 # Users know them as taskvisor.JobFailed and so on, in tracebacks too.
-for _public in (JobInfo, JobFailed, JobCanceled):
+for _public in (JobInfo, JobFailed, JobCanceled, ResultNotKept):
     _public.__module__ = "taskvisor"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..checks import exists_rule, ids, job_id, limit, name_of, priority, seconds, whole
-from ..protocol import frames
+from ..protocol import values
 from . import registry
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ class NewJob:
         self.queue = queue
         #: The name of its class.
         self.class_name = class_name
-        #: Any JSON value.
+        #: Any value that JSON has, or that `values` writes as JSON.
         self.data = data
         #: The shortest time until it runs, in seconds from now.
         self.delay = delay
@@ -61,12 +61,12 @@ class NewJob:
         {'queue': 'mail', 'class': 'mail.Send', 'data': [1], 'priority': 5}
         """
         try:
-            frames.strict_json(self.data)
+            data = values.to_json(self.data)
         except TypeError as error:
             raise TypeError(f"the arguments of {self.class_name} are {error}") from None
         if isinstance(self.tags, str):
             raise TypeError(f"tags must be a list of text, not {self.tags!r}")
-        return {"queue": name_of("queue", self.queue), "class": self.class_name, "data": self.data, **self._options()}
+        return {"queue": name_of("queue", self.queue), "class": self.class_name, "data": data, **self._options()}
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {

@@ -11,7 +11,7 @@ import warnings
 from contextvars import ContextVar
 from threading import Thread, current_thread
 
-from ..protocol import frames
+from ..protocol import frames, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Job:
     2
     """
 
-    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "_data", "retries", "time_limit",
+    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "_data", "_marked", "retries", "time_limit",
                  "soft_time_limit", "grace", "cwd", "fence", "started", "canceled", "_killed_at", "ended", "runtime", "partial_lines",
                  "__weakref__")
 
@@ -92,6 +92,8 @@ class Job:
         self.cwd = get("cwd")
         raw = get("raw")
         self._data: Any = get("data") if raw is None else _decode(raw)
+        #: Whether it may hold values that JSON has not, which are made when it is asked for.
+        self._marked = bool(get("marked"))
         self.started = time.monotonic()
         self.canceled = False
         self._killed_at: Optional[float] = None
@@ -108,6 +110,8 @@ class Job:
         ...
         AttributeError: the data of a job cannot be replaced: put another job with the new data
         """
+        if self._marked:
+            self._data, self._marked = values.from_json(self._data), False
         return self._data
 
     @data.setter

@@ -19,6 +19,9 @@ LONGEST = 16 * 1024 * 1024
 encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
+#: The text of JSON has this where it may hold values that JSON has not: see `values`.
+MARKED = '"$taskvisor"'
+
 #: Text as JSON.
 _quote = json.encoder.encode_basestring
 
@@ -37,6 +40,8 @@ def decode(line: bytes) -> dict[str, Any]:
         found: dict[str, Any] = _scan(text, 0)[0]
     except RecursionError:
         found = _without_depth(text)
+    if MARKED in text and "run" in found:
+        found["run"]["job"]["marked"] = True
     return found
 
 

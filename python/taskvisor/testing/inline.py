@@ -102,7 +102,7 @@ class Inline(Recording):
         again, record["attempt"] = 0, 1
         while True:
             record["state"] = "running"
-            job = Job({**function.settings, **record, "fence": 1}, _Runtime(self, record))
+            job = Job({**function.settings, **record, "fence": 1, "marked": True}, _Runtime(self, record))
             done, error = copy_context().run(self._attempt, job, function)
             how = done["outcome"]
             if "error" in done:

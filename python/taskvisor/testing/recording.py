@@ -54,9 +54,9 @@ class Recording:
         wanted = through_json(function.prepare(*args, **kwargs).fields()["data"])
         put = self.of(function)
         for job in put:
-            if job.data == wanted:
+            if job.record["data"] == wanted:
                 return job
-        others = "".join(f"\n  {json.dumps(job.data)}" for job in put) or " never"
+        others = "".join(f"\n  {json.dumps(job.record['data'])}" for job in put) or " never"
         raise AssertionError(f"{function.class_name} was not put with {json.dumps(wanted)}; it was put{others}")
 
     def assert_nothing_put(self) -> None:

@@ -7,7 +7,7 @@ import traceback
 from ..client.advance import Advance
 from ..client.running_job import Job
 from ..errors import DataMismatch, Fail, Retry, Snooze
-from ..protocol import frames
+from ..protocol import frames, values
 from .place import LONGEST_TRACE, is_ours
 
 TYPE_CHECKING = False
@@ -31,21 +31,33 @@ class Ending:
 
 
 def complete(job: Job, result: Any) -> bytes:
-    """The end of a job that has returned. If its result cannot be sent, it has failed for good."""
+    """The end of a job that has returned. If its result cannot be sent, its record says so in place of it."""
     if isinstance(result, Ending):
         return _done(job, result.outcome, **result.fields)
     advance = result if isinstance(result, Advance) else None
     if advance is not None:
         result = advance.result
     try:
-        text = "null" if result is None else frames.strict_json(result, "result")
+        text = "null" if result is None else frames.encode(values.to_json(result, "result"))
     except TypeError as error:
-        return failed_because(job, "TypeError", f"the result is {error}")
-    line = frames.line(f'{{"done":{{{_head(job)},"outcome":"complete","result":{text}{_next(advance)}}}}}')
+        return _complete(job, _not_kept(f"the result is {error}"), advance)
+    except BaseException as error:  # An encoder is code of the application.
+        return _complete(job, _not_kept(f"the result cannot be written as JSON: {_group(type(error))}: {_message(error)}"),
+                         advance)
+    line = _complete(job, text, advance)
     if len(line) > frames.LONGEST:
-        return failed_because(job, "ValueError", f"the result is too long: {len(text)} characters; a frame holds "
-                                                 f"{frames.LONGEST} bytes. Return a path or a key instead")
+        return _complete(job, _not_kept(f"the result is too long: {len(text)} characters; a frame holds {frames.LONGEST} "
+                                        "bytes. Return a path or a key instead"), advance)
     return line
+
+
+def _complete(job: Job, result: str, advance: Optional[Advance]) -> bytes:
+    return frames.line(f'{{"done":{{{_head(job)},"outcome":"complete","result":{result}{_next(advance)}}}}}')
+
+
+def _not_kept(why: str) -> str:
+    """What stands for a result that cannot be kept: the work is done, so the job has not failed."""
+    return frames.encode({values.MARK: values.NOT_KEPT, "value": why[:LONGEST_MESSAGE]})
 
 
 def _next(advance: Optional[Advance]) -> str:

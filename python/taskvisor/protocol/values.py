@@ -1,0 +1,209 @@
+"""Values that JSON has not, as JSON: dates, numbers, paths, sets, bytes, dataclasses, models, and types of the application.
+
+Each becomes an object with the key `$taskvisor`, which names what it is, and its `value`. What is JSON already stays as
+it is, and costs nothing more. No module is imported because data names it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ..errors import DataMismatch
+from . import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional
+
+#: The key that tells such an object from data of the application.
+MARK = "$taskvisor"
+#: The mark of a result that could not be kept; its value says why.
+NOT_KEPT = "not kept"
+
+def to_json(value: Any, name: str = "data") -> Any:
+    """The value as JSON, itself if it is that; a TypeError with the path of what cannot be.
+
+    >>> from datetime import date
+    >>> to_json({"when": [date(2026, 1, 2)], "n": 1})
+    {'when': [{'$taskvisor': 'date', 'value': '2026-01-02'}], 'n': 1}
+    >>> to_json({"a": [object]})
+    Traceback (most recent call last):
+    ...
+    TypeError: not JSON: data.a[0]: type
+    """
+    try:
+        if frames.MARKED not in frames.encode(value):
+            frames.strict_json(value, name)
+            return value
+    except (TypeError, ValueError, RecursionError):
+        pass
+    try:
+        converted = _convert(value)
+    except RecursionError:
+        converted = value
+    frames.strict_json(converted, name)
+    return converted
+
+
+def from_json(value: Any) -> Any:
+    """The value that `to_json` was given.
+
+    >>> from_json({"when": [{"$taskvisor": "date", "value": "2026-01-02"}]})
+    {'when': [datetime.date(2026, 1, 2)]}
+    """
+    if isinstance(value, list):
+        return [from_json(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if MARK in value:
+        return _revive(value)
+    return {key: from_json(part) for key, part in value.items()}
+
+
+def _convert(value: Any) -> Any:
+    kind = type(value)
+    if kind in (str, int, float, bool) or value is None:
+        return value
+    if kind is dict:
+        plain = {key: _convert(part) for key, part in value.items()}
+        return {MARK: "dict", "value": plain} if MARK in value else plain
+    if kind in (list, tuple):
+        return [_convert(part) for part in value]
+    for base in kind.__mro__:
+        own = _own.get(base)
+        if own is not None:
+            return {MARK: own.name, "value": _convert(own.encode(value))}
+        known = _KNOWN.get((base.__module__.split(".")[0], base.__name__))
+        if known is not None:
+            return {MARK: known[0], "value": _convert(known[1](value))}
+    if _is_enum(kind):
+        return {MARK: "enum", "type": _path(kind), "value": _convert(value.value)}
+    if hasattr(kind, "__dataclass_fields__"):
+        fields = {name: getattr(value, name) for name, field in kind.__dataclass_fields__.items() if field.init}
+        return {MARK: "dataclass", "type": _path(kind), "value": _convert(fields)}
+    if hasattr(kind, "model_dump") and hasattr(kind, "model_validate"):
+        return {MARK: "model", "type": _path(kind), "value": value.model_dump(mode="json")}
+    return value
+
+
+def _revive(value: dict[str, Any]) -> Any:
+    what, inner = value[MARK], value.get("value")
+    if what == "dict" and isinstance(inner, dict):
+        return {key: from_json(part) for key, part in inner.items()}
+    for own in _own.values():
+        if own.name == what:
+            return own.decode(from_json(inner))
+    if what in _READERS:
+        return _READERS[what](inner)
+    if what in ("dataclass", "model", "enum"):
+        kind = _loaded(str(value.get("type")))
+        if what == "dataclass" and hasattr(kind, "__dataclass_fields__"):
+            return kind(**from_json(inner))
+        if what == "model" and hasattr(kind, "model_validate"):
+            return kind.model_validate(inner)
+        if what == "enum" and _is_enum(kind):
+            return kind(from_json(inner))
+    raise DataMismatch(f"a value of type {value.get('type') or what!r} cannot be made here: load the module that has it, or "
+                    "register it with taskvisor.encoder")
+
+
+def _path(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _loaded(path: str) -> Any:
+    """The type at this path, if its module is loaded."""
+    module, _, name = path.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) else None
+
+
+def _is_enum(kind: Any) -> bool:
+    enum = sys.modules.get("enum")
+    return enum is not None and isinstance(kind, type) and issubclass(kind, enum.Enum)
+
+
+def _base64(value: bytes) -> str:
+    import base64
+
+    return base64.b64encode(value).decode()
+
+
+def _read(module: str, name: str) -> Callable[[Any], Any]:
+    """Reads a value of a type of the standard library, whose module is imported when it is needed."""
+    def read(inner: Any) -> Any:
+        made: Any = __import__(module)
+        for part in name.split("."):
+            made = getattr(made, part)
+        return made(*inner) if isinstance(inner, list) else made(inner)
+    return read
+
+
+#: By the package and the name of a type: what it is called, and how its value is written.
+_KNOWN: dict[tuple[str, str], tuple[str, Callable[[Any], Any]]] = {
+    ("datetime", "datetime"): ("datetime", lambda value: value.isoformat()),
+    ("datetime", "date"): ("date", lambda value: value.isoformat()),
+    ("datetime", "time"): ("time", lambda value: value.isoformat()),
+    ("datetime", "timedelta"): ("timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
+    ("decimal", "Decimal"): ("decimal", str),
+    ("uuid", "UUID"): ("uuid", str),
+    ("pathlib", "PurePath"): ("path", str),
+    ("builtins", "set"): ("set", list),
+    ("builtins", "frozenset"): ("frozenset", list),
+    ("builtins", "bytes"): ("bytes", _base64),
+    ("builtins", "bytearray"): ("bytes", _base64),
+}
+
+#: By what a value is called: how it is made of what was written.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "datetime": _read("datetime", "datetime.fromisoformat"),
+    "date": _read("datetime", "date.fromisoformat"),
+    "time": _read("datetime", "time.fromisoformat"),
+    "timedelta": _read("datetime", "timedelta"),
+    "decimal": _read("decimal", "Decimal"),
+    "uuid": _read("uuid", "UUID"),
+    "path": _read("pathlib", "Path"),
+    "set": lambda inner: set(from_json(inner)),
+    "frozenset": lambda inner: frozenset(from_json(inner)),
+    "bytes": _read("base64", "b64decode"),
+}
+
+
+class _Own:
+    """A type of the application."""
+
+    __slots__ = ("decode", "encode", "name")
+
+    def __init__(self, name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
+        self.name = name
+        self.encode = encode
+        self.decode = decode
+
+
+_own: dict[type, _Own] = {}
+
+
+def encoder(kind: type, encode: Callable[[Any], Any], decode: Callable[[Any], Any], *,
+            name: Optional[str] = None) -> None:
+    """Lets values of a type be arguments and results: `encode` makes JSON of one, `decode` makes one of that JSON.
+
+    Register it in a module that both the application and its workers load. `name`, by default the path of the type,
+    tells such values from others for as long as jobs with them are kept.
+
+    >>> from taskvisor.protocol.values import from_json, to_json
+    >>> encoder(complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts), name="complex")
+    >>> from_json(to_json([1 + 2j]))
+    [(1+2j)]
+    """
+    chosen = name if name is not None else _path(kind)
+    taken = chosen in _READERS or chosen in ("dict", "dataclass", "model", "enum", NOT_KEPT) or any(
+        own.name == chosen for other, own in _own.items() if _path(other) != _path(kind))
+    if taken:
+        raise ValueError(f"another type is called {chosen!r}: give encoder(..., name=...) another name")
+    _own[kind] = _Own(chosen, encode, decode)
+
+
+# Users know it as taskvisor.encoder.
+encoder.__module__ = "taskvisor"

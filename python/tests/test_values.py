@@ -1,0 +1,135 @@
+"""Arguments and results that JSON has not."""
+
+import datetime
+import decimal
+import json
+import pathlib
+import sys
+import types
+import unittest
+import uuid
+from dataclasses import make_dataclass
+from unittest import mock
+
+import real
+import real_jobs
+import support
+
+from taskvisor import JobFailed, ResultNotKept, encoder
+from taskvisor.protocol import frames, values
+from taskvisor.testing import inline
+
+ZONE = datetime.timezone(datetime.timedelta(hours=2))
+VALUES = [
+    datetime.datetime(2026, 11, 27, 12, 30, 1, 7, ZONE), datetime.datetime(2026, 1, 1), datetime.date(2026, 2, 28),
+    datetime.time(23, 59), datetime.timedelta(days=-1, microseconds=3), decimal.Decimal("0.10"), uuid.UUID(int=7),
+    pathlib.Path("/a/ü"), {1, "a"}, frozenset([(1)]), b"\x00\xff", real_jobs.Point(1, datetime.date(2026, 1, 1)),
+    real_jobs.Money(250), real_jobs.Colour.RED, {"deep": [{"at": datetime.date.min}]},
+    {"$taskvisor": "date", "value": "mine"}, {"$taskvisor": {"$taskvisor": b"x"}}, "$taskvisor", ["\"$taskvisor\""],
+]
+
+
+class Values(unittest.TestCase):
+    def test_every_value_survives_the_way_through_json(self):
+        for value in VALUES:
+            with self.subTest(value=value):
+                found = values.from_json(json.loads(frames.strict_json(values.to_json([value]))))
+                self.assertEqual((found, type(found[0])), ([value], type(value)))
+
+    def test_json_stays_as_it_is_and_is_not_copied(self):
+        value = {"a": [1, 2.5, None, True, "x"], "b": {}}
+        self.assertIs(values.to_json(value), value)
+
+    def test_what_cannot_be_written_is_named_with_its_place(self):
+        for value, words in [({"a": [datetime.date.min, object()]}, "not JSON: data.a\\[1\\]: object"),
+                             ([b"x", float("nan")], "not JSON: data\\[1\\]: nan"),
+                             ({b"x": 1, "s": {2}}, "a key of type bytes")]:
+            with self.assertRaisesRegex(TypeError, words):
+                values.to_json(value)
+        deep = [{1}]
+        for _ in range(100_000):
+            deep = [deep]
+        with self.assertRaisesRegex(TypeError, "not JSON"):
+            values.to_json(deep)
+
+    def test_data_imports_no_module_and_calls_nothing_but_types_of_values(self):
+        sys.modules.pop("this", None)
+        for path in ("this:s", "os:system", "subprocess:Popen", "builtins:eval", "real_jobs:add", "real_jobs:Point.x"):
+            for kind in ("dataclass", "model", "enum"):
+                with self.assertRaisesRegex(TypeError, f"a value of type '{path}' cannot be made here"):
+                    values.from_json({"$taskvisor": kind, "type": path, "value": {"command": "false"}})
+        self.assertNotIn("this", sys.modules)
+
+    def test_models_are_written_and_validated_by_themselves(self):
+        module = types.ModuleType("shop")
+
+        class Order:
+            def __init__(self, n):
+                self.n = n
+
+            def model_dump(self, mode):
+                return {"n": self.n, "mode": mode}
+
+            @classmethod
+            def model_validate(cls, found):
+                return cls(found["n"])
+
+        Order.__module__, Order.__qualname__, module.Order = "shop", "Order", Order
+        with mock.patch.dict(sys.modules, shop=module):
+            written = values.to_json({"order": Order(3)})
+            self.assertEqual(written["order"]["value"], {"n": 3, "mode": "json"})
+            self.assertEqual(values.from_json(written)["order"].n, 3)
+
+    def test_name_of_an_encoder_is_its_own(self):
+        for name in ("date", "model", "test.Money"):
+            with self.assertRaisesRegex(ValueError, "another type is called"):
+                encoder(Values, repr, repr, name=name)
+        kind = make_dataclass("Kind", ["a"])
+        encoder(kind, lambda value: {"a": value.a}, lambda fields: kind(**fields), name="test.Kind")
+        self.assertEqual(values.from_json(values.to_json(kind({1}))), kind({1}))
+
+
+class Jobs(real.RealTest):
+    def test_values_reach_jobs_and_come_back_in_every_mode_and_inline(self):
+        def story():
+            for value in VALUES:
+                name, found = real_jobs.echo.put(value).result(20)
+                self.assertEqual((name, found), (type(value).__name__, value))
+            self.assertEqual(real_jobs.echo.put(value={1}).info().data, {"value": {1}})
+
+        with inline():
+            story()
+        for mode in ("prefork", "coroutine"):
+            server = self.server(mode=mode)
+            story()
+            server.stop()
+
+    def test_result_that_cannot_be_kept_leaves_the_job_complete(self):
+        def story():
+            for kind, words in [("type", "the result is not JSON: result\\[0\\]: type"), ("nan", "result: nan"),
+                                ("huge", "the result is too long: 17825794 characters")]:
+                id = real_jobs.cannot_be_kept.put(kind)
+                self.assertEqual(id.wait(20), "complete")
+                with self.assertRaisesRegex(ResultNotKept, f"job {id} is complete, but has no result: .*{words}"):
+                    id.result()
+                self.assertRegex(id.info().record["result"]["value"], words)
+            self.assertEqual(real_jobs.cannot_be_kept_and_goes_on.put().result(20), "done")
+
+        with inline():
+            story()
+        self.server()
+        story()
+
+    def test_type_that_the_worker_has_not_loaded_fails_the_job_for_good(self):
+        self.server()
+        module = types.ModuleType("elsewhere")
+        kind = module.Kind = make_dataclass("Kind", ["a"])
+        kind.__module__ = "elsewhere"
+        with mock.patch.dict(sys.modules, elsewhere=module):
+            with self.assertRaisesRegex(JobFailed, "TypeError: a value of type 'elsewhere:Kind' cannot be made here") as caught:
+                real_jobs.echo.put(kind(1)).result(20)
+        self.assertEqual(caught.exception.info.attempt, 1)
+
+
+if __name__ == "__main__":
+    support.unittest.main()
