@@ -103,19 +103,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(dir) => from_here(dir)?,
         None => around.state_dir()?,
     };
-    // A job's commands are for its own supervisor, unless they name another place. A supervisor that a job starts is none.
-    let named = flags.run_dir.clone().or(file.run_dir.clone());
-    let of_job = match flags.purpose {
-        Purpose::Find if named.is_none() => around.run_dir_of_job(),
-        Purpose::Find | Purpose::Start | Purpose::Serve => None,
-    };
-    let in_job = of_job.is_some() && !broker_is_named && !state_dir_is_named && file.broker.is_none();
-    let run_dir = match (named, of_job) {
-        (Some(dir), _) => from_here(dir)?,
-        (None, Some(dir)) => dir,
-        (None, None) => around.run_dir(),
-    };
-    fits_a_socket(&run_dir)?;
+    let (run_dir, of_job) = run_dir(&flags, &file, around)?;
+    let in_job = of_job && !broker_is_named && !state_dir_is_named && file.broker.is_none();
     let socket_group =
         placed(&source, "socket_group", || file.socket_group.as_deref().map(socket_group).transpose())?;
     let broker = match broker {
@@ -157,6 +146,24 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         tasks,
         remote,
     })
+}
+
+/// The run directory, and whether it is that of the job that runs this command: a job's commands are for its own
+/// supervisor, unless they name another place. A supervisor that a job starts is none of them.
+fn run_dir(flags: &Flags, file: &File, around: &Surroundings) -> Result<(PathBuf, bool), Error> {
+    let named = flags.run_dir.clone().or(file.run_dir.clone());
+    let of_job = match flags.purpose {
+        Purpose::Find if named.is_none() => around.run_dir_of_job(),
+        Purpose::Find | Purpose::Start | Purpose::Serve => None,
+    };
+    let is_of_job = of_job.is_some();
+    let run_dir = match (named, of_job) {
+        (Some(dir), _) => from_here(dir)?,
+        (None, Some(dir)) => dir,
+        (None, None) => around.run_dir(),
+    };
+    fits_a_socket(&run_dir)?;
+    Ok((run_dir, is_of_job))
 }
 
 /// Checks that the broker has what the commands of pools need.
