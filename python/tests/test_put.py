@@ -219,7 +219,7 @@ class Outside(support.WorkerTest):
             both.put(1)
 
     def test_put_runs_the_program_when_no_supervisor_listens(self):
-        self.program('printf "%s|" "$@" >"$0.args"; /bin/cat >"$0.data"; echo made-id\n')
+        self.program('[ "$1" = put ] || exit 0; printf "%s|" "$@" >"$0.args"; /bin/cat >"$0.data"; echo made-id\n')
         self.assertEqual(both.options(delay=10, time_limit=1.5, priority=-1, tags=["x", "y z"], retries=1,
                                       id="my", exists="skip", depends=["a", "b"]).put("ü"), "made-id")
         with open(os.path.join(self.directory, "taskvisor.args")) as file:
@@ -228,8 +228,25 @@ class Outside(support.WorkerTest):
         with open(os.path.join(self.directory, "taskvisor.data")) as file:
             self.assertEqual(file.read(), '{"a":"ü"}')
 
+    def test_new_store_is_made_only_where_a_place_is_named(self):
+        self.program('case "$1" in queue) echo "there is no store" >&2; exit 69;; esac; echo made-id\n')
+        with self.assertRaisesRegex(PutError, "a new store is not made: .* queue list ended with 69: there is no store; "
+                                              "start the supervisor, or name"):
+            both.put(1)
+        with mock.patch.dict(os.environ, TASKVISOR_STATE_DIR="/somewhere"):
+            self.assertEqual(both.put(1), "made-id")
+
+    def test_queue_that_nobody_serves_is_named_once(self):
+        self.api(200, {"ids": ["7"], "unserved": ["mial"]})
+        with self.assertWarnsRegex(UserWarning, "takes jobs from the queue 'mial': what is put there waits") as caught:
+            put("mial", "mail.Send")
+        self.assertEqual(caught.filename, __file__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            put("mial", "mail.Send")
+
     def test_failure_of_the_program_is_reported_with_its_stderr(self):
-        self.program("echo no space >&2; exit 5\n")
+        self.program('[ "$1" = put ] || exit 0; echo no space >&2; exit 5\n')
         with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*put ended with 5: no space"):
             both.put(1)
 

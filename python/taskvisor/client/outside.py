@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 
 from ..errors import PutError, SupervisorError
 from ..protocol import frames
@@ -17,6 +18,7 @@ from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 
@@ -31,7 +33,9 @@ def put(jobs: list[dict[str, Any]]) -> list[str]:
         try:
             reply = asking.once("POST", "/v1/jobs", body)
             if reply.is_good:
-                return _ids(what, path, reply)
+                ids = _ids(what, path, reply)
+                _warn(reply.value.get("unserved") or (), path)
+                return ids
             why = f"{what} at {path}: {reply.reason()}"
             if reply.status not in asking.PASSING:
                 raise PutError(why)
@@ -88,6 +92,19 @@ def new_id() -> str:
     """
     chance = int.from_bytes(os.urandom(10), "big")
     return f"{int(time.time() * 1000):012x}7{chance >> 68:03x}{chance >> 64 & 3 | 8:x}{chance & 2**60 - 1:015x}"
+
+
+#: Queues of which it was said that nobody serves them.
+_warned: set[str] = set()
+
+
+def _warn(unserved: Iterable[str], path: str) -> None:
+    """Says once of each queue that no pool takes jobs from it: its name may be mistyped."""
+    for queue in unserved:
+        if queue not in _warned:
+            _warned.add(queue)
+            warnings.warn(f"no pool of the supervisor on {path} takes jobs from the queue {queue!r}: what is put there "
+                          "waits until one does", stacklevel=6)
 
 
 def _ids(what: str, path: str, reply: asking.Reply) -> list[str]:

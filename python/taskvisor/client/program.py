@@ -5,6 +5,7 @@ Imported only when it is needed.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 
@@ -43,6 +44,7 @@ def put(jobs: list[dict[str, Any]], before: str) -> list[str]:
         if name.startswith("-"):
             raise PutError(f"failed to put {count(jobs)}: {before}, and {name!r} cannot be given to {path} put, "
                            "as it begins with '-'; start the supervisor")
+    _must_have_a_store(path, jobs, before)
     # One process for each job: the program has no batches with different classes, so this is not all or none.
     ids: list[str] = []
     for job in jobs:
@@ -55,6 +57,22 @@ def put(jobs: list[dict[str, Any]], before: str) -> list[str]:
                            f"{done.returncode}: {said}")
         ids.append(done.stdout.decode().strip())
     return ids
+
+
+#: What names a place of jobs: then the program may make a store there. In a job it never does.
+_PLACES = ("TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG", "TASKVISOR_SOCKET", "TASKVISOR_URL")
+
+
+def _must_have_a_store(path: str, jobs: list[dict[str, Any]], before: str) -> None:
+    """Refuses to put into a new store in the default directory: the supervisor that comes may have another."""
+    if any(map(os.environ.get, _PLACES)):
+        return
+    looked = subprocess.run([path, "queue", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    if looked.returncode != 0:
+        said = looked.stderr.decode("utf-8", "replace").strip()
+        raise PutError(f"failed to put {count(jobs)}: {before}, and a new store is not made: {path} queue list ended with "
+                       f"{looked.returncode}: {said}; start the supervisor, or name the place of its jobs by "
+                       "TASKVISOR_STATE_DIR or TASKVISOR_BROKER")
 
 
 def _command(program: str, job: dict[str, Any]) -> list[str]:
