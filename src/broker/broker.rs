@@ -128,7 +128,7 @@ impl Broker {
         self.source.next_notice().await
     }
 
-    /// What fails of the things that the broker does by itself, and of those that others do for it.
+    /// Failures of the broker's background tasks, and of what others do for it.
     pub fn complaints(&self) -> &Complaints {
         &self.complaints
     }

@@ -18,7 +18,7 @@ pub struct Card {
     pub batch: usize,
     /// The longest delay of a new job, where it is shorter than that of any job.
     pub longest_delay: Option<Duration>,
-    /// The most data of a new job, in bytes.
+    /// Limit of the data of a new job, in bytes.
     pub data_max: usize,
     /// The abilities that it lacks, each with what to do instead: the end of a sentence that begins "the broker NAME
     /// cannot …".

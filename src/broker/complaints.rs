@@ -49,7 +49,7 @@ pub struct Told {
     pub what: String,
     /// How it failed last.
     pub how: String,
-    /// When it failed first.
+    /// Time of the first failure.
     pub since: Instant,
 }
 
@@ -189,7 +189,7 @@ impl Complaints {
         }
     }
 
-    /// For how long it has failed, if that is to be logged now.
+    /// Time for which it has failed, if that is to be logged now.
     fn lasts(&self, what: &str, item: &str, error: &dyn Display, now: Instant) -> Option<Duration> {
         let mut lasting = self.lasting();
         // A failure that was last seen long ago counts as over: this is a new one.

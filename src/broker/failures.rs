@@ -7,7 +7,7 @@ use super::{Browse, Error};
 use model::verb::{Failed, FailureGroup};
 use model::{Filter, JobRecord, JobState, Millis};
 
-/// Most groups to return: those with the fewest jobs are left out.
+/// Limit of the returned groups: those with the fewest jobs are left out.
 const MOST: usize = 1_000;
 
 /// The groups of failed jobs, the largest first.

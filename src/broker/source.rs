@@ -33,7 +33,7 @@ pub trait Source: Send + Sync {
     /// Waits for the next notice of the broker. Cancel-safe.
     async fn next_notice(&self) -> Notice;
 
-    /// What fails at the moment of what the broker does by itself. All copies are one.
+    /// Current failures of the broker's background tasks. All clones share them.
     fn complaints(&self) -> Complaints {
         Complaints::default()
     }
@@ -139,7 +139,7 @@ pub enum Notice {
         job: JobId,
         /// The number of the lost lease.
         fence: Fence,
-        /// How it was lost.
+        /// The reason of the loss.
         why: Revocation,
     },
 }

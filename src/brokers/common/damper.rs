@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::lock::lock;
 use model::Instant;
 
-/// Most lines of one kind in one period.
+/// Limit of the lines of one kind in one period.
 const MOST: u64 = 10;
 const PERIOD: Duration = Duration::from_secs(60);
 

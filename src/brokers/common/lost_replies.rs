@@ -12,7 +12,7 @@ use crate::lock::lock;
 use broker::Error;
 use model::Fence;
 
-/// Most fetches that are kept; few are sent before a connection is given up.
+/// Limit of the fetches that are kept; few are sent before a connection is given up.
 const LOST_MAX: usize = 1000;
 
 /// The lost fetches of one process.

@@ -14,7 +14,7 @@ pub struct Notices {
     queue: Mutex<VecDeque<Notice>>,
     more: Notify,
     trouble: Mutex<Option<String>>,
-    /// What fails of what the broker does by itself.
+    /// Failures of the broker's background tasks.
     pub complaints: Complaints,
     room: OnceLock<EventBus>,
 }

@@ -63,7 +63,7 @@ fn nearest<'a>(typed: &str, names: &'a [String]) -> Option<&'a str> {
     is_near.then_some(best)
 }
 
-/// How many letters differ, are missing or are too many.
+/// Number of letters that differ, are missing or are too many.
 fn apart(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -62,7 +62,7 @@ impl Ledger {
         Ok(Ledger { store: Arc::new(store), lost, prepared: OnceCell::new(), wrong })
     }
 
-    /// What fails of the ledger, and of whatever else the broker does by itself.
+    /// Failures of the ledger, and of the broker's other background tasks.
     pub fn complaints(&self) -> Complaints {
         self.wrong.clone()
     }

@@ -83,7 +83,7 @@ pub trait BareSource: Send + Sync + 'static {
 pub struct WaitingJobs {
     /// The name of the queue.
     pub queue: QueueName,
-    /// How many wait, if that is known.
+    /// Number of waiting jobs, if known.
     pub count: Option<u64>,
     /// When the oldest was put, if that is known.
     pub since: Option<Millis>,

@@ -52,7 +52,7 @@ pub struct Qless {
     news: OnceLock<Ears>,
 }
 
-/// A task that listens, and whether it hears.
+/// A task that listens, and whether it is subscribed.
 type Ears = (JoinHandle<()>, watch::Receiver<bool>);
 
 /// Settings of the connection that are special to this broker.
@@ -110,7 +110,7 @@ impl Qless {
         ready.clone()
     }
 
-    /// Whether the ends of jobs are heard: by the supervisor's listener, or else by one for this alone.
+    /// Whether the ends of jobs are subscribed to, by the supervisor's listener or by one for this alone.
     fn hears_ends(&self) -> watch::Receiver<bool> {
         let begin = || {
             let (tell, ready) = watch::channel(false);
@@ -119,7 +119,7 @@ impl Qless {
         self.ears.get().unwrap_or_else(|| self.news.get_or_init(begin)).1.clone()
     }
 
-    /// Waits until the listener hears events.
+    /// Waits until the listener is subscribed.
     async fn listen(&self, instance: &Instance) -> Result<(), Error> {
         let mut ready = self.serve(instance);
         match tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await {

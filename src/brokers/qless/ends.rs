@@ -1,4 +1,4 @@
-//! How a client without a supervisor's listener hears of the ends of jobs.
+//! Subscribes a client without a supervisor's listener to the ends of jobs.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use redis_link::backoff;
 /// The name of this activity in errors.
 const VERB: &str = "hear of the ends of jobs in";
 
-/// Wakes those who wait for jobs as long as the process runs. `ready` is true while it hears.
+/// Wakes waiting callers as long as the process runs. `ready` is true while it is subscribed.
 pub(super) async fn hear(shared: Arc<Shared>, ready: watch::Sender<bool>) {
     let mut failed = 0;
     loop {

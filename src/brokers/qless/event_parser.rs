@@ -40,7 +40,7 @@ pub(super) struct Line {
 /// Facts looked up about a message's job.
 #[derive(Default)]
 pub(super) struct About {
-    /// When they were looked up.
+    /// Time of their look-up.
     pub(super) at: Option<Millis>,
     pub(super) queue: String,
     pub(super) state: Option<JobState>,

@@ -14,11 +14,11 @@ use model::{Failure, Filter, Millis};
 /// Number of held jobs, or of groups, to count in one call.
 const HELD: usize = 1_000;
 const GROUPS: usize = 500;
-/// Most groups to return: those with the fewest jobs are left out.
+/// Limit of the returned groups: those with the fewest jobs are left out.
 const MOST: usize = 1_000;
 /// Number of jobs to look at in one call.
 const STRETCH: usize = 500;
-/// Most ids in an answer.
+/// Limit of the ids in an answer.
 const SHOWN: usize = 10;
 
 /// All groups of failed jobs, the largest first.

@@ -39,7 +39,7 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
 /// Logs keys that have another type than those of jobs and queues, or content that the script cannot use. Each comes with
 /// the queue of which something has to wait for it, `*` for all, and the job if only that one has to.
 pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Vec<Value>) -> Result<(), Error> {
-    /// Most keys to remember.
+    /// Limit of the remembered keys.
     const MANY: usize = 1000;
     let mut spoiled = shared.spoiled.lock().unwrap_or_else(PoisonError::into_inner);
     spoiled.retain(|queue, _| !queues.contains(queue));

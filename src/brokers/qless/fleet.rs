@@ -25,7 +25,7 @@ pub(super) const PAUSE: Duration = Duration::from_secs(3);
 const SILENT: Duration = Duration::from_secs(40);
 /// A supervisor that was not silent for longer than this lives, or has just died.
 const FRESH: Duration = Duration::from_secs(20);
-/// Most jobs of each supervisor to list.
+/// Limit of the listed jobs of each supervisor.
 const JOBS: usize = 100;
 
 /// A supervisor's presence as stored. Only the supervisor itself uses `place`, to recognize itself.

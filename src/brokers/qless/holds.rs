@@ -9,7 +9,7 @@ use model::{Fence, Instant, JobId};
 /// How long to keep a message about a job for a lease that we learn of later: Redis does not order messages and
 /// replies.
 const EARLY: Duration = Duration::from_secs(2);
-/// Most jobs whose messages are kept.
+/// Limit of the jobs whose messages are kept.
 const EARLY_MAX: usize = 1000;
 #[derive(Default)]
 pub(super) struct Holds(Mutex<Inner>);

@@ -15,9 +15,9 @@ use model::{Filter, JobState, QueueName};
 /// A key, a queue's name or a job's id: other programs take any bytes.
 pub(super) type Raw = Vec<u8>;
 
-/// Most keys that one call looks at.
+/// Limit of the keys that one call reads.
 const KEYS: usize = 1_000;
-/// Most ids that one call looks at.
+/// Limit of the ids that one call reads.
 const IDS: u32 = 1_000;
 /// Up to so many jobs are gathered from their indices. If there are more, the way is through all jobs.
 const FEW: u64 = 2_000;
@@ -25,7 +25,7 @@ const FEW: u64 = 2_000;
 /// Which jobs of other programs a look adds to the index of all jobs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Adopts {
-    /// Those that the filter may want.
+    /// Jobs that the filter may match.
     All,
     /// The same, but none if the index of all jobs has as many entries as there are jobs.
     IfMore,

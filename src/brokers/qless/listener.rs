@@ -40,7 +40,7 @@ struct Said {
     to: Option<String>,
 }
 
-/// Listens as long as the process runs, on one connection after the other. `ready` becomes true when it hears.
+/// Listens as long as the process runs, on one connection after the other. `ready` becomes true once subscribed.
 pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::Sender<bool>) {
     let (mut failed, mut again) = (0, false);
     loop {

@@ -15,7 +15,7 @@ use broker::Error;
 use common::recurring::{NET, NOT_PUT, Occurrences, PUT_OFF, WRONG, mended, occurrences, put_by};
 use model::{Instant, JobId, Overlap, Recurring, millis_up};
 
-/// Most recurring jobs in one look.
+/// Limit of the recurring jobs in one look.
 const BATCH: usize = 100;
 /// What failed, for the log.
 const NOT_LOOKED: &str = "what recurs is not put";

@@ -60,7 +60,7 @@ fn written(name: OptionName, value: OptionValue) -> String {
     }
 }
 
-/// Reads a value that somebody has set; `None` if it is no number.
+/// Reads a value that was set; `None` if it is no number.
 fn read(name: OptionName, text: &str) -> Option<OptionValue> {
     let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite())?;
     let number = if !is_of_keeping(name) {

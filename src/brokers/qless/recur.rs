@@ -18,7 +18,7 @@ use model::{
 };
 use redis_link::Link;
 
-/// One of our recurring jobs, as stored.
+/// A recurring job of taskvisor, as stored.
 pub(super) struct Kept {
     pub(super) record: RecurringRecord,
     /// Changes whenever the next occurrence changes.

@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, Notify};
 
 use model::Instant;
 
-/// When to look next.
+/// Time of the next look.
 #[derive(Default)]
 pub(super) struct Recurs {
     /// The time of the next look, in nanoseconds since boot; the first look is at once.

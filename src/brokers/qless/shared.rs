@@ -48,7 +48,7 @@ pub(super) struct Shared {
     pub(super) reporter: Reporter,
     /// The queues from which jobs were fetched, each with what the latest fetch has seen in it and those beside it.
     watched: Mutex<BTreeMap<QueueName, u8>>,
-    /// Those who wait for the ends of jobs.
+    /// Callers that wait for the ends of jobs.
     pub(super) awaited: Awaited,
     /// The jobs to keep when those of an earlier process are released.
     pub(super) owed: Owed<Vec<(JobId, Fence)>>,

@@ -20,7 +20,7 @@ pub(super) struct Wakes(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// When the last message came.
+    /// Time of the last message.
     heard: Option<Instant>,
     /// When a fetch that a message had caused brought nothing, and how long the next wake-up waits.
     barren: Option<Instant>,

@@ -21,11 +21,11 @@ pub(super) const STATES: [JobState; 7] = [
 ];
 /// Number of lists to read from in one call: a limit on how long it blocks the server.
 const LISTS: usize = 500;
-/// Most calls for a page that has no job yet.
+/// Limit of the calls for a page that has no job yet.
 const CALLS: usize = 50;
-/// The most jobs read in one call.
+/// Limit of the jobs read in one call.
 const ROWS: u32 = 100;
-/// The most ids looked at in one call, where the beginning of an id is asked for.
+/// Limit of the ids read in one call, where the beginning of an id is asked for.
 pub(super) const IDS: u32 = 5_000;
 /// A cursor's place is the number of a state times this, plus the position in the list that a queue has of it. For a
 /// change of many jobs it is the number of the list.

@@ -16,7 +16,7 @@ use model::{
 };
 use redis_link::values::Text;
 
-/// Most bytes to decompress for display.
+/// Limit of the bytes decompressed for display.
 const MOST: u64 = 1 << 20;
 
 /// The holder of a job.

@@ -21,7 +21,7 @@ pub(super) struct Settings {
     pub maintenance: Duration,
     /// How long RQ remembers a worker after its last sign of life, in seconds.
     pub worker_ttl: u64,
-    /// How many jobs to take in all.
+    /// Number of jobs to take in all.
     pub max_jobs: Option<u64>,
 }
 

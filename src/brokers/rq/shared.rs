@@ -59,7 +59,7 @@ pub(super) struct Held {
     pub asked: Option<Asked>,
 }
 
-/// What somebody has asked for about a running job.
+/// A request about a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// RQ's `stop-job`, or a cancel: the job is not tried again.
@@ -195,7 +195,7 @@ impl Shared {
         self.call("take workers out of", "leave", write).await
     }
 
-    /// Why no job is taken from any queue, if somebody has suspended them all.
+    /// The reason why no job is taken from any queue, if all are suspended.
     pub(super) fn suspended(&self) -> Option<String> {
         let why = "RQ is suspended, so no job is taken from any queue: `rq resume` ends that";
         self.is_suspended.load(Ordering::Relaxed).then(|| why.into())
@@ -206,7 +206,7 @@ impl Shared {
         lock(&self.arrivals).keys().cloned().collect()
     }
 
-    /// How many more jobs may be taken.
+    /// Number of further jobs that may be taken.
     pub(super) fn room(&self) -> usize {
         let taken = self.taken.load(Ordering::Relaxed);
         let left = self.settings.max_jobs.map(|most| most.saturating_sub(taken));

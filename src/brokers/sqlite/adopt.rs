@@ -101,7 +101,7 @@ impl Sqlite {
         .await
     }
 
-    /// Records that leases are lost, each with what its end counts as: nobody runs these jobs here.
+    /// Records that leases are lost, each with what its end counts as: no worker here runs these jobs.
     pub async fn lost(&self, leases: Vec<(JobId, Fence, Count)>) -> Result<(), Error> {
         let now = self.now();
         self.run(Kind::Note, move |store| lease::lose(store, &leases, store.millis(now))).await

@@ -13,7 +13,7 @@ use model::{Class, Instant, JobId, JobState, QueueName};
 
 /// Number of jobs to look at in one call.
 pub(super) const STRETCH: u64 = 500;
-/// Most ids in an answer.
+/// Limit of the ids in an answer.
 pub(super) const SHOWN: usize = 10;
 
 /// A matching job.

@@ -79,7 +79,7 @@ pub struct Handle {
 /// A receive that waits for messages at the broker, which goes on to give them to it even if its supervisor dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenReceive {
-    /// When it ends at the latest.
+    /// Latest time of its end.
     pub until: Millis,
     /// For how long its messages are hidden from the moment at which it gets them.
     pub lease: Duration,

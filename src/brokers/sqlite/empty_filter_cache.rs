@@ -3,7 +3,7 @@
 
 use model::{Class, ClassFilter};
 
-/// Most pairs to remember: filters that change all the time are not worth it.
+/// Limit of the remembered pairs: filters that change all the time are not worth it.
 const MOST: usize = 256;
 
 /// (queue, filter) pairs without a waiting job.

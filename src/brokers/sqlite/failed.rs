@@ -13,7 +13,7 @@ use model::{Failure, JobState, Millis};
 
 /// Number of jobs to count in one page.
 const PAGE: usize = 2_000;
-/// Most groups to return: those with the fewest jobs are left out.
+/// Limit of the returned groups: those with the fewest jobs are left out.
 const MOST: usize = 1_000;
 
 /// One group, counted so far.

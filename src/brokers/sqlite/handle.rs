@@ -28,7 +28,7 @@ use broker::Error;
 use common::Notices;
 use model::Instant;
 
-/// Most requests under way; others wait for a place.
+/// Limit of the requests under way; others wait for a place.
 const CALLS_MAX: usize = 1024;
 
 /// A store of jobs in a SQLite file, or in memory.

@@ -1,4 +1,4 @@
-//! Options: stored in a table, and cached until somebody changes them.
+//! Options: stored in a table, and cached until they change.
 
 use rusqlite::params;
 
@@ -18,7 +18,7 @@ impl Store {
         Ok(self.options.get_or_insert_default())
     }
 
-    /// How many more jobs of a queue may run.
+    /// Number of further jobs of a queue that may run.
     pub(super) fn room(&mut self, id: i64, queue: &QueueName) -> Result<usize, rusqlite::Error> {
         let most = self.options()?.count(Some(queue), OptionName::MaxConcurrency);
         if most == 0 {

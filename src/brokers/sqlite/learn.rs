@@ -13,7 +13,7 @@ use broker::Error;
 use common::stored;
 use model::{JobId, JobState, What};
 
-/// The most jobs that one call gives.
+/// Limit of the jobs that one call returns.
 const SOME: usize = 500;
 
 impl Sqlite {

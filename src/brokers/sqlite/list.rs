@@ -11,7 +11,7 @@ use model::{Cursor, Filter, JobId, JobRecord, JobState, Page, Payload, QueueName
 /// Number of rows to look at in one page: a limit on how long it blocks the store's thread.
 const ROWS: u32 = 500;
 
-/// Most bytes of a page, without its last job: results may be large.
+/// Limit of the bytes of a page, without its last job: results may be large.
 const BYTES: usize = 1 << 20;
 
 /// Longest payload that is looked into.

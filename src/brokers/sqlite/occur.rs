@@ -18,7 +18,7 @@ use model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedule, mil
 
 /// Two clocks count as read at the same moment if no more milliseconds lie between.
 const AT_ONCE: i64 = 1000;
-/// Most recurring jobs in one transaction.
+/// Limit of the recurring jobs in one transaction.
 const BATCH: i64 = 256;
 
 /// Whether a schedule goes by the wall clock.

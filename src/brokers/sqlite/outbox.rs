@@ -10,7 +10,7 @@ use super::{read, remove};
 use broker::Error;
 use model::{JobId, JobState, NewJob, Payload};
 
-/// Most bytes of job data to read at a time, without the last job's.
+/// Limit of the bytes of job data read at a time, without the last job's.
 const BYTES: usize = 1 << 20;
 
 impl Sqlite {

@@ -16,7 +16,7 @@ use model::{
     QueueCounts, QueueName,
 };
 
-/// Most dependents to show with a job.
+/// Limit of the dependents shown with a job.
 const DEPENDENTS: u32 = 1000;
 
 /// The columns [`record`] reads.

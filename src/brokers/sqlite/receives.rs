@@ -18,7 +18,7 @@ pub(super) const RECEIVES: &str =
     "CREATE TABLE IF NOT EXISTS receive (queue TEXT PRIMARY KEY, until INTEGER NOT NULL,
     lease INTEGER NOT NULL) STRICT, WITHOUT ROWID";
 
-/// The most jobs that one call gives.
+/// Limit of the jobs that one call returns.
 const SOME: usize = 500;
 
 impl Sqlite {

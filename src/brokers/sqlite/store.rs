@@ -21,7 +21,7 @@ use model::{
     What,
 };
 
-/// Most jobs that one transaction handles because they are due, or because of another job.
+/// Limit of the jobs that one transaction handles because they are due, or because of another job.
 pub(super) const STRETCH: usize = 500;
 
 /// A caller that waits for a job's end.
@@ -48,7 +48,7 @@ pub(super) struct Store {
     /// Leases that this process was given, to report their revocation.
     pub(super) leases: HashMap<JobId, Fence>,
     pub(super) waiters: HashMap<JobId, Vec<Waiter>>,
-    /// With so many jobs that are waited for, callers that have gone are removed.
+    /// Number of awaited jobs from which on callers that have gone are removed.
     pub(super) waiters_checked_at: usize,
     pub(super) effects: Effects,
     /// How far the wall clock was ahead of store time when recurring jobs were last looked at.

@@ -24,7 +24,7 @@ use broker::{Error, EventBus, Notice};
 use failpoint::failpoint;
 use model::{Instant, QueueSet};
 
-/// Most calls in one transaction.
+/// Limit of the calls in one transaction.
 const BATCH_MAX: usize = 256;
 /// Requests that are not urgent share a sync, or a transaction, with those that come within this time.
 const COMPANY: Duration = Duration::from_millis(5);

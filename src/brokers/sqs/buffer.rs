@@ -22,9 +22,9 @@ pub(super) struct Buffered {
     pub job: NewJob,
     /// When it was put, if that is known.
     pub put_at: Option<Millis>,
-    /// When it came.
+    /// Time of its arrival.
     pub since: Instant,
-    /// For how long from then on it is invisible for others.
+    /// Time from then on for which it is invisible for others.
     pub lease: Duration,
     /// Whether the latest pool that looked has skipped it because of its class.
     pub is_unwanted: bool,

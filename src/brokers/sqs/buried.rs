@@ -9,7 +9,7 @@ use super::source_queue::SourceQueue;
 use ledger::{Elsewhere, Received};
 use model::{Failure, Instant, JobId, JobRecord, JobState};
 
-/// For how long a policy that was read is taken for the one in force.
+/// Time for which a policy that was read is taken for the one in force.
 const TRUSTED: Duration = Duration::from_secs(60);
 /// How long a question about a job waits for the policy of its queue.
 const PATIENCE: Duration = Duration::from_secs(1);

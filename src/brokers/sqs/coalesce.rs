@@ -10,10 +10,10 @@ use super::fault::Fault;
 use common::lock;
 use select::terms::{LINGER, MOST};
 
-/// Most bytes of a batch, minus its frame.
+/// Limit of the bytes of a batch, minus its frame.
 const BYTES: usize = (1 << 20) - (16 << 10);
 
-/// Most tries to send an entry.
+/// Limit of the tries to send an entry.
 const TRIES: u32 = 3;
 
 /// The wait before an entry is sent again that the service refused for lack of capacity, doubled each time.

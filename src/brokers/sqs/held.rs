@@ -62,7 +62,7 @@ impl Held {
         Held { message: None, ..held }
     }
 
-    /// For how long it can still be hidden.
+    /// Time for which it can still be hidden.
     pub(super) fn room(&self, now: Instant) -> Duration {
         LONGEST.saturating_sub(now.since(self.received_at))
     }

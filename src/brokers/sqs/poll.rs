@@ -22,7 +22,7 @@ use model::QueueSet;
 use select::Receive;
 use select::terms::HOLD;
 
-/// No poll begins while so many messages wait here: nearly all of them are for a busy pool then.
+/// Number of waiting messages at which no poll begins: nearly all of them are for a busy pool then.
 const BUFFERED: usize = 100;
 /// How long a message is hidden that no key opens, while none of its queue was opened.
 const UNOPENED: Duration = Duration::from_secs(30);

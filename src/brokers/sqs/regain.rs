@@ -11,7 +11,7 @@ use super::source_queue::SourceQueue;
 use model::{Fence, JobId};
 use select::terms::MOST;
 
-/// Most receives: in a long queue the message may lie anywhere.
+/// Limit of the receives: in a long queue the message may lie anywhere.
 const TRIES: usize = 5;
 /// How long a receive waits: without a wait SQS may overlook messages.
 const WAIT: Duration = Duration::from_secs(1);

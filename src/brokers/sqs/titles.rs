@@ -5,7 +5,7 @@ use model::{Class, JobRecord, Payload};
 
 /// The largest pickle that a list looks into, and `job show`, in bytes.
 const PICKLES: (usize, usize) = (64 << 10, 1 << 20);
-/// The most characters of a call in a list, and in `job show`.
+/// Limits of the characters of a call in a list, and in `job show`.
 const CALLS: (usize, usize) = (80, 800);
 
 /// Reads the tasks of kale that the key opens.
