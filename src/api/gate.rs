@@ -1,5 +1,5 @@
 //! Decides which clients may come in by TCP: those that know the token, where there is one, use one of our names, and
-//! are not sent by a foreign web page.
+//! are not sent by a foreign web page. A probe needs none of it, and learns yes or no.
 //!
 //! The token alone would keep strangers out. The check of names stops a page whose own name leads here (DNS rebinding);
 //! the check of origins stops a page opened in a browser that has the token.
@@ -14,25 +14,35 @@ use axum::response::{IntoResponse, Response};
 
 use super::Problem;
 use super::connections::Activity;
+use super::probe::{Answers, Probe};
 
 /// A gate, whose terms can change while it is in use.
 #[derive(Clone)]
-pub struct Gate(Arc<RwLock<Terms>>);
+pub struct Gate {
+    terms: Arc<RwLock<Terms>>,
+    answers: Arc<Answers>,
+}
 
 impl Gate {
     /// A gate with these terms.
     pub fn new(terms: Terms) -> Self {
-        Gate(Arc::new(RwLock::new(terms)))
+        Gate { terms: Arc::new(RwLock::new(terms)), answers: Arc::default() }
     }
 
     /// Replaces the terms from now on.
     pub fn change(&self, terms: Terms) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = terms;
+        *self.terms.write().unwrap_or_else(PoisonError::into_inner) = terms;
     }
 
     fn judge(&self, request: &Request) -> Result<(), Problem> {
-        let terms = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
         terms.judge(request.uri(), request.headers())
+    }
+
+    /// The probe that this request is. Where clients need no token, there is nothing to be let off from.
+    fn probe(&self, request: &Request) -> Option<Probe> {
+        let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
+        terms.token.as_ref().and_then(|_| Probe::of(request))
     }
 }
 
@@ -49,6 +59,9 @@ pub struct Terms {
 
 /// Lets a request through, or refuses it with a reason.
 pub(super) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    if let Some(probe) = gate.probe(&request) {
+        return gate.answers.to(probe, request, next).await;
+    }
     match gate.judge(&request) {
         Ok(()) => {
             if let Some(doing) = request.extensions().get::<Arc<Activity>>() {

@@ -19,6 +19,7 @@ mod patience;
 mod peer;
 mod place;
 mod pools;
+mod probe;
 mod queue_metrics;
 mod router;
 mod routes;

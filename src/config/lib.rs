@@ -28,6 +28,7 @@ mod size;
 mod tests;
 mod text;
 mod values;
+mod volume;
 mod words;
 mod wq;
 mod wrong;

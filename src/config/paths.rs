@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::volume::is_containers_own;
 use super::{Error, Fault};
 use model::{JobId, SpawnSpec};
 use start_dir::from_start_dir;
@@ -197,7 +198,7 @@ fn as_whom(owner: u32) -> String {
 }
 
 /// Checks that only this user and root can replace entries of this directory: it belongs to one of them, and is not
-/// writable by everybody, unless it is sticky.
+/// writable by everybody, unless it is sticky or the volume of a container.
 fn keeps_its_entries(parent: &Path, dir: &Path, uid: u32) -> Result<(), Error> {
     let Ok(found) = fs::metadata(parent) else { return Ok(()) };
     let refused = |why: String| {
@@ -211,14 +212,14 @@ fn keeps_its_entries(parent: &Path, dir: &Path, uid: u32) -> Result<(), Error> {
     if let Some(other) = [link, found.uid()].into_iter().find(stranger) {
         return refused(format!("belongs to uid {other}"));
     }
-    if found.mode() & 0o1002 == 0o002 {
+    if found.mode() & 0o1002 == 0o002 && !is_containers_own(parent) {
         return refused(format!("can be written by everybody (mode {:o})", found.mode() & 0o7777));
     }
     Ok(())
 }
 
 /// In a user namespace all owners without a number there have this one, including root of the machine.
-fn is_unmapped(owner: u32) -> bool {
+pub(super) fn is_unmapped(owner: u32) -> bool {
     const OVERFLOW: u32 = 65534;
     let all = |line: &str| line.split_whitespace().eq(["0", "0", "4294967295"]);
     owner == OVERFLOW && fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !all(map.trim()))

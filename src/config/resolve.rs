@@ -15,6 +15,7 @@ use super::place::Source;
 use super::pool::Pool;
 use super::purpose::Purpose;
 use super::route::{RouteSection, RouteTo};
+use super::volume::within_volume;
 use super::wrong::Wrong;
 use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
 use ::wq;
@@ -103,6 +104,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(dir) => from_here(dir)?,
         None => around.state_dir()?,
     };
+    let state_dir = within_volume(state_dir, around.uid);
     let (run_dir, of_job) = run_dir(&flags, &file, around)?;
     let in_job = of_job && !broker_is_named && !state_dir_is_named && file.broker.is_none();
     let socket_group =
@@ -117,7 +119,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     // Routes belong to the file's broker: a broker named elsewhere has none.
     let said = if broker_is_named { Vec::new() } else { file.route };
     let routes = placed(&source, "route", || routes(said, &broker))?;
-    let log = file.log.resolve(flags.log_format, flags.log_level)?;
+    let mut log = file.log.resolve(flags.log_format, flags.log_level)?;
+    log.dir = log.dir.map(|dir| within_volume(dir, around.uid));
     let api = in_file(resolve_api(file.api, flags.purpose, around), source.as_ref())?;
     let tasks = in_file(flags.wq.clone().over(file.wq).resolve(), source.as_ref())?;
     let remote = resolve_remote(&flags, around)?;
@@ -162,6 +165,7 @@ fn run_dir(flags: &Flags, file: &File, around: &Surroundings) -> Result<(PathBuf
         (None, Some(dir)) => dir,
         (None, None) => around.run_dir(),
     };
+    let run_dir = within_volume(run_dir, around.uid);
     fits_a_socket(&run_dir)?;
     Ok((run_dir, is_of_job))
 }

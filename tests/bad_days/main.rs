@@ -16,6 +16,7 @@ mod stops;
 mod store;
 mod swept;
 mod unproven;
+mod volumes;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

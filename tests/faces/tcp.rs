@@ -80,7 +80,9 @@ fn tcp_requests_need_the_token_and_a_known_host_name() {
         let get = |path: &str, headers: &[&str]| by_tcp(sandbox, &format!("GET {path}"), headers, "").0;
         for path in ["/v1", "/v1/status", "/metrics", "/livez", "/readyz"] {
             assert_eq!(get(path, &["host: localhost:1", &knows]), 200, "{path}");
-            assert_eq!(get(path, &["host: localhost:1"]), 401, "{path}");
+            // Probes alone come without it.
+            let stranger = if path.ends_with('z') { 200 } else { 401 };
+            assert_eq!(get(path, &["host: localhost:1"]), stranger, "{path}");
             assert_eq!(
                 get(path, &["host: localhost:1", "authorization: Bearer correct-horse"]),
                 401,
@@ -200,6 +202,39 @@ fn start_fails_on_a_port_in_use_before_any_worker_runs() {
     );
     assert!(!said.contains(TOKEN) && said.contains("hint="), "{said}");
     sandbox.assert_nothing_left();
+}
+
+#[test]
+fn probes_without_the_token_learn_yes_or_no_and_nothing_else() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let config = with_port(&sandbox, "");
+    let mut running = sandbox.start(&["-w", "1", "-c", &config]);
+    // As the kubelet calls it: by the address of the pod.
+    let host = "host: 10.1.2.3:9180";
+    let probe = |first: &str, headers: &[&str]| by_tcp(&sandbox, first, headers, "");
+    assert_eq!(probe("GET /livez", &[host]).0, 200);
+    assert_eq!(probe("HEAD /livez", &[host]).0, 200);
+    wait_until("it is ready", || probe("GET /readyz", &[host]).0 == 200);
+    for (first, headers, code) in [
+        ("POST /livez", &[host][..], 403),
+        ("GET /readyz", &[host, "origin: https://evil.example.org"], 403),
+        ("GET /readyz", &["host: localhost", "authorization: Bearer wrong"], 401),
+        ("GET /livez/", &["host: localhost"], 401),
+        ("GET /metrics", &[host], 403),
+    ] {
+        assert_eq!(probe(first, headers).0, code, "{first} {headers:?}");
+    }
+    sandbox.ok(&["pause", "default", "--reason", "the secret reason"]);
+    let mut answer = String::new();
+    wait_until("the answer of a second ago no longer holds", || {
+        answer = probe("GET /readyz", &[host]).1;
+        answer.starts_with("HTTP/1.1 503")
+    });
+    assert!(answer.contains("not ready") && !answer.contains("pool"), "{answer}");
+    let told = probe("GET /readyz", &["host: localhost", &format!("authorization: Bearer {TOKEN}")]).1;
+    assert!(told.contains("pool default: it is paused"), "{told}");
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
 }
 
 #[test]
