@@ -1,0 +1,43 @@
+"""``python3 -m taskvisor``: finds the program beside the package, and says so where there is none."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import package
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.target = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.target)
+        shutil.copytree(package.ROOT, os.path.join(self.target, "taskvisor"))
+
+    def run_module(self):
+        command = [sys.executable, "-m", "taskvisor", "--version"]
+        # Without what this interpreter may have installed.
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": self.target, "PYTHONUSERBASE": self.target + "/nobody"}
+        return subprocess.run(command, env=environment, cwd=self.target, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, universal_newlines=True, check=False)
+
+    @unittest.skipIf(shutil.which("taskvisor", path=os.path.dirname(sys.executable)), "one is installed")
+    def test_library_alone_says_how_the_program_comes(self):
+        done = self.run_module()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("this is the library alone", done.stderr)
+
+    def test_program_beside_the_package_gets_the_arguments_and_the_process(self):
+        os.mkdir(os.path.join(self.target, "bin"))
+        program = os.path.join(self.target, "bin", "taskvisor")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho \"$@\"\nexit 5\n")
+        os.chmod(program, 0o755)
+        done = self.run_module()
+        self.assertEqual((done.returncode, done.stdout), (5, "--version\n"), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
