@@ -11,12 +11,24 @@ from .job_function import JobFunction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional, TypeVar, Union, overload
+    from collections.abc import Coroutine
+    from typing import Any, Callable, Optional, Protocol, TypeVar, Union, overload
 
     from typing_extensions import ParamSpec
 
+    from .job_function import AsyncJobFunction
+
     P = ParamSpec("P")
     R = TypeVar("R")
+
+    class Decorator(Protocol):
+        """What `job` with arguments returns."""
+
+        @overload
+        def __call__(self, __function: Callable[P, Coroutine[Any, Any, R]]) -> AsyncJobFunction[P, R]: ...
+
+        @overload
+        def __call__(self, __function: Callable[P, R]) -> JobFunction[P, R]: ...
 else:
     def overload(function):
         """Stands in for `typing.overload`."""
@@ -24,6 +36,10 @@ else:
 
 
 # Names with two underscores are positional only: Python 3.7 has no "/".
+@overload
+def job(__function: Callable[P, Coroutine[Any, Any, R]]) -> AsyncJobFunction[P, R]: ...
+
+
 @overload
 def job(__function: Callable[P, R]) -> JobFunction[P, R]: ...
 
@@ -34,7 +50,7 @@ def job(__class_name: Optional[str] = None, *, queue: str = "default", time_limi
         cpu_limit: Optional[float] = None, process_limit: Optional[int] = None,
         output_limit: Union[int, str, None] = None, retries: Optional[int] = None,
         retry_delay: Optional[float] = None,
-        retry_cap: Optional[float] = None) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
+        retry_cap: Optional[float] = None) -> Decorator: ...
 
 
 def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "default",

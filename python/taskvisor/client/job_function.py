@@ -15,8 +15,8 @@ from .new_job import NewJob
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Sequence
-    from typing import Any, Callable, Generic, Optional, TypeVar
+    from collections.abc import Coroutine, Sequence
+    from typing import Any, Callable, Generic, Literal, Optional, TypeVar
 
     from typing_extensions import ParamSpec
 
@@ -100,7 +100,8 @@ class JobFunction(Generic[P, R]):
 
     def options(self, *, queue: Optional[str] = None, delay: Optional[float] = None, priority: Optional[int] = None,
                 tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
-                time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
+                time_limit: Optional[float] = None, id: Optional[str] = None,
+                exists: Optional[Literal["refuse", "skip"]] = None,
                 depends: Optional[Sequence[str]] = None) -> Options[P, R]:
         """Options such as another queue or a delay for the jobs that are put with the returned object.
 
@@ -132,6 +133,14 @@ class JobFunction(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<job {self.class_name}>"
+
+
+if TYPE_CHECKING:
+    class AsyncJobFunction(JobFunction[P, R]):
+        """A `JobFunction` of an ``async def``: called it is a coroutine, put it is a job with the result of that."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:  # type: ignore[override]
+            """Calls the function here, without any queue."""
 
 
 class Options(Generic[P, R]):

@@ -7,13 +7,17 @@ from .job_id import JobId, may_wait, told, value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-    from typing import Any, Generic, Optional, TypeVar
+    from typing import Any, Generic, Literal, Optional, TypeVar, overload
 
     R = TypeVar("R")
 else:
     from .job_id import Generic
 
     R = None
+
+    def overload(function):
+        """Stands in for `typing.overload`."""
+        return function
 
 
 class Completions(Generic[R]):
@@ -42,6 +46,15 @@ def _with_end(job: str, line: bytes) -> JobId[Any]:
     return ended
 
 
+@overload
+def as_completed(jobs: Iterable[JobId[R]], timeout: Optional[float] = None, *,
+                 hold_slot: bool = False) -> Completions[R]: ...
+
+
+@overload
+def as_completed(jobs: Iterable[str], timeout: Optional[float] = None, *, hold_slot: bool = False) -> Completions[Any]: ...
+
+
 def as_completed(jobs: Iterable[str], timeout: Optional[float] = None, *, hold_slot: bool = False) -> Completions[Any]:
     """The ids of these jobs, each when it has ended: ``for`` or ``async for``. Its `result` is there then.
 
@@ -52,6 +65,16 @@ def as_completed(jobs: Iterable[str], timeout: Optional[float] = None, *, hold_s
     """
     may_wait(hold_slot)
     return Completions(list(jobs), timeout)
+
+
+@overload
+def gather(jobs: Iterable[JobId[R]], timeout: Optional[float] = None, *, return_exceptions: Literal[False] = False,
+           hold_slot: bool = False) -> list[R]: ...
+
+
+@overload
+def gather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_exceptions: bool = False,
+           hold_slot: bool = False) -> list[Any]: ...
 
 
 def gather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_exceptions: bool = False,
@@ -67,6 +90,16 @@ def gather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_excep
     wanted = list(map(str, jobs))
     found = {job: _outcome(job, line, return_exceptions) for job, line in waiting.ends(wanted, timeout)}
     return [found[job] for job in wanted]
+
+
+@overload
+async def agather(jobs: Iterable[JobId[R]], timeout: Optional[float] = None, *, return_exceptions: Literal[False] = False,
+                  hold_slot: bool = False) -> list[R]: ...
+
+
+@overload
+async def agather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_exceptions: bool = False,
+                  hold_slot: bool = False) -> list[Any]: ...
 
 
 async def agather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_exceptions: bool = False,

@@ -9,7 +9,7 @@ from . import registry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Optional
+    from typing import Any, Literal, Optional
 
 
 class NewJob:
@@ -21,7 +21,8 @@ class NewJob:
 
     def __init__(self, queue: str, class_name: str, data: Any = None, delay: Optional[float] = None,
                  priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
-                 time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
+                 time_limit: Optional[float] = None, id: Optional[str] = None,
+                 exists: Optional[Literal["refuse", "skip"]] = None,
                  depends: Optional[Sequence[str]] = None) -> None:
         #: The queue in which the job waits.
         self.queue = queue

@@ -10,12 +10,12 @@ from .new_job import NewJob
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, Optional
+    from typing import Any, Literal, Optional
 
 def put(queue: str, class_name: str, data: Any = None, *, delay: Optional[float] = None,
         priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
-        time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
-        depends: Optional[Sequence[str]] = None) -> JobId[Any]:
+        time_limit: Optional[float] = None, id: Optional[str] = None,
+        exists: Optional[Literal["refuse", "skip"]] = None, depends: Optional[Sequence[str]] = None) -> JobId[Any]:
     """Queues a job of any class and returns its id, once it is durable.
 
         put("images", "Thumbnail", {"path": "/a.png"}, delay=10, tags=["nightly"])
@@ -24,12 +24,17 @@ def put(queue: str, class_name: str, data: Any = None, *, delay: Optional[float]
     return put_many([job])[0]
 
 
-async def aput(queue: str, class_name: str, data: Any = None, **options: Any) -> JobId[Any]:
+async def aput(queue: str, class_name: str, data: Any = None, *, delay: Optional[float] = None,
+               priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
+               time_limit: Optional[float] = None, id: Optional[str] = None,
+               exists: Optional[Literal["refuse", "skip"]] = None,
+               depends: Optional[Sequence[str]] = None) -> JobId[Any]:
     """As `put`; other tasks of the event loop go on until the job is durable.
 
         await aput("images", "Thumbnail", {"path": "/a.png"})
     """
-    return (await aput_many([NewJob(queue, class_name, data, **options)]))[0]
+    job = NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id, exists, depends)
+    return (await aput_many([job]))[0]
 
 
 def put_many(jobs: Iterable[NewJob]) -> list[JobId[Any]]:

@@ -15,9 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
-    from typing import Any, Optional
+    from typing import Any, Optional, TypeVar
 
     from ..client.job_function import JobFunction
+
+    Own = TypeVar("Own", bound="Recording")
 
 #: The states in which jobs end.
 ENDED = ("complete", "failed", "held", "canceled")
@@ -31,7 +33,7 @@ class Recording:
         self._lock = threading.Condition()
         self._before: Optional[stand_in.StandIn] = None
 
-    def __enter__(self: Any) -> Any:
+    def __enter__(self: Own) -> Own:
         self._before = stand_in.current.one
         stand_in.current.one = self
         return self
