@@ -1,6 +1,6 @@
 -- Functions for taskvisor's own commands: the same keys as qless, a few more fields in a job's hash (see
--- docs/design/qless-script.md), and batches. Times in those fields are milliseconds. `order` is the time that sets the place of a job
--- among others; a job keeps it for life.
+-- docs/design/qless-script.md), and batches. Times in those fields are milliseconds. `order` is the time that sets the
+-- place of a job among others; a job keeps it for life.
 
 if ours then
 
