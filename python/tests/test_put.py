@@ -14,8 +14,10 @@ from unittest import mock
 
 import support
 
-from taskvisor import Advance, Fail, JobFunction, NewJob, PutError, Retry, Snooze, current_job, job, progress, put, put_many
+from taskvisor import (Advance, Fail, JobFunction, NewJob, PutError, Retry, Snooze, configure, current_job, job, progress,
+                       put, put_many)
 from taskvisor.client.api_socket import socket_path
+from taskvisor.client.settings import settings
 
 
 @job("test.Both", queue="both", retries=3, retry_delay=2)
@@ -235,6 +237,22 @@ class Outside(support.WorkerTest):
             both.put(1)
         with mock.patch.dict(os.environ, TASKVISOR_STATE_DIR="/somewhere"):
             self.assertEqual(both.put(1), "made-id")
+
+    def test_store_that_the_last_supervisor_noted_is_used_and_no_other(self):
+        self.program('[ "$1" = put ] || exit 69; echo "$TASKVISOR_BROKER"\n')
+        open(os.path.join(self.directory, "lock"), "w").close()
+        patience = settings.patience
+        self.addCleanup(configure, patience=patience)
+        configure(patience=0)
+        with self.assertRaisesRegex(PutError, f"{self.directory} does not say where the jobs are without it; start"):
+            both.put(1)
+        store = os.path.join(self.directory, "kept.db")
+        with open(os.path.join(self.directory, "store"), "w") as file:
+            file.write(store)
+        with self.assertRaisesRegex(PutError, "does not say where the jobs are"):
+            both.put(1)
+        open(store, "w").close()
+        self.assertEqual(both.put(1), f"sqlite:{store}")
 
     def test_queue_that_nobody_serves_is_named_once(self):
         self.api(200, {"ids": ["7"], "unserved": ["mial"]})

@@ -1,6 +1,7 @@
 """Results, ends and cancels, by a real supervisor."""
 
 import asyncio
+import os
 import pickle
 import threading
 import time
@@ -158,6 +159,16 @@ class Away(real.RealTest):
         self.assertEqual(failed, [])
         kept = taskvisor.client.asking.ask("GET", "/v1/jobs?queue=kept&limit=0")
         self.assertEqual(sorted(job["id"] for job in kept), sorted(put_ids))
+
+    def test_put_while_it_is_stopped_reaches_the_store_that_it_used(self):
+        server = self.server(broker=None)
+        server._end(15)
+        path = f"{os.path.dirname(real.program())}:{os.environ['PATH']}"
+        with unittest.mock.patch.dict(os.environ, PATH=path, HOME=server.directory):
+            del os.environ["TASKVISOR_STATE_DIR"]
+            id = real_jobs.add.put(1, 2)
+        server._launch()
+        self.assertEqual(id.result(20), 3)
 
     def test_absent_supervisor_is_named_at_once_and_one_that_stays_away_after_a_while(self):
         server = self.server(broker=None)

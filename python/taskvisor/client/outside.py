@@ -45,10 +45,11 @@ def put(jobs: list[dict[str, Any]]) -> list[str]:
             if not in_doubt or all(may_be_known):
                 from . import program
 
-                if program.path() is not None:
-                    return program.put(jobs, why)
-            why = (f"{what}: {why}, and there is no program taskvisor in PATH; start the supervisor, set "
-                   "TASKVISOR_RUN_DIR to its run directory, or install taskvisor")
+                place = program.place(path)
+                if place is not None:
+                    return program.put(jobs, why, place)
+                why = f"{why}, and {program.hindrance(path)}"
+            why = f"{what}: {why}; start the supervisor, or set TASKVISOR_RUN_DIR to its run directory"
             if asking.nobody_ever(path) and not in_doubt:
                 raise PutError(why) from None
         except asking.Lost as error:

@@ -12,6 +12,7 @@ import subprocess
 from ..errors import PutError, SupervisorError
 from ..protocol import frames
 from .api_socket import count
+from .asking import nobody_ever
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,21 +36,58 @@ def logs(job: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def put(jobs: list[dict[str, Any]], before: str) -> list[str]:
+#: What names a place of jobs: then the program may make a store there. In a job it never does.
+_NAMED = ("TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG", "TASKVISOR_SOCKET", "TASKVISOR_URL")
+
+
+def place(socket: str) -> Optional[dict[str, str]]:
+    """What to add to the environment of the program, so that it finds the jobs of the supervisor that had this socket.
+
+    None if there is no program, or if they cannot be reached without a supervisor: in memory, or where only its settings
+    say.
+    """
+    if path() is None:
+        return None
+    if nobody_ever(socket) or any(map(os.environ.get, _NAMED)):
+        return {}
+    store = _store(socket)
+    return None if store is None else {"TASKVISOR_BROKER": f"sqlite:{store}"}
+
+
+def _store(socket: str) -> Optional[str]:
+    """The store that the last supervisor used, as it has noted it."""
+    try:
+        with open(os.path.join(os.path.dirname(socket), "store"), "rb") as file:
+            store = os.fsdecode(file.read())
+    except OSError:
+        return None
+    return store if os.path.exists(store) else None
+
+
+def hindrance(socket: str) -> str:
+    """Why the program cannot be used."""
+    if path() is None:
+        return "there is no program taskvisor in PATH"
+    return f"{os.path.dirname(socket)} does not say where the jobs are without it"
+
+
+def put(jobs: list[dict[str, Any]], before: str, place: dict[str, str]) -> list[str]:
     """Queues the jobs and returns their ids. `before` says in errors why the socket could not be used."""
     path = shutil.which("taskvisor")
     assert path is not None, "its caller has looked"
+    environment = {**os.environ, **place}
     for name in (job[key] for job in jobs for key in ("queue", "class")):
         # The program would take such a name for an option, and print its help for an id.
         if name.startswith("-"):
             raise PutError(f"failed to put {count(jobs)}: {before}, and {name!r} cannot be given to {path} put, "
                            "as it begins with '-'; start the supervisor")
-    _must_have_a_store(path, jobs, before)
+    if not place:
+        _must_have_a_store(path, jobs, before)
     # One process for each job: the program has no batches with different classes, so this is not all or none.
     ids: list[str] = []
     for job in jobs:
         done = subprocess.run(_command(path, job), input=frames.strict_json(job["data"]).encode(),
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, env=environment)
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip()
             queued = f" after {len(ids)} that are queued" if ids else ""
@@ -59,13 +97,9 @@ def put(jobs: list[dict[str, Any]], before: str) -> list[str]:
     return ids
 
 
-#: What names a place of jobs: then the program may make a store there. In a job it never does.
-_PLACES = ("TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG", "TASKVISOR_SOCKET", "TASKVISOR_URL")
-
-
 def _must_have_a_store(path: str, jobs: list[dict[str, Any]], before: str) -> None:
     """Refuses to put into a new store in the default directory: the supervisor that comes may have another."""
-    if any(map(os.environ.get, _PLACES)):
+    if any(map(os.environ.get, _NAMED)):
         return
     looked = subprocess.run([path, "queue", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if looked.returncode != 0:
