@@ -10,6 +10,11 @@ use super::renewing::Renewing;
 use broker::{Complaints, Told};
 use model::Instant;
 
+/// What fails if the settings of a reload cannot be kept.
+const NOT_KEPT: &str = "the settings of the last reload end with this supervisor";
+/// What fails if the kernel refuses the bounds of a life.
+const UNBOUNDED: &str = "the kernel refuses the limits of jobs, which are kept by measuring alone";
+
 /// The failures of one supervisor. All copies are one.
 #[derive(Clone, Debug)]
 pub(super) struct Failing {
@@ -60,27 +65,6 @@ impl Failing {
         [&self.calls, &self.others].into_iter().flat_map(|some| some.told(now)).collect()
     }
 
-    /// Waits until something else fails than `before`, which [`Failing::both`] gave.
-    pub(super) async fn turn(&self, before: &[Vec<Told>; 2]) {
-        tokio::select! {
-            () = self.calls.turn(&before[0], clock::now) => {}
-            () = self.others.turn(&before[1], clock::now) => {}
-        }
-    }
-
-    /// What fails of the calls, and of everything else.
-    pub(super) fn both(&self) -> [Vec<Told>; 2] {
-        let now = clock::now();
-        [self.calls.told(now), self.others.told(now)]
-    }
-}
-
-/// What fails if the settings of a reload cannot be kept.
-const NOT_KEPT: &str = "the settings of the last reload end with this supervisor";
-/// What fails if the kernel refuses the bounds of a life.
-const UNBOUNDED: &str = "the kernel refuses the limits of jobs, which are kept by measuring alone";
-
-impl Failing {
     /// The settings of a reload were kept for the next supervisor of this keeper, or could not be.
     pub(super) fn reload_kept(&self, kept: Result<(), String>, now: Instant) {
         match kept {
@@ -95,6 +79,20 @@ impl Failing {
             Some(error) => self.others.stands(UNBOUNDED, &error, now),
             None => self.others.well(UNBOUNDED, now),
         }
+    }
+
+    /// Waits until something else fails than `before`, which [`Failing::both`] gave.
+    pub(super) async fn turn(&self, before: &[Vec<Told>; 2]) {
+        tokio::select! {
+            () = self.calls.turn(&before[0], clock::now) => {}
+            () = self.others.turn(&before[1], clock::now) => {}
+        }
+    }
+
+    /// What fails of the calls, and of everything else.
+    pub(super) fn both(&self) -> [Vec<Told>; 2] {
+        let now = clock::now();
+        [self.calls.told(now), self.others.told(now)]
     }
 }
 
@@ -174,10 +172,8 @@ pub(super) mod tests {
     #[async_trait]
     impl Admin for Sick {
         async fn ask(&self, verb: Verb, _: String) -> Result<Answer, Error> {
-            self.or(match verb {
-                Verb::SetOption(_) => Answer::Done(Done {}),
-                _ => Answer::Queues(BTreeMap::new()),
-            })
+            let is_set = matches!(verb, Verb::SetOption(_));
+            self.or(if is_set { Answer::Done(Done {}) } else { Answer::Queues(BTreeMap::new()) })
         }
     }
 

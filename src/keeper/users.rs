@@ -51,7 +51,7 @@ pub fn try_user(user: &Identity) -> Result<(), Refused> {
         let errno = parked::take_ids(&ids).err().map_or(0, |errno| errno as i32);
         File::from(told.1).write_all(&errno.to_le_bytes()).ok();
         // It lives until it is killed, or until the other end is closed.
-        File::from(held.0).read(&mut [0]).ok();
+        File::from(held.0).read_exact(&mut [0]).ok();
         sys::exit_now(0);
     }
     drop(told.1);
