@@ -173,7 +173,7 @@ pub(super) mod tests {
     impl Admin for Sick {
         async fn ask(&self, verb: Verb, _: String) -> Result<Answer, Error> {
             let is_set = matches!(verb, Verb::SetOption(_));
-            self.or(if is_set { Answer::Done(Done {}) } else { Answer::Queues(BTreeMap::new()) })
+            self.or(if is_set { Answer::SetOption(Done {}) } else { Answer::Queues(BTreeMap::new()) })
         }
     }
 
@@ -275,6 +275,15 @@ pub(super) mod tests {
         let told = failing.others(Instant(9_000_000_000), None);
         assert_eq!(told, [format!("{UNBOUNDED}: Invalid argument (os error 22)")]);
         failing.bounded(None, Instant(10));
+        assert_eq!(failing.others(Instant(11), None), [""; 0]);
+    }
+
+    #[test]
+    fn reload_that_cannot_be_kept_is_told_until_one_is_kept() {
+        let failing = Failing::new(Complaints::default(), "/dev/shm".into());
+        failing.reload_kept(Err("no memory".into()), Instant(5));
+        assert_eq!(failing.others(Instant(9_000_000_000), None), [format!("{NOT_KEPT}: no memory")]);
+        failing.reload_kept(Ok(()), Instant(10));
         assert_eq!(failing.others(Instant(11), None), [""; 0]);
     }
 
