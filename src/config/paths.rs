@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::volume::is_containers_own;
+use super::volume::{is_containers_own, is_unmapped};
 use super::{Error, Fault};
 use model::{JobId, SpawnSpec};
 use start_dir::from_start_dir;
@@ -216,13 +216,6 @@ fn keeps_its_entries(parent: &Path, dir: &Path, uid: u32) -> Result<(), Error> {
         return refused(format!("can be written by everybody (mode {:o})", found.mode() & 0o7777));
     }
     Ok(())
-}
-
-/// In a user namespace all owners without a number there have this one, including root of the machine.
-pub(super) fn is_unmapped(owner: u32) -> bool {
-    const OVERFLOW: u32 = 65534;
-    let all = |line: &str| line.split_whitespace().eq(["0", "0", "4294967295"]);
-    owner == OVERFLOW && fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !all(map.trim()))
 }
 
 #[cfg(test)]

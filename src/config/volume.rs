@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, eaccess};
 
-use super::paths::is_unmapped;
-
 /// The place for a directory that must be private. A volume of root that this user may write, as an emptyDir of
 /// Kubernetes (mode 0777, or 2777 with `fsGroup`), cannot be made private; a directory in it can.
 pub(super) fn within_volume(dir: PathBuf, uid: u32) -> PathBuf {
@@ -26,6 +24,13 @@ pub(super) fn within_volume(dir: PathBuf, uid: u32) -> PathBuf {
 /// Whether nobody but the processes of this container comes to this directory, whatever its mode: it was mounted for it.
 pub(super) fn is_containers_own(dir: &Path) -> bool {
     in_container() && is_mounted(dir)
+}
+
+/// In a user namespace all owners without a number there have this one, including root of the machine.
+pub(super) fn is_unmapped(owner: u32) -> bool {
+    const OVERFLOW: u32 = 65534;
+    let all = |line: &str| line.split_whitespace().eq(["0", "0", "4294967295"]);
+    owner == OVERFLOW && fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !all(map.trim()))
 }
 
 /// Whether this process sees the processes of a container, not those of the machine with all its users.
