@@ -24,7 +24,7 @@ impl Room {
         let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |size| size as usize);
         let stack = getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft);
         let quarter = usize::try_from(stack / 4).unwrap_or(usize::MAX);
-        Room { each: 32 * page, all: quarter.min(6 << 20).max(128 << 10) }
+        Room { each: 32 * page, all: quarter.clamp(128 << 10, 6 << 20) }
     }
 
     /// Whether these strings fit.

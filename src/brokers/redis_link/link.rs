@@ -1,5 +1,4 @@
-//! The connection to a Redis. It is made when it is needed, and again when it breaks. Requests are sent at once, one
-//! after the other; none waits for the reply to another.
+//! The connection to a Redis, made when it is needed and again when it breaks. No request waits for another's reply.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -55,8 +54,7 @@ pub struct Link {
     /// How far the server's clock is ahead, in microseconds; None = ask the server.
     ahead: Option<i64>,
     line: tokio::sync::Mutex<Line>,
-    /// The last error of each kind of request. Errors of requests in [`STANDING`] stay until such a request succeeds:
-    /// success of other requests says nothing about them.
+    /// The last error of each kind of request; one of a request in [`STANDING`] stays until such a request succeeds.
     trouble: Mutex<BTreeMap<String, String>>,
     silence: Silence,
     eviction: Eviction,

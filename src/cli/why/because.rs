@@ -57,8 +57,7 @@ fn here(id: &JobId, why: &Why) -> Vec<String> {
     }
 }
 
-/// What keeps a job that waits from running until somebody acts; empty if nothing is known to. `runs`: a
-/// supervisor has answered.
+/// What keeps a waiting job from running until a person acts, if known. `runs`: a supervisor has answered.
 pub fn hindrances(why: &Why, job: &JobRecord, runs: bool, helps: Helps, now: Millis) -> Vec<String> {
     let pools = if runs { no_pool(&why.pools, job, paused_pool) } else { Vec::new() };
     // A pool that takes the job will run it.
