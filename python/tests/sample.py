@@ -524,6 +524,15 @@ async def blocks(how="itself"):
     blocks_here(60)
 
 
+@job("is_busy")
+async def is_busy(seconds):
+    """Computes all the time, and lets the loop turn now and then."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        blocks_here(0.05)
+        await asyncio.sleep(0)
+
+
 def computes_here(seconds):
     end = time.thread_time() + seconds
     # All of it is C code, which keeps the interpreter's lock.

@@ -3,11 +3,13 @@
 import asyncio
 import signal
 import socket
+import sys
 import threading
 import unittest
 from collections import defaultdict
 
-from support import WorkerTest
+import rq_installed
+from support import HERE, PACKAGE, WorkerTest
 
 from taskvisor.worker.outgoing import Outgoing
 
@@ -285,6 +287,36 @@ class Coroutines(WorkerTest):
             self.assertIn("job c blocked the event loop", warning["text"])
             self.assertIn("It was here:", "".join(self.logs["c"]))
             self.assertEqual(worker.wait(), 1)
+
+    def test_job_that_blocks_a_loop_of_uvloop_fails_and_its_neighbours_are_given_back(self):
+        if not (3, 8) <= sys.version_info < (3, 14):
+            self.skipTest("this uvloop is for Python 3.8 to 3.13")
+        path = ":".join([PACKAGE, HERE, rq_installed.site("0.21.0", "uvloop")])
+        # The context of a task can be read from Python 3.12 on.
+        for how in ("itself", "in a task")[:1 + (sys.version_info >= (3, 12))]:
+            worker = self.coroutines(module="sample_with_uvloop", env={"PYTHONPATH": path})
+            worker.run("async_nap", id="a", time_limit=2)
+            self.assertEqual(worker.receive()[0], "progress")
+            worker.run("blocks", [how], id="c")
+            done = self.dones(worker, 2)
+            self.assertEqual((done["a"]["outcome"], done["a"]["error"]["group"]), ("snooze", "EventLoopBlocked"))
+            self.assertEqual((done["c"]["outcome"], done["c"]["error"]["group"]), ("failed", "EventLoopBlocked"))
+            trace = done["c"]["error"]["trace"]
+            self.assertRegex(trace, r"^  File .*in (blocks|inside)\n.*blocks_here(.|\n)*in blocks_here\n.*time.sleep")
+            self.assertNotIn("/taskvisor/", trace)
+            self.assertEqual(worker.wait(), 1)
+
+    def test_job_that_is_busy_and_lets_a_loop_of_uvloop_turn_blocks_nobody(self):
+        if not (3, 8) <= sys.version_info < (3, 14):
+            self.skipTest("this uvloop is for Python 3.8 to 3.13")
+        path = ":".join([PACKAGE, HERE, rq_installed.site("0.21.0", "uvloop")])
+        worker = self.coroutines(module="sample_with_uvloop", env={"PYTHONPATH": path})
+        worker.run("async_nap", id="a", time_limit=2)
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.run("is_busy", [3], id="c")
+        done = self.dones(worker, 1)
+        self.assertEqual(list(done), ["c"])
+        self.assertEqual(done["c"]["outcome"], "complete")
 
     def test_job_that_keeps_the_lock_fails_and_neighbours_that_are_over_their_limit_are_given_back(self):
         worker = self.coroutines()

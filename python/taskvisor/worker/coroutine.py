@@ -39,12 +39,10 @@ _LARGE_CHUNK = 1024 * 1024
 class _Run(Watched):
     """One running job."""
 
-    __slots__ = ("soft", "stopped_by", "task", "told")
+    __slots__ = ("soft", "stopped_by", "told")
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        #: None for a plain function: it runs in a thread, which cannot be ended from outside.
-        self.task: Optional[asyncio.Task[None]] = None
         #: Why it was asked to end: "soft" (it may go on), "cancel", "signal", "signal in company"; None if it was not.
         self.stopped_by: Optional[str] = None
         #: The reason in the supervisor's `cancel`.

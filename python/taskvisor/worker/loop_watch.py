@@ -40,23 +40,25 @@ _LATER = 1.0
 _PEEK = 256 * 1024
 #: Functions of this package that wait for the supervisor.
 _WAITS = ("_pump", "_write_all")
-#: The frame of asyncio that calls what is due. uvloop has none: there nothing is found.
+#: The frame of asyncio that calls what is due. Loops of others, such as uvloop, have none.
 _TURN = events.Handle._run.__code__
 
 
 class Watched:
     """A running job as the watch sees it."""
 
-    __slots__ = ("job", "line")
+    __slots__ = ("job", "line", "task")
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        #: None for a plain function: it runs in a thread, which cannot be ended from outside.
+        self.task: Optional[asyncio.Task[None]] = None
         #: The end of a job that has returned from its thread, which the loop has yet to send.
         self.line: Optional[bytes] = None
 
 
 class _Block:
-    """One call in the loop that has not returned."""
+    """One call in the loop that has not returned. Calls with the same handle are the same."""
 
     def __init__(self, handle: object, job: Job, frame: Any) -> None:
         self.handle, self.job, self.frame = handle, job, frame
@@ -102,6 +104,8 @@ class LoopWatch:
         self._wake = threading.Event()
         self._thread: Optional[threading.Thread] = None
         self._block: Optional[_Block] = None
+        #: How often the loop was seen to turn.
+        self._turns = 0
 
     def begin_job(self) -> None:
         """A job begins."""
@@ -134,6 +138,7 @@ class LoopWatch:
                 return
             while not self._rest(turned.acquire, True, _TICK):
                 pass
+            self._turns += 1
 
     def _rest(self, wait: Callable[..., Any], *arguments: Any) -> Any:
         """Waits, and looks before and after it: wherever this thread gives up the interpreter's lock, a job may keep it."""
@@ -146,8 +151,10 @@ class LoopWatch:
         return result
 
     def _look(self, passed: float) -> None:
-        found = find_block(sys._current_frames().get(self._loop_thread))
-        if found is None or self._block is None or found.handle is not self._block.handle:
+        frame = sys._current_frames().get(self._loop_thread)
+        # asyncio's own loops are in Python, and show each call.
+        found = find_block(frame) if isinstance(self._loop, asyncio.BaseEventLoop) else self._find_step(frame)
+        if found is None or self._block is None or found.handle != self._block.handle:
             # It has begun at any time since the last turn, or has kept the watch from turning.
             self._block, passed = found, passed - 2 * _TICK
         block = self._block
@@ -158,6 +165,16 @@ class LoopWatch:
         # System calls give up the interpreter's lock: a call that has ended must not send its end meanwhile.
         with self._outgoing.lock:
             self._judge(block)
+
+    def _find_step(self, frame: Any) -> Optional[_Block]:
+        """The step of a job's task in which a loop is that shows no calls. A task makes one step in a turn."""
+        task = None if frame is None or waits(frame) else asyncio.current_task(self._loop)
+        if task is None:
+            return None
+        job = next((run.job for run in self._running() if run.task is task), None)
+        if job is None and hasattr(task, "get_context"):
+            job = task.get_context().get(of_task)
+        return None if job is None else _Block((task, self._turns), job, frame)
 
     def _judge(self, block: _Block) -> None:
         others = [run for run in self._running() if run.job is not block.job]
@@ -238,7 +255,7 @@ def is_due(limit: float, ran: float, blocked: float) -> bool:
 
 def find_block(frame: Any) -> Optional[_Block]:
     """The call in which the loop's thread is, if it is one of a job. None if it waits for the supervisor."""
-    if frame is None or (frame.f_code.co_name in _WAITS and frame.f_code.co_filename.startswith(PACKAGE)):
+    if frame is None or waits(frame):
         return None
     innermost = frame
     while frame is not None and frame.f_code is not _TURN:
@@ -249,10 +266,16 @@ def find_block(frame: Any) -> Optional[_Block]:
     return None if job is None else _Block(handle, job, innermost)
 
 
+def waits(frame: Any) -> bool:
+    """Whether a thread with this innermost frame waits for the supervisor."""
+    return frame.f_code.co_name in _WAITS and frame.f_code.co_filename.startswith(PACKAGE)
+
+
 def place(frame: Any) -> str:
     """The frames of a job's own code in the call, and of what it called."""
     inner: list[Any] = []
-    while frame is not None and frame.f_code is not _TURN:
+    # Where no frame calls it, those that run the worker are the last ones.
+    while frame is not None and frame.f_code is not _TURN and frame.f_globals.get("__name__") != "runpy":
         if not frame.f_code.co_filename.startswith(PACKAGE):
             inner.append((frame, frame.f_lineno))
         frame = frame.f_back
