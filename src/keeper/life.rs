@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use super::fence::Fence;
 use model::{Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
 
 /// A life is reported as stuck after this time without proof of death.
@@ -27,9 +28,7 @@ pub(super) struct Life {
     pub pid: i32,
     /// The keeper's duplicates, so that nothing the child wrote is lost if the supervisor dies.
     pub ends: Ends,
-    pub kill_at: Option<Instant>,
-    /// Whether `kill_at` was put off, as this process had not run: that is done once for each order.
-    pub reprieved: bool,
+    pub fence: Option<Fence>,
     /// The lives that the keeper makes after this one without an order for each.
     pub follow: Option<Follow>,
     /// Whether the life has a cgroup of its own that still exists.
@@ -80,8 +79,7 @@ impl Life {
             worker,
             pid,
             ends,
-            kill_at: None,
-            reprieved: false,
+            fence: None,
             follow: None,
             cgroup,
             killed: false,
@@ -99,9 +97,9 @@ impl Life {
     }
 
     /// When something must be done about this life.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
         match &self.state {
-            State::Alive => self.kill_at,
+            State::Alive => self.fence.map(|fence| fence.wakes(now)),
             State::Killed(wait) | State::Ended(_, wait) => Some(wait.next),
             State::Proven(_) => None,
         }

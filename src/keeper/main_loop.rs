@@ -10,7 +10,7 @@ use super::abilities::adopt_orphans;
 use super::cgroup::Cgroups;
 use super::children::Children;
 use super::crashes::Crashes;
-use super::gap::STOPPED;
+use super::fence::STOPPED;
 use super::launch::{Launch, fill_standard_descriptors};
 use super::life::Life;
 use super::notify::Notify;
@@ -150,7 +150,8 @@ impl Keeper {
 
     /// Does all that is due. The timer fires for the earliest deadline only, so it is set again each time.
     fn keep_deadlines(&mut self, now: Instant) {
-        let fenced = |life: &Life| life.leader().is_some() && life.kill_at.is_some_and(|at| at <= now);
+        let fenced =
+            |life: &Life| life.leader().is_some() && life.fence.is_some_and(|fence| fence.is_due(now));
         let due: Vec<WorkerId> =
             self.lives.values().filter(|life| fenced(life)).map(|life| life.worker).collect();
         for worker in due {
@@ -160,7 +161,7 @@ impl Keeper {
         self.watch(now);
         self.keep_supervisors_deadlines(now);
         self.unsaid.unblock();
-        let lives = self.lives.values().filter_map(Life::deadline).min();
+        let lives = self.lives.values().filter_map(|life| life.deadline(now)).min();
         for at in [lives, self.supervisors_deadline(), Some(self.watchdog.due())].into_iter().flatten() {
             self.sources.wake_by(at);
         }

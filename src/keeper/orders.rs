@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
+use super::fence::Fence;
 use super::life::Life;
 use super::phase::Phase;
 use super::say::say;
@@ -82,9 +83,9 @@ impl Keeper {
             Order::Fork(worker, template) => self.fork(worker, template),
             Order::KillAt(worker, at) => {
                 let Some(life) = self.lives.get_mut(&worker) else { return };
-                (life.kill_at, life.reprieved) = (at, false);
-                if let Some(at) = at {
-                    self.sources.wake_by(at);
+                life.fence = at.map(Fence::new);
+                if let Some(fence) = life.fence {
+                    self.sources.wake_by(fence.wakes(now));
                 }
             }
             Order::Follow(worker, follow) => {
@@ -135,9 +136,9 @@ impl Keeper {
             self.spawn(worker, false);
             let Some(life) = self.lives.get_mut(&worker) else { continue };
             life.follow = Some(Follow { lives: follow.lives - 1, ..follow });
-            life.kill_at = follow.fence.map(|fence| now + fence);
-            if let Some(at) = life.kill_at {
-                self.sources.wake_by(at);
+            life.fence = follow.fence.map(|fence| Fence::new(now + fence));
+            if let Some(fence) = life.fence {
+                self.sources.wake_by(fence.wakes(now));
             }
         }
     }

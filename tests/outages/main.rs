@@ -15,6 +15,7 @@ mod redis_server;
 mod sandbox;
 
 mod outage;
+mod pauses;
 mod rule;
 mod servers;
 mod spoiled;

@@ -9,6 +9,8 @@ use model::Instant;
 
 /// A supervisor that is woken later than this has been stopped, and is not only slow.
 const STOPPED: Duration = Duration::from_secs(3);
+/// One that is woken later than this before the broker has answered was stopped again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How long the broker has for the answer to the renewals after a gap.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -37,7 +39,7 @@ impl Slot {
         if self.life.armed.is_some_and(|armed| armed <= now) {
             self.life.fell_by = Some(now + PATIENCE);
         }
-        self.leased_mut().for_each(|running| running.spare(now, stopped.is_some()));
+        self.leased_mut().for_each(|running| running.spare(now, gap.late, stopped.is_some()));
         let Some(stopped) = stopped else { return };
         if let Some(kill_at) = self.state.kill_at() {
             *kill_at = *kill_at + stopped;
@@ -56,15 +58,18 @@ impl Slot {
 }
 
 impl Running {
-    /// Gives the broker time to say whose the job is, once for each lease. The keeper's fence moves only if it has not
-    /// fallen, though it was due: then the keeper has stood still as well.
-    fn spare(&mut self, now: Instant, was_stopped: bool) {
+    /// Gives the broker time to say whose the job is: all of it once for each lease, then as much as the next stops have
+    /// surely taken from it. The keeper's fence moves only if it has not fallen, though it was due: then the keeper has
+    /// stood still as well.
+    fn spare(&mut self, now: Instant, late: Duration, was_stopped: bool) {
         let is_due = self.lease.expires_at - MARGIN <= now;
-        if self.spared_for == Some(self.lease.expires_at) || !(is_due || was_stopped) {
+        let is_again = self.spared_for == Some(self.lease.expires_at);
+        if !(was_stopped || is_due && (!is_again || late >= AGAIN)) {
             return;
         }
+        let patience = if is_again { late.min(PATIENCE) } else { PATIENCE };
         self.spared_for = Some(self.lease.expires_at);
-        self.spared = now + PATIENCE;
+        self.spared = self.spared.max(now + patience);
         if is_due {
             self.reprieved = self.spared + MARGIN;
         }
