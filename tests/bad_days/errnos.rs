@@ -50,14 +50,8 @@ struct Injection<'a> {
 }
 
 impl Injection<'_> {
-    fn begin<'a>(sandbox: &'a Sandbox, call: &Call, errno: &str) -> Option<Injection<'a>> {
-        let [keeper, _] = both(sandbox);
-        let mut parked = None;
-        wait_until("a child waits for a job", || {
-            parked = sandbox.processes().iter().find(|seen| seen.comm == "tv-parked").map(|seen| seen.pid);
-            parked.is_some()
-        });
-        let traced = [keeper, parked.expect("a child")];
+    fn begin<'a>(sandbox: &'a Sandbox, call: &Call, errno: &str, parked: &[i32]) -> Option<Injection<'a>> {
+        let traced = [&both(sandbox)[..1], parked].concat();
         fs::remove_file(sandbox.path("trace")).ok();
         let mut strace = Command::new("strace");
         strace.arg("-f").arg("-o").arg(sandbox.path("trace"));
@@ -112,26 +106,106 @@ fn no_error_of_the_system_before_a_program_of_the_pool_costs_the_job_its_attempt
     wait_until("all slots are up", || is_up(&sandbox.status()));
     for call in &OF_THE_POOL {
         for errno in call.errnos {
-            let Some(injection) = Injection::begin(&sandbox, call, errno) else { return missing("ptrace") };
+            let mut parked = Vec::new();
+            wait_until("a child waits for a job", || {
+                parked = named(&sandbox, "tv-parked");
+                !parked.is_empty()
+            });
+            let Some(injection) = Injection::begin(&sandbox, call, errno, &parked) else {
+                return missing("ptrace");
+            };
             if call.is_keepers {
-                sandbox
-                    .processes()
-                    .iter()
-                    .filter(|seen| seen.comm == "tv-parked")
-                    .for_each(|seen| kill(seen.pid, "KILL"));
+                named(&sandbox, "tv-parked").iter().for_each(|pid| kill(*pid, "KILL"));
             }
-            let jid = sandbox.ok(&["put", "--retries", "0", "default", "any", "1"]);
-            let jid = jid.trim();
-            wait_until(&format!("{} fails with {errno}", call.name), || injection.is_met());
-            drop(injection);
-            sandbox.run(&["job", "wait", jid, "--timeout", "40s"]);
-            let job = sandbox.job(jid);
-            let spent = (job["state"].as_str(), job["attempt"].as_u64(), job["interruptions"].as_u64());
-            assert_eq!(spent, (Some("complete"), Some(1), Some(0)), "{} {errno}: {job}", call.name);
+            costs_nothing(&sandbox, call, errno, injection);
         }
     }
+    ends_well(&sandbox, &mut running);
+}
+
+fn named(sandbox: &Sandbox, comm: &str) -> Vec<i32> {
+    sandbox.processes().iter().filter(|seen| seen.comm == comm).map(|seen| seen.pid).collect()
+}
+
+/// Asserts that a job completes in its first attempt once the error was met and is over.
+fn costs_nothing(sandbox: &Sandbox, call: &Call, errno: &str, injection: Injection<'_>) {
+    let jid = sandbox.ok(&["put", "--retries", "0", "default", "any", "1"]);
+    let jid = jid.trim();
+    wait_until(&format!("{} fails with {errno}", call.name), || injection.is_met());
+    drop(injection);
+    sandbox.run(&["job", "wait", jid, "--timeout", "40s"]);
+    let job = sandbox.job(jid);
+    let spent = (job["state"].as_str(), job["attempt"].as_u64(), job["interruptions"].as_u64());
+    assert_eq!(spent, (Some("complete"), Some(1), Some(0)), "{} {errno}: {job}", call.name);
+}
+
+fn ends_well(sandbox: &Sandbox, running: &mut sandbox::Running<'_>) {
     sandbox.wait_healthy();
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();
+}
+
+/// Asserts the same of jobs of workers that are killed and cannot start again. The modes share the errors: each of them
+/// has the error of this number of each call.
+fn holds_for_workers(mode: &str, number: usize) {
+    if !is_root() {
+        return missing("root");
+    }
+    // A template that dies again and again waits longer each time.
+    let at_once = if mode == "fork" { 1 } else { OF_THE_POOL.len() };
+    for calls in OF_THE_POOL.chunks(at_once) {
+        let sandbox = Sandbox::new(Setting::Root);
+        let mut running = start_workers(&sandbox, mode);
+        for call in calls {
+            let errno = call.errnos[number % call.errnos.len()];
+            sandbox.wait_healthy();
+            let Some(injection) = Injection::begin(&sandbox, call, errno, &[]) else {
+                return missing("ptrace");
+            };
+            named(&sandbox, "python3").iter().for_each(|pid| kill(*pid, "KILL"));
+            costs_nothing(&sandbox, call, errno, injection);
+        }
+        ends_well(&sandbox, &mut running);
+    }
+}
+
+/// Starts a pool of one Python worker of another user.
+fn start_workers<'a>(sandbox: &'a Sandbox, mode: &str) -> sandbox::Running<'a> {
+    let (package, place) = (sandbox.work("python"), sandbox.work("place"));
+    fs::create_dir(&package).and_then(|()| fs::create_dir(&place)).expect("mkdir");
+    // The user may not be allowed to read this tree.
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/taskvisor")).arg(&package);
+    assert!(copy.status().expect("cp").success());
+    let kind = if mode == "coroutine" { "async def" } else { "def" };
+    let app = format!("from taskvisor import job\n@job('any')\n{kind} run(*data):\n    pass\n");
+    fs::write(package.join("app.py"), app).expect("an application");
+    let program = format!(
+        "#!/bin/sh\nPYTHONPATH={} PYTHONDONTWRITEBYTECODE=1 exec python3 -m taskvisor.worker app\n",
+        package.display()
+    );
+    let program = sandbox.script("program", &program);
+    let yaml = format!(
+        "pools: [{{workers: 1, mode: {mode}, command: {program}, cwd: {}, user: nobody, \
+         limits: {{nice: 1, open_files: 500}}}}]",
+        place.display()
+    );
+    fs::write(sandbox.work("pool.yaml"), yaml).expect("settings");
+    sandbox.start(&["-c", "pool.yaml"])
+}
+
+#[test]
+fn no_error_of_the_system_before_a_template_costs_a_job_its_attempt() {
+    holds_for_workers("fork", 0);
+}
+
+#[test]
+fn no_error_of_the_system_before_a_prefork_worker_costs_a_job_its_attempt() {
+    holds_for_workers("prefork", 1);
+}
+
+#[test]
+fn no_error_of_the_system_before_a_coroutine_worker_costs_a_job_its_attempt() {
+    holds_for_workers("coroutine", 2);
 }

@@ -9,6 +9,7 @@ mod sandbox;
 mod disk;
 mod errnos;
 mod faults;
+mod memory;
 mod shortages;
 mod starts;
 mod still;
