@@ -140,3 +140,23 @@ fn unfail_of_a_group_skips_a_job_that_is_gone() {
     assert_eq!(scene.script.line::<i64>("unfail 1 q group"), 2);
     assert_eq!(scene.script.line::<String>("failed 1"), "{}");
 }
+
+#[test]
+fn list_that_is_read_in_parts_misses_no_job_when_those_before_it_are_taken_meanwhile() {
+    let mut scene = Scene::new();
+    let all: Vec<String> = (10..40).rev().map(|number| format!("j{number}")).collect();
+    all.iter().for_each(|jid| scene.put(jid, "q", &[]));
+    let read = |scene: &mut Scene, after: &str| -> (String, Vec<String>) {
+        let asked = ["taskvisor.adopt", "0", "1", after, "20", "1", "ql:q:q-work"];
+        let (_, last, met): (i64, String, Vec<redis::Value>) = scene.script.call(&asked);
+        let text = met.into_iter().filter_map(|value| redis::from_redis_value::<String>(value).ok());
+        (last, text.filter(|text| text.starts_with('j')).collect())
+    };
+    let (last, first) = read(&mut scene, "");
+    assert_eq!((&first[..], last.as_str()), (&all[..20], "j20"));
+    // Some of those before, and then all of them with the one behind which it goes on.
+    scene.pop("10", "q", "w", 8);
+    assert_eq!(read(&mut scene, &last).1, all[20..]);
+    scene.pop("10", "q", "w", 15);
+    assert_eq!(read(&mut scene, &last).1, all[23..]);
+}

@@ -192,13 +192,13 @@ pub(super) async fn look(redis: &Shared, filter: &Filter, adopts: Adopts) -> Res
     }
     let mut few = has_fewer.then(BTreeMap::new);
     for keys in calls {
-        let (mut key, mut from) = (1, 0);
+        let (mut key, mut after) = (1, Raw::new());
         while key > 0 {
             let answer = asked(redis, "taskvisor.adopt", |cmd| {
-                cmd.arg(key).arg(from).arg(IDS).arg(u8::from(few.is_some())).arg(&keys);
+                cmd.arg(key).arg(&after).arg(IDS).arg(u8::from(few.is_some())).arg(&keys);
             });
-            let [next, behind, met]: [Value; 3] = parts(answer.await?)?;
-            (key, from) = (number::<u32>(&next), number::<u32>(&behind));
+            let [next, last, met]: [Value; 3] = parts(answer.await?)?;
+            (key, after) = (number::<u32>(&next), raw(last).unwrap_or_default());
             let mut met = array(met)?.into_iter();
             while let (Some(place), Some(job)) = (met.next(), met.next()) {
                 let (Some(found), Some(job)) = (&mut few, raw(job)) else { continue };

@@ -82,9 +82,22 @@ if command == 'taskvisor.sizes' then
 end
 
 -- Adds jobs of other programs to the index of all jobs, from other indices and some ids at a time. Gives where to go
--- on, and with `gathers` the places and ids of those that it has looked at.
+-- on: in which index, and behind which job. With `gathers` also the places and ids of those that it has looked at.
 if command == 'taskvisor.adopt' then
-  -- Some jobs of an index, those that are longest in it first.
+  -- The number of the first entry behind a job, those first that are longest in the index. A job that has left it went
+  -- as a rule with all before it: so the first of all, and some may be looked at twice, but none is missed.
+  local function behind(key, jid)
+    local rank
+    if jid == '' then return 0 end
+    if key:sub(1, 5) == 'ql:f:' then
+      rank = call('LPOS', key, jid, 'RANK', -1)
+      rank = rank and call('LLEN', key) - 1 - rank
+    else
+      rank = call(key:sub(-5) == '-work' and 'ZREVRANK' or 'ZRANK', key, jid)
+    end
+    return rank and rank + 1 or 0
+  end
+
   local function members(key, from, most)
     if key:sub(1, 5) == 'ql:f:' then
       local jids, oldest_first = call('LRANGE', key, -from - most, -1 - from), {}
@@ -95,10 +108,10 @@ if command == 'taskvisor.adopt' then
   end
 
   write_though_full()
-  local first, from, most, gathers = tonumber(take()), tonumber(take()), tonumber(take()), take() == '1'
+  local first, after, most, gathers = tonumber(take()), take(), tonumber(take()), take() == '1'
   local keys, met = args_from(7), {}
   for at = first, #keys do
-    local jids = members(keys[at], from, most)
+    local jids = members(keys[at], behind(keys[at], after), most)
     local places = #jids > 0 and call('ZMSCORE', 'ql:taskvisor:jobs', unpack(jids)) or {}
     for i, jid in ipairs(jids) do
       local place = places[i] or give_place(jid)
@@ -107,10 +120,10 @@ if command == 'taskvisor.adopt' then
         met[#met + 1] = jid
       end
     end
-    if #jids == most then return {at, from + most, met} end
-    most, from = most - #jids, 0
+    if #jids == most then return {at, jids[#jids], met} end
+    most, after = most - #jids, ''
   end
-  return {0, 0, met}
+  return {0, '', met}
 end
 
 -- The jobs that match among the next ones below a place, newest first, as the values of fields.
