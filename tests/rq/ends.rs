@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::sandbox::{alive, wait_until};
+use crate::redis_server::Monitor;
+use crate::sandbox::{Sandbox, Setting, alive, stays, wait_until};
 use crate::scene::{Scene, stop};
 
 #[test]
@@ -234,4 +235,21 @@ fn long_result_is_kept_and_a_used_up_retry_is_a_reason() {
     assert!(why.contains("once more than it allows"), "{why}");
     assert!(stop(&mut running).success());
     assert_eq!(scene.rq("left()"), json!([]));
+}
+
+#[test]
+fn end_of_a_job_is_heard_at_another_host_and_not_looked_for_again_and_again() {
+    let (scene, there) = (Scene::new(), Sandbox::new(Setting::Root));
+    let _running = scene.start(&["-w", "1"]);
+    let (job, file) = scene.put_waiting("until", "");
+    let mut monitor = Monitor::new(&scene.server);
+    let mut waiting = there.command(&["-b", &scene.url(), "job", "wait", &job]).spawn().unwrap();
+    wait_until("it listens", || monitor.calls("XREAD") > 0);
+    monitor.calls("get");
+    stays(Duration::from_millis(2500), "it waits", || waiting.try_wait().unwrap().is_none());
+    let looks = monitor.calls("get");
+    assert!(looks <= 4, "{looks} looks");
+    std::fs::remove_file(&file).unwrap();
+    wait_until("it hears of the end", || waiting.try_wait().unwrap().is_some());
+    assert!(waiting.wait().unwrap().success());
 }

@@ -1,12 +1,12 @@
 //! Verbs and lists for RQ's jobs, from RQ's own registries.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, FromRedisValue};
 use serde_json::json;
 
+use super::ends::Results;
 use super::job::packed;
 use super::lists::{IDS, Place, STATES, ids_of};
 use super::record::{Row, record, state};
@@ -25,8 +25,6 @@ use redis_link::values::{Text, write_list};
 
 /// Number of queues to count in one call: a limit on how long it blocks the server.
 const QUEUES: usize = 200;
-/// A job's end is looked for as often.
-const LOOK: Duration = Duration::from_millis(100);
 /// A job, the jobs that it needs with their states, and the jobs that need it.
 type Whole = (Row, Vec<(Text, Text)>, Vec<Text>);
 
@@ -204,12 +202,14 @@ impl Browse for Rq {
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+        let mut results: Option<Results> = None;
         loop {
             let state = self.get(&id).await?.state;
-            if state.has_ended() {
-                return Ok(state);
+            match &mut results {
+                _ if state.has_ended() => return Ok(state),
+                None => results = Some(Results::of(self, &id).await),
+                Some(results) => results.next().await,
             }
-            tokio::time::sleep(LOOK).await;
         }
     }
 }

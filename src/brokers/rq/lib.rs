@@ -9,6 +9,7 @@
 mod adapter;
 mod chores;
 mod commands;
+mod ends;
 mod faces;
 mod job;
 mod lists;
