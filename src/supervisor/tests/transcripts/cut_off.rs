@@ -154,6 +154,29 @@ fn stopped_supervisor_that_gets_no_answer_ends_its_jobs_three_seconds_later() {
     );
 }
 
+#[test]
+fn supervisor_that_is_stopped_again_before_the_answer_waits_for_it_as_long_again() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         150 stopped / woken
+         160 stopped / woken
+         160.1 renewed a
+         161 done 1.1 a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         150 > kill_at 1.1 155
+         150 > renew a
+         160 > kill_at 1.1 165
+         160.1 > kill_at 1.1 218.1
+         161 > fetch 1.1
+         161 > settle a complete",
+    );
+}
+
 /// It was in time: the job is not to blame for it.
 #[test]
 fn job_that_the_keeper_killed_while_the_supervisor_was_stopped_waits_again_unspent() {
