@@ -10,6 +10,7 @@ use model::{
     Cursor, Fence, Filter, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page, QueueCounts, Status,
     Stop, Subject, Why,
 };
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 /// Jobs whose ids say how they end: `c…` complete, `f…` fail, `r…` run for ever, and others are unknown.
 #[derive(Default)]
 pub struct Played {
@@ -97,6 +98,20 @@ impl Service for Played {
             state if state.has_ended() => Ok(state),
             _ => std::future::pending().await,
         }
+    }
+    async fn ends(
+        &self,
+        jobs: Vec<JobId>,
+    ) -> Result<UnboundedReceiver<(JobId, Result<JobState, Problem>)>, Problem> {
+        let (told, ends) = unbounded_channel();
+        for job in jobs {
+            match state_of(&job) {
+                // The stream stays open for a job that runs for ever.
+                Ok(state) if !state.has_ended() => drop(Box::leak(Box::new(told.clone()))),
+                state => drop(told.send((job, state))),
+            }
+        }
+        Ok(ends)
     }
     #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, _: String) -> Result<Answer, Problem> {
