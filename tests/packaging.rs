@@ -94,7 +94,7 @@ fn scripts_end_at_the_first_error_and_can_be_read() {
         let mode = fs::metadata(&path).expect("a file").permissions().mode();
         assert!(path.ends_with("lib.sh") || mode & 0o111 == 0o111, "{} cannot be run", path.display());
     }
-    assert!(scripts >= 12, "{scripts}");
+    assert!(scripts >= 13, "{scripts}");
 }
 
 #[test]

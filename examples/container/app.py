@@ -1,6 +1,7 @@
 """A web application and its jobs: `POST /mail` puts one, a worker runs it. Standard library only."""
 
 import json
+import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from taskvisor import job
@@ -28,4 +29,4 @@ class Web(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    ThreadingHTTPServer(("", 8000), Web).serve_forever()
+    ThreadingHTTPServer(("", int(os.environ.get("PORT", "8000"))), Web).serve_forever()
