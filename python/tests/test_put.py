@@ -263,6 +263,13 @@ class Outside(support.WorkerTest):
             warnings.simplefilter("error")
             put("mial", "mail.Send")
 
+    def test_ids_of_a_put_are_not_lost_where_warnings_are_errors(self):
+        self.api(200, {"ids": ["7"], "unserved": ["mali"]})
+        with warnings.catch_warnings(), self.assertLogs("taskvisor", "WARNING") as logged:
+            warnings.simplefilter("error")
+            self.assertEqual(put("mali", "mail.Send"), "7")
+        self.assertIn("takes jobs from the queue 'mali'", logged.output[0])
+
     def test_failure_of_the_program_is_reported_with_its_stderr(self):
         self.program('[ "$1" = put ] || exit 0; echo no space >&2; exit 5\n')
         with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*put ended with 5: no space"):

@@ -102,10 +102,18 @@ _warned: set[str] = set()
 def _warn(unserved: Iterable[str], path: str) -> None:
     """Says once of each queue that no pool takes jobs from it: its name may be mistyped."""
     for queue in unserved:
-        if queue not in _warned:
-            _warned.add(queue)
-            warnings.warn(f"no pool of the supervisor on {path} takes jobs from the queue {queue!r}: what is put there "
-                          "waits until one does", stacklevel=6)
+        if queue in _warned:
+            continue
+        _warned.add(queue)
+        why = (f"no pool of the supervisor on {path} takes jobs from the queue {queue!r}: what is put there waits until one "
+               "does")
+        try:
+            warnings.warn(why, stacklevel=6)
+        except Exception:
+            # A filter makes it an error. The jobs are queued: an exception would lose their ids.
+            import logging
+
+            logging.getLogger("taskvisor").warning("%s", why)
 
 
 def _ids(what: str, path: str, reply: asking.Reply) -> list[str]:
