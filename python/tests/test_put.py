@@ -270,6 +270,21 @@ class Outside(support.WorkerTest):
             self.assertEqual(put("mali", "mail.Send"), "7")
         self.assertIn("takes jobs from the queue 'mali'", logged.output[0])
 
+    def test_place_of_jobs_lets_no_test_put_into_the_service_that_listens_by_default(self):
+        api = self.api()
+        self.program('[ "$1" = put ] || exit 0; echo made-id\n')
+        default = {"PYTEST_CURRENT_TEST": "x", "TASKVISOR_RUN_DIR": ""}
+        with mock.patch.dict(os.environ, default), \
+                mock.patch("taskvisor.client.api_socket.socket_path", return_value=api.server_address):
+            for name in ("STATE_DIR", "BROKER", "CONFIG", "URL"):
+                with mock.patch.dict(os.environ, {f"TASKVISOR_{name}": "x"}), \
+                        self.assertRaisesRegex(PutError, "this is a test under pytest"):
+                    both.put(1)
+            self.assertEqual(api.requests, [])
+        with mock.patch.dict(os.environ, {**default, "TASKVISOR_STATE_DIR": "x"}), \
+                mock.patch("taskvisor.client.api_socket.socket_path", return_value=f"{self.directory}/nobody/ctl.sock"):
+            self.assertEqual(both.put(1), "made-id")
+
     def test_failure_of_the_program_is_reported_with_its_stderr(self):
         self.program('[ "$1" = put ] || exit 0; echo no space >&2; exit 5\n')
         with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*put ended with 5: no space"):

@@ -59,6 +59,23 @@ def connect(path: str, timeout: float = PATIENCE_SECONDS) -> socket.socket:
     return connection
 
 
+def is_anybody_there(path: str) -> bool:
+    """Whether anybody listens on the socket. Sends nothing.
+
+    >>> is_anybody_there("/nowhere/ctl.sock")
+    False
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        try:
+            connection.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return False
+        except OSError:
+            pass  # One that has no room for another, or that is not for this user.
+    return True
+
+
 def _check_owner(connection: socket.socket, path: str) -> None:
     """Refuses a listener of another user before anything is sent: that user may have made the socket first.
 

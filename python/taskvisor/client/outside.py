@@ -62,14 +62,18 @@ def put(jobs: list[dict[str, Any]]) -> list[str]:
         time.sleep(pause)
 
 
-#: What names a supervisor or its store.
-_NAMES = ("TASKVISOR_SOCKET", "TASKVISOR_RUN_DIR", "TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG",
-          "TASKVISOR_URL")
+#: What names the socket of a supervisor.
+_SOCKETS = ("TASKVISOR_SOCKET", "TASKVISOR_RUN_DIR")
+#: What names another place of jobs: it counts only where nobody listens on the socket.
+_PLACES = ("TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG", "TASKVISOR_URL")
 
 
 def _refuse_in_tests(jobs: list[dict[str, Any]]) -> None:
     """A test that forgets to say where to has put real jobs into a real service."""
-    if "PYTEST_CURRENT_TEST" in os.environ and settings.socket is None and not any(map(os.environ.get, _NAMES)):
+    given = os.environ.get
+    if "PYTEST_CURRENT_TEST" not in os.environ or settings.socket is not None or any(map(given, _SOCKETS)):
+        return
+    if not any(map(given, _PLACES)) or api_socket.is_anybody_there(api_socket.socket_path()):
         raise PutError(f"failed to put {count(jobs)}: this is a test under pytest, and would put into the default "
                        "directories; use the fixture taskvisor_inline, taskvisor_recording or taskvisor_server, or set "
                        "TASKVISOR_RUN_DIR")
