@@ -14,8 +14,8 @@ from unittest import mock
 
 import support
 
-from taskvisor import (Advance, Fail, JobFunction, NewJob, PutError, Retry, Snooze, configure, current_job, job, progress,
-                       put, put_many)
+from taskvisor import (Advance, Fail, JobFunction, JobId, NewJob, PutError, Retry, Snooze, SupervisorError, configure,
+                       current_job, job, progress, put, put_many)
 from taskvisor.client.api_socket import socket_path
 from taskvisor.client.settings import settings
 
@@ -284,6 +284,28 @@ class Outside(support.WorkerTest):
         with mock.patch.dict(os.environ, {**default, "TASKVISOR_STATE_DIR": "x"}), \
                 mock.patch("taskvisor.client.api_socket.socket_path", return_value=f"{self.directory}/nobody/ctl.sock"):
             self.assertEqual(both.put(1), "made-id")
+
+    def test_program_is_told_of_the_socket_that_configure_names_and_of_no_other_place(self):
+        self.program('echo "$TASKVISOR_SOCKET $TASKVISOR_BROKER $TASKVISOR_RUN_DIR $TASKVISOR_STATE_DIR"\n')
+        self.addCleanup(setattr, settings, "socket", None)
+        run = os.path.join(self.directory, "other")
+        os.mkdir(run)
+        configure(socket=os.path.join(run, "ctl.sock"))
+        with mock.patch.dict(os.environ, TASKVISOR_STATE_DIR="/somewhere"):
+            self.assertEqual(JobId("7").logs(), f"{run}/ctl.sock   \n")
+            with self.assertRaisesRegex(PutError, f"nobody listens on {run}/ctl.sock .*{run} does not say where the jobs"):
+                both.put(1)
+            for name, text in [("lock", ""), ("store", f"{run}/store")]:
+                with open(os.path.join(run, name), "w") as file:
+                    file.write(text)
+            self.assertEqual(both.put(1), f"{run}/ctl.sock sqlite:{run}/store  ".strip())
+        configure(socket=os.path.join(run, "mine.sock"))
+        with self.assertRaisesRegex(SupervisorError, "output of 7: .* cannot be told of the socket .*mine.sock"):
+            JobId("7").logs()
+        self.addCleanup(configure, patience=settings.patience)
+        configure(patience=0)
+        with self.assertRaisesRegex(PutError, "cannot be told of the socket .*mine.sock"):
+            both.put(1)
 
     def test_failure_of_the_program_is_reported_with_its_stderr(self):
         self.program('[ "$1" = put ] || exit 0; echo no space >&2; exit 5\n')

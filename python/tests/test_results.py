@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pickle
+import tempfile
 import threading
 import time
 import unittest
@@ -34,6 +35,19 @@ class Results(real.RealTest):
                          (id, "complete", "real_jobs.add", 3, 1, {"a": 1, "b": 2}))
         same = pickle.loads(pickle.dumps(id))
         self.assertEqual((same, type(same), same.result(20)), (id, JobId, 3))
+
+    def test_log_is_that_of_the_supervisor_that_configure_names(self):
+        id = real_jobs.add.put(1, 2)
+        id.wait(20)
+        socket = os.path.join(os.environ["TASKVISOR_RUN_DIR"], "ctl.sock")
+        self.addCleanup(setattr, taskvisor.client.settings.settings, "socket", None)
+        path = f"{os.path.dirname(real.program())}:{os.environ['PATH']}"
+        with tempfile.TemporaryDirectory() as elsewhere, unittest.mock.patch.dict(
+                os.environ, PATH=path, TASKVISOR_RUN_DIR=elsewhere, TASKVISOR_STATE_DIR=elsewhere):
+            with self.assertRaisesRegex(SupervisorError, "failed to read the output"):
+                id.logs()
+            taskvisor.configure(socket=socket)
+            self.assertEqual(id.logs(), "adding\n")
 
     def test_failed_job_raises_with_the_trace_of_its_worker(self):
         with self.assertRaisesRegex(JobFailed, "has failed: ValueError: attempt 3") as caught:

@@ -13,6 +13,7 @@ from ..errors import PutError, SupervisorError
 from ..protocol import frames
 from .api_socket import count
 from .asking import nobody_ever
+from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,13 @@ def logs(job: str) -> str:
     program = path()
     if program is None:
         raise SupervisorError(f"failed to read the output of {job}: there is no program taskvisor in PATH")
-    done = subprocess.run([program, "job", "logs", "--", job], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    environment = _environment()
+    if environment is None:
+        raise SupervisorError(f"failed to read the output of {job}: {_cannot_be_told()}")
+    if settings.socket is not None:
+        environment.update(_state_dir(settings.socket))
+    done = subprocess.run([program, "job", "logs", "--", job], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                          env=environment)
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
         raise SupervisorError(f"failed to read the output of {job}: {program} ended with {done.returncode}: {said}")
@@ -40,15 +47,51 @@ def logs(job: str) -> str:
 _NAMED = ("TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG", "TASKVISOR_SOCKET", "TASKVISOR_URL")
 
 
+#: What would lead the program past the socket that `configure` names.
+_OTHERS = ("TASKVISOR_RUN_DIR", "TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG", "TASKVISOR_URL")
+
+
+def _environment() -> Optional[dict[str, str]]:
+    """The environment of the program. It knows nothing of `configure`: so it is told of that socket, as a job is.
+
+    None if it cannot be told: it looks for a socket by its directory.
+    """
+    environment = dict(os.environ)
+    if settings.socket is not None:
+        socket = os.path.abspath(settings.socket)
+        if os.path.basename(socket) != "ctl.sock":
+            return None
+        for name in _OTHERS:
+            environment.pop(name, None)
+        environment["TASKVISOR_SOCKET"] = socket
+    return environment
+
+
+def _state_dir(socket: str) -> dict[str, str]:
+    """Where the supervisor of this socket keeps the output of jobs, as it has noted in its lock."""
+    try:
+        with open(os.path.join(os.path.dirname(os.path.abspath(socket)), "lock"), "rb") as file:
+            _, _, directory = os.fsdecode(file.read()).partition("\n")
+    except OSError:
+        return {}
+    return {"TASKVISOR_STATE_DIR": directory.strip()} if os.path.isabs(directory) else {}
+
+
+def _cannot_be_told() -> str:
+    return (f"the program taskvisor cannot be told of the socket {settings.socket}, which is not called ctl.sock; give "
+            "configure(socket=...) the ctl.sock of a run directory")
+
+
 def place(socket: str) -> Optional[dict[str, str]]:
     """What to add to the environment of the program, so that it finds the jobs of the supervisor that had this socket.
 
     None if there is no program, or if they cannot be reached without a supervisor: in memory, or where only its settings
     say.
     """
-    if path() is None:
+    if path() is None or _environment() is None:
         return None
-    if nobody_ever(socket) or any(map(os.environ.get, _NAMED)):
+    # With `configure(socket=...)` only the jobs of that supervisor: the environment may name those of another.
+    if settings.socket is None and (nobody_ever(socket) or any(map(os.environ.get, _NAMED))):
         return {}
     store = _store(socket)
     return None if store is None else {"TASKVISOR_BROKER": f"sqlite:{store}"}
@@ -68,6 +111,8 @@ def hindrance(socket: str) -> str:
     """Why the program cannot be used."""
     if path() is None:
         return "there is no program taskvisor in PATH"
+    if _environment() is None:
+        return _cannot_be_told()
     return f"{os.path.dirname(socket)} does not say where the jobs are without it"
 
 
@@ -75,7 +120,7 @@ def put(jobs: list[dict[str, Any]], before: str, place: dict[str, str]) -> list[
     """Queues the jobs and returns their ids. `before` says in errors why the socket could not be used."""
     path = shutil.which("taskvisor")
     assert path is not None, "its caller has looked"
-    environment = {**os.environ, **place}
+    environment = {**(_environment() or os.environ), **place}
     for name in (job[key] for job in jobs for key in ("queue", "class")):
         # The program would take such a name for an option, and print its help for an id.
         if name.startswith("-"):

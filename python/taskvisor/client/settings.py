@@ -23,7 +23,9 @@ def configure(*, socket: Optional[str] = None, patience: Optional[float] = None)
     """Sets how this process speaks to a supervisor; what is not given stays as it is.
 
     `patience` is for how many seconds a put, or a wait for a result, goes on while the supervisor is away, as over an
-    ordered stop and start: 30 unless set, 0 for not at all. `socket` is the supervisor's socket.
+    ordered stop and start: 30 unless set, 0 for not at all. `socket` is the supervisor's socket, whatever the environment
+    names; the program, which puts into the store of a stopped one and reads logs, can be told of it only if it is called
+    ctl.sock.
 
     >>> configure(patience=30)
     """
