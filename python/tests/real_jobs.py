@@ -113,6 +113,15 @@ class Colour(enum.Enum):
     RED = "r"
 
 
+@dataclass(frozen=True)
+class Corner:
+    at: tuple
+
+
+class Corners(enum.Enum):
+    LEFT = 0, 1
+
+
 encoder(Money, lambda money: money.cents, Money, name="test.Money")
 
 

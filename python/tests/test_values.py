@@ -1,7 +1,9 @@
 """Arguments and results that JSON has not."""
 
+import collections
 import datetime
 import decimal
+import enum
 import json
 import pathlib
 import sys
@@ -16,8 +18,25 @@ import real_jobs
 import support
 
 from taskvisor import JobFailed, ResultNotKept, encoder
+from taskvisor.errors import DataMismatch
 from taskvisor.protocol import frames, values
 from taskvisor.testing import inline
+
+Pair = collections.namedtuple("Pair", "a b")
+Corner, Corners = real_jobs.Corner, real_jobs.Corners
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Mode(str, enum.Enum):
+    FAST = "fast"
+
+
+class Holiday(datetime.date, enum.Enum):
+    FIRST = 2026, 1, 1
+
 
 ZONE = datetime.timezone(datetime.timedelta(hours=2))
 VALUES = [
@@ -25,6 +44,7 @@ VALUES = [
     datetime.time(23, 59), datetime.timedelta(days=-1, microseconds=3), decimal.Decimal("0.10"), uuid.UUID(int=7),
     pathlib.Path("/a/ü"), {1, "a"}, frozenset([(1)]), b"\x00\xff", real_jobs.Point(1, datetime.date(2026, 1, 1)),
     real_jobs.Money(250), real_jobs.Colour.RED, {"deep": [{"at": datetime.date.min}]},
+    {(1, ("a", datetime.date.min)), (2, ())}, frozenset([Corner((1, 2))]), Corners.LEFT,
     {"$taskvisor": "date", "value": "mine"}, {"$taskvisor": {"$taskvisor": b"x"}}, "$taskvisor", ["\"$taskvisor\""],
 ]
 
@@ -35,6 +55,31 @@ class Values(unittest.TestCase):
             with self.subTest(value=value):
                 found = values.from_json(json.loads(frames.strict_json(values.to_json([value]))))
                 self.assertEqual((found, type(found[0])), ([value], type(value)))
+
+    def test_what_is_json_by_itself_is_plain_beside_a_date_too(self):
+        day = datetime.date(2026, 1, 1)
+        for value, plain in [(Level.LOW, 1), (Mode("fast"), "fast"), (collections.OrderedDict(a=day), {"a": day}),
+                             (collections.defaultdict(list, a=[day]), {"a": [day]}), (Pair(1, day), [1, day]),
+                             (Holiday.FIRST, Holiday.FIRST)]:
+            for given, wanted in [([value], [plain]), ([value, day], [plain, day])]:
+                with self.subTest(value=given):
+                    found = values.from_json(json.loads(frames.strict_json(values.to_json(given))))
+                    self.assertEqual((found, type(found[0])), (wanted, type(plain)))
+
+    def test_encoder_of_a_type_that_is_json_by_itself_runs_always(self):
+        kind = type("Text", (str,), {})
+        self.addCleanup(setattr, values._Encoders, "of_json", False)
+        self.addCleanup(values._own.pop, kind)
+        encoder(kind, str, kind, name="test.Text")
+        for given in ([kind("a")], [kind("a"), datetime.date.min]):
+            self.assertIs(type(values.from_json(values.to_json(given))[0]), kind)
+
+    def test_data_that_no_value_can_be_made_of_fails_for_good(self):
+        for what, inner in [("date", "never"), ("set", [{}]), ("set", 5), ("bytes", "x"), ("timedelta", {}),
+                            ("dataclass", {"y": 1}), ("enum", "blue")]:
+            kind = {"dataclass": "real_jobs:Point", "enum": "real_jobs:Colour"}.get(what)
+            with self.subTest(what=what), self.assertRaisesRegex(DataMismatch, f"of type '{kind or what}' cannot be made"):
+                values.from_json({"$taskvisor": what, "type": kind, "value": inner})
 
     def test_json_stays_as_it_is_and_is_not_copied(self):
         value = {"a": [1, 2.5, None, True, "x"], "b": {}}

@@ -32,7 +32,7 @@ def to_json(value: Any, name: str = "data") -> Any:
     TypeError: not JSON: data.a[0]: type
     """
     try:
-        if frames.MARKED not in frames.encode(value):
+        if not _Encoders.of_json and frames.MARKED not in frames.encode(value):
             frames.strict_json(value, name)
             return value
     except (TypeError, ValueError, RecursionError):
@@ -51,33 +51,42 @@ def from_json(value: Any) -> Any:
     >>> from_json({"when": [{"$taskvisor": "date", "value": "2026-01-02"}]})
     {'when': [datetime.date(2026, 1, 2)]}
     """
+    return _from_json(value, list)
+
+
+def _from_json(value: Any, sequence: Callable[[Any], Any]) -> Any:
+    """The value, with `sequence` for its lists: what is in a set was a tuple, as a list cannot be there."""
     if isinstance(value, list):
-        return [from_json(part) for part in value]
+        return sequence([_from_json(part, sequence) for part in value])
     if not isinstance(value, dict):
         return value
     if MARK in value:
-        return _revive(value)
-    return {key: from_json(part) for key, part in value.items()}
+        return _revive(value, sequence)
+    return {key: _from_json(part, sequence) for key, part in value.items()}
 
 
 def _convert(value: Any) -> Any:
     kind = type(value)
     if kind in (str, int, float, bool) or value is None:
         return value
-    if kind is dict:
-        plain = {key: _convert(part) for key, part in value.items()}
-        return {MARK: "dict", "value": plain} if MARK in value else plain
-    if kind in (list, tuple):
-        return [_convert(part) for part in value]
-    for base in kind.__mro__:
+    for base in kind.__mro__ if _own else ():
         own = _own.get(base)
         if own is not None:
             return {MARK: own.name, "value": _convert(own.encode(value))}
+    # What is JSON by itself is so beside a date as well, whatever it is besides: an enum that is a str, a namedtuple.
+    if isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, dict):
+        plain = {key: _convert(part) for key, part in value.items()}
+        return {MARK: "dict", "value": plain} if MARK in plain else plain
+    if isinstance(value, (list, tuple)):
+        return [_convert(part) for part in value]
+    if _is_enum(kind):
+        return {MARK: "enum", "type": _path(kind), "value": _convert(value.value)}
+    for base in kind.__mro__:
         known = _KNOWN.get((base.__module__.split(".")[0], base.__name__))
         if known is not None:
             return {MARK: known[0], "value": _convert(known[1](value))}
-    if _is_enum(kind):
-        return {MARK: "enum", "type": _path(kind), "value": _convert(value.value)}
     if hasattr(kind, "__dataclass_fields__"):
         fields = {name: getattr(value, name) for name, field in kind.__dataclass_fields__.items() if field.init}
         return {MARK: "dataclass", "type": _path(kind), "value": _convert(fields)}
@@ -86,25 +95,40 @@ def _convert(value: Any) -> Any:
     return value
 
 
-def _revive(value: dict[str, Any]) -> Any:
+def _revive(value: dict[str, Any], sequence: Callable[[Any], Any]) -> Any:
     what, inner = value[MARK], value.get("value")
     if what == "dict" and isinstance(inner, dict):
-        return {key: from_json(part) for key, part in inner.items()}
+        return {key: _from_json(part, sequence) for key, part in inner.items()}
     for own in _own.values():
         if own.name == what:
+            # Code of the application: what it raises is its own, and may pass.
             return own.decode(from_json(inner))
-    if what in _READERS:
-        return _READERS[what](inner)
-    if what in ("dataclass", "model", "enum"):
-        kind = _loaded(str(value.get("type")))
+    kind = _loaded(str(value.get("type"))) if what in ("dataclass", "model", "enum") else None
+    try:
+        if what in _READERS:
+            return _READERS[what](inner)
         if what == "dataclass" and hasattr(kind, "__dataclass_fields__"):
-            return kind(**from_json(inner))
+            return kind(**_from_json(inner, sequence))
         if what == "model" and hasattr(kind, "model_validate"):
             return kind.model_validate(inner)
         if what == "enum" and _is_enum(kind):
-            return kind(from_json(inner))
+            return _member(kind, inner)
+    except DataMismatch:
+        raise
+    except Exception as error:
+        # The same data would fail the same way again.
+        raise DataMismatch(f"a value of type {value.get('type') or what!r} cannot be made here: {type(error).__name__}: "
+                           f"{error}") from error
     raise DataMismatch(f"a value of type {value.get('type') or what!r} cannot be made here: load the module that has it, or "
                     "register it with taskvisor.encoder")
+
+
+def _member(kind: Any, inner: Any) -> Any:
+    """The member of an enum with this value, which may have been a tuple."""
+    try:
+        return kind(from_json(inner))
+    except ValueError:
+        return kind(_from_json(inner, tuple))
 
 
 def _path(kind: type) -> str:
@@ -165,8 +189,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "decimal": _read("decimal", "Decimal"),
     "uuid": _read("uuid", "UUID"),
     "path": _read("pathlib", "Path"),
-    "set": lambda inner: set(from_json(inner)),
-    "frozenset": lambda inner: frozenset(from_json(inner)),
+    "set": lambda inner: set(_from_json(inner, tuple)),
+    "frozenset": lambda inner: frozenset(_from_json(inner, tuple)),
     "bytes": _read("base64", "b64decode"),
 }
 
@@ -183,6 +207,11 @@ class _Own:
 
 
 _own: dict[type, _Own] = {}
+
+
+class _Encoders:
+    #: Whether one is for a type that is JSON by itself, as a namedtuple: then every value has to be looked through.
+    of_json = False
 
 
 def encoder(kind: type, encode: Callable[[Any], Any], decode: Callable[[Any], Any], *,
@@ -203,6 +232,7 @@ def encoder(kind: type, encode: Callable[[Any], Any], decode: Callable[[Any], An
     if taken:
         raise ValueError(f"another type is called {chosen!r}: give encoder(..., name=...) another name")
     _own[kind] = _Own(chosen, encode, decode)
+    _Encoders.of_json |= issubclass(kind, (str, int, float, dict, list, tuple))
 
 
 # Users know it as taskvisor.encoder.
