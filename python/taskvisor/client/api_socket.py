@@ -9,6 +9,7 @@ import os
 import socket
 import stat
 import struct
+import time
 
 from ..errors import PutError
 from .settings import settings
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: How long the supervisor may take for an answer: by then its store has given up.
 PATIENCE_SECONDS = 60.0
+#: Pause before the next try while very many connect: the kernel does not say when a Unix socket has room again.
+BETWEEN_SECONDS = 0.05
 
 
 def socket_path() -> str:
@@ -48,9 +51,24 @@ def socket_path() -> str:
 
 def connect(path: str, timeout: float = PATIENCE_SECONDS) -> socket.socket:
     """Connects to the supervisor. Raises OSError if none listens, PutError if another user does."""
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            connection = connect_at_once(path)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(BETWEEN_SECONDS)
+        else:
+            connection.settimeout(timeout)
+            return connection
+
+
+def connect_at_once(path: str) -> socket.socket:
+    """As `connect`, without a wait: BlockingIOError if very many connect just now. The connection does not block."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(timeout)
+        connection.setblocking(False)
         connection.connect(path)
         _check_owner(connection, path)
     except BaseException:

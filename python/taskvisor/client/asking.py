@@ -28,6 +28,10 @@ class Nobody(Exception):
     """Nobody listens on the socket: the request was not sent."""
 
 
+class Busy(Exception):
+    """Very many connect, and the supervisor has no room for one more: the request was not sent."""
+
+
 class Lost(Exception):
     """The request was sent, and no answer came: it may have been carried out."""
 
@@ -107,17 +111,24 @@ def nobody_ever(path: str) -> bool:
 
 
 def connect(path: str, timeout: float) -> socket.socket:
-    """A connection to the supervisor; `Nobody` if none listens."""
+    """A connection to the supervisor; `Nobody` if none listens, `Busy` if it has no room all that time."""
     try:
         return api_socket.connect(path, timeout)
-    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
-        raise Nobody(f"nobody listens on {path} ({error.strerror})") from None
     except OSError as error:
-        raise SupervisorError(f"cannot connect to {path}: {error.strerror or error}") from None
+        raise unconnected(path, error) from None
+
+
+def unconnected(path: str, error: OSError) -> Exception:
+    """Why there is no connection."""
+    if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
+        return Nobody(f"nobody listens on {path} ({error.strerror})")
+    if isinstance(error, BlockingIOError):
+        return Busy(f"what listens on {path} takes no more connections: very many wait for it")
+    return SupervisorError(f"cannot connect to {path}: {error.strerror or error}")
 
 
 def once(method: str, route: str, body: bytes = b"", timeout: float = api_socket.PATIENCE_SECONDS) -> Reply:
-    """Asks once. Raises `Nobody` or `Lost`."""
+    """Asks once. Raises `Nobody`, `Busy` or `Lost`."""
     path = api_socket.socket_path()
     answer, pieces = http.Answer(), []
     with connect(path, timeout) as connection:
@@ -150,6 +161,6 @@ def ask(method: str, route: str, value: Any = None, *, timeout: Optional[float] 
             if reply.status not in PASSING:
                 raise SupervisorError(why, reply.status)
             error: Optional[Exception] = None
-        except (Nobody, Lost) as caught:
+        except (Nobody, Busy, Lost) as caught:
             why, error = str(caught), caught
         time.sleep(patience.next_try(why, error))

@@ -52,6 +52,8 @@ def put(jobs: list[dict[str, Any]]) -> list[str]:
             why = f"{what}: {why}; start the supervisor, or set TASKVISOR_RUN_DIR to its run directory"
             if asking.nobody_ever(path) and not in_doubt:
                 raise PutError(why) from None
+        except asking.Busy as error:
+            why = f"{what}: {error}"
         except asking.Lost as error:
             why, in_doubt = f"{what}: {error}", True
         except SupervisorError as error:

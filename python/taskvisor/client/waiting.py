@@ -81,11 +81,14 @@ def _job_of(line: bytes) -> str:
 async def _open(timeout: float) -> tuple[StreamReader, StreamWriter]:
     import asyncio
 
-    loop = asyncio.get_running_loop()
-    # It waits if very many connect at once.
-    connection = await loop.run_in_executor(None, asking.connect, api_socket.socket_path(), timeout)
-    connection.setblocking(False)
-    return await asyncio.open_unix_connection(sock=connection)
+    path, end = api_socket.socket_path(), time.monotonic() + timeout
+    while True:
+        try:
+            return await asyncio.open_unix_connection(sock=api_socket.connect_at_once(path))
+        except OSError as error:
+            if not isinstance(error, BlockingIOError) or time.monotonic() >= end:
+                raise asking.unconnected(path, error) from None
+        await asyncio.sleep(api_socket.BETWEEN_SECONDS)
 
 
 def ends(jobs: Iterable[str], timeout: Optional[float]) -> Iterator[tuple[str, bytes]]:
@@ -110,7 +113,7 @@ def ends(jobs: Iterable[str], timeout: Optional[float]) -> Iterator[tuple[str, b
             if not left:
                 return
             why = wait.why_over()
-        except (asking.Nobody, http.NoAnswer) as caught:
+        except (asking.Nobody, asking.Busy, http.NoAnswer) as caught:
             why, error = str(caught), caught
         except OSError as caught:
             patience.left(_SILENCE_SECONDS)
@@ -147,7 +150,7 @@ async def aends(jobs: Iterable[str], timeout: Optional[float]) -> AsyncIterator[
             if not left:
                 return
             why = wait.why_over()
-        except (asking.Nobody, http.NoAnswer) as caught:
+        except (asking.Nobody, asking.Busy, http.NoAnswer) as caught:
             why, error = str(caught), caught
         except (OSError, asyncio.TimeoutError) as caught:
             patience.left(_SILENCE_SECONDS)

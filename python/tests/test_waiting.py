@@ -1,0 +1,124 @@
+"""Waits for ends and puts, where a supervisor in this process decides how it answers."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import tempfile
+import threading
+import time
+import unittest
+from unittest import mock
+
+import support
+
+from taskvisor import JobId, put
+from taskvisor.client import asking
+
+HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+
+
+class Supervisor:
+    """Answers each request by a function of its method, path and body, which gives a status and pieces of text."""
+
+    def __init__(self, answer, backlog=64):
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.directory.name, "ctl.sock")
+        self.answer = answer
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen(backlog)
+        self.environment = mock.patch.dict(os.environ, TASKVISOR_SOCKET=self.path)
+
+    def __enter__(self):
+        self.environment.start()
+        # A supervisor that has run there: puts wait for it.
+        open(os.path.join(self.directory.name, "lock"), "w").close()
+        return self
+
+    def __exit__(self, *_):
+        self.environment.stop()
+        # It wakes the thread that accepts.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.directory.cleanup()
+
+    def start(self):
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, connection.makefile("rb") as file:
+            first = file.readline().split()
+            if not first:
+                return
+            length = 0
+            for line in iter(file.readline, b"\r\n"):
+                found = re.match(rb"(?i)content-length: *(\d+)", line)
+                length = int(found.group(1)) if found else length
+            body = file.read(length)
+            status, pieces = self.answer(first[0].decode(), first[1].decode(), json.loads(body) if body else None)
+            try:
+                connection.sendall(HEAD % status)
+                for piece in pieces:
+                    connection.sendall(piece.encode())
+            except OSError:
+                pass
+
+
+def end(job, **fields):
+    """A line of an answer of `POST /v1/wait`."""
+    return json.dumps({"job": job, "state": "complete", **fields}, separators=(",", ":")) + "\n"
+
+
+def ends(method, path, body):
+    """Says that all have ended."""
+    return 200, [end(job, record={"id": job, "state": "complete", "result": job}) for job in body["jobs"]]
+
+
+class FullBacklog(unittest.TestCase):
+    def fill(self, supervisor):
+        """Takes all places of those that wait to be accepted."""
+        while True:
+            waits = socket.socket(socket.AF_UNIX)
+            self.addCleanup(waits.close)
+            waits.setblocking(False)
+            try:
+                waits.connect(supervisor.path)
+            except BlockingIOError:
+                return
+
+    def test_who_finds_no_room_waits_for_it(self):
+        def answer(method, path, body):
+            return ends(method, path, body) if path == "/v1/wait" else (200, [json.dumps({"ids": ["7"]})])
+
+        for ask, found in [(lambda: put("q", "c"), "7"), (lambda: JobId("7").result(20), "7"),
+                           (lambda: asyncio.run(JobId("7").aresult(20)), "7")]:
+            with Supervisor(answer, backlog=0) as supervisor:
+                self.fill(supervisor)
+                threading.Timer(0.2, supervisor.start).start()
+                self.assertEqual(ask(), found)
+
+    def test_who_never_finds_room_is_told_so_in_time(self):
+        with Supervisor(ends, backlog=0) as supervisor:
+            self.fill(supervisor)
+            for wait in (lambda: JobId("7").result(0.2), lambda: asyncio.run(JobId("7").aresult(0.2))):
+                started = time.monotonic()
+                with self.assertRaises(TimeoutError):
+                    wait()
+                self.assertLess(time.monotonic() - started, 5)
+            with self.assertRaisesRegex(asking.Busy, "takes no more connections"):
+                asking.connect(supervisor.path, 0.1)
+
+
+if __name__ == "__main__":
+    support.unittest.main()
