@@ -13,8 +13,8 @@ from unittest import mock
 
 import support
 
-from taskvisor import JobId, put
-from taskvisor.client import asking
+from taskvisor import JobId, aput, put
+from taskvisor.client import asking, threads
 
 HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
 
@@ -45,6 +45,7 @@ class Supervisor:
         self.directory.cleanup()
 
     def start(self):
+        """Accepts from now on."""
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -83,6 +84,38 @@ def end(job, **fields):
 def ends(method, path, body):
     """Says that all have ended."""
     return 200, [end(job, record={"id": job, "state": "complete", "result": job}) for job in body["jobs"]]
+
+
+class OwnThreads(unittest.TestCase):
+    def test_puts_that_wait_leave_the_threads_of_the_loop_to_others(self):
+        go_on = threading.Event()
+
+        def answer(method, path, body):
+            go_on.wait(20)
+            return 200, [json.dumps({"ids": ["7"]})]
+
+        async def story():
+            puts = [asyncio.ensure_future(aput("q", "c")) for _ in range(100)]
+            await asyncio.sleep(0.1)
+            loop = asyncio.get_running_loop()
+            self.assertEqual(await asyncio.wait_for(loop.run_in_executor(None, int, "5"), 5), 5)
+            go_on.set()
+            self.assertEqual(set(await asyncio.gather(*puts)), {"7"})
+
+        with Supervisor(answer) as supervisor:
+            supervisor.start()
+            self.addCleanup(go_on.set)
+            asyncio.run(story())
+
+    def test_forked_process_has_threads_of_its_own(self):
+        asyncio.run(threads.in_thread(int, "5"))
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(asyncio.run(asyncio.wait_for(threads.in_thread(int, "5"), 5)))
+            finally:
+                os._exit(1)
+        self.assertEqual(support.wait_for(pid), 5)
 
 
 class FullBacklog(unittest.TestCase):

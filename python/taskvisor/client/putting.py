@@ -61,11 +61,10 @@ async def aput_many(jobs: Iterable[NewJob]) -> list[JobId[Any]]:
         return []
     running = running_job.running()
     if running is None or running.runtime is None:
-        import asyncio
-        from contextvars import copy_context
+        from .threads import in_thread
 
-        work = copy_context().run
-        return await asyncio.get_running_loop().run_in_executor(None, work, _from_outside, wanted)
+        put: list[JobId[Any]] = await in_thread(_from_outside, wanted)
+        return put
     return _ids(await running.runtime.call_async("put", {"jobs": wanted}))
 
 
