@@ -13,8 +13,9 @@ from unittest import mock
 
 import support
 
-from taskvisor import JobId, aput, put
+from taskvisor import JobId, ResultNotKept, SupervisorError, agather, aput, as_completed, configure, gather, put
 from taskvisor.client import asking, threads
+from taskvisor.client.settings import settings
 
 HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
 
@@ -116,6 +117,46 @@ class OwnThreads(unittest.TestCase):
             finally:
                 os._exit(1)
         self.assertEqual(support.wait_for(pid), 5)
+
+
+class NoRecord(unittest.TestCase):
+    """The end comes without the record of the job."""
+
+    def ask_all(self, answer):
+        """What each way to a result finds: a value or an exception."""
+        async def completed():
+            return [await ended.aresult(20) async for ended in as_completed(["7"])]
+
+        ways = [lambda: JobId("7").result(20), lambda: asyncio.run(JobId("7").aresult(20)), lambda: gather(["7"])[0],
+                lambda: asyncio.run(agather(["7"]))[0], lambda: [one.result(20) for one in as_completed(["7"])][0],
+                lambda: asyncio.run(completed())[0], lambda: gather(["7"], return_exceptions=True)[0]]
+        found = []
+        with Supervisor(lambda *asked: (200, [end("7")]) if asked[1] == "/v1/wait" else answer(*asked)) as supervisor:
+            supervisor.start()
+            for way in ways:
+                try:
+                    found.append(way())
+                except Exception as error:
+                    found.append(error)
+        return found
+
+    def test_result_is_asked_for_once_more(self):
+        record = json.dumps({"id": "7", "state": "complete", "result": 5})
+        self.assertEqual(self.ask_all(lambda method, path, body: (200, [record])), [5] * 7)
+
+    def test_record_that_is_gone_is_no_result(self):
+        for status, answer in [(404, {"error": "no job has the id '7'"}), (200, {"id": "7", "state": "waiting"})]:
+            for found in self.ask_all(lambda method, path, body: (status, [json.dumps(answer)])):
+                self.assertIsInstance(found, ResultNotKept)
+                self.assertRegex(str(found), "job 7 .* is gone")
+
+    def test_broker_that_stays_away_is_an_error_of_the_supervisor(self):
+        before = settings.patience
+        self.addCleanup(configure, patience=before)
+        configure(patience=0.2)
+        for found in self.ask_all(lambda method, path, body: (503, [json.dumps({"error": "the broker is away"})])):
+            self.assertIsInstance(found, SupervisorError)
+            self.assertIn("the broker is away", str(found))
 
 
 class FullBacklog(unittest.TestCase):

@@ -6,10 +6,11 @@ What speaks to the supervisor is imported when it is needed: a worker that only 
 from __future__ import annotations
 
 import json
+import time
 
 from ..errors import NoSuchJob, SupervisorError
 from . import running_job
-from .job_info import JobCanceled, JobFailed, JobInfo
+from .job_info import JobCanceled, JobFailed, JobInfo, ResultNotKept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,18 +43,22 @@ class JobId(str, Generic[R]):
     def result(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> R:
         """Waits until the job has ended, and returns what it has returned.
 
-        Raises `JobFailed` if it has failed or is held, its subclass `JobCanceled` if it was canceled, `NoSuchJob` if
-        there is no such job, TimeoutError after `timeout` seconds. It goes on over a stop and a start of the
-        supervisor; one that stays away for longer than the patience of `configure` is a `SupervisorError`.
+        Raises `JobFailed` if it has failed or is held, its subclass `JobCanceled` if it was canceled, `ResultNotKept` if
+        its result or its record is gone, `NoSuchJob` if there is no such job, TimeoutError after `timeout` seconds. It
+        goes on over a stop and a start of the supervisor; one that stays away for longer than the patience of
+        `configure` is a `SupervisorError`.
 
         Inside a job it is refused, as the job would hold its slot while it waits, unless `hold_slot` says to.
         """
-        found: R = value(self._ended(timeout, hold_slot))
+        started = time.monotonic()
+        found: R = value(with_record(self._ended(timeout, hold_slot), seconds_left(timeout, started)))
         return found
 
     async def aresult(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> R:
         """As `result`; other tasks of the event loop go on until the job has ended."""
-        found: R = value(await self._aended(timeout, hold_slot))
+        started = time.monotonic()
+        end = await self._aended(timeout, hold_slot)
+        found: R = value(await awith_record(end, seconds_left(timeout, started)))
         return found
 
     def wait(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> str:
@@ -145,6 +150,42 @@ def told(job: str, line: bytes) -> dict[str, Any]:
             raise NoSuchJob(end["error"], 404)
         raise SupervisorError(f"failed to wait for {job}: {end['error']}", end.get("code", 0))
     return end
+
+
+def lacks_record(end: dict[str, Any]) -> bool:
+    """Whether nobody can say yet what the job has returned."""
+    return end["state"] == "complete" and end.get("record") is None
+
+
+def with_record(end: dict[str, Any], timeout: Optional[float] = None) -> dict[str, Any]:
+    """The end with the record of the job. It is missing if the broker was away at that moment, or if it is removed."""
+    if not lacks_record(end):
+        return end
+    from . import asking
+
+    job = end["job"]
+    try:
+        record = asking.ask("GET", f"/v1/jobs/{quoted(job)}", timeout=timeout)
+    except NoSuchJob:
+        raise ResultNotKept(f"job {job} is complete, but has no result: its record is gone") from None
+    if record["state"] != "complete":
+        raise ResultNotKept(f"job {job} was complete, but its result is gone: it is {record['state']} again")
+    return {**end, "record": record}
+
+
+async def awith_record(end: dict[str, Any], timeout: Optional[float] = None) -> dict[str, Any]:
+    """As `with_record`; other tasks of the event loop go on meanwhile."""
+    if not lacks_record(end):
+        return end
+    from .threads import in_thread
+
+    found: dict[str, Any] = await in_thread(with_record, end, timeout)
+    return found
+
+
+def seconds_left(timeout: Optional[float], started: float) -> Optional[float]:
+    """What is left of the time for a call that started then."""
+    return None if timeout is None else max(0.1, started + timeout - time.monotonic())
 
 
 def value(end: dict[str, Any]) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .job_id import JobId, may_wait, told, value
+import time
+
+from .job_id import JobId, awith_record, may_wait, seconds_left, told, value, with_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,8 +89,15 @@ def gather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_excep
     from . import waiting
 
     may_wait(hold_slot)
-    wanted = list(map(str, jobs))
-    found = {job: _outcome(job, line, return_exceptions) for job, line in waiting.ends(wanted, timeout)}
+    wanted, started = list(map(str, jobs)), time.monotonic()
+    found: dict[str, Any] = {}
+    for job, line in waiting.ends(wanted, timeout):
+        try:
+            found[job] = value(with_record(told(job, line), seconds_left(timeout, started)))
+        except Exception as error:
+            if not return_exceptions:
+                raise
+            found[job] = error
     return [found[job] for job in wanted]
 
 
@@ -108,17 +117,13 @@ async def agather(jobs: Iterable[str], timeout: Optional[float] = None, *, retur
     from . import waiting
 
     may_wait(hold_slot)
-    wanted = list(map(str, jobs))
-    found = {}
+    wanted, started = list(map(str, jobs)), time.monotonic()
+    found: dict[str, Any] = {}
     async for job, line in waiting.aends(wanted, timeout):
-        found[job] = _outcome(job, line, return_exceptions)
+        try:
+            found[job] = value(await awith_record(told(job, line), seconds_left(timeout, started)))
+        except Exception as error:
+            if not return_exceptions:
+                raise
+            found[job] = error
     return [found[job] for job in wanted]
-
-
-def _outcome(job: str, line: bytes, return_exceptions: bool) -> Any:
-    try:
-        return value(told(job, line))
-    except Exception as error:
-        if return_exceptions:
-            return error
-        raise

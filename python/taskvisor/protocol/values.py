@@ -103,7 +103,7 @@ def _revive(value: dict[str, Any], sequence: Callable[[Any], Any]) -> Any:
         if own.name == what:
             # Code of the application: what it raises is its own, and may pass.
             return own.decode(from_json(inner))
-    kind = _loaded(str(value.get("type"))) if what in ("dataclass", "model", "enum") else None
+    kind: Any = _loaded(str(value.get("type"))) if what in ("dataclass", "model", "enum") else None
     try:
         if what in _READERS:
             return _READERS[what](inner)
