@@ -12,7 +12,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use super::kept_at::{self, refuse_gone_store};
 use super::launch::launch;
 use super::locks::{Locks, in_run_lock, lock_both, run_lock, sign, state_lock};
-use config::{Config, private_dir};
+use config::{Config, keep_users_out, private_dir};
 use failure::{Failure, exit};
 use keeper::{Left, Sweeper, Traces, essentials, try_user};
 use model::Identity;
@@ -28,6 +28,7 @@ pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     if !new_store {
         refuse_gone_store(&config).map_err(Failure::unopened)?;
     }
+    keep_users_out(&config)?;
     if let Some(dir) = &config.log.dir {
         private_dir(dir)?;
     }

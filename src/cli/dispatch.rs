@@ -15,7 +15,7 @@ use super::{
     check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, release,
     rq, simulate, status, trial, values, why, wq,
 };
-use ::config::{Config, Purpose};
+use ::config::{Config, Purpose, keep_users_out};
 use failure::{Failure, exit};
 
 /// Runs the command line of this process.
@@ -36,8 +36,12 @@ pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn supervise(args: Args) -> Result<ExitCode, Failure> {
     let config = settings_for(&args, Purpose::Serve)?;
-    // The programs and users of a reload must exist, as for a start.
-    boot::serve(config, move || settings_for(&args, Purpose::Start))
+    // The programs and users of a reload must exist, as for a start, and the users must stay out of our directories.
+    boot::serve(config, move || {
+        let config = settings_for(&args, Purpose::Start)?;
+        keep_users_out(&config)?;
+        Ok(config)
+    })
 }
 
 fn ended(end: Result<ExitCode, Failure>) -> ExitCode {

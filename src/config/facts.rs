@@ -11,6 +11,7 @@ use nix::unistd::{AccessFlags, eaccess};
 
 use super::paths::{must_be_private, must_be_two, unmade};
 use super::program::find;
+use super::volume::could_keep_users_out;
 use super::{Config, Error};
 use model::{Identity, SpawnSpec};
 
@@ -75,6 +76,7 @@ impl Facts {
     /// Collects the facts; fails where `start` would.
     pub fn gather(config: &Config, file: Option<&Path>) -> Result<Facts, Error> {
         must_be_two(&config.run_dir, &config.state_dir)?;
+        could_keep_users_out(config)?;
         can_be_private(&config.run_dir)?;
         can_be_private(&config.state_dir)?;
         if let Some(dir) = &config.log.dir {

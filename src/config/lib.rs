@@ -52,4 +52,5 @@ pub use resolve::{Config, resolve};
 pub use route::RouteTo;
 pub use show::{Shown, show};
 pub use text::{limited, read_text};
+pub use volume::keep_users_out;
 pub use wq::WqSection;

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::volume::{is_containers_own, is_unmapped};
+use super::volume::{close_volumes, is_containers_own, is_unmapped};
 use super::{Error, Fault};
 use model::{JobId, SpawnSpec};
 use start_dir::from_start_dir;
@@ -148,6 +148,7 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// Makes a directory that only we may enter, or checks that it is one.
 pub fn private_dir(dir: &Path) -> Result<(), Error> {
+    close_volumes(dir);
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unmade(dir, &error))?;
     must_be_private(dir)
 }
@@ -198,7 +199,8 @@ fn as_whom(owner: u32) -> String {
 }
 
 /// Checks that only this user and root can replace entries of this directory: it belongs to one of them, and is not
-/// writable by everybody, unless it is sticky or the volume of a container.
+/// writable by everybody, unless it is sticky or the volume of a container. Those are closed before ([`close_volumes`]);
+/// where that fails, no pool may have a user of its own (`keep_users_out`).
 fn keeps_its_entries(parent: &Path, dir: &Path, uid: u32) -> Result<(), Error> {
     let Ok(found) = fs::metadata(parent) else { return Ok(()) };
     let refused = |why: String| {

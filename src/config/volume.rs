@@ -1,11 +1,19 @@
 //! Volumes of containers: directories that a runtime mounts, and that any user of the container may write.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{AccessFlags, eaccess};
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, eaccess, geteuid};
+
+use super::{Config, Error, Fault};
+use model::Identity;
+
+/// With it only the owner of an entry, the directory's owner and root may rename or remove that entry.
+const STICKY: u32 = 0o1000;
 
 /// The place for a directory that must be private. A volume of root that this user may write, as an emptyDir of
 /// Kubernetes (mode 0777, or 2777 with `fsGroup`), cannot be made private; a directory in it can.
@@ -24,6 +32,88 @@ pub(super) fn within_volume(dir: PathBuf, uid: u32) -> PathBuf {
 /// Whether nobody but the processes of this container comes to this directory, whatever its mode: it was mounted for it.
 pub(super) fn is_containers_own(dir: &Path) -> bool {
     in_container() && is_mounted(dir)
+}
+
+/// Sets the sticky bit of the volumes above a directory that everybody may write, where this user may do that: a job of
+/// another user could take the directory away, and put a link in its place. Pools with other users need it
+/// ([`keep_users_out`]); the others have nobody here to fear.
+pub(super) fn close_volumes(dir: &Path) {
+    let open = loose(dir, is_containers_own).into_iter().filter(|(_, found)| found.mode() & 0o002 != 0);
+    open.for_each(|(volume, found)| drop(set_sticky(&volume, &found)));
+}
+
+/// Makes sure that no user of a pool can take a directory of the supervisor away: sets the sticky bit of each volume in
+/// which one could, or refuses.
+pub fn keep_users_out(config: &Config) -> Result<(), Error> {
+    keep_out(config, is_containers_own, set_sticky)
+}
+
+/// Refuses what [`keep_users_out`] would refuse, and changes nothing.
+pub(super) fn could_keep_users_out(config: &Config) -> Result<(), Error> {
+    keep_out(config, is_containers_own, |_, found| match found.uid() == geteuid().as_raw() {
+        true => Ok(()),
+        false => Err(Errno::EPERM.into()),
+    })
+}
+
+fn keep_out(
+    config: &Config,
+    is_own: impl Fn(&Path) -> bool,
+    close: impl Fn(&Path, &Metadata) -> io::Result<()>,
+) -> Result<(), Error> {
+    let own = geteuid().as_raw();
+    let users = config.outfits.iter().filter_map(|outfit| outfit.identity.as_ref());
+    let users: Vec<&Identity> = users.filter(|user| user.uid != own).collect();
+    if users.is_empty() {
+        return Ok(());
+    }
+    for dir in [&config.run_dir, &config.state_dir].into_iter().chain(&config.log.dir) {
+        for (volume, found) in loose(dir, &is_own) {
+            let Some(user) = users.iter().find(|user| may_write(user, &found)) else { continue };
+            close(&volume, &found).map_err(|error| not_kept_from(user, dir, &volume, &error))?;
+        }
+    }
+    Ok(())
+}
+
+fn not_kept_from(user: &Identity, dir: &Path, volume: &Path, error: &io::Error) -> Error {
+    let (name, dir, volume) = (&user.name, dir.display(), volume.display());
+    let what = format!(
+        "{dir} cannot be kept from the user '{name}' of a pool, who may rename it in the volume {volume}: failed to set the \
+         sticky bit of {volume}: {error}"
+    );
+    Error::new(Fault::Permission, what).hint(format!(
+        "chmod +t {volume} as its owner, mount it for another group (fsGroup), give a directory of its own (--state-dir, \
+         --run-dir, log.dir), or leave user out"
+    ))
+}
+
+/// Volumes on the way to a directory in which others than their owners may rename what is there.
+fn loose(dir: &Path, is_own: impl Fn(&Path) -> bool) -> Vec<(PathBuf, Metadata)> {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let mut ways: BTreeSet<PathBuf> = BTreeSet::new();
+    // A part of the path may be a link, and each target has parents of its own.
+    let parents = dir.ancestors().skip(1).filter_map(real);
+    for parent in parents.chain(real(dir).and_then(|dir| dir.parent().map(Path::to_owned))) {
+        ways.extend(parent.ancestors().map(Path::to_owned));
+    }
+    let found = ways.into_iter().filter_map(|way| fs::metadata(&way).ok().map(|found| (way, found)));
+    found
+        .filter(|(way, found)| found.mode() & STICKY == 0 && found.mode() & 0o022 != 0 && is_own(way))
+        .collect()
+}
+
+fn may_write(user: &Identity, found: &Metadata) -> bool {
+    let of_group = found.gid() == user.gid || user.groups.contains(&found.gid());
+    found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && of_group)
+}
+
+fn set_sticky(volume: &Path, found: &Metadata) -> io::Result<()> {
+    fs::set_permissions(volume, Permissions::from_mode(found.mode() & 0o7777 | STICKY))?;
+    match fs::metadata(volume)?.mode() & STICKY {
+        0 => Err(io::Error::other("its file system does not keep that bit")),
+        _ => Ok(()),
+    }
 }
 
 /// In a user namespace all owners without a number there have this one, including root of the machine.
@@ -63,6 +153,7 @@ fn names(table: &str, dir: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Flags, Surroundings, resolve};
     use super::*;
 
     #[test]
@@ -80,5 +171,59 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(within_volume(dir.path().into(), 12345), dir.path());
         assert!(!is_containers_own(dir.path()));
+    }
+
+    /// Settings with a pool of this user, and with all directories below a volume of this mode.
+    fn below(volume: &Path, mode: u32, user: u32, group: u32) -> Config {
+        fs::set_permissions(volume, Permissions::from_mode(mode)).unwrap();
+        let around = Surroundings { uid: 0, home: Some("/".into()), ..Surroundings::default() };
+        let flags = Flags {
+            state_dir: Some(volume.join("state")),
+            run_dir: Some(volume.join("run")),
+            ..Flags::default()
+        };
+        let mut config = resolve(flags, &around).unwrap();
+        config.outfits[0].identity = Some(Identity {
+            uid: user,
+            gid: group,
+            groups: Vec::new(),
+            name: "job".into(),
+            home: "/".into(),
+        });
+        config
+    }
+
+    #[test]
+    fn a_volume_is_closed_to_the_users_of_pools() {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = fs::canonicalize(dir.path()).unwrap();
+        let (own, gid) = (geteuid().as_raw(), fs::metadata(&volume).unwrap().gid());
+        let is_own = |path: &Path| path == volume;
+        // Who may not write there is none to fear.
+        for (mode, user, group, closed) in [
+            (0o777, own + 1, gid + 1, 0o1777),
+            (0o775, own + 1, gid, 0o1775),
+            (0o775, own + 1, gid + 1, 0o775),
+            (0o777, own, gid, 0o777),
+            (0o755, own + 1, gid, 0o755),
+        ] {
+            keep_out(&below(&volume, mode, user, group), is_own, set_sticky).unwrap();
+            assert_eq!(fs::metadata(&volume).unwrap().mode() & 0o7777, closed, "{mode:o} {user} {group}");
+        }
+    }
+
+    #[test]
+    fn a_volume_that_cannot_be_closed_is_refused_if_a_pool_has_a_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = fs::canonicalize(dir.path()).unwrap();
+        let (own, gid) = (geteuid().as_raw(), fs::metadata(&volume).unwrap().gid());
+        let refused = |mode, user| {
+            let config = below(&volume, mode, user, gid + 1);
+            keep_out(&config, |path| path == volume, |_, _| Err(Errno::EPERM.into()))
+        };
+        let error = refused(0o777, own + 1).unwrap_err();
+        assert!(error.message.contains("cannot be kept from the user 'job'"), "{error}");
+        assert!(error.hint.unwrap().contains("chmod +t"));
+        assert_eq!((refused(0o1777, own + 1), refused(0o777, own)), (Ok(()), Ok(())));
     }
 }

@@ -183,6 +183,19 @@ mod tests {
     }
 
     #[test]
+    fn output_is_not_written_through_a_link() {
+        let stage = Stage::new(LogSettings::default());
+        let (link, file) = (stage.dir.path().join("jobs/x/a.log"), stage.dir.path().join("victim"));
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        fs::write(&file, "own").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(stage.print("a", b"lost"), 4);
+        assert_eq!(stage.read("victim"), "own");
+        fs::remove_file(&link).unwrap();
+        assert_eq!((stage.print("a", b"kept"), stage.read("jobs/x/a.log")), (0, "kept".into()));
+    }
+
+    #[test]
     fn the_files_of_slots_are_rotated() {
         let rotate = Rotate { size: 8, keep: 1 };
         let stage = Stage::new(LogSettings { rotate, ..LogSettings::default() });

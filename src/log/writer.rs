@@ -200,7 +200,9 @@ impl Writer {
             return;
         }
         *at = clock::now() + PROBE;
-        if has_room(path).is_ok() {
+        // A slot's file may be a link of the administrator's; a job's is not written through one.
+        let way = if path.parent() == Some(&self.dir) { 0 } else { libc::O_NOFOLLOW };
+        if has_room(path, way).is_ok() {
             self.mended();
         }
     }
@@ -224,7 +226,10 @@ impl Writer {
 impl Opened {
     fn at(path: &Path, indexed: Millis) -> io::Result<Opened> {
         make_parent(path)?;
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        // Not through a link: whoever could put one here would have us write where it leads.
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(path)?;
         let (len, index) = (file.metadata()?.len(), Index::of(path, &file, indexed)?);
         Ok(Opened { file, len, index })
     }
@@ -237,10 +242,10 @@ fn make_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that the file can be written to, and that the disk takes a page beside it.
-fn has_room(path: &Path) -> io::Result<()> {
+/// Checks that the file can be opened this way (flags) and written to, and that the disk takes a page beside it.
+fn has_room(path: &Path, way: i32) -> io::Result<()> {
     make_parent(path)?;
-    match OpenOptions::new().append(true).open(path) {
+    match OpenOptions::new().append(true).custom_flags(way).open(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Ok(_) | Err(_) => {}
     }

@@ -56,3 +56,35 @@ fn volumes_of_root_that_anybody_may_write_get_a_private_directory() {
     let (said, wrong) = in_container("0755", "/tmp/taskvisor-12345");
     assert!(said.is_empty() && wrong.contains("VOLUME belongs to uid 0, not to uid 12345"), "{said}{wrong}");
 }
+
+/// As root in such a container, with a job of another user that tries to take the directory of the state away.
+const OF_ROOT: &str = r#"
+set -eu
+mount -t tmpfs -o mode=0777 volume "$VOLUME"
+cd /
+exec env -i PATH="$PATH" TASKVISOR_STATE_DIR="$VOLUME" TASKVISOR_RUN_DIR="$VOLUME/run" TASKVISOR_WITHOUT=cgroup \
+    VOLUME="$VOLUME" sh -euc '
+        "$0" put -- sh -c "mv $VOLUME/taskvisor-0 $VOLUME/away 2>/dev/null && echo taken || echo kept" >/dev/null
+        chmod -t "$VOLUME"
+        "$0" start -c "$1" -w 1 --burst >&2
+        cat "$VOLUME"/*/logs/*/*.log
+        stat -c "%a" "$VOLUME"' "$0" "$1"
+"#;
+
+#[test]
+fn job_of_another_user_cannot_take_the_state_in_a_volume_away() {
+    if !is_root() {
+        return missing("root");
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("others may pass");
+    let (volume, settings) = (dir.path().join("volume"), dir.path().join("taskvisor.yaml"));
+    fs::create_dir(&volume).expect("a directory");
+    fs::write(&settings, "pools: [{user: '12345', group: '12345'}]\n").expect("settings");
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "sh", "-c", OF_ROOT]);
+    command.arg(env!("CARGO_BIN_EXE_taskvisor")).arg(&settings).env("VOLUME", &volume);
+    let output = command.output().expect("unshare");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(text(&output.stdout), "kept\n1777\n", "{}", text(&output.stderr));
+}
