@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from unittest import mock
 
 import support
@@ -110,7 +111,10 @@ class OwnThreads(unittest.TestCase):
 
     def test_forked_process_has_threads_of_its_own(self):
         asyncio.run(threads.in_thread(int, "5"))
-        pid = os.fork()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of a fork beside threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
         if pid == 0:
             try:
                 os._exit(asyncio.run(asyncio.wait_for(threads.in_thread(int, "5"), 5)))
@@ -157,6 +161,75 @@ class NoRecord(unittest.TestCase):
         for found in self.ask_all(lambda method, path, body: (503, [json.dumps({"error": "the broker is away"})])):
             self.assertIsInstance(found, SupervisorError)
             self.assertIn("the broker is away", str(found))
+
+
+class ManyJobs(unittest.TestCase):
+    def setUp(self):
+        self.sizes = []
+
+    def waits(self, most, answer=ends):
+        """A supervisor that takes so many jobs in a request."""
+        def limited(method, path, body):
+            self.sizes.append(len(body["jobs"]))
+            if self.sizes[-1] > most:
+                return 400, [json.dumps({"error": f"cannot wait for {self.sizes[-1]} jobs at a time: over redis each is "
+                                                  f"asked for, and {most} are the most"})]
+            return answer(method, path, body)
+
+        supervisor = Supervisor(limited)
+        self.addCleanup(supervisor.__exit__)
+        supervisor.__enter__()
+        supervisor.start()
+
+    def test_more_than_one_request_holds_are_asked_for_by_several(self):
+        self.waits(100_000)
+        jobs = [str(number) for number in range(100_001)]
+        self.assertEqual(gather(jobs), jobs)
+        self.assertEqual(sorted(self.sizes), [1, 100_000])
+
+    def test_supervisor_that_takes_fewer_at_a_time_gets_fewer(self):
+        self.waits(1000)
+        jobs = [str(number) for number in range(20_500)]
+        for all_of in (gather, lambda jobs: asyncio.run(agather(jobs))):
+            del self.sizes[:]
+            self.assertEqual(all_of(jobs), jobs)
+            self.assertEqual(self.sizes[0], 20_500)
+            self.assertEqual(sorted(self.sizes[1:]), [500] + [1000] * 20)
+
+    def test_job_that_does_not_end_keeps_none_of_another_batch_back(self):
+        over = threading.Event()
+        self.addCleanup(over.set)
+
+        def slow(method, path, body):
+            def pieces():
+                for job in body["jobs"]:
+                    if job == "0":
+                        yield "\n"
+                        over.wait(20)
+                    yield end(job)
+            return 200, pieces()
+
+        self.waits(2, slow)
+        jobs = [str(number) for number in range(6)]
+
+        async def first_four():
+            return [(await found.__anext__()) for found in [as_completed(jobs).__aiter__()] for _ in range(4)]
+
+        found = iter(as_completed(jobs))
+        self.assertEqual(sorted(next(found) for _ in range(4)), ["2", "3", "4", "5"])
+        self.assertEqual(sorted(asyncio.run(first_four())), ["2", "3", "4", "5"])
+        over.set()
+        self.assertEqual(sorted(found), ["0", "1"])
+
+    def test_batch_that_finds_no_place_is_asked_for_after_the_others(self):
+        def one_place(method, path, body):
+            if len(self.sizes) in (3, 4):
+                return 503, [json.dumps({"error": "64 clients wait here already"})]
+            return ends(method, path, body)
+
+        self.waits(2, one_place)
+        jobs = [str(number) for number in range(6)]
+        self.assertEqual(gather(jobs, 20), jobs)
 
 
 class FullBacklog(unittest.TestCase):

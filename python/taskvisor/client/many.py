@@ -1,4 +1,4 @@
-"""Results of many jobs over one connection: `gather` in the order of the jobs, `as_completed` as they end."""
+"""Results of many jobs over few connections: `gather` in the order of the jobs, `as_completed` as they end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def as_completed(jobs: Iterable[str], timeout: Optional[float] = None, *, hold_s
         for ended in as_completed(ids):
             print(ended, ended.result())
 
-    One connection serves them all, 100,000 at a time at most. TimeoutError after `timeout` seconds in all.
+    One connection serves them all, up to 100,000; more take several. TimeoutError after `timeout` seconds in all.
     """
     may_wait(hold_slot)
     return Completions(list(jobs), timeout)

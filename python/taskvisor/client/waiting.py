@@ -1,4 +1,4 @@
-"""Waits for the ends of jobs: one connection for all of them, on which the supervisor tells each end as it comes.
+"""Waits for the ends of jobs: on few connections for all of them the supervisor tells each end as it comes.
 
 The same rules serve threads (`ends`) and event loops (`aends`); only the reading differs.
 """
@@ -6,7 +6,10 @@ The same rules serve threads (`ends`) and event loops (`aends`); only the readin
 from __future__ import annotations
 
 import json
+import re
+import selectors
 import time
+from contextlib import ExitStack
 
 from ..errors import SupervisorError
 from ..protocol import http
@@ -20,22 +23,37 @@ if TYPE_CHECKING:
 
 #: The supervisor sends something at least every 15 s: after this silence it is asked anew.
 _SILENCE_SECONDS = 60.0
-#: Most jobs of one request.
+#: Most jobs of one request. Where the broker has to be asked for each job, the supervisor takes fewer, and says how many.
 _MOST = 100_000
+#: Most connections at a time: the supervisor has a limited number, for all that wait. Jobs beyond them are asked for later.
+_CONNECTIONS = 16
+
+
+class _TooMany(Exception):
+    """The supervisor refuses a request with so many jobs."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.most = most
 
 
 class _Wait:
-    """One request for the ends of the jobs that are left, and the lines of its answer."""
+    """One request for the ends of these jobs, and the lines of its answer."""
 
-    def __init__(self, left: dict[str, None]) -> None:
-        jobs = list(left)
-        if len(jobs) > _MOST:
-            raise ValueError(f"{len(jobs)} jobs to wait for: {_MOST} are the most")
-        body = json.dumps({"jobs": jobs, "records": True}).encode()
-        self.request = http.request("POST", "/v1/wait", body)
+    def __init__(self, jobs: list[str]) -> None:
         self.answer = http.Answer()
-        self._left = left
+        self._left = dict.fromkeys(jobs)
+        self._count = len(jobs)
         self._rest = b""
+
+    def request(self) -> bytes:
+        """What asks for them."""
+        return http.request("POST", "/v1/wait", json.dumps({"jobs": list(self._left), "records": True}).encode())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be read."""
+        return not self._left or self.answer.over
 
     def lines(self, data: bytes) -> list[tuple[str, bytes]]:
         """The jobs that have ended, each with its line. Raises NoAnswer if the answer has broken off."""
@@ -53,14 +71,48 @@ class _Wait:
                     found.append((job, line))
         return found
 
-    def why_over(self) -> str:
-        """Why the answer has ended too early, if there may be another soon; else raises what it says."""
+    def why_over(self) -> Optional[str]:
+        """Why the answer has ended too early, if it has, and there may be another soon; else raises what it says."""
+        if not self._left:
+            return None
         if self.answer.status == 200:
             return "the supervisor has told only some of the ends"
         reply = asking.Reply(self.answer.status, self._rest)
-        if reply.status not in asking.PASSING:
-            raise SupervisorError(reply.reason(), reply.status)
-        return reply.reason()
+        if reply.status in asking.PASSING:
+            return reply.reason()
+        limit = re.search(r"(\d+) are the most", reply.reason())
+        if limit is not None and 0 < int(limit.group(1)) < self._count:
+            raise _TooMany(int(limit.group(1)))
+        raise SupervisorError(reply.reason(), reply.status)
+
+
+class _Round:
+    """Asks once for the jobs that are left: by as many requests as it takes, each on a connection of its own."""
+
+    def __init__(self, left: dict[str, None], most: int, patience: asking.Patience) -> None:
+        jobs = list(left)
+        #: The requests.
+        self.waits = [_Wait(jobs[at:at + most]) for at in range(0, min(len(jobs), most * _CONNECTIONS), most)]
+        self._left = left
+        self._before = len(jobs)
+        self._patience = patience
+        self._why: Optional[str] = None
+
+    def take(self, wait: _Wait, data: bytes) -> list[tuple[str, bytes]]:
+        """The jobs that have ended by what one connection has brought, each with its line."""
+        found = wait.lines(data)
+        if wait.answer.status == 200:
+            self._patience.heard()
+        for job, _ in found:
+            del self._left[job]
+        if wait.is_over:
+            self._why = wait.why_over() or self._why
+        return found
+
+    @property
+    def trouble(self) -> Optional[str]:
+        """Why it has brought nothing. After one that has, the next may come at once."""
+        return self._why if len(self._left) == self._before else None
 
 
 def _not_ended(left: dict[str, None]) -> str:
@@ -96,29 +148,43 @@ def ends(jobs: Iterable[str], timeout: Optional[float]) -> Iterator[tuple[str, b
     if stand_in.current.one is not None:
         yield from stand_in.current.one.ends(map(str, jobs))
         return
-    left = dict.fromkeys(map(str, jobs))
+    left, most = dict.fromkeys(map(str, jobs)), _MOST
     patience = asking.Patience(timeout, _not_ended(left))
     while left:
-        wait = _Wait(left)
+        turn = _Round(left, most, patience)
         error: Optional[Exception] = None
         try:
-            with asking.connect(api_socket.socket_path(), patience.left(_SILENCE_SECONDS)) as connection:
-                connection.sendall(wait.request)
-                while left and not wait.answer.over:
-                    connection.settimeout(patience.left(_SILENCE_SECONDS))
-                    found = wait.lines(connection.recv(asking.PIECE))
-                    if wait.answer.status == 200:
-                        patience.heard()
-                    yield from found
-            if not left:
-                return
-            why = wait.why_over()
+            yield from _answers(turn, patience)
+            why = turn.trouble
+        except _TooMany as caught:
+            most, why = caught.most, None
         except (asking.Nobody, asking.Busy, http.NoAnswer) as caught:
             why, error = str(caught), caught
         except OSError as caught:
             patience.left(_SILENCE_SECONDS)
             why, error = f"lost the supervisor: {caught or type(caught).__name__}", caught
-        time.sleep(patience.next_try(why, error))
+        if why is not None:
+            time.sleep(patience.next_try(why, error))
+
+
+def _answers(turn: _Round, patience: asking.Patience) -> Iterator[tuple[str, bytes]]:
+    """The ends that one round brings."""
+    with ExitStack() as open_ones:
+        sockets = open_ones.enter_context(selectors.DefaultSelector())
+        for wait in turn.waits:
+            connection = asking.connect(api_socket.socket_path(), patience.left(_SILENCE_SECONDS))
+            sockets.register(open_ones.enter_context(connection), selectors.EVENT_READ, (wait, connection))
+            connection.sendall(wait.request())
+        while sockets.get_map():
+            ready = sockets.select(patience.left(_SILENCE_SECONDS))
+            if not ready:
+                raise OSError("it is silent")
+            for wait, connection in [key.data for key, _ in ready]:
+                found = turn.take(wait, connection.recv(asking.PIECE))
+                if wait.is_over:
+                    sockets.unregister(connection)
+                    connection.close()
+                yield from found
 
 
 async def aends(jobs: Iterable[str], timeout: Optional[float]) -> AsyncIterator[tuple[str, bytes]]:
@@ -129,30 +195,45 @@ async def aends(jobs: Iterable[str], timeout: Optional[float]) -> AsyncIterator[
         for end in stand_in.current.one.ends(map(str, jobs)):
             yield end
         return
-    left = dict.fromkeys(map(str, jobs))
+    left, most = dict.fromkeys(map(str, jobs)), _MOST
     patience = asking.Patience(timeout, _not_ended(left))
     while left:
-        wait = _Wait(left)
+        turn = _Round(left, most, patience)
         error: Optional[Exception] = None
+        reading: dict[asyncio.Future[bytes], tuple[_Wait, StreamReader, StreamWriter]] = {}
         try:
-            reader, writer = await _open(patience.left(_SILENCE_SECONDS))
             try:
-                writer.write(wait.request)
-                while left and not wait.answer.over:
-                    reading = reader.read(asking.PIECE)
-                    found = wait.lines(await asyncio.wait_for(reading, patience.left(_SILENCE_SECONDS)))
-                    if wait.answer.status == 200:
-                        patience.heard()
-                    for one in found:
-                        yield one
+                for wait in turn.waits:
+                    reader, writer = await _open(patience.left(_SILENCE_SECONDS))
+                    reading[asyncio.ensure_future(reader.read(asking.PIECE))] = wait, reader, writer
+                    writer.write(wait.request())
+                while reading:
+                    ready, _ = await asyncio.wait(list(reading), timeout=patience.left(_SILENCE_SECONDS),
+                                                  return_when=asyncio.FIRST_COMPLETED)
+                    if not ready:
+                        raise OSError("it is silent")
+                    for one in ready:
+                        wait, reader, writer = reading[one]
+                        found = turn.take(wait, one.result())
+                        del reading[one]
+                        if wait.is_over:
+                            writer.close()
+                        else:
+                            reading[asyncio.ensure_future(reader.read(asking.PIECE))] = wait, reader, writer
+                        for end in found:
+                            yield end
             finally:
-                writer.close()
-            if not left:
-                return
-            why = wait.why_over()
+                for one, (_, _, writer) in reading.items():
+                    if not one.cancel() and not one.cancelled():
+                        one.exception()  # Looked at, so that asyncio does not log it.
+                    writer.close()
+            why = turn.trouble
+        except _TooMany as caught:
+            most, why = caught.most, None
         except (asking.Nobody, asking.Busy, http.NoAnswer) as caught:
             why, error = str(caught), caught
-        except (OSError, asyncio.TimeoutError) as caught:
+        except OSError as caught:
             patience.left(_SILENCE_SECONDS)
             why, error = f"lost the supervisor: {caught or type(caught).__name__}", caught
-        await asyncio.sleep(patience.next_try(why, error))
+        if why is not None:
+            await asyncio.sleep(patience.next_try(why, error))
