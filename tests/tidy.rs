@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "support/calls.rs"]
+mod calls;
 #[path = "support/imports.rs"]
 mod imports;
 
@@ -289,6 +291,23 @@ fn files_of_a_room_import_each_other_without_a_cycle() {
         })
         .collect();
     assert!(wrong.is_empty(), "in a circle, or between two:\n{}", wrong.join("\n"));
+}
+
+/// Files whose methods call each other are one file in the mind of the reader, whatever their names are.
+#[test]
+fn methods_of_at_most_four_files_call_each_other() {
+    const MOST: usize = 4;
+    let crate_of =
+        |path: &Path| path.ancestors().find(|dir| dir.join("Cargo.toml").exists()).map(PathBuf::from);
+    let mut crates: BTreeMap<PathBuf, BTreeMap<String, String>> = BTreeMap::new();
+    for (path, text) in sources("src") {
+        let files = crates.entry(crate_of(&path).expect("a crate")).or_default();
+        files.insert(path.display().to_string(), code(&text));
+    }
+    assert!(crates.len() > 10, "the crates are not found");
+    let wrong: Vec<_> =
+        crates.values().flat_map(calls::circles).filter(|circle| circle.len() > MOST).collect();
+    assert!(wrong.is_empty(), "circles of more than {MOST} files: {wrong:#?}");
 }
 
 /// A comment of fewer than three words, such as "Which.", says nothing.

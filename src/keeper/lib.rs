@@ -31,7 +31,6 @@ mod phase;
 mod priority;
 mod proof;
 mod report_queue;
-mod reports;
 mod say;
 mod setup;
 mod spawn;

@@ -10,6 +10,7 @@ use super::life::{Life, STUCK_AFTER};
 use super::phase::{Next, Phase};
 use super::say::say;
 use super::state::{Keeper, Supervisor};
+use super::turn::retry_after;
 use super::{EXIT_CRASHES, EXIT_STALLED, sys};
 use model::{ExitStatus, Instant, oom_kills_in, who_sent_it};
 use wire::fault::passes;
@@ -26,6 +27,24 @@ const WERE_GOOD: [i32; 2] = [77, 78];
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 impl Keeper {
+    /// Tells the supervisor what happened to the lives, in order, as far as that can be sent without waiting.
+    pub(super) fn say(&mut self, now: Instant) {
+        let Some(supervisor) = self.supervisor.as_ref().filter(|supervisor| supervisor.open) else {
+            return;
+        };
+        let (sent, result) = self.unsaid.send(&supervisor.socket, &self.lives);
+        if sent > 0
+            && let Some(at) = self.watchdog.said(now)
+        {
+            self.sources.wake_by(at);
+        }
+        let Err(errno) = result else { return };
+        match retry_after(errno) {
+            Some(pause) => self.sources.wake_by(now + pause),
+            None => self.supervisor_closed(now),
+        }
+    }
+
     /// Starts the supervisor, says hello, and hands over what the one before has left.
     pub(super) fn start_supervisor(&mut self, now: Instant) -> nix::Result<()> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
