@@ -144,7 +144,7 @@ fn fresh(
                 let kept = kept.zip(text).map_or(Ok(()), |(kept, text)| kept.keep(&text));
                 kept.map_err(|error| format!("failed to keep them in memory: {error}"))
             };
-            Ok(Fresh { file, settings: read.settings, outfits: read.outfits, changed, keep: Box::new(keep) })
+            Ok(Fresh { file, settings: read.settings, specs: read.specs, changed, keep: Box::new(keep) })
         }
     }
 }
@@ -188,7 +188,7 @@ fn run(
     let left_paused = lasting::in_words(&authors.lasting(&changes));
     let setup = Setup {
         settings: Settings { changes, left_paused, ..config.settings.clone() },
-        outfits: config.outfits.clone(),
+        specs: config.specs.clone(),
         instance,
         broker: broker.clone(),
         broker_name: config.broker.to_string(),
@@ -264,8 +264,8 @@ fn runtime() -> io::Result<Runtime> {
 
 /// The command by which a newcomer puts a first job; None if no pool runs programs.
 fn first_step(config: &Config) -> Option<String> {
-    let takes = |(_, outfit): &(&PoolSettings, &SpawnSpec)| matches!(outfit.work, Work::Programs);
-    let (pool, _) = config.settings.pools.iter().zip(&config.outfits).find(takes)?;
+    let takes = |(_, spec): &(&PoolSettings, &SpawnSpec)| matches!(spec.work, Work::Programs);
+    let (pool, _) = config.settings.pools.iter().zip(&config.specs).find(takes)?;
     let is_usual = config.run_dir == Surroundings::of_process().run_dir();
     let dir = if is_usual { String::new() } else { format!(" --run-dir {}", config.run_dir.display()) };
     let usual = PoolSettings::default().queues;

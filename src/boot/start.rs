@@ -58,8 +58,8 @@ pub fn can_run() -> Result<(), Failure> {
 /// Whether the processes of all pools can be started as their users, and ended.
 fn can_have_users(config: &Config) -> Result<(), Failure> {
     let mut tried: Vec<&Identity> = Vec::new();
-    for (pool, outfit) in config.settings.pools.iter().zip(&config.outfits) {
-        let Some(user) = outfit.identity.as_ref().filter(|user| !tried.contains(user)) else { continue };
+    for (pool, spec) in config.settings.pools.iter().zip(&config.specs) {
+        let Some(user) = spec.identity.as_ref().filter(|user| !tried.contains(user)) else { continue };
         try_user(user).map_err(|refused| {
             Failure::new(exit::PERMISSION, refused.to_string())
                 .of(format!("pool '{}' cannot run as user '{}' here", pool.name, user.name))

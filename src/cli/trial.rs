@@ -175,8 +175,8 @@ async fn watch(
 
 /// A program that does nothing, for each pool that runs programs: so its user, limits and sandbox are tried.
 async fn put_programs(config: &Config, client: &Client) {
-    let pools = config.settings.pools.iter().zip(&config.outfits);
-    let of_programs = pools.filter(|(_, outfit)| outfit.work == Work::Programs);
+    let pools = config.settings.pools.iter().zip(&config.specs);
+    let of_programs = pools.filter(|(_, spec)| spec.work == Work::Programs);
     let queues: Vec<&QueueName> = of_programs.filter_map(|(pool, _)| pool.queues.first()).collect();
     for queue in queues {
         let exec = Exec { argv: vec!["true".into()], cwd: "/".into(), umask: 0o77, ..Exec::default() };

@@ -91,7 +91,7 @@ impl Facts {
             state: disk(&config.state_dir),
             capacity: capacity(&config.state_dir),
             file: file.and_then(rights),
-            pools: config.outfits.iter().map(of_pool).collect(),
+            pools: config.specs.iter().map(of_pool).collect(),
         })
     }
 }
@@ -149,12 +149,12 @@ fn rights(path: &Path) -> Option<Rights> {
     })
 }
 
-fn of_pool(outfit: &SpawnSpec) -> PoolFacts {
-    let program = find(outfit);
-    let closed = |path: &Path| outfit.identity.as_ref().and_then(|who| closed_to(who, path));
+fn of_pool(spec: &SpawnSpec) -> PoolFacts {
+    let program = find(spec);
+    let closed = |path: &Path| spec.identity.as_ref().and_then(|who| closed_to(who, path));
     PoolFacts {
         program_closed: program.as_deref().and_then(closed),
-        cwd_closed: outfit.cwd.as_deref().and_then(closed),
+        cwd_closed: spec.cwd.as_deref().and_then(closed),
         program: program.as_deref().and_then(rights),
     }
 }

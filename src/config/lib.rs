@@ -13,7 +13,7 @@ mod limits;
 mod log;
 mod need;
 mod origin;
-mod outfit;
+mod spec;
 mod paths;
 mod place;
 mod pool;

@@ -107,7 +107,7 @@ pub(super) fn of_pool(
 ) -> Result<(model::Limits, ProcessLimits), Wrong> {
     let of_attempt = limits.of_attempt("limits.", shared)?;
     let Limits { open_files, nice, oom_score_adj, .. } = *limits;
-    let means = ProcessLimits { open_files, nice, oom_score_adj };
+    let process_limits = ProcessLimits { open_files, nice, oom_score_adj };
     within("limits.nice", nice, -20, 19)?;
     within("limits.oom_score_adj", oom_score_adj, -1000, 1000)?;
     if let Some(files) = open_files.filter(|files| *files < FEWEST_FILES) {
@@ -120,9 +120,9 @@ pub(super) fn of_pool(
         return Err(Wrong::new("limits", message).hint("leave it out, or give a number of files"));
     }
     if purpose == Purpose::Start {
-        may_be_had(means, around)?;
+        may_be_had(process_limits, around)?;
     }
-    Ok((of_attempt, means))
+    Ok((of_attempt, process_limits))
 }
 
 /// The limits of classes.
@@ -165,7 +165,7 @@ const SYS_NICE: u32 = 23;
 const SYS_RESOURCE: u32 = 24;
 
 /// Refuses limits that only root can set, or not even root here, so that workers do not fail for them.
-fn may_be_had(means: ProcessLimits, around: &Surroundings) -> Result<(), Wrong> {
+fn may_be_had(process_limits: ProcessLimits, around: &Surroundings) -> Result<(), Wrong> {
     let may = |capability: u32| around.uid == 0 && !around.lacks(capability);
     let (may_nice, may_raise) = (may(SYS_NICE), may(SYS_RESOURCE));
     let with = |name: &str| if around.uid == 0 { format!(", with {name}") } else { String::new() };
@@ -175,9 +175,9 @@ fn may_be_had(means: ProcessLimits, around: &Surroundings) -> Result<(), Wrong> 
     let most_files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
     // A limit of 20 - N lets a process have the niceness N.
     let least_nice = getrlimit(Resource::RLIMIT_NICE).map_or(0, |(soft, _)| 20 - soft.min(40) as i32);
-    let nice = means.nice.filter(|nice| !may_nice && *nice < least_nice.min(0));
-    let score = means.oom_score_adj.filter(|score| !may_raise && *score < own_score);
-    let files = means.open_files.filter(|files| !may_raise && *files > most_files);
+    let nice = process_limits.nice.filter(|nice| !may_nice && *nice < least_nice.min(0));
+    let score = process_limits.oom_score_adj.filter(|score| !may_raise && *score < own_score);
+    let files = process_limits.open_files.filter(|files| !may_raise && *files > most_files);
     let refused = [
         nice.map(|nice| format!("limits.nice is {nice}: only root may go below 0{by_nice}")),
         score.map(|score| {
@@ -203,21 +203,21 @@ mod tests {
 
     #[test]
     fn limits_that_root_itself_cannot_set_are_refused_with_the_capability() {
-        let refused = |means: ProcessLimits, capability: u32| {
+        let refused = |process_limits: ProcessLimits, capability: u32| {
             let around = Surroundings { lacks: 1 << capability, ..Surroundings::default() };
-            may_be_had(means, &around).map_err(|wrong| wrong.to_string())
+            may_be_had(process_limits, &around).map_err(|wrong| wrong.to_string())
         };
         let nice = ProcessLimits { nice: Some(-20), ..ProcessLimits::default() };
         let score = ProcessLimits { oom_score_adj: Some(-1000), ..ProcessLimits::default() };
-        for (means, capability, name) in
+        for (process_limits, capability, name) in
             [(nice, SYS_NICE, "CAP_SYS_NICE"), (score, SYS_RESOURCE, "CAP_SYS_RESOURCE")]
         {
-            let said = refused(means, capability).unwrap_err();
+            let said = refused(process_limits, capability).unwrap_err();
             assert!(
                 said.contains("only root may go below") && said.ends_with(&format!(", with {name}")),
                 "{said}"
             );
-            assert_eq!(refused(means, 0), Ok(()));
+            assert_eq!(refused(process_limits, 0), Ok(()));
         }
         assert_eq!(refused(nice, SYS_RESOURCE), Ok(()));
     }

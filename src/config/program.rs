@@ -24,20 +24,20 @@ pub(super) fn program(key: &'static str, words: Vec<Bytes>) -> Result<Vec<Bytes>
 }
 
 /// Checks that the program exists: a misspelled one would be started again and again.
-pub(super) fn must_be_there(outfit: &SpawnSpec) -> Result<(), Wrong> {
-    let Some((key, name)) = named(outfit) else { return Ok(()) };
-    match find(outfit) {
+pub(super) fn must_be_there(spec: &SpawnSpec) -> Result<(), Wrong> {
+    let Some((key, name)) = named(spec) else { return Ok(()) };
+    match find(spec) {
         Some(_) => Ok(()),
         None if name.as_encoded_bytes().contains(&b'/') => {
-            Err(Wrong::new(key, format!("{} is no program that can be run", beside(outfit, name).display())))
+            Err(Wrong::new(key, format!("{} is no program that can be run", beside(spec, name).display())))
         }
         None => Err(not_found(key, name).hint("is it misspelled? PATH is the one that start was given")),
     }
 }
 
 /// The program of the pool, with the name of its setting.
-pub(super) fn named(outfit: &SpawnSpec) -> Option<(&'static str, &OsStr)> {
-    let (key, words) = match &outfit.work {
+pub(super) fn named(spec: &SpawnSpec) -> Option<(&'static str, &OsStr)> {
+    let (key, words) = match &spec.work {
         Work::Programs => return None,
         Work::Run(words) => ("run", words),
         Work::Command(words) => ("command", words),
@@ -46,19 +46,19 @@ pub(super) fn named(outfit: &SpawnSpec) -> Option<(&'static str, &OsStr)> {
 }
 
 /// The path of the program. A name with a slash is looked up from `cwd`, or from here.
-pub(super) fn find(outfit: &SpawnSpec) -> Option<PathBuf> {
-    let (_, name) = named(outfit)?;
+pub(super) fn find(spec: &SpawnSpec) -> Option<PathBuf> {
+    let (_, name) = named(spec)?;
     if name.as_encoded_bytes().contains(&b'/') {
-        return Some(beside(outfit, name)).filter(|path| is_program(path));
+        return Some(beside(spec, name)).filter(|path| is_program(path));
     }
     let own = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    let set = outfit.env_set.iter().filter(|(name, _)| name == "PATH").map(|(_, path)| OsStr::new(path));
+    let set = spec.env_set.iter().filter(|(name, _)| name == "PATH").map(|(_, path)| OsStr::new(path));
     let dirs = set.chain([own.as_os_str()]).flat_map(std::env::split_paths);
     dirs.map(|dir| start_dir().join(dir).join(name)).find(|path| is_program(path))
 }
 
-fn beside(outfit: &SpawnSpec, name: &OsStr) -> PathBuf {
-    outfit.cwd.clone().unwrap_or_else(start_dir).join(name)
+fn beside(spec: &SpawnSpec, name: &OsStr) -> PathBuf {
+    spec.cwd.clone().unwrap_or_else(start_dir).join(name)
 }
 
 fn not_found(key: &'static str, name: &OsStr) -> Wrong {

@@ -9,7 +9,7 @@ use super::api::{Api, Remote, resolve_api, resolve_remote};
 use super::file::read;
 use super::flags::Flags;
 use super::identity::{SocketGroup, socket_group};
-use super::outfit::resolve_pool;
+use super::spec::resolve_pool;
 use super::paths::from_here;
 use super::place::Source;
 use super::pool::Pool;
@@ -31,7 +31,7 @@ pub struct Config {
     /// The settings of the supervisor.
     pub settings: Settings,
     /// How to make the workers of each pool.
-    pub outfits: Vec<SpawnSpec>,
+    pub specs: Vec<SpawnSpec>,
     /// The directory for data that must last.
     pub state_dir: PathBuf,
     /// Whether a flag or the environment set `state_dir`.
@@ -129,13 +129,13 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
     let (burst, end_after, end_when_idle) = (flags.burst, flags.end_after, flags.end_when_idle);
     let held_degrades = file.held_degrades.unwrap_or(default.held_degrades);
-    let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around, &broker)?;
+    let (pools, specs) = pools(flags, file.pools, source.as_ref(), lease, around, &broker)?;
     let settings =
         Settings { pools, lease, stop_deadline, burst, end_after, end_when_idle, held_degrades, ..default };
     Ok(Config {
         file: source,
         settings,
-        outfits,
+        specs,
         state_dir,
         state_dir_is_named,
         run_dir,
@@ -171,12 +171,12 @@ fn run_dir(flags: &Flags, file: &File, around: &Surroundings) -> Result<(PathBuf
 }
 
 /// Checks that the broker has what the commands of pools need.
-fn serve(broker: &Address, outfits: &[SpawnSpec]) -> Result<(), Error> {
-    let lacks = |outfit: &SpawnSpec| match &outfit.work {
+fn serve(broker: &Address, specs: &[SpawnSpec]) -> Result<(), Error> {
+    let lacks = |spec: &SpawnSpec| match &spec.work {
         Work::Command(command) => broker.lacks(command),
         Work::Programs | Work::Run(_) => None,
     };
-    match outfits.iter().find_map(lacks) {
+    match specs.iter().find_map(lacks) {
         Some(lack) => Err(Error::new(Fault::Config, format!("the broker {broker} {lack}"))),
         None => Ok(()),
     }
@@ -250,19 +250,19 @@ fn pools(
         let resolved = own_name(&mut names, &name)
             .and_then(|()| resolve_pool(&name, pool, flags.purpose, around))
             .and_then(|pool| leaves_room(lease, pool.0.grace).map(|()| pool))
-            .map(|(settings, outfit)| (PoolSettings { turn: broker.turn(), ..settings }, outfit));
+            .map(|(settings, spec)| (PoolSettings { turn: broker.turn(), ..settings }, spec));
         resolved.map_err(|wrong| {
             let in_file = source.filter(|_| !flags.pool.says(wrong.key));
             let place = in_file.map(|source| source.of_pool(index, wrong.key));
             wrong.of(&name, place)
         })
     });
-    let (pools, outfits): (Vec<_>, Vec<_>) = resolved.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
+    let (pools, specs): (Vec<_>, Vec<_>) = resolved.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
     if flags.purpose == Purpose::Start {
         let place = || source.map(|source| source.of(None, "broker"));
-        serve(broker, &outfits).map_err(|error| Error { place: place(), ..error })?;
+        serve(broker, &specs).map_err(|error| Error { place: place(), ..error })?;
     }
-    Ok((pools, outfits))
+    Ok((pools, specs))
 }
 
 fn unclear(pools: usize) -> Error {

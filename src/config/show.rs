@@ -49,10 +49,10 @@ pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
         found
     };
     let pools =
-        config.settings.pools.iter().zip(&config.outfits).enumerate().map(|(index, (pool, outfit))| {
+        config.settings.pools.iter().zip(&config.specs).enumerate().map(|(index, (pool, spec))| {
             let mut values = section(defaults.get("pools").and_then(|pools| pools.get(0)));
             overlay(&mut values, section(origins.written().get("pools").and_then(|pools| pools.get(index))));
-            of_pool(&mut values, pool, outfit);
+            of_pool(&mut values, pool, spec);
             (pool.name.clone(), settings(Some(index), values))
         });
     let pools = pools.collect();
@@ -133,17 +133,17 @@ fn of_whole(values: &mut Mapping, config: &Config) {
     values.extend(config.tasks.iter().map(|tasks| ("wq".into(), shown(tasks).into())));
 }
 
-fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
+fn of_pool(values: &mut Mapping, pool: &PoolSettings, spec: &SpawnSpec) {
     let duration = |duration| Value::from(format_duration(duration));
     let words = |words: &[Bytes]| yaml(words.iter().map(|word| word.to_text()).collect::<Vec<_>>());
-    let (command, run) = match &outfit.work {
+    let (command, run) = match &spec.work {
         Work::Programs => (Value::Null, Value::Null),
         Work::Run(program) => (Value::Null, words(program)),
         Work::Command(program) => (words(program), Value::Null),
     };
     let workers = workers(pool);
     let set: Mapping =
-        outfit.env_set.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
+        spec.env_set.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let mut recycle = section(values.get("recycle"));
     overlay(&mut recycle, Mapping::from_iter([("jobs".into(), yaml(pool.recycle.jobs))]));
     let mut limits = section(values.get("limits"));
@@ -151,7 +151,7 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
         &mut limits,
         Mapping::from_iter([("time".into(), pool.limits.time.map_or(Value::Null, duration))]),
     );
-    let env = Mapping::from_iter([("pass".into(), yaml(&outfit.env_pass)), ("set".into(), set.into())]);
+    let env = Mapping::from_iter([("pass".into(), yaml(&spec.env_pass)), ("set".into(), set.into())]);
     for (key, value) in [
         ("name", pool.name.as_str().into()),
         ("mode", pool.mode().into()),
@@ -175,8 +175,8 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
         ("lost_grace", duration(pool.lost_grace)),
         ("when_cut_off", yaml(pool.when_cut_off)),
         ("env", env.into()),
-        ("cwd", yaml(&outfit.cwd)),
-        ("sandbox", outfit.sandbox.into()),
+        ("cwd", yaml(&spec.cwd)),
+        ("sandbox", spec.sandbox.into()),
     ] {
         values.insert(key.into(), value);
     }

@@ -32,7 +32,7 @@ fn pool(text: &str) -> (PoolSettings, SpawnSpec) {
 fn flagged(text: &str, pool: Pool) -> (PoolSettings, SpawnSpec) {
     let mut config =
         with_file(&format!("pools:\n- {text}\n"), Flags { pool, ..Flags::default() }).expect("good settings");
-    (config.settings.pools.remove(0), config.outfits.remove(0))
+    (config.settings.pools.remove(0), config.specs.remove(0))
 }
 
 fn words(words: &[&str]) -> Vec<Bytes> {
@@ -47,17 +47,17 @@ fn nothing_set_means_the_defaults() {
     let known: Vec<&str> = pool.knows.iter().flat_map(|known| known.keys()).map(Class::as_str).collect();
     assert_eq!(known, ["exec"]);
     assert_eq!(PoolSettings { knows: None, ..pool }, PoolSettings::default());
-    assert_eq!(config.outfits, [SpawnSpec::default()]);
+    assert_eq!(config.specs, [SpawnSpec::default()]);
     assert_eq!(config.settings.lease, Settings::default().lease);
 }
 
 #[test]
 fn a_command_preforks_workers_that_live_on() {
-    let (settings, outfit) = pool("{workers: 8, command: [env, python3, -m, taskvisor.worker, app.tasks]}");
+    let (settings, spec) = pool("{workers: 8, command: [env, python3, -m, taskvisor.worker, app.tasks]}");
     assert_eq!((settings.workers, settings.template), (8, false));
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, None));
     assert_eq!((settings.knows, settings.retry), (None, Retry::CLASS));
-    assert_eq!(outfit.work, Work::Command(words(&["env", "python3", "-m", "taskvisor.worker", "app.tasks"])));
+    assert_eq!(spec.work, Work::Command(words(&["env", "python3", "-m", "taskvisor.worker", "app.tasks"])));
     let (settings, _) = pool("{recycle: {jobs: 1000, age: 1h, idle: 30m, memory: 1GB}, command: sh}");
     let (jobs, age, idle) = (Some(1000), Some(Duration::from_secs(3600)), Some(Duration::from_secs(1800)));
     assert_eq!(settings.recycle, Recycle { jobs, age, idle, memory: Some(1_000_000_000) });
@@ -81,8 +81,8 @@ fn a_command_in_mode_coroutine_runs_many_jobs_at_a_time() {
 
 #[test]
 fn run_is_a_program_for_each_job_of_any_class() {
-    let (settings, outfit) = pool("{run: \"true -q 'a b'\", retry_delay: 2s}");
-    assert_eq!(outfit.work, Work::Run(words(&["true", "-q", "a b"])));
+    let (settings, spec) = pool("{run: \"true -q 'a b'\", retry_delay: 2s}");
+    assert_eq!(spec.work, Work::Run(words(&["true", "-q", "a b"])));
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life, settings.template), (1, Some(1), false));
     assert_eq!(
         (settings.knows, settings.retry),
@@ -116,11 +116,11 @@ fn a_pool_chooses_among_jobs() {
 #[test]
 fn file_sets_environment_directory_umask_and_orphans() {
     let env = "{pass: [DATABASE_URL, \"AWS_*\"], set: {B: x y, A: 1.10, C: ~}}";
-    let (_, outfit) = pool(&format!("{{env: {env}, cwd: /tmp/., umask: 022, leftovers: kill}}"));
-    assert_eq!(outfit.env_pass, ["DATABASE_URL", "AWS_*"]);
-    assert_eq!(outfit.env_set, [("B".into(), "x y".into()), ("A".into(), "1.10".into())]);
-    assert_eq!((outfit.cwd.as_deref(), outfit.umask), (Some(Path::new("/tmp")), Some(0o022)));
-    assert_eq!((outfit.leftovers, outfit.sandbox), (Leftovers::Kill, false));
+    let (_, spec) = pool(&format!("{{env: {env}, cwd: /tmp/., umask: 022, leftovers: kill}}"));
+    assert_eq!(spec.env_pass, ["DATABASE_URL", "AWS_*"]);
+    assert_eq!(spec.env_set, [("B".into(), "x y".into()), ("A".into(), "1.10".into())]);
+    assert_eq!((spec.cwd.as_deref(), spec.umask), (Some(Path::new("/tmp")), Some(0o022)));
+    assert_eq!((spec.leftovers, spec.sandbox), (Leftovers::Kill, false));
     assert!(pool("{sandbox: true}").1.sandbox);
 }
 
@@ -185,12 +185,12 @@ fn a_flag_wins_over_the_file() {
     };
     let file =
         "{workers: {min: 1, max: 2}, queues: [a], grace: 3s, run: x, env: {pass: [O], set: {A: a, B: b}}}";
-    let (settings, outfit) = flagged(file, said);
+    let (settings, spec) = flagged(file, said);
     assert_eq!((settings.min_workers, settings.workers, settings.grace), (None, 8, Duration::from_secs(3)));
     assert_eq!(settings.queues, ["b".into()]);
-    assert_eq!(outfit.work, Work::Command(words(&["sh"])));
-    assert_eq!(outfit.env_pass, ["O", "P"]);
-    assert_eq!(outfit.env_set, [("B".into(), "b".into()), ("A".into(), "flag".into())]);
+    assert_eq!(spec.work, Work::Command(words(&["sh"])));
+    assert_eq!(spec.env_pass, ["O", "P"]);
+    assert_eq!(spec.env_set, [("B".into(), "b".into()), ("A".into(), "flag".into())]);
     let at_least = Pool {
         workers: Some(Workers { min: Some(2), ..Workers::default() }),
         command: None,

@@ -22,7 +22,7 @@ pub(super) fn note_order(
     pools: &[PoolStatus],
 ) {
     let wall = clock::wall_millis();
-    publish::ordered(&effects.newsroom, event, (by, how.reason.as_deref()));
+    publish::ordered(&effects.event_bus, event, (by, how.reason.as_deref()));
     if let Event::Change(pool, change) = event {
         effects.record.authors.note((pool.as_deref(), pools), *change, (by, how), Millis(wall));
         let line = orders::change(pool.as_deref(), *change, (by, how.reason.as_deref()));
@@ -54,6 +54,6 @@ fn note_verdict(effects: &mut Effects, verdict: &(Health, Vec<String>)) {
     let before = effects.record.watch.verdict();
     if let Some(line) = effects.record.watch.judged(clock::now(), verdict) {
         line.write();
-        publish::judged(&effects.newsroom, before, verdict.0, &verdict.1);
+        publish::judged(&effects.event_bus, before, verdict.0, &verdict.1);
     }
 }

@@ -73,10 +73,10 @@ impl<T: Clone + Default + Send + 'static> CountCache<T> {
     ) -> oneshot::Receiver<()> {
         let (sender, answered) = oneshot::channel();
         self.kept().unanswered.get_or_insert(Instant::now());
-        let census = self.clone();
+        let cache = self.clone();
         tokio::spawn(async move {
             let answer = question.await;
-            census.kept().take_in(answer.map_err(|error| error.to_string()));
+            cache.kept().take_in(answer.map_err(|error| error.to_string()));
             sender.send(()).ok();
         });
         answered
@@ -129,11 +129,11 @@ mod tests {
 
     /// A cache with a count that is one second old.
     async fn with(count: u32) -> CountCache<u32> {
-        let census = CountCache::default();
-        let found = census.ask(GLANCE, async move { Ok::<_, String>(count) }).await;
+        let cache = CountCache::default();
+        let found = cache.ask(GLANCE, async move { Ok::<_, String>(count) }).await;
         assert_eq!(found, Counted { counts: count, age: None, trouble: None });
         tokio::time::advance(SECOND).await;
-        census
+        cache
     }
 
     async fn after<T>(wait: Duration, answer: T) -> T {
@@ -145,68 +145,68 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn hanging_broker_delays_no_answer_and_is_detected() {
-        let census = with(7).await;
+        let cache = with(7).await;
         let (release, hangs) = oneshot::channel::<()>();
         let question = async move {
             hangs.await.ok();
             Ok::<_, String>(8)
         };
         let first = Instant::now();
-        let found = census.ask(GLANCE, question).await;
+        let found = cache.ask(GLANCE, question).await;
         assert_eq!(first.elapsed(), GLANCE);
         assert_eq!(found, Counted { counts: 7, age: Some(SECOND + GLANCE), trouble: None });
         tokio::time::advance(HANGS).await;
         for _ in 0..100 {
             let (asked, never) = (Instant::now(), async { panic!("nothing more is asked of it") });
-            let found = census.ask::<String>(GLANCE, never).await;
+            let found = cache.ask::<String>(GLANCE, never).await;
             assert_eq!((asked.elapsed(), found.counts), (Duration::ZERO, 7));
             assert_eq!(found.trouble, None, "a broker may be slow for a moment");
         }
         tokio::time::advance(LASTS).await;
-        let found = census.ask(GLANCE, async { Ok::<_, String>(0) }).await;
+        let found = cache.ask(GLANCE, async { Ok::<_, String>(0) }).await;
         assert_eq!((found.counts, found.trouble.as_deref()), (7, Some("no answer for 5 s")));
         release.send(()).unwrap();
-        while census.kept().silence().is_some() {
+        while cache.kept().silence().is_some() {
             tokio::task::yield_now().await;
         }
-        let found = census.ask(GLANCE, async { Ok::<_, String>(9) }).await;
+        let found = cache.ask(GLANCE, async { Ok::<_, String>(9) }).await;
         assert_eq!(found, Counted { counts: 9, age: None, trouble: None });
     }
 
     #[tokio::test(start_paused = true)]
     async fn late_answer_is_used_for_the_next_request() {
-        let census = with(7).await;
-        let found = census.ask(GLANCE, after(2 * GLANCE, Ok::<_, String>(8))).await;
+        let cache = with(7).await;
+        let found = cache.ask(GLANCE, after(2 * GLANCE, Ok::<_, String>(8))).await;
         assert_eq!(found, Counted { counts: 7, age: Some(SECOND + GLANCE), trouble: None });
         tokio::time::sleep(2 * GLANCE).await;
-        let found = census.ask(GLANCE, after(2 * GLANCE, Ok::<_, String>(9))).await;
+        let found = cache.ask(GLANCE, after(2 * GLANCE, Ok::<_, String>(9))).await;
         assert_eq!(found, Counted { counts: 8, age: Some(2 * GLANCE), trouble: None });
     }
 
     #[tokio::test(start_paused = true)]
     async fn first_count_is_waited_for_until_the_broker_hangs() {
-        let (census, asked) = (CountCache::default(), Instant::now());
-        assert_eq!(census.ask(GLANCE, after(4 * GLANCE, Ok::<_, String>(7))).await.counts, 7);
+        let (cache, asked) = (CountCache::default(), Instant::now());
+        assert_eq!(cache.ask(GLANCE, after(4 * GLANCE, Ok::<_, String>(7))).await.counts, 7);
         assert_eq!(asked.elapsed(), 4 * GLANCE);
-        let (census, asked) = (CountCache::default(), Instant::now());
-        let found = census.ask(GLANCE, std::future::pending::<Result<u32, String>>()).await;
+        let (cache, asked) = (CountCache::default(), Instant::now());
+        let found = cache.ask(GLANCE, std::future::pending::<Result<u32, String>>()).await;
         assert_eq!((asked.elapsed(), found.trouble), (HANGS, None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn failing_count_is_reported_until_one_succeeds() {
-        let census = with(7).await;
-        let found = census.ask(GLANCE, async { Err("disk full") }).await;
+        let cache = with(7).await;
+        let found = cache.ask(GLANCE, async { Err("disk full") }).await;
         assert_eq!(found, Counted { counts: 7, age: Some(SECOND), trouble: Some("disk full".into()) });
-        assert_eq!(census.ask(GLANCE, async { Ok::<_, String>(8) }).await.trouble, None);
+        assert_eq!(cache.ask(GLANCE, async { Ok::<_, String>(8) }).await.trouble, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn concurrent_requests_are_all_answered() {
-        let census = with(0).await;
-        let slow = |n: u32| census.ask(GLANCE, after(GLANCE / 4 * n, Ok::<_, String>(n)));
+        let cache = with(0).await;
+        let slow = |n: u32| cache.ask(GLANCE, after(GLANCE / 4 * n, Ok::<_, String>(n)));
         let (one, two, three) = tokio::join!(slow(1), slow(2), slow(3));
         assert_eq!([one.counts, two.counts, three.counts], [1, 2, 3]);
-        assert_eq!(census.kept().unanswered, None);
+        assert_eq!(cache.kept().unanswered, None);
     }
 }

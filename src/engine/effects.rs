@@ -67,7 +67,7 @@ pub struct Effects {
     /// Events known at once, without waiting for an answer.
     pub(super) known: Vec<Event>,
     /// How to make the workers of each pool, under all settings so far.
-    pub(super) wardrobe: SpawnSpecs,
+    pub(super) spawn_specs: SpawnSpecs,
     /// The path of the API's socket, and the parent of the directories of slots.
     pub(super) socket: PathBuf,
     pub(super) sandboxes: PathBuf,
@@ -81,9 +81,9 @@ pub struct Effects {
     pub(super) record: Record,
     pub(super) stop_deadline: Duration,
     /// Publishes this supervisor's presence to all that share the broker.
-    pub(super) signs: PresencePublisher,
+    pub(super) presence: PresencePublisher,
     /// Passes events to subscribers.
-    pub(super) newsroom: EventBus,
+    pub(super) event_bus: EventBus,
     pub(super) last: UnconfirmedVerdicts,
     pub(super) mutes: Mutes,
     /// Resizes pools by the time of day.
@@ -99,7 +99,7 @@ impl Effects {
         self.decisions.order(now, &command, &|pool| self.children.pool(pool));
         self.record.log_command(now, &command, &self.children);
         self.counting.order(&command);
-        publish::order(&self.newsroom, &command, &self.children);
+        publish::order(&self.event_bus, &command, &self.children);
         match command {
             // The slot at index 0 has the template, which forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -159,7 +159,7 @@ impl Effects {
     /// When something must be done here that no event announces.
     pub fn due(&self) -> Option<Instant> {
         let own = [self.reports.due(), self.children.due(), self.record.due(), self.snapshots.due()];
-        own.into_iter().chain([self.signs.due(), self.size_clock.due()]).flatten().min()
+        own.into_iter().chain([self.presence.due(), self.size_clock.due()]).flatten().min()
     }
 
     /// Takes the events that came of carrying out commands.
@@ -179,7 +179,7 @@ impl Effects {
         line.filter(|_| !self.decisions.is_repeated(event)).iter().for_each(|line| line.write());
         self.decisions.fact(now, event, &|pool| self.children.pool(pool));
         self.counting.hear(event);
-        publish::fact(&self.newsroom, event, &self.children);
+        publish::fact(&self.event_bus, event, &self.children);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }
@@ -295,8 +295,8 @@ impl Effects {
     }
 
     fn equip(&mut self, pool: u16, settings: &PoolSettings) {
-        if let Some(outfit) = self.wardrobe.get(settings.outfit) {
-            self.children.equip(pool, Plan::new(settings, outfit, &self.socket, &self.sandboxes));
+        if let Some(spec) = self.spawn_specs.get(settings.spec) {
+            self.children.equip(pool, Plan::new(settings, spec, &self.socket, &self.sandboxes));
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) async fn run(
         effects.flush()?;
         if effects.is_done() {
             let alive = effects.last.alive.join("; ");
-            effects.newsroom.close(Millis(clock::wall_millis()), effects.last.untold, alive).await;
+            effects.event_bus.close(Millis(clock::wall_millis()), effects.last.untold, alive).await;
             leave(&effects).await;
             orders::stopped(
                 &supervisor.settled(),
@@ -61,8 +61,8 @@ pub(super) async fn run(
         let mut facts = Vec::new();
         match inbox.next(&mut effects, deadline).await? {
             Input::Event(event) => facts.push(event),
-            Input::KeeperMessage(letter) => {
-                facts = effects.heard(letter, &mut asks)?;
+            Input::KeeperMessage(message) => {
+                facts = effects.heard(message, &mut asks)?;
                 for (event, by) in std::mem::take(&mut effects.record.by_signal) {
                     signaled(&mut supervisor, &mut effects, event, by);
                 }
@@ -186,23 +186,23 @@ fn reload(
         let words = effects.systemd.reloaded(fresh.is_ok());
         effects.notify(words);
     }
-    let (file, Fresh { mut settings, outfits, keep, .. }) = match fresh {
+    let (file, Fresh { mut settings, specs, keep, .. }) = match fresh {
         Ok(fresh) => (fresh.file.clone(), fresh),
         Err(why) => {
             if !dry_run {
                 effects.record.log_order(Kind::Orders, orders::refused(&why, by));
-                publish::reloaded(&effects.newsroom, Err(&why), by);
+                publish::reloaded(&effects.event_bus, Err(&why), by);
             }
             return Vec::new();
         }
     };
-    effects.wardrobe.number(&mut settings, outfits);
+    effects.spawn_specs.number(&mut settings, specs);
     let wall = Millis(clock::wall_millis());
     settings.pools.iter_mut().for_each(|pool| pool.resize_at(wall));
     let steps = supervisor.preview(&settings);
     if !dry_run {
         effects.record.log_order(Kind::Orders, orders::reloaded(file.as_deref(), &steps, by));
-        publish::reloaded(&effects.newsroom, Ok(&steps), by);
+        publish::reloaded(&effects.event_bus, Ok(&steps), by);
         effects.failing.reload_kept(keep(), clock::now());
         effects.size_clock.set(&settings.pools, clock::now(), wall);
         effects.lease = settings.lease;
@@ -253,7 +253,7 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     let now = clock::now();
     if !facts.is_empty() {
         effects.record.watch.changed(now);
-        effects.signs.changed();
+        effects.presence.changed();
     }
     facts.iter().for_each(|event| effects.note(event));
     if supervisor.stopping().is_none() {
@@ -281,7 +281,7 @@ fn notify_idle_waiters(supervisor: &Supervisor, effects: &mut Effects) {
 
 /// Publishes this supervisor's presence, if that is due.
 fn sign(supervisor: &Supervisor, effects: &mut Effects) {
-    if let Some(sign) = effects.signs.take(clock::now(), &effects.instance, supervisor) {
+    if let Some(sign) = effects.presence.take(clock::now(), &effects.instance, supervisor) {
         effects.broker.sign(sign);
     }
 }
@@ -305,7 +305,7 @@ fn log_status(effects: &Effects) -> LogStatus {
 
 fn view(supervisor: &Supervisor, effects: &Effects) -> View {
     let mut pools = supervisor.status(clock::now());
-    effects.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
+    effects.spawn_specs.name_users(supervisor.specs(), pools.iter_mut());
     for pool in &mut pools {
         effects.record.authors.sign(pool);
         pool.time_of_day = effects.size_clock.of(&pool.name, Millis(clock::wall_millis()));

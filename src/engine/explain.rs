@@ -22,7 +22,7 @@ pub(super) fn explain(
         WhySubject::Slot(_) | WhySubject::Pool(_) => None,
     };
     let mut pools = supervisor.status_for(now, class);
-    effects.wardrobe.name_users(supervisor.outfits(), pools.iter_mut().map(|(pool, _)| pool));
+    effects.spawn_specs.name_users(supervisor.specs(), pools.iter_mut().map(|(pool, _)| pool));
     for (pool, _) in &mut pools {
         effects.record.authors.sign(pool);
     }

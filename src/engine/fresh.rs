@@ -24,7 +24,7 @@ pub struct Fresh {
     /// The settings to run by.
     pub settings: Settings,
     /// How to make the workers of each pool.
-    pub outfits: Vec<SpawnSpec>,
+    pub specs: Vec<SpawnSpec>,
     /// Settings that have changed.
     pub changed: Vec<Changed>,
     /// Stores the settings, once they are in force, so that they outlive this supervisor; or says why that fails.
@@ -37,14 +37,14 @@ pub struct SpawnSpecs(Vec<SpawnSpec>);
 
 impl SpawnSpecs {
     /// Writes the number of its spec into each pool.
-    pub fn number(&mut self, settings: &mut Settings, outfits: Vec<SpawnSpec>) {
-        for (pool, outfit) in settings.pools.iter_mut().zip(outfits) {
-            let known = self.0.iter().position(|known| *known == outfit);
+    pub fn number(&mut self, settings: &mut Settings, specs: Vec<SpawnSpec>) {
+        for (pool, spec) in settings.pools.iter_mut().zip(specs) {
+            let known = self.0.iter().position(|known| *known == spec);
             let number = known.unwrap_or_else(|| {
-                self.0.push(outfit);
+                self.0.push(spec);
                 self.0.len() - 1
             });
-            pool.outfit = number as u32;
+            pool.spec = number as u32;
         }
     }
 
@@ -52,11 +52,11 @@ impl SpawnSpecs {
     /// order.
     pub fn name_users<'a>(
         &self,
-        outfits: impl Iterator<Item = u32>,
+        specs: impl Iterator<Item = u32>,
         pools: impl Iterator<Item = &'a mut PoolStatus>,
     ) {
-        for (pool, outfit) in pools.zip(outfits) {
-            let identity = self.get(outfit).and_then(|outfit| outfit.identity.as_ref());
+        for (pool, spec) in pools.zip(specs) {
+            let identity = self.get(spec).and_then(|spec| spec.identity.as_ref());
             pool.user = identity.map(|user| user.name.clone());
         }
     }

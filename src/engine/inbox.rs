@@ -60,7 +60,7 @@ impl Inbox {
         }
         Ok(tokio::select! {
             biased;
-            letter = effects.link.recv() => letter?.map_or(Input::KeeperGone, Input::KeeperMessage),
+            message = effects.link.recv() => message?.map_or(Input::KeeperGone, Input::KeeperMessage),
             Some(event) = self.events.recv() => Input::Event(event),
             Some(request) = self.requests.recv() => Input::Request(request),
             Some(answer) = self.answers.recv() => Input::Answer(answer),

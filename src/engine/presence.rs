@@ -60,15 +60,15 @@ mod tests {
     fn presence_is_due_at_once_and_then_once_a_second_while_active() {
         let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
         let supervisor = Supervisor::new(settings, at(0));
-        let mut signs = PresencePublisher::new(at(0), true);
-        let take = |signs: &mut PresencePublisher, now| signs.take(at(now), &"i".into(), &supervisor);
-        let first = take(&mut signs, 0).expect("the first");
+        let mut presence = PresencePublisher::new(at(0), true);
+        let take = |presence: &mut PresencePublisher, now| presence.take(at(now), &"i".into(), &supervisor);
+        let first = take(&mut presence, 0).expect("the first");
         assert_eq!((first.pools.len(), first.pools[0].slots, first.pools[0].ready), (1, 1, 0));
-        assert_eq!(signs.due(), None, "what does not change wakes nobody");
-        signs.changed();
-        assert_eq!(signs.due(), Some(at(1000)));
-        assert_eq!(take(&mut signs, 999), None);
-        assert!(take(&mut signs, 1000).is_some());
+        assert_eq!(presence.due(), None, "what does not change wakes nobody");
+        presence.changed();
+        assert_eq!(presence.due(), Some(at(1000)));
+        assert_eq!(take(&mut presence, 999), None);
+        assert!(take(&mut presence, 1000).is_some());
         let mut alone = PresencePublisher::new(at(0), false);
         alone.changed();
         assert_eq!(alone.due(), None, "nobody would hear it");

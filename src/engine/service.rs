@@ -35,11 +35,11 @@ pub(super) struct ApiService {
     /// The broker of the jobs.
     pub broker: Arc<Broker>,
     /// Takes events to publish, and subscribers.
-    pub newsroom: EventBus,
+    pub event_bus: EventBus,
     /// What has failed for a while.
     pub(super) failing: Failing,
     /// The last counts of jobs by queue.
-    pub census: CountCache<Queues>,
+    pub count_cache: CountCache<Queues>,
     /// Requests to the loop.
     pub(super) requests: Sender<Request>,
     /// Reads the settings again.
@@ -69,9 +69,9 @@ impl Service for ApiService {
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         let line = verb_lines::line(&verb, &by);
-        let news = publish::of_verb(&self.newsroom, &verb, &by);
+        let news = publish::of_verb(&self.event_bus, &verb, &by);
         let mut answer = self.broker.ask(verb, by).await.map_err(|error| self.problem(error))?;
-        news.into_iter().for_each(|news| self.newsroom.tell(news));
+        news.into_iter().for_each(|news| self.event_bus.tell(news));
         if let Some(line) = line {
             self.requests.send(Request::Log(line)).await.ok();
         }
@@ -103,7 +103,7 @@ impl Service for ApiService {
     }
 
     async fn news(&self) -> Receiver<Arc<PublishedEvent>> {
-        let news = self.newsroom.listen();
+        let news = self.event_bus.listen();
         self.broker.hear().await;
         news
     }
@@ -205,9 +205,9 @@ impl ApiService {
     ) -> ApiService {
         ApiService {
             broker: effects.broker.clone(),
-            newsroom: effects.newsroom.clone(),
+            event_bus: effects.event_bus.clone(),
             failing: effects.failing.clone(),
-            census: CountCache::default(),
+            count_cache: CountCache::default(),
             requests,
             reloader: effects.reloader.clone(),
             broker_name,
@@ -288,7 +288,7 @@ impl ApiService {
             mark(&broker, &mut queues, own.as_ref()).await;
             Ok::<_, Error>(queues)
         };
-        let counted = self.census.ask(patience, question).await;
+        let counted = self.count_cache.ask(patience, question).await;
         let own = self.broker.health().trouble.or(counted.trouble);
         Counted { trouble: own.or_else(|| self.failing.trouble(clock::now())), ..counted }
     }

@@ -62,7 +62,7 @@ pub struct Setup {
     /// The settings to run by.
     pub settings: Settings,
     /// How to make the workers of each pool.
-    pub outfits: Vec<SpawnSpec>,
+    pub specs: Vec<SpawnSpec>,
     /// The holder of the leases: one per state directory.
     pub instance: Instance,
     /// The broker of the jobs.
@@ -112,14 +112,14 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let Some((link, hello, left)) = greet(setup.keeper).await? else { return Ok(Ended::KeeperGone) };
     let (outputs, alarm) = (Outputs::start(&setup.outputs, setup.places)?, Alarm::new()?);
     let (inbox, events, requests, answers) = Inbox::new(alarm);
-    let (mut settings, mut wardrobe) = (setup.settings, SpawnSpecs::default());
-    let plan = |(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes);
-    let plans = settings.pools.iter().zip(&setup.outfits).map(plan).collect();
+    let (mut settings, mut spawn_specs) = (setup.settings, SpawnSpecs::default());
+    let plan = |(pool, spec)| Plan::new(pool, spec, &setup.socket, &setup.sandboxes);
+    let plans = settings.pools.iter().zip(&setup.specs).map(plan).collect();
     let (cap, dir, gauge) = (setup.outputs.job_cap, setup.sandboxes.clone(), gauge(events.clone())?);
     let removed = removed(setup.broker.complaints().clone());
     let children = Children::new(plans, outputs.clone(), gauge, cap, (dir, removed))?;
-    wardrobe.number(&mut settings, setup.outfits);
-    let (size_clock, newsroom) = (SizeClock::start(&mut settings.pools), newsroom(&setup.broker));
+    spawn_specs.number(&mut settings, setup.specs);
+    let (size_clock, event_bus) = (SizeClock::start(&mut settings.pools), event_bus(&setup.broker));
     say_hello(hello, &settings.pools, &setup.broker_name, setup.first_step);
     let mut effects = Effects {
         link,
@@ -139,7 +139,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         snapshots: Snapshots::new(snapshot::look),
         counting: Counting::new(&settings.pools),
         known: Vec::new(),
-        wardrobe,
+        spawn_specs,
         socket: setup.socket,
         sandboxes: setup.sandboxes,
         reloader: Reloader::new(setup.read_settings, requests.clone()),
@@ -149,8 +149,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         systemd: Systemd::new(hello.notify),
         record: Record::new(setup.authors, settings.held_degrades),
         stop_deadline: settings.stop_deadline,
-        signs: PresencePublisher::new(clock::now(), setup.broker.card().shared),
-        newsroom,
+        presence: PresencePublisher::new(clock::now(), setup.broker.card().shared),
+        event_bus,
         last: UnconfirmedVerdicts::of(settings.burst.then(|| setup.broker.clone())),
         mutes: Mutes::default(),
         size_clock,
@@ -261,7 +261,7 @@ fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str, first_step: Opt
 }
 
 /// Where events are published: those of jobs by the broker, those of workers here.
-fn newsroom(broker: &Arc<Broker>) -> EventBus {
+fn event_bus(broker: &Arc<Broker>) -> EventBus {
     let room = EventBus::default();
     broker.publish(room.clone());
     room
@@ -328,8 +328,8 @@ async fn greet(keeper: OwnedFd) -> io::Result<Option<(Link, Hello, Vec<KeeperMes
     };
     let mut left = Vec::new();
     for _ in 0..hello.left + hello.stuck {
-        let Some(letter) = link.recv().await? else { return Ok(None) };
-        left.push(letter);
+        let Some(message) = link.recv().await? else { return Ok(None) };
+        left.push(message);
     }
     // Any order counts as a sign of life: the keeper takes a supervisor that ends without one for one that refused to
     // start.

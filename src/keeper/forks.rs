@@ -40,7 +40,7 @@ impl Keeper {
             return;
         }
         if let Err((step, errno)) = self.ask(worker, template) {
-            self.unsaid.push(Report::SpawnFailed { worker, step, errno: errno as i32 });
+            self.reports.push(Report::SpawnFailed { worker, step, errno: errno as i32 });
         }
     }
 
@@ -130,7 +130,7 @@ impl Keeper {
             }
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                self.unsaid.push(Report::SpawnFailed { worker, step: Step::Cgroup, errno });
+                self.reports.push(Report::SpawnFailed { worker, step: Step::Cgroup, errno });
                 self.kill_stray(pid);
                 self.abandon(worker);
             }
@@ -142,7 +142,7 @@ impl Keeper {
     fn unborn(&mut self, template: WorkerId, worker: WorkerId, errno: i32) {
         if self.take_pending(template, worker).is_some() {
             self.abandon(worker);
-            self.unsaid.push(Report::SpawnFailed { worker, step: Step::Fork, errno });
+            self.reports.push(Report::SpawnFailed { worker, step: Step::Fork, errno });
         }
     }
 
@@ -205,7 +205,7 @@ impl Keeper {
         for worker in workers {
             self.templates.in_doubt = true;
             self.abandon(worker);
-            self.unsaid.push(Report::SpawnFailed { worker, step: Step::Template, errno: errno as i32 });
+            self.reports.push(Report::SpawnFailed { worker, step: Step::Template, errno: errno as i32 });
         }
     }
 

@@ -101,7 +101,7 @@ impl Keeper {
             supervisor: None,
             phase: Phase::Serving,
             ending: None,
-            unsaid: ReportQueue::default(),
+            reports: ReportQueue::default(),
             generation: 0,
         };
         keeper.start_supervisor(now)?;
@@ -114,8 +114,8 @@ impl Keeper {
             let socket = self.supervisor.as_ref().filter(|supervisor| supervisor.open);
             let ready = self.sources.wait(&Interest {
                 socket: socket.map(|supervisor| supervisor.socket.as_fd()),
-                read: self.unsaid.has_room(),
-                write: self.unsaid.is_blocked(),
+                read: self.reports.has_room(),
+                write: self.reports.is_blocked(),
                 forks: self.templates.sockets(),
             });
             let now = clock::now();
@@ -139,7 +139,7 @@ impl Keeper {
                 self.prove(now, ready.timer);
             }
             if ready.writable {
-                self.unsaid.unblock();
+                self.reports.unblock();
             }
             if let Some(code) = self.go_on(now) {
                 return code;
@@ -160,7 +160,7 @@ impl Keeper {
         self.strike_again(now);
         self.watch(now);
         self.keep_supervisors_deadlines(now);
-        self.unsaid.unblock();
+        self.reports.unblock();
         let lives = self.lives.values().filter_map(|life| life.deadline(now)).min();
         for at in [lives, self.supervisors_deadline(), Some(self.watchdog.due())].into_iter().flatten() {
             self.sources.wake_by(at);

@@ -23,7 +23,7 @@ impl Keeper {
     /// Takes the orders that have arrived.
     pub(super) fn take_orders(&mut self, now: Instant) {
         for _ in 0..PACKETS_PER_TURN {
-            if !self.unsaid.has_room() || !self.take_packet(now) {
+            if !self.reports.has_room() || !self.take_packet(now) {
                 return;
             }
         }
@@ -96,7 +96,7 @@ impl Keeper {
             Order::Bound(worker, bounds) => {
                 if let Some(cgroups) = &self.cgroups {
                     let refused = cgroups.bound(worker, bounds).err();
-                    self.unsaid.push_bounded(refused.map(|error| error.raw_os_error().unwrap_or(libc::EIO)));
+                    self.reports.push_bounded(refused.map(|error| error.raw_os_error().unwrap_or(libc::EIO)));
                 }
             }
             Order::Terminate(worker) => self.terminate(worker),
@@ -126,7 +126,7 @@ impl Keeper {
                 failpoint("keeper-1-forked");
                 self.begin(life);
             }
-            Err((step, errno)) => self.unsaid.push(Report::SpawnFailed { worker, step, errno: errno as i32 }),
+            Err((step, errno)) => self.reports.push(Report::SpawnFailed { worker, step, errno: errno as i32 }),
         }
     }
 
@@ -166,7 +166,7 @@ impl Keeper {
         }
         let exists = self.lives.contains_key(&worker) || self.templates.are_to_fork(worker);
         if exists {
-            self.unsaid.push(Report::SpawnFailed { worker, step: Step::Fork, errno: libc::EEXIST });
+            self.reports.push(Report::SpawnFailed { worker, step: Step::Fork, errno: libc::EEXIST });
         }
         self.generation = self.generation.max(worker.generation);
         !exists
@@ -174,7 +174,7 @@ impl Keeper {
 
     /// Adds a life that has a leader.
     pub(super) fn begin(&mut self, life: Life) {
-        self.unsaid.push(Report::Started(life.worker, life.pid));
+        self.reports.push(Report::Started(life.worker, life.pid));
         self.leaders.insert(life.pid, life.worker);
         self.lives.insert(life.worker, life);
     }

@@ -179,7 +179,7 @@ fn become_program(
     keeper: i32,
 ) -> (Step, Errno) {
     // First the steps that need the rights of the keeper's own user.
-    if let Err(failed) = take_means(program.means) {
+    if let Err(failed) = take_limits(program.process_limits) {
         return failed;
     }
     // After the change of user: a directory, or the file to execute, may be open to that user alone.
@@ -226,15 +226,15 @@ fn say(words: &[u8]) {
     _ = send(SOCKET, words, MsgFlags::MSG_NOSIGNAL);
 }
 
-fn take_means(means: ProcessLimits) -> Result<(), (Step, Errno)> {
-    if let Some(files) = means.open_files {
+fn take_limits(process_limits: ProcessLimits) -> Result<(), (Step, Errno)> {
+    if let Some(files) = process_limits.open_files {
         setrlimit(Resource::RLIMIT_NOFILE, files, files).map_err(|errno| (Step::OpenFiles, errno))?;
     }
-    if let Some(nice) = means.nice {
+    if let Some(nice) = process_limits.nice {
         rustix::process::setpriority_process(None, nice)
             .map_err(|errno| (Step::Nice, Errno::from_raw(errno.raw_os_error())))?;
     }
-    if let Some(score) = means.oom_score_adj {
+    if let Some(score) = process_limits.oom_score_adj {
         let errno = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         set_oom_score(score).map_err(|error| (Step::OomScore, errno(error)))?;
     }

@@ -185,7 +185,7 @@ impl Keeper {
             wait.again(now);
             self.undead = true;
             if wait.becomes_stuck(now) {
-                self.unsaid.push(Report::Stuck(life.worker, life.pid));
+                self.reports.push(Report::Stuck(life.worker, life.pid));
             }
             if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
                 cgroups.kill(life.worker);
@@ -296,7 +296,7 @@ impl Keeper {
             let serves = matches!(self.phase, Phase::Serving) && !life.is_earlier;
             let follow = life.follow.filter(|follow| serves && follow.lives > 0);
             life.state = State::Proven(exit.clone());
-            self.unsaid.push(match life.is_earlier {
+            self.reports.push(match life.is_earlier {
                 true => Report::Left(worker, exit),
                 false => Report::Exited { worker, exit, followed: follow.is_some() },
             });
@@ -310,7 +310,7 @@ impl Keeper {
         }
         let (becomes_stuck, next) = (wait.becomes_stuck(now), wait.next);
         if becomes_stuck && let Some(life) = self.lives.get(&worker) {
-            self.unsaid.push(Report::Stuck(worker, self.who_lives_on(life)));
+            self.reports.push(Report::Stuck(worker, self.who_lives_on(life)));
         }
         self.sources.wake_by(next);
         false

@@ -55,7 +55,7 @@ pub(super) struct Keeper {
     pub phase: Phase,
     /// The order to end, kept because a supervisor may die before it has followed it.
     pub ending: Option<Ask>,
-    pub unsaid: ReportQueue,
+    pub reports: ReportQueue,
     pub watchdog: Watchdog,
     /// The highest generation spawned.
     pub generation: u32,

@@ -32,7 +32,7 @@ impl Keeper {
         let Some(supervisor) = self.supervisor.as_ref().filter(|supervisor| supervisor.open) else {
             return;
         };
-        let (sent, result) = self.unsaid.send(&supervisor.socket, &self.lives);
+        let (sent, result) = self.reports.send(&supervisor.socket, &self.lives);
         if sent > 0
             && let Some(at) = self.watchdog.said(now)
         {
@@ -65,12 +65,12 @@ impl Keeper {
             oom_kills: oom_kills(),
         });
         self.phase = Phase::Serving;
-        self.unsaid.clear();
+        self.reports.clear();
         self.lives.retain(|_, life| life.exit().is_none() || life.ended_by_itself());
         self.lives.values_mut().for_each(|life| life.is_earlier = true);
         let (left, stuck): (Vec<&Life>, Vec<&Life>) =
             self.lives.values().partition(|life| life.exit().is_some());
-        self.unsaid.push(Report::Hello(Hello {
+        self.reports.push(Report::Hello(Hello {
             pid: std::process::id() as i32,
             restarts: self.crashes.total,
             ended: self.crashes.last,
@@ -84,11 +84,11 @@ impl Keeper {
         }));
         for life in left {
             if let Some(exit) = life.exit() {
-                self.unsaid.push(Report::Left(life.worker, exit.clone()));
+                self.reports.push(Report::Left(life.worker, exit.clone()));
             }
         }
         for life in stuck {
-            self.unsaid.push(Report::Stuck(life.worker, self.who_lives_on(life)));
+            self.reports.push(Report::Stuck(life.worker, self.who_lives_on(life)));
         }
         if let Some(ask) = self.ending {
             self.asked(now, ask);
@@ -102,7 +102,7 @@ impl Keeper {
         self.take_last_orders(now);
         let supervisor = self.supervisor.take();
         let spoke = supervisor.as_ref().is_some_and(|supervisor| supervisor.spoke);
-        self.unsaid.clear();
+        self.reports.clear();
         self.crashes.last = Some(status);
         self.crashes.oom_kills = supervisor.and_then(|supervisor| supervisor.killed_meanwhile(status));
         let next = match (self.phase, status) {
@@ -185,7 +185,7 @@ impl Keeper {
     /// The keeper got a signal: passes it on to the supervisor.
     pub(super) fn asked(&mut self, now: Instant, ask: Ask) {
         if let Some(supervisor) = &mut self.supervisor {
-            self.unsaid.push_ask(ask);
+            self.reports.push_ask(ask);
             if ask.ends() {
                 self.ending = Some(ask);
                 let at = supervisor.stop_by.get_or_insert(now + self.setup.stop_deadline);
@@ -226,7 +226,7 @@ impl Keeper {
     /// kills it.
     fn judge_silence(&mut self) {
         let Some(supervisor) = &mut self.supervisor else { return };
-        if self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0 {
+        if self.reports.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0 {
             return;
         }
         say(format_args!("the supervisor does not read its order to stop: ending everything"));

@@ -15,7 +15,7 @@ impl Keeper {
             return;
         }
         if self.supervisor.is_some() && self.watchdog.asks(now) {
-            self.unsaid.push(Report::Ping);
+            self.reports.push(Report::Ping);
             return;
         }
         let sign = self.sign();
@@ -33,7 +33,7 @@ impl Keeper {
     fn sign(&mut self) -> Sign {
         let heard = std::mem::take(&mut self.watchdog.heard);
         let all_read =
-            |supervisor: &Supervisor| self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0;
+            |supervisor: &Supervisor| self.reports.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0;
         match &self.supervisor {
             None => Sign::Read,
             Some(supervisor) if !supervisor.spoke || supervisor.kill_at.is_some() => Sign::Unknown,
@@ -46,7 +46,7 @@ impl Keeper {
     pub(super) fn feed(&mut self) {
         if self.watchdog.fed {
             self.notify.send("WATCHDOG=1");
-            self.unsaid.push(Report::Ping);
+            self.reports.push(Report::Ping);
         }
     }
 

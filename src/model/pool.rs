@@ -197,7 +197,7 @@ pub struct SpawnSpec {
     /// The action on processes that a job leaves behind in a worker that lives on.
     pub leftovers: Leftovers,
     /// Limits and priorities that each of its processes starts with.
-    pub means: ProcessLimits,
+    pub process_limits: ProcessLimits,
 }
 
 /// Limits and priorities of a new process; None = the supervisor's.

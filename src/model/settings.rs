@@ -45,7 +45,7 @@ pub struct PoolSettings {
     /// The pool's name.
     pub name: String,
     /// Number of its [`SpawnSpec`](super::SpawnSpec); equal specs have equal numbers.
-    pub outfit: u32,
+    pub spec: u32,
     /// Number of slots of the pool.
     pub workers: u16,
     /// The least number of workers; None = all of `workers`. The others start when jobs wait, and end when they are
@@ -132,7 +132,7 @@ impl PoolSettings {
 
     /// Whether its workers would be the same.
     pub fn is_made_like(&self, other: &PoolSettings) -> bool {
-        let made = |pool: &PoolSettings| (pool.outfit, pool.template, pool.jobs_at_once, pool.jobs_per_life);
+        let made = |pool: &PoolSettings| (pool.spec, pool.template, pool.jobs_at_once, pool.jobs_per_life);
         made(self) == made(other)
     }
 
@@ -197,7 +197,7 @@ impl Default for PoolSettings {
     fn default() -> Self {
         PoolSettings {
             name: "default".into(),
-            outfit: 0,
+            spec: 0,
             workers: 1,
             min_workers: None,
             sizes: Vec::new(),

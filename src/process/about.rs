@@ -23,7 +23,7 @@ impl Children {
     /// The command of a life that must speak the worker protocol from the start.
     pub fn speaker(&self, worker: WorkerId) -> Option<&[Bytes]> {
         let plan = self.plans.get(usize::from(worker.slot.pool))?;
-        match (plan.role(worker), &plan.outfit.work) {
+        match (plan.role(worker), &plan.spec.work) {
             (Role::Worker | Role::Template, Work::Command(argv)) => Some(argv),
             (Role::Worker | Role::Template | Role::Parked | Role::Child, _) => None,
         }

@@ -313,7 +313,7 @@ impl Life {
             around.gauge.weigh(around.worker, self.pid, most);
         }
         if let Some(brood) = &mut self.brood {
-            end.left = brood.leftovers(around.plan.outfit.leftovers);
+            end.left = brood.leftovers(around.plan.spec.leftovers);
         }
         end.cpu = done.cpu.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let told = done.left.iter().take(MOST_LEFT);

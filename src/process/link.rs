@@ -115,7 +115,7 @@ impl Link {
             }
             let mut guard = self.socket.readable().await?;
             match guard.try_io(|socket| receive(socket.get_ref())) {
-                Ok(letter) => return letter,
+                Ok(message) => return message,
                 Err(_would_block) => {}
             }
         }

@@ -48,7 +48,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 pub struct Plan {
     pub(super) name: Arc<str>,
     pub(super) settings: PoolSettings,
-    pub(super) outfit: SpawnSpec,
+    pub(super) spec: SpawnSpec,
     /// The path of the API's socket, for workers that put jobs by themselves.
     socket: PathBuf,
     /// The parent of the slots' directories, in a pool that has them.
@@ -81,14 +81,14 @@ pub(super) enum Role {
 
 impl Plan {
     /// Makes the plan; `socket` is the API's, `sandboxes` the parent of the lives' directories.
-    pub fn new(settings: &PoolSettings, outfit: &SpawnSpec, socket: &Path, sandboxes: &Path) -> Plan {
+    pub fn new(settings: &PoolSettings, spec: &SpawnSpec, socket: &Path, sandboxes: &Path) -> Plan {
         Plan {
             name: settings.name.as_str().into(),
             settings: settings.clone(),
-            outfit: outfit.clone(),
+            spec: spec.clone(),
             socket: socket.to_owned(),
             sandboxes: sandboxes.to_owned(),
-            environment: environment(outfit),
+            environment: environment(spec),
         }
     }
 
@@ -109,7 +109,7 @@ impl Plan {
 
     /// The role of a life, by its slot.
     pub(super) fn role(&self, worker: WorkerId) -> Role {
-        match (&self.outfit.work, worker.slot.index) {
+        match (&self.spec.work, worker.slot.index) {
             (Work::Programs | Work::Run(_), _) => Role::Parked,
             (Work::Command(_), 0) => Role::Template,
             (Work::Command(_), _) if self.settings.template => Role::Child,
@@ -121,12 +121,12 @@ impl Plan {
     /// a slot run beside each other.
     pub(super) fn sandbox(&self, worker: WorkerId) -> Option<PathBuf> {
         let name = format!("{}-{}.{}", self.settings.name, worker.slot.index, worker.generation);
-        self.outfit.sandbox.then(|| self.sandboxes.join(name))
+        self.spec.sandbox.then(|| self.sandboxes.join(name))
     }
 
     /// The pool's command, for a worker or a template.
     pub(super) fn command(&self, worker: WorkerId) -> Program {
-        let argv = match &self.outfit.work {
+        let argv = match &self.spec.work {
             Work::Command(argv) => argv.iter().map(|word| word.0.clone()).collect(),
             Work::Programs | Work::Run(_) => Vec::new(),
         };
@@ -142,16 +142,16 @@ impl Plan {
         ];
         env.extend(about.into_iter().chain(forks).map(variable));
         env.push(self.socket());
-        let cwd = self.outfit.cwd.clone().unwrap_or_else(start_dir);
+        let cwd = self.spec.cwd.clone().unwrap_or_else(start_dir);
         Program {
             argv,
             env,
             cwd: cwd.into_os_string().into_vec(),
-            umask: self.outfit.umask.unwrap_or(0o22),
+            umask: self.spec.umask.unwrap_or(0o22),
             stdin: false,
             speaks: true,
             identity: self.identity(),
-            means: self.outfit.means,
+            process_limits: self.spec.process_limits,
         }
     }
 
@@ -161,18 +161,18 @@ impl Plan {
     }
 
     fn identity(&self) -> Option<Identity> {
-        let who = self.outfit.identity.as_ref()?;
+        let who = self.spec.identity.as_ref()?;
         Some(Identity { uid: who.uid, gid: who.gid, groups: who.groups.clone() })
     }
 
     /// The program that runs a job in this pool: the job's own, or the pool's with the job's data on stdin.
     pub(super) fn exec(&self, job: &Job) -> Option<Exec> {
-        match (&job.payload, &self.outfit.work) {
+        match (&job.payload, &self.spec.work) {
             (Payload::Exec(exec), _) => Some(exec.clone()),
             (Payload::Data(data), Work::Run(argv)) => Some(Exec {
                 argv: argv.clone(),
-                cwd: Bytes(self.outfit.cwd.clone().unwrap_or_else(start_dir).into_os_string().into_vec()),
-                umask: self.outfit.umask.unwrap_or(0o22),
+                cwd: Bytes(self.spec.cwd.clone().unwrap_or_else(start_dir).into_os_string().into_vec()),
+                umask: self.spec.umask.unwrap_or(0o22),
                 stdin: data.clone(),
             }),
             (Payload::Data(_), Work::Programs | Work::Command(_)) => None,
@@ -184,7 +184,7 @@ impl Plan {
         let exec = self.exec(job)?;
         let program = matches!(job.payload, Payload::Exec(_));
         let length = program && Room::here().fits(self.environment.iter());
-        let by_job = ByJob { program, directory: program && !self.outfit.sandbox, length };
+        let by_job = ByJob { program, directory: program && !self.spec.sandbox, length };
         let name = exec.argv.first().map(Bytes::to_text).unwrap_or_default().into_owned();
         Some(Started { name, cwd: self.directory(&exec, worker).to_text().into_owned(), by_job })
     }
@@ -195,7 +195,7 @@ impl Plan {
 
     /// Why no program can be started for this job, if that is for its names.
     pub(super) fn refuses(&self, job: &Job) -> Option<Failure> {
-        let own = match &self.outfit.work {
+        let own = match &self.spec.work {
             Work::Run(argv) => argv.as_slice(),
             Work::Programs | Work::Command(_) => &[],
         };
@@ -218,7 +218,7 @@ impl Plan {
             stdin: !exec.stdin.0.is_empty(),
             speaks: false,
             identity: self.identity(),
-            means: self.outfit.means,
+            process_limits: self.spec.process_limits,
         }
     }
 }
@@ -234,16 +234,16 @@ fn names(job: &Job) -> [(&'static str, Vec<u8>); 3] {
 }
 
 /// The environment with which a pool's processes begin.
-fn environment(outfit: &SpawnSpec) -> Vec<Vec<u8>> {
+fn environment(spec: &SpawnSpec) -> Vec<Vec<u8>> {
     let mut set: Vec<(&str, String)> = Vec::new();
-    if let Some(who) = &outfit.identity {
+    if let Some(who) = &spec.identity {
         set.push(("HOME", who.home.display().to_string()));
         set.extend([("USER", who.name.clone()), ("LOGNAME", who.name.clone())]);
     }
-    set.extend(outfit.env_set.iter().map(|(name, value)| (name.as_str(), value.clone())));
+    set.extend(spec.env_set.iter().map(|(name, value)| (name.as_str(), value.clone())));
     let is_set = |name: &str| set.iter().any(|(known, _)| *known == name);
     let mut environment: Vec<Vec<u8>> = std::env::vars_os()
-        .filter(|(name, _)| name.to_str().is_some_and(|name| passes(outfit, name) && !is_set(name)))
+        .filter(|(name, _)| name.to_str().is_some_and(|name| passes(spec, name) && !is_set(name)))
         .map(|(name, value)| [name.into_vec(), value.into_vec()].join(&b'='))
         .collect();
     if !is_set("PATH") && !environment.iter().any(|line| line.starts_with(b"PATH=")) {
@@ -264,13 +264,13 @@ const OF_THE_SUPERVISOR: [&str; 3] =
     [start_dir::VARIABLE, "TASKVISOR_SETTINGS_IN_FORCE", "TASKVISOR_CHANGES_IN_FORCE"];
 
 /// Whether a variable of our own environment goes to the pool's processes.
-fn passes(outfit: &SpawnSpec, name: &str) -> bool {
+fn passes(spec: &SpawnSpec, name: &str) -> bool {
     let is_wanted = |wanted: &String| match wanted.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => name == wanted,
     };
     let passes =
-        INHERITED.contains(&name) || name.starts_with("LC_") || outfit.env_pass.iter().any(is_wanted);
+        INHERITED.contains(&name) || name.starts_with("LC_") || spec.env_pass.iter().any(is_wanted);
     passes && ![SpawnSpec::API_TOKEN, SpawnSpec::SOCKET].contains(&name) && !OF_THE_SUPERVISOR.contains(&name)
 }
 

@@ -141,9 +141,9 @@ impl Supervisor {
         pools.filter_map(|pool| pool.settings.knows.as_ref()).flat_map(|knows| knows.keys())
     }
 
-    /// The outfit of each pool, in the order of [`Supervisor::status`].
-    pub fn outfits(&self) -> impl Iterator<Item = u32> {
-        self.in_order().map(|pool| pool.settings.outfit)
+    /// The spec of each pool, in the order of [`Supervisor::status`].
+    pub fn specs(&self) -> impl Iterator<Item = u32> {
+        self.in_order().map(|pool| pool.settings.spec)
     }
 
     /// The index of the pool and of the slot of a life. The pool is the one of its number, except for some lives of an

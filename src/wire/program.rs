@@ -28,7 +28,7 @@ pub struct Program {
     /// The user of the program; None for the keeper's own.
     pub identity: Option<Identity>,
     /// Limits and priorities with which it starts.
-    pub means: ProcessLimits,
+    pub process_limits: ProcessLimits,
 }
 
 /// A user as the kernel knows one.
@@ -141,7 +141,7 @@ impl Program {
         put_list(&mut message, &self.argv);
         put_list(&mut message, &self.env);
         put_identity(&mut message, self.identity.as_ref());
-        put_means(&mut message, self.means);
+        put_limits(&mut message, self.process_limits);
         let len = (message.len() - 4) as u32;
         message[..4].copy_from_slice(&len.to_le_bytes());
         message
@@ -155,8 +155,8 @@ impl Program {
         let argv = get_list(&mut fields)?;
         let env = get_list(&mut fields)?;
         let identity = get_identity(&mut fields)?;
-        let means = get_means(&mut fields)?;
-        Some(Program { argv, env, cwd, umask, stdin, speaks, identity, means })
+        let process_limits = get_means(&mut fields)?;
+        Some(Program { argv, env, cwd, umask, stdin, speaks, identity, process_limits })
     }
 }
 
@@ -211,10 +211,10 @@ fn get_identity(fields: &mut Fields<'_>) -> Option<Option<Identity>> {
 /// Values that stand for "not set": no real value equals them.
 const UNSAID: (u64, i32) = (u64::MAX, i32::MIN);
 
-fn put_means(message: &mut Vec<u8>, means: ProcessLimits) {
-    message.extend_from_slice(&means.open_files.unwrap_or(UNSAID.0).to_le_bytes());
-    message.extend_from_slice(&means.nice.unwrap_or(UNSAID.1).to_le_bytes());
-    message.extend_from_slice(&means.oom_score_adj.unwrap_or(UNSAID.1).to_le_bytes());
+fn put_limits(message: &mut Vec<u8>, process_limits: ProcessLimits) {
+    message.extend_from_slice(&process_limits.open_files.unwrap_or(UNSAID.0).to_le_bytes());
+    message.extend_from_slice(&process_limits.nice.unwrap_or(UNSAID.1).to_le_bytes());
+    message.extend_from_slice(&process_limits.oom_score_adj.unwrap_or(UNSAID.1).to_le_bytes());
 }
 
 fn get_means(fields: &mut Fields<'_>) -> Option<ProcessLimits> {

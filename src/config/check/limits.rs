@@ -61,7 +61,7 @@ fn soft_time_unheard(pool: &Pool) -> Option<Advice> {
     let Said { setting, name, .. } = said(pool).find(|said| said.limits.soft_time.is_some())?;
     let message = format!("{name}.soft_time has no effect: a program is told nothing before its TERM");
     let hint = "leave it out; a program that catches TERM has the grace to end well";
-    (!matches!(pool.outfit.work, Work::Command(_))).then(|| advice(setting, message, hint))
+    (!matches!(pool.spec.work, Work::Command(_))).then(|| advice(setting, message, hint))
 }
 
 fn cpu_not_reached(pool: &Pool) -> Option<Advice> {
@@ -77,7 +77,7 @@ fn cpu_not_reached(pool: &Pool) -> Option<Advice> {
 }
 
 fn memory_too_small(pool: &Pool) -> Option<Advice> {
-    let least = match pool.outfit.work {
+    let least = match pool.spec.work {
         Work::Command(_) => APPLICATION,
         Work::Programs | Work::Run(_) => PROGRAM,
     };
@@ -110,7 +110,7 @@ fn recycle_not_reached(pool: &Pool) -> Option<Advice> {
 }
 
 fn lone_shell(pool: &Pool) -> Option<Advice> {
-    let Work::Run(words) = &pool.outfit.work else { return None };
+    let Work::Run(words) = &pool.spec.work else { return None };
     let shell = words.first().and_then(|word| Path::new(word.as_os_str()).file_name()?.to_str())?;
     let Said { setting, name, .. } = said(pool).find(|said| said.limits.processes == Some(1))?;
     let message = format!("{name}.processes is 1, which {shell} is itself: whatever it starts ends the job");

@@ -37,8 +37,8 @@ pub struct Finding {
 /// Applies all rules.
 pub fn check(config: &Config, facts: &Facts, origins: &Origins) -> Vec<Finding> {
     let whole = Whole { config, facts, origins };
-    let pools: Vec<Pool> = (config.settings.pools.iter().zip(&config.outfits).zip(&facts.pools).enumerate())
-        .map(|(index, ((settings, outfit), facts))| Pool { whole, index, settings, outfit, facts })
+    let pools: Vec<Pool> = (config.settings.pools.iter().zip(&config.specs).zip(&facts.pools).enumerate())
+        .map(|(index, ((settings, spec), facts))| Pool { whole, index, settings, spec, facts })
         .collect();
     let of_whole = whole::RULES.iter().chain(&logs::RULES);
     let of_whole = of_whole.filter_map(|(rule, look)| Some(whole.finding(rule, look(&whole)?)));

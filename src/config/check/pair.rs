@@ -14,7 +14,7 @@ fn same_work(first: &Pool, second: &Pool) -> Option<Advice> {
         queues.sort();
         queues
     };
-    let same = first.outfit.work == second.outfit.work
+    let same = first.spec.work == second.spec.work
         && first.settings.filter == second.settings.filter
         && queues(first) == queues(second);
     let other = &first.settings.name;
@@ -28,7 +28,7 @@ fn same_work(first: &Pool, second: &Pool) -> Option<Advice> {
 fn mixed_queue(first: &Pool, second: &Pool) -> Option<Advice> {
     let shared = |queue: &&QueueName| first.settings.queues.contains(queue);
     let queue = second.settings.queues.iter().find(shared)?;
-    if first.outfit.work == second.outfit.work || !overlap(first, second) {
+    if first.spec.work == second.spec.work || !overlap(first, second) {
         return None;
     }
     let other = &first.settings.name;
@@ -50,6 +50,6 @@ fn overlap(first: &Pool, second: &Pool) -> bool {
 }
 
 fn takes(pool: &Pool, class: &Class) -> bool {
-    let programs_alone = pool.outfit.work == Work::Programs && class.as_str() != Class::EXEC;
+    let programs_alone = pool.spec.work == Work::Programs && class.as_str() != Class::EXEC;
     !programs_alone && pool.settings.filter.matches(class)
 }

@@ -57,7 +57,7 @@ fn no_grace(pool: &Pool) -> Option<Advice> {
 
 /// An application takes about this long to load; a program that gets its job as arguments loads at once.
 fn short_boot(pool: &Pool) -> Option<Advice> {
-    let least = match pool.outfit.work {
+    let least = match pool.spec.work {
         Work::Command(_) => Duration::from_secs(1),
         Work::Programs | Work::Run(_) => Duration::from_millis(100),
     };
@@ -223,12 +223,12 @@ fn leftovers_unused(pool: &Pool) -> Option<Advice> {
     let mode = pool.settings.mode();
     let message = format!("leftovers has no effect in mode {mode}");
     let hint = "in mode fork they are always killed; in mode coroutine nobody knows whose they are";
-    (mode != "prefork" && pool.outfit.leftovers == Leftovers::Kill)
+    (mode != "prefork" && pool.spec.leftovers == Leftovers::Kill)
         .then(|| advice("leftovers", message, hint))
 }
 
 fn umask(pool: &Pool) -> Option<Advice> {
-    let mask = pool.outfit.umask?;
+    let mask = pool.spec.umask?;
     if mask & 0o700 != 0 {
         let message = format!(
             "a umask of {mask:03o} takes rights from the workers' own user: they cannot use what they make"
@@ -241,7 +241,7 @@ fn umask(pool: &Pool) -> Option<Advice> {
 
 /// The setting that names the pool's program.
 fn work(pool: &Pool) -> &'static str {
-    match pool.outfit.work {
+    match pool.spec.work {
         Work::Run(_) => "run",
         Work::Programs | Work::Command(_) => "command",
     }
@@ -249,7 +249,7 @@ fn work(pool: &Pool) -> &'static str {
 
 fn program_open(pool: &Pool) -> Option<Advice> {
     let program = pool.facts.program.as_ref()?;
-    let user = pool.outfit.identity.as_ref().map_or(pool.whole.facts.uid, |identity| identity.uid);
+    let user = pool.spec.identity.as_ref().map_or(pool.whole.facts.uid, |identity| identity.uid);
     let message = who_may_change(program, &[0, pool.whole.facts.uid, user])?;
     Some(advice(work(pool), message, "chmod o-w and chown it, and its directory"))
 }
@@ -265,14 +265,14 @@ pub(super) fn who_may_change(file: &Rights, allowed: &[u32]) -> Option<String> {
 }
 
 fn program_closed(pool: &Pool) -> Option<Advice> {
-    let (closed, user) = (pool.facts.program_closed.as_ref()?, pool.outfit.identity.as_ref()?);
+    let (closed, user) = (pool.facts.program_closed.as_ref()?, pool.spec.identity.as_ref()?);
     let message =
         format!("user '{}' may not run its program: {} is closed to it", user.name, closed.display());
     Some(advice(work(pool), message, "chmod it, or set another user or group"))
 }
 
 fn cwd_closed(pool: &Pool) -> Option<Advice> {
-    let (closed, user) = (pool.facts.cwd_closed.as_ref()?, pool.outfit.identity.as_ref()?);
+    let (closed, user) = (pool.facts.cwd_closed.as_ref()?, pool.spec.identity.as_ref()?);
     let message = format!("user '{}' may not enter its cwd: {} is closed to it", user.name, closed.display());
     Some(advice("cwd", message, "chmod it, or set another user or group"))
 }
@@ -287,7 +287,7 @@ fn passes_all(pool: &Pool) -> Option<Advice> {
 
 fn secret_readable(pool: &Pool) -> Option<Advice> {
     let file = pool.whole.facts.file.as_ref().filter(|file| file.readable)?;
-    let (name, _) = pool.outfit.env_set.iter().find(|(name, value)| may_be_secret(name, value))?;
+    let (name, _) = pool.spec.env_set.iter().find(|(name, value)| may_be_secret(name, value))?;
     let path = file.path.display();
     let message = format!("{name} looks like a secret, and everybody on this machine may read {path}");
     let hint = format!("chmod 600 {path}, or give it to start as a variable and name it in env.pass");

@@ -29,7 +29,7 @@ pub(super) struct Pool<'a> {
     pub(super) whole: Whole<'a>,
     pub(super) index: usize,
     pub(super) settings: &'a PoolSettings,
-    pub(super) outfit: &'a SpawnSpec,
+    pub(super) spec: &'a SpawnSpec,
     pub(super) facts: &'a PoolFacts,
 }
 

@@ -13,7 +13,7 @@ fn found(text: &str, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     let around = Surroundings { home: Some("/home/u".into()), api_token, ..Surroundings::default() };
     let flags = Flags { config: Some(path.clone()), purpose: Purpose::Serve, ..Flags::default() };
     let config = resolve(flags, &around).expect("settings that start takes");
-    let pools = vec![PoolFacts::default(); config.outfits.len()];
+    let pools = vec![PoolFacts::default(); config.specs.len()];
     let mut facts = Facts { uid: 0, cpus: 2, pools, ..Facts::default() };
     change(&mut facts);
     let mut found = check(&config, &facts, &Origins::read(Some(&path), BTreeMap::new()).unwrap());

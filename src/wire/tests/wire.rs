@@ -59,9 +59,9 @@ fn program_has_golden_bytes() {
     assert_eq!(program.encode(), [b"\x2c\0\0\0", head, b"\0\0\0\0", unsaid].concat());
     program.identity = Some(Identity { uid: 258, gid: 3, groups: vec![4] });
     let identity = b"\x03\0\0\0\x02\x01\0\0\x03\0\0\0\x04\0\0\0".as_slice();
-    program.means = ProcessLimits { open_files: Some(258), nice: Some(-2), oom_score_adj: Some(3) };
-    let means = b"\x02\x01\0\0\0\0\0\0\xfe\xff\xff\xff\x03\0\0\0".as_slice();
-    assert_eq!(program.encode(), [b"\x38\0\0\0", head, identity, means].concat());
+    program.process_limits = ProcessLimits { open_files: Some(258), nice: Some(-2), oom_score_adj: Some(3) };
+    let process_limits = b"\x02\x01\0\0\0\0\0\0\xfe\xff\xff\xff\x03\0\0\0".as_slice();
+    assert_eq!(program.encode(), [b"\x38\0\0\0", head, identity, process_limits].concat());
     assert_eq!(Failed { step: ProgramStep::Identity, errno: 1 }.encode(), [4, 0, 0, 0, 1, 0, 0, 0]);
     assert_eq!(Failed { step: ProgramStep::Exec, errno: 2 }.encode(), [3, 0, 0, 0, 2, 0, 0, 0]);
 }
@@ -201,8 +201,8 @@ proptest! {
     ) {
         let [stdin, speaks] = flags;
         let [nice, oom_score_adj] = numbers.map(|number| number.map(i32::from));
-        let means = ProcessLimits { open_files, nice, oom_score_adj };
-        let program = Program { argv, env, cwd: cwd.into_bytes(), umask, stdin, speaks, identity, means };
+        let process_limits = ProcessLimits { open_files, nice, oom_score_adj };
+        let program = Program { argv, env, cwd: cwd.into_bytes(), umask, stdin, speaks, identity, process_limits };
         let message = program.encode();
         let (head, rest) = message.split_at(4);
         prop_assert_eq!(u32::from_le_bytes(head.try_into().unwrap()) as usize, rest.len());

@@ -196,7 +196,7 @@ fn burst_ends_though_the_only_worker_was_exchanged() {
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 58.2
-         0.3 > equip 1 default outfit=0 workers=1
+         0.3 > equip 1 default spec=0 workers=1
          0.3 > spawn 1:1.2
          1 > term 1.1 (recycled: memory)
          1 > fetch 1:1.2

@@ -13,7 +13,7 @@ fn reload_ends_old_workers_after_new_ones_are_ready_and_their_jobs_are_done() {
         prefork(2),
         "0.1 ready 1.1 / ready 2.1
          0.2 fetched a
-         1 reload outfit=1
+         1 reload spec=1
          1.5 ready 1:1.2
          1.6 ready 1:2.2
          1.7 fetched:1
@@ -28,7 +28,7 @@ fn reload_ends_old_workers_after_new_ones_are_ready_and_their_jobs_are_done() {
         0.2 > assign 1.1 a
         0.2 > kill_at 1.1 58.2
         0.2 > fetch 2.1
-        1 > equip 1 default outfit=1 workers=2
+        1 > equip 1 default spec=1 workers=2
         1 > spawn 1:1.2
         1.5 > term 2.1 (replaced)
         1.5 > spawn 1:2.2
@@ -44,24 +44,24 @@ fn reload_to_broken_workers_keeps_the_old_ones_until_the_next_reload() {
         prefork(2),
         "0.1 ready 1.1 / ready 2.1
          0.2 fetched
-         1 reload outfit=1
+         1 reload spec=1
          1.1 exited 1:1.2 1
          1.5 exited 1:1.3 1
          2 exited 1.1 1
          2.2 ready 1.2
-         3 reload outfit=2
+         3 reload spec=2
          3.1 ready 2:1.5
          3.2 exited 1.2 0
          3.3 ready 2:2.5",
         "0 > spawn 1.1
         0 > spawn 2.1
         0.1 > fetch 1.1
-        1 > equip 1 default outfit=1 workers=2
+        1 > equip 1 default spec=1 workers=2
         1 > spawn 1:1.2
         1.2 > spawn 1:1.3
         1.71 > spawn 1:1.4
         2.11 > spawn 1.2
-        3 > equip 2 default outfit=2 workers=2
+        3 > equip 2 default spec=2 workers=2
         3 > term 1:1.4 (replaced)
         3 > spawn 2:1.5
         3.1 > term 2.1 (replaced)
@@ -85,9 +85,9 @@ fn reload_changes_settings_in_place_when_no_new_workers_are_needed() {
         "0 > spawn 1.1
         0 > spawn 2.1
         0.1 > fetch 1.1
-        1 > equip 0 default outfit=0 workers=3
+        1 > equip 0 default spec=0 workers=3
         1 > spawn 3.1
-        2 > equip 0 default outfit=0 workers=1
+        2 > equip 0 default spec=0 workers=1
         2 > term 2.1 (scaled down)
         2 > term 3.1 (scaled down)",
     );
@@ -102,7 +102,7 @@ fn manually_scaled_pool_keeps_its_size_when_other_settings_change() {
          1 scale +1
          1.1 ready 2.1
          1.2 fetched
-         2 reload outfit=1
+         2 reload spec=1
          2.1 ready 1:1.2
          2.15 fetched:1
          2.2 ready 1:2.2
@@ -118,7 +118,7 @@ fn manually_scaled_pool_keeps_its_size_when_other_settings_change() {
         0.2 > kill_at 1.1 58.2
         1 > spawn 2.1
         1.1 > fetch 2.1
-        2 > equip 1 default outfit=1 workers=1
+        2 > equip 1 default spec=1 workers=1
         2 > spawn 1:1.2
         2.1 > term 2.1 (replaced)
         2.1 > spawn 1:2.2
@@ -155,14 +155,14 @@ fn pause_and_resume_are_also_for_old_workers_that_wait_for_the_new_ones() {
         prefork(1),
         "0.1 ready 1.1
          0.2 fetched
-         1 reload outfit=1
+         1 reload spec=1
          2 pause
          3 woken
          20 resume
          20.1 fetched",
         "0 > spawn 1.1
         0.1 > fetch 1.1
-        1 > equip 1 default outfit=1 workers=1
+        1 > equip 1 default spec=1 workers=1
         1 > spawn 1:1.2
         20 > fetch 1.1",
     );
@@ -171,7 +171,7 @@ fn pause_and_resume_are_also_for_old_workers_that_wait_for_the_new_ones() {
 #[test]
 fn next_supervisor_keeps_scale_and_pause_until_a_reload_or_order_changes_them() {
     let mut ended = Story::new(prefork(1));
-    ["scale +2", "pause", "recycle", "scale -1", "reload outfit=1"]
+    ["scale +2", "pause", "recycle", "scale -1", "reload spec=1"]
         .into_iter()
         .for_each(|words| ended.tell(words));
     check(
@@ -185,7 +185,7 @@ fn next_supervisor_keeps_scale_and_pause_until_a_reload_or_order_changes_them() 
         "0 > spawn 1.1
         0 > spawn 2.1
         1 > fetch 1.1 2.1
-        3 > equip 0 default outfit=0 workers=3
+        3 > equip 0 default spec=0 workers=3
         3 > spawn 3.1",
     );
 }
@@ -248,7 +248,7 @@ fn only_worker_over_its_recycle_size_works_on_until_the_next_one_is_ready() {
         0.1 > fetch 1.1
         0.2 > assign 1.1 a
         0.2 > kill_at 1.1 58.2
-        0.3 > equip 1 default outfit=0 workers=1
+        0.3 > equip 1 default spec=0 workers=1
         0.3 > spawn 1:1.2
         1 > fetch 1.1
         1 > settle a complete
@@ -257,7 +257,7 @@ fn only_worker_over_its_recycle_size_works_on_until_the_next_one_is_ready() {
         1.3 > settle b complete
         1.5 > term 1.1 (recycled: memory)
         1.5 > fetch 1:1.2
-        1.7 > equip 0 default outfit=0 workers=1
+        1.7 > equip 0 default spec=0 workers=1
         1.7 > spawn 1.3
         1.8 > term 1:1.2 (recycled: memory)
         1.8 > fetch 1.3",
@@ -282,14 +282,14 @@ fn job_of_a_worn_out_worker_keeps_its_place_beside_the_next_worker() {
         0.1 > fetch 1.1
         0.2 > assign 1.1 a
         0.2 > kill_at 1.1 58.2
-        1.01 > equip 1 default outfit=0 workers=1
+        1.01 > equip 1 default spec=0 workers=1
         1.01 > spawn 1:1.2
         5 > term 1.1 (recycled: age)
         5 > fetch 1:1.2
         5 > settle a complete
         5.2 > assign 1:1.2 b
         5.2 > kill_at 1:1.2 63.2
-        5.3 > equip 0 default outfit=0 workers=1
+        5.3 > equip 0 default spec=0 workers=1
         5.3 > spawn 1.3
         5.4 > fetch 1:1.2
         5.4 > settle b complete",

@@ -77,7 +77,7 @@ impl Story {
         self.write();
     }
 
-    /// Orders of a person: `reload outfit=1 workers=3`, scale, pause and others.
+    /// Orders of a person: `reload spec=1 workers=3`, scale, pause and others.
     fn change(&mut self, words: &str) -> Option<Event> {
         let mut words = words.split_whitespace();
         let change = match words.next()? {
@@ -86,7 +86,7 @@ impl Story {
                 for (name, value) in words.filter_map(|word| word.split_once('=')) {
                     let number: u16 = value.parse().unwrap();
                     match name {
-                        "outfit" => pool.outfit = number.into(),
+                        "spec" => pool.spec = number.into(),
                         "workers" => pool.workers = number,
                         other => panic!("a pool has no '{other}'"),
                     }
@@ -334,7 +334,7 @@ pub fn command_text(command: &Command) -> String {
             format!("left alive {worker} {}", jobs.join(" "))
         }
         Command::Equip(number, pool) => {
-            format!("equip {number} {} outfit={} workers={}", pool.name, pool.outfit, pool.workers)
+            format!("equip {number} {} spec={} workers={}", pool.name, pool.spec, pool.workers)
         }
         Command::Died { worker, why, .. } => format!("died {worker} ({why})"),
         Command::Exit => "exit".into(),

@@ -223,7 +223,7 @@ impl World {
     fn other_settings(&mut self) -> Settings {
         let mut settings = self.settings.clone();
         for pool in &mut settings.pools {
-            pool.outfit += self.dice.below(2) as u32;
+            pool.spec += self.dice.below(2) as u32;
             pool.workers = self.dice.below(4) as u16 + 1;
             pool.min_workers = None;
             pool.recycle.jobs = Some(self.dice.below(3) + 1).filter(|_| pool.jobs_per_life.is_none());

@@ -54,12 +54,12 @@ pub(super) fn resolve_pool(
         Work::Run(_) | Work::Command(_) => None,
     };
     let shared = shape.jobs_at_once > 1;
-    let (of_attempt, means) =
+    let (of_attempt, process_limits) =
         limits::of_pool(&pool.limits.take().unwrap_or_default(), shared, purpose, around)?;
     let queues = queues(pool.queues.take(), default.queues)?;
     let settings = PoolSettings {
         name: name.into(),
-        outfit: default.outfit,
+        spec: default.spec,
         workers,
         min_workers,
         sizes,
@@ -85,7 +85,7 @@ pub(super) fn resolve_pool(
         retry: retry(&work, &pool),
         recycle: recycle(&shape, &pool)?,
     };
-    Ok((settings, outfit(work, pool, means, purpose, around)?))
+    Ok((settings, spec(work, pool, process_limits, purpose, around)?))
 }
 
 fn work(command: Option<Vec<Bytes>>, run: Option<Vec<Bytes>>) -> Result<Work, Wrong> {
@@ -245,10 +245,10 @@ fn retry(work: &Work, pool: &Pool) -> Retry {
     }
 }
 
-fn outfit(
+fn spec(
     work: Work,
     pool: Pool,
-    means: ProcessLimits,
+    process_limits: ProcessLimits,
     purpose: Purpose,
     around: &Surroundings,
 ) -> Result<SpawnSpec, Wrong> {
@@ -274,12 +274,12 @@ fn outfit(
         Purpose::Start | Purpose::Serve => identity(pool.user.as_deref(), pool.group.as_deref(), around)?,
     };
     let leftovers = pool.leftovers.unwrap_or_default();
-    let outfit = SpawnSpec { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers, means };
+    let spec = SpawnSpec { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers, process_limits };
     if purpose == Purpose::Start {
-        outfit.cwd.as_deref().map_or(Ok(()), must_be_a_directory)?;
-        must_be_there(&outfit)?;
+        spec.cwd.as_deref().map_or(Ok(()), must_be_a_directory)?;
+        must_be_there(&spec)?;
     }
-    Ok(outfit)
+    Ok(spec)
 }
 
 fn check_env(pass: &[String], set: &[(String, String)]) -> Result<(), Wrong> {
