@@ -5,6 +5,8 @@
 #   ./install.sh --prefix DIR     into DIR
 #   ./install.sh --uninstall …    removes what it has installed there; jobs, logs and settings stay
 set -eu
+# What is made below the prefix is for all users, whatever the umask of the one who installs.
+umask 022
 cd "$(dirname "$0")"
 
 fail() { echo "install.sh: $*" >&2; exit 1; }
@@ -22,7 +24,11 @@ done
 if [ -z "$prefix" ]; then
     if [ "$(id -u)" = 0 ]; then prefix=/usr/local; else prefix=${HOME:?is not set: give --prefix DIR}/.local; fi
 fi
-case $prefix in /*) ;; *) fail "the prefix '$prefix' is not an absolute path" ;; esac
+case $prefix in
+    *[\|\&\\]*) fail "the prefix '$prefix' has a character that does not fit into the unit: | & or a backslash" ;;
+    /*) ;;
+    *) fail "the prefix '$prefix' is not an absolute path" ;;
+esac
 list=$prefix/share/taskvisor/installed
 
 if [ -n "$remove" ]; then
