@@ -13,7 +13,6 @@ mod limits;
 mod log;
 mod need;
 mod origin;
-mod spec;
 mod paths;
 mod place;
 mod pool;
@@ -24,6 +23,7 @@ mod route;
 mod secret;
 mod show;
 mod size;
+mod spec;
 #[cfg(test)]
 mod tests;
 mod text;

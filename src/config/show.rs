@@ -48,13 +48,12 @@ pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
         });
         found
     };
-    let pools =
-        config.settings.pools.iter().zip(&config.specs).enumerate().map(|(index, (pool, spec))| {
-            let mut values = section(defaults.get("pools").and_then(|pools| pools.get(0)));
-            overlay(&mut values, section(origins.written().get("pools").and_then(|pools| pools.get(index))));
-            of_pool(&mut values, pool, spec);
-            (pool.name.clone(), settings(Some(index), values))
-        });
+    let pools = config.settings.pools.iter().zip(&config.specs).enumerate().map(|(index, (pool, spec))| {
+        let mut values = section(defaults.get("pools").and_then(|pools| pools.get(0)));
+        overlay(&mut values, section(origins.written().get("pools").and_then(|pools| pools.get(index))));
+        of_pool(&mut values, pool, spec);
+        (pool.name.clone(), settings(Some(index), values))
+    });
     let pools = pools.collect();
     let mut values = Mapping::new();
     of_whole(&mut values, config);

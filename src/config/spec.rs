@@ -274,7 +274,8 @@ fn spec(
         Purpose::Start | Purpose::Serve => identity(pool.user.as_deref(), pool.group.as_deref(), around)?,
     };
     let leftovers = pool.leftovers.unwrap_or_default();
-    let spec = SpawnSpec { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers, process_limits };
+    let spec =
+        SpawnSpec { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers, process_limits };
     if purpose == Purpose::Start {
         spec.cwd.as_deref().map_or(Ok(()), must_be_a_directory)?;
         must_be_there(&spec)?;

@@ -12,17 +12,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BEFORE_END: Duration = Duration::from_secs(2);
 /// The time to end a job, of those two seconds.
 const TO_END: Duration = Duration::from_secs(1);
+/// Limit of how often a fence is put off. A host that a job starves wakes us late each time: there it must fall some day.
+const MOST: u8 = 8;
 
 /// When a life is killed, unless the supervisor says otherwise before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fence {
     ordered: Instant,
     falls: Instant,
+    /// How often it was put off.
+    times: u8,
 }
 
 impl Fence {
     pub(super) fn new(at: Instant) -> Fence {
-        Fence { ordered: at, falls: at }
+        Fence { ordered: at, falls: at, times: 0 }
     }
 
     pub(super) fn is_due(self, now: Instant) -> bool {
@@ -36,19 +40,19 @@ impl Fence {
     }
 
     fn is_put_off(self) -> bool {
-        self.falls > self.ordered
+        self.times > 0
     }
 
     /// The same after a time of at least `late` in which nobody could keep it. The supervisor has all of its time once;
     /// then as much as the stop has surely taken from it, so that it has its time also on a host that stops again and
-    /// again.
+    /// again, up to [`MOST`] times.
     pub(super) fn after(self, now: Instant, late: Duration) -> Fence {
-        let falls = match self.is_put_off() {
-            true => self.falls.max(put_off(self.ordered, now, late.min(PATIENCE))),
-            false if self.is_due(now) => put_off(self.ordered, now, PATIENCE),
-            false => self.falls,
+        let falls = match self.times {
+            0 if self.is_due(now) => put_off(self.ordered, now, PATIENCE),
+            1..MOST => self.falls.max(put_off(self.ordered, now, late.min(PATIENCE))),
+            _ => return self,
         };
-        Fence { falls, ..self }
+        Fence { falls, times: self.times + 1, ..self }
     }
 }
 
@@ -82,6 +86,16 @@ mod tests {
         assert_eq!(once.after(at(16_000), Duration::from_secs(9)).falls, at(21_000));
         assert_eq!(once.after(at(14_900), Duration::from_secs(4)).falls, at(18_900), "before it is due");
         assert_eq!(once.after(at(11_000), STOPPED).falls, at(15_000), "never earlier");
+    }
+
+    #[test]
+    fn fence_falls_in_the_end_on_a_host_that_is_late_at_each_wake_up() {
+        let (mut fence, mut now) = (Fence::new(at(8_000)).after(at(10_000), STOPPED), at(10_000));
+        while !fence.is_due(now) {
+            now = fence.wakes(now) + 2 * STOPPED;
+            fence = fence.after(now, 2 * STOPPED);
+            assert!(now < at(60_000), "it never falls");
+        }
     }
 
     #[test]

@@ -126,7 +126,9 @@ impl Keeper {
                 failpoint("keeper-1-forked");
                 self.begin(life);
             }
-            Err((step, errno)) => self.reports.push(Report::SpawnFailed { worker, step, errno: errno as i32 }),
+            Err((step, errno)) => {
+                self.reports.push(Report::SpawnFailed { worker, step, errno: errno as i32 })
+            }
         }
     }
 

@@ -53,8 +53,7 @@ impl Children {
             return Err(unassigned(Outcome::FailedForGood(failure)));
         }
         let cwd =
-            match plan.sandbox(worker).map(|dir| around.sandboxes.empty(&dir, plan.spec.identity.as_ref()))
-            {
+            match plan.sandbox(worker).map(|dir| around.sandboxes.empty(&dir, plan.spec.identity.as_ref())) {
                 Some(Ok(dir)) => Some(dir),
                 Some(Err(error)) => return Err(unassigned(no_sandbox(&error))),
                 None => None,

@@ -269,8 +269,7 @@ fn passes(spec: &SpawnSpec, name: &str) -> bool {
         Some(prefix) => name.starts_with(prefix),
         None => name == wanted,
     };
-    let passes =
-        INHERITED.contains(&name) || name.starts_with("LC_") || spec.env_pass.iter().any(is_wanted);
+    let passes = INHERITED.contains(&name) || name.starts_with("LC_") || spec.env_pass.iter().any(is_wanted);
     passes && ![SpawnSpec::API_TOKEN, SpawnSpec::SOCKET].contains(&name) && !OF_THE_SUPERVISOR.contains(&name)
 }
 

@@ -86,8 +86,8 @@ impl Supervisor {
         self.forget_early();
     }
 
-    /// Hands a fetched job to a worker. Without a worker for it, the job is kept for a moment or released at once. A job under which a worker died runs alone in its worker; one under which supervisors died runs alone on
-    /// this host.
+    /// Hands a fetched job to a worker. Without a worker for it, the job is kept for a moment or released at once. A job
+    /// under which a worker died runs alone in its worker; one under which supervisors died runs alone on this host.
     fn place(&mut self, now: Instant, number: u16, fetched: Fetched, meant: Option<WorkerId>) {
         if let Some(verdict) = self.refuse(now, number, &fetched) {
             return self.unsettled.add(now, number, slot::unstarted(&fetched.lease, verdict));

@@ -223,8 +223,7 @@ fn leftovers_unused(pool: &Pool) -> Option<Advice> {
     let mode = pool.settings.mode();
     let message = format!("leftovers has no effect in mode {mode}");
     let hint = "in mode fork they are always killed; in mode coroutine nobody knows whose they are";
-    (mode != "prefork" && pool.spec.leftovers == Leftovers::Kill)
-        .then(|| advice("leftovers", message, hint))
+    (mode != "prefork" && pool.spec.leftovers == Leftovers::Kill).then(|| advice("leftovers", message, hint))
 }
 
 fn umask(pool: &Pool) -> Option<Advice> {

@@ -13,6 +13,8 @@ const STOPPED: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long the broker has for the answer to the renewals after a gap.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Limit of how often one lease is spared. A host that a job starves wakes us late each time: there the job must end.
+const MOST: u8 = 8;
 
 /// Time for which the supervisor did not run.
 #[derive(Clone, Copy, Debug)]
@@ -59,16 +61,20 @@ impl Slot {
 
 impl Running {
     /// Gives the broker time to say whose the job is: all of it once for each lease, then as much as the next stops have
-    /// surely taken from it. The keeper's fence moves only if it has not fallen, though it was due: then the keeper has
+    /// surely taken from it, up to [`MOST`] times. The keeper's fence moves only if it has not fallen, though it was due: then the keeper has
     /// stood still as well.
     fn spare(&mut self, now: Instant, late: Duration, was_stopped: bool) {
         let is_due = self.lease.expires_at - MARGIN <= now;
-        let is_again = self.spared_for == Some(self.lease.expires_at);
-        if !(was_stopped || is_due && (!is_again || late >= AGAIN)) {
+        let times = self
+            .spared_for
+            .filter(|(lease, _)| *lease == self.lease.expires_at)
+            .map_or(0, |(_, times)| times);
+        let begins = was_stopped || is_due && (times == 0 || late >= AGAIN);
+        if times >= MOST || !begins {
             return;
         }
-        let patience = if is_again { late.min(PATIENCE) } else { PATIENCE };
-        self.spared_for = Some(self.lease.expires_at);
+        let patience = if times == 0 { PATIENCE } else { late.min(PATIENCE) };
+        self.spared_for = Some((self.lease.expires_at, times + 1));
         self.spared = self.spared.max(now + patience);
         if is_due {
             self.reprieved = self.spared + MARGIN;

@@ -43,8 +43,8 @@ pub(crate) struct Running {
     pub(super) backoff: Backoff,
     /// Until then it is not given up: the broker is asked whose it is.
     pub(super) spared: Instant,
-    /// The end of the lease for which that time was given.
-    pub(super) spared_for: Option<Instant>,
+    /// The end of the lease for which that time was given, and how often it was.
+    pub(super) spared_for: Option<(Instant, u8)>,
     /// The same for the self-fence at the keeper.
     pub(super) reprieved: Instant,
     /// The part of its time in which this process did not run.

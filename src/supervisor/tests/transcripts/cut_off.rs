@@ -1,5 +1,7 @@
 //! Jobs whose leases end while the broker does not answer.
 
+use std::time::Duration;
+
 use model::{CutOff, Settings};
 
 use super::script::check;
@@ -175,6 +177,24 @@ fn supervisor_that_is_stopped_again_before_the_answer_waits_for_it_as_long_again
          161 > fetch 1.1
          161 > settle a complete",
     );
+}
+
+/// Somebody else may have the job by then.
+#[test]
+fn supervisor_that_is_late_at_each_wake_up_gives_its_jobs_up_in_the_end() {
+    let mut story = super::script::Story::new(prefork(1));
+    for event in ["ready 1.1", "fetched a"] {
+        story.tell(event);
+    }
+    story.now = super::script::seconds("150");
+    story.supervisor.handle_all(story.now, []);
+    let given_up = (0..60).any(|_| {
+        story.now = story.supervisor.poll_timeout().unwrap() + Duration::from_secs(2);
+        story.supervisor.handle_all(story.now, []);
+        story.write();
+        story.transcript.contains("self_fenced")
+    });
+    assert!(given_up, "{}", story.transcript);
 }
 
 /// It was in time: the job is not to blame for it.
