@@ -253,3 +253,19 @@ fn end_of_a_job_is_heard_at_another_host_and_not_looked_for_again_and_again() {
     wait_until("it hears of the end", || waiting.try_wait().unwrap().is_some());
     assert!(waiting.wait().unwrap().success());
 }
+
+#[test]
+fn one_wait_for_many_jobs_takes_few_connections_and_hears_of_all() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let jobs: Vec<String> =
+        (0..60).map(|_| scene.put("q().enqueue_in(in_seconds(1000), tasks.add, 1, 2)")).collect();
+    let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
+    let clients = || scene.rq("len(c.client_list())").as_u64().unwrap();
+    let (before, mut monitor) = (clients(), Monitor::new(&scene.server));
+    let mut waiting = scene.sandbox.command(&[&["job", "wait"], &jobs[..]].concat()).spawn().unwrap();
+    wait_until("it listens", || monitor.calls("XREAD") > 0);
+    stays(Duration::from_secs(2), "it takes few connections", || clients() <= before + 20);
+    scene.sandbox.ok(&[&["job", "cancel"], &jobs[..]].concat());
+    wait_until("it hears of the ends", || waiting.try_wait().unwrap().is_some());
+}

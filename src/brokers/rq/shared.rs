@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use redis::{Cmd, FromRedisValue};
 use tokio::sync::Notify;
 
+use super::ends::Hearing;
 use super::job::execution;
 use super::script::NEEDS;
 use super::settings::Settings;
@@ -34,6 +35,7 @@ pub(super) struct Shared {
     /// The jobs to keep when those of an earlier process are released.
     pub owed: Owed<Vec<(JobId, Fence)>>,
     pub workers: Workers,
+    pub hearing: Hearing,
     /// The queues from which jobs were fetched.
     pub arrivals: Mutex<BTreeMap<QueueName, Arc<Arrivals>>>,
     /// Makes the periodic work run at once.
@@ -82,6 +84,7 @@ impl Shared {
             held: Mutex::default(),
             unheard: Unheard::default(),
             owed: Owed::default(),
+            hearing: Hearing::default(),
             arrivals: Mutex::default(),
             hurry: Notify::new(),
             taken: AtomicU64::new(0),
