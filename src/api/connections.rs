@@ -8,7 +8,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::Problem;
+use super::{Limits, Problem};
 
 /// A client that has connected or got an answer within this time may be about to send a request.
 const SPARED: Duration = Duration::from_secs(1);
@@ -31,22 +31,26 @@ pub(super) struct OpenConnections {
 struct Shared {
     /// One permit for each request that waits.
     waits: Arc<Semaphore>,
-    most_waits: usize,
+    /// One permit for each job of a request that waits for many.
+    jobs: Arc<Semaphore>,
+    limits: Limits,
     /// A place may have become free.
     changed: Notify,
 }
 
 impl OpenConnections {
-    pub(super) fn new(places: usize, most_waits: usize) -> OpenConnections {
-        let waits = Arc::new(Semaphore::new(most_waits));
-        let shared = Arc::new(Shared { waits, most_waits, changed: Notify::new() });
-        OpenConnections { places, guests: Vec::new(), shared, full: [None; 2] }
+    pub(super) fn new(limits: Limits) -> OpenConnections {
+        let waits = Arc::new(Semaphore::new(limits.waits));
+        let jobs = Arc::new(Semaphore::new(limits.jobs));
+        let shared = Arc::new(Shared { waits, jobs, limits, changed: Notify::new() });
+        OpenConnections { places: limits.connections, guests: Vec::new(), shared, full: [None; 2] }
     }
 
     /// The activity of a new client.
     pub(super) fn activity(&self, stranger: bool) -> Arc<Activity> {
+        let since = Instant::now();
         let what =
-            What { stranger, wait: None, asked: false, stalled: false, over: false, since: Instant::now() };
+            What { stranger, wait: None, jobs: None, asked: false, stalled: false, over: false, since };
         Arc::new(Activity { what: Mutex::new(what), shared: self.shared.clone() })
     }
 
@@ -131,6 +135,8 @@ struct What {
     stranger: bool,
     /// Its place among those that wait, while its request is one that waits.
     wait: Option<OwnedSemaphorePermit>,
+    /// Its share of the jobs that all wait for.
+    jobs: Option<OwnedSemaphorePermit>,
     /// It waits for an answer.
     asked: bool,
     /// It has not read all of its answer.
@@ -165,12 +171,36 @@ impl Activity {
 
     /// Notes that its request is one that waits, for as long as it takes. It is refused if too many do.
     pub(super) fn waits(&self) -> Result<(), Problem> {
-        let most = self.shared.most_waits;
+        let most = self.shared.limits.waits;
         let wait = self.shared.waits.clone().try_acquire_owned().map_err(|_| {
             Problem::unavailable(format!("{most} clients wait here or follow events already"))
                 .hint("one POST /v1/wait waits for many jobs")
         })?;
         self.change(|what| what.wait = Some(wait));
+        Ok(())
+    }
+
+    /// Notes that its request waits for so many jobs, instead of as many as before. It is refused if all wait for too many.
+    pub(super) fn waits_for(&self, count: usize) -> Result<(), Problem> {
+        let Shared { jobs, limits, .. } = &*self.shared;
+        let mut what = self.what();
+        let held = what.jobs.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        if count < held {
+            drop(what.jobs.as_mut().and_then(|share| share.split(held - count)));
+            return Ok(());
+        }
+        let more = u32::try_from(count - held).unwrap_or(u32::MAX);
+        let more = jobs.clone().try_acquire_many_owned(more).map_err(|_| {
+            let (free, all) = (jobs.available_permits() + held, limits.jobs);
+            Problem::unavailable(format!(
+                "this request needs room for {count} jobs to wait for; {free} of {all} are free"
+            ))
+            .hint("wait for fewer jobs at a time, or ask again when others have ended")
+        })?;
+        match &mut what.jobs {
+            Some(share) => share.merge(more),
+            None => what.jobs = Some(more),
+        }
         Ok(())
     }
 
@@ -197,6 +227,6 @@ pub(super) struct Asking(Arc<Activity>);
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.0.change(|what| (what.asked, what.wait) = (false, None));
+        self.0.change(|what| (what.asked, what.wait, what.jobs) = (false, None, None));
     }
 }

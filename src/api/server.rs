@@ -31,6 +31,8 @@ pub struct Limits {
     pub connections: usize,
     /// Limit of the requests at a time that wait for as long as it takes. Their connections are not among those above.
     pub waits: usize,
+    /// Limit of the jobs that all those of these requests wait for that wait for many.
+    pub jobs: usize,
     /// A connection that has not sent a whole request head within this time is closed.
     pub header_timeout: Duration,
     /// A connection whose client does not read its answer for this time is closed.
@@ -42,6 +44,8 @@ impl Default for Limits {
         Limits {
             connections: 256,
             waits: most_waits(),
+            // Each takes some hundred bytes.
+            jobs: 10 * super::waits::MOST,
             header_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
         }
@@ -59,7 +63,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves a door for ever. Dropping the future closes every connection.
 pub async fn serve(door: impl Door, router: Router, limits: Limits) {
-    let mut guests = OpenConnections::new(limits.connections, limits.waits);
+    let mut guests = OpenConnections::new(limits);
     let (mut connections, mut trouble) = (JoinSet::new(), Trouble::default());
     loop {
         while connections.try_join_next().is_some() {}

@@ -1,16 +1,18 @@
 //! Requests that wait for as long as it takes. The ends of many jobs come over one connection, a line for each.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver};
 use tokio::time::Instant;
 
@@ -23,9 +25,11 @@ use model::verb::{Get, State as JobStateBody, Verb};
 use model::{JobId, JobRecord, JobState};
 
 /// Limit of the jobs of a request.
-const MOST: usize = 100_000;
+pub(super) const MOST: usize = 100_000;
 /// Limit of the body of a request, in bytes: so many of the longest ids, as JSON.
 const LARGEST: usize = 64 << 20;
+/// While a body is read, it counts as a job for so many of its bytes: bodies take memory, too.
+const BYTES_A_JOB: usize = LARGEST / MOST;
 /// Keep-alive interval: proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Limit of the ends in one piece of the answer.
@@ -39,10 +43,39 @@ pub(super) type Doing = Option<Extension<Arc<Activity>>>;
 #[serde(deny_unknown_fields)]
 pub(super) struct Wait {
     /// The jobs to wait for, 100,000 at most.
+    #[serde(deserialize_with = "jobs")]
     pub jobs: Vec<JobId>,
     /// Whether each answer has the job's record, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub records: bool,
+}
+
+/// Keeps no more jobs than a request may have: the millions that fit into a body would take gigabytes.
+fn jobs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<JobId>, D::Error> {
+    struct Jobs;
+    impl<'de> Visitor<'de> for Jobs {
+        type Value = Vec<JobId>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of ids of jobs")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut jobs = Vec::new();
+            while jobs.len() < MOST
+                && let Some(job) = list.next_element()?
+            {
+                jobs.push(job);
+            }
+            let mut count = jobs.len();
+            while list.next_element::<IgnoredAny>()?.is_some() {
+                count += 1;
+            }
+            let fault = || format!("{count} jobs to wait for: {MOST} are the most; wait in several requests");
+            if count > MOST { Err(A::Error::custom(fault())) } else { Ok(jobs) }
+        }
+    }
+    deserializer.deserialize_seq(Jobs)
 }
 
 /// The end of a job, or the reason why it is unknown.
@@ -67,6 +100,11 @@ pub(super) fn waits(doing: &Doing) -> Result<(), Problem> {
     doing.as_ref().map_or(Ok(()), |Extension(doing)| doing.waits())
 }
 
+/// Notes for how many jobs a request waits, or refuses it.
+fn waits_for(doing: &Doing, count: usize) -> Result<(), Problem> {
+    doing.as_ref().map_or(Ok(()), |Extension(doing)| doing.waits_for(count))
+}
+
 /// Answers when the job has ended.
 pub(super) async fn wait(State(api): Api, doing: Doing, id: PathOf<String>) -> Answer<JobStateBody> {
     let id = job_id(id)?;
@@ -76,13 +114,14 @@ pub(super) async fn wait(State(api): Api, doing: Doing, id: PathOf<String>) -> A
 
 /// Answers with a line for each job, as it ends.
 pub(super) async fn wait_for_all(State(api): Api, doing: Doing, body: Body) -> Result<Response, Problem> {
+    // Before the body is read: who is refused anyway takes no memory for it.
+    waits(&doing)?;
+    let largest = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    waits_for(&doing, largest.unwrap_or(LARGEST).min(LARGEST) / BYTES_A_JOB)?;
     let Wait { mut jobs, records } = read(body, LARGEST).await?;
+    waits_for(&doing, jobs.len())?;
     let mut known = HashSet::with_capacity(jobs.len());
     jobs.retain(|job| known.insert(job.clone()));
-    if jobs.len() > MOST {
-        return Err(Problem::bad_request(format!("{} jobs to wait for: {MOST} are the most", jobs.len())));
-    }
-    waits(&doing)?;
     let ends = api.ends(jobs).await?;
     let (pieces, _, body) = stream();
     tokio::spawn(send(api, ends, known, records, pieces));

@@ -84,6 +84,37 @@ async fn ends_of_many_jobs_come_line_by_line() {
 }
 
 #[tokio::test]
+async fn jobs_of_all_waits_are_limited_and_a_wait_that_is_over_makes_room() {
+    let served = served(Limits { jobs: 3, ..Limits::default() });
+    let mut first = asks(&served, &wait_for(r#"["endless", "a"]"#)).await;
+    let mut head = [0; 12];
+    tokio::io::AsyncReadExt::read_exact(&mut first, &mut head).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    let refused = served.raw(&wait_for(r#"["a", "b"]"#)).await;
+    let why = "this request needs room for 2 jobs to wait for; 1 of 3 are free";
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains(why), "{refused}");
+    assert!(refused.contains("wait for fewer jobs at a time"), "{refused}");
+    assert!(served.raw(&wait_for(r#"["a"]"#)).await.starts_with("HTTP/1.1 200"));
+    drop(first);
+    while served.raw(&wait_for(r#"["a", "b", "c"]"#)).await.starts_with("HTTP/1.1 503") {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_wait_is_answered_before_its_body_is_read() {
+    let head = format!(
+        "POST /v1/wait HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        64 << 20
+    );
+    for limits in [Limits { waits: 0, ..Limits::default() }, Limits { jobs: 1, ..Limits::default() }] {
+        let served = served(limits);
+        let before = tokio::time::Instant::now();
+        let answer = served.raw(&head).await;
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert_eq!(before.elapsed(), Duration::ZERO);
+    }
+}
+
+#[tokio::test]
 async fn refused_client_reads_why_although_it_sends_much() {
     let served = served(Limits { connections: 0, ..Limits::default() });
     let body = "x".repeat(4 << 20);
@@ -97,7 +128,7 @@ async fn refused_client_reads_why_although_it_sends_much() {
 
 #[tokio::test(start_paused = true)]
 async fn some_places_are_kept_for_the_owner() {
-    let mut open = OpenConnections::new(32, 0);
+    let mut open = OpenConnections::new(Limits { connections: 32, ..Limits::default() });
     let task = tokio::spawn(std::future::pending::<()>());
     let mut asking = Vec::new();
     let mut come = async |owner: bool| {
