@@ -1,5 +1,6 @@
 //! Connections: their number, and how long they may be silent.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nix::sys::resource::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::connections::{Activity, Asking, OpenConnections};
@@ -61,14 +63,26 @@ fn most_waits() -> usize {
 /// Pause after a failed accept.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Limit of the refused clients at a time whose request is waited for, so that they read why. More of them are cut off.
+const REFUSALS: usize = 64;
+/// Limit of the clients at a time that wait for a place while the owner's come in. More of them are refused.
+const LINE: usize = 64;
+
 /// Serves a door for ever. Dropping the future closes every connection.
 pub async fn serve(door: impl Door, router: Router, limits: Limits) {
     let mut guests = OpenConnections::new(limits);
-    let (mut connections, mut trouble) = (JoinSet::new(), Trouble::default());
+    let mut host = Host::new(router, limits);
+    let (mut line, mut trouble) = (VecDeque::new(), Trouble::default());
     loop {
-        while connections.try_join_next().is_some() {}
+        while host.connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             accepted = door.accept() => accepted,
+            has_room = guests.room(false), if !line.is_empty() => {
+                if let Some((stream, peer)) = line.pop_front() {
+                    host.seat(&mut guests, stream, peer, has_room);
+                }
+                continue;
+            }
             () = trouble.over() => continue,
         };
         let (stream, who) = match accepted {
@@ -82,25 +96,55 @@ pub async fn serve(door: impl Door, router: Router, limits: Limits) {
             }
         };
         match who {
-            Err(who) => {
-                let refusal = format!("this socket is not for {who}");
-                connections.spawn(refuse(stream, StatusCode::FORBIDDEN, refusal, limits.header_timeout));
+            Err(who) => host.refuse(stream, StatusCode::FORBIDDEN, format!("this socket is not for {who}")),
+            Ok(peer) if peer.is_owner() => {
+                let has_room = guests.room(true).await;
+                host.seat(&mut guests, stream, peer, has_room);
             }
-            Ok(peer) if !guests.room(peer.is_owner()).await => {
-                let refusal = format!("{} clients are served already; ask again", limits.connections);
-                connections.spawn(refuse(
-                    stream,
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    refusal,
-                    limits.header_timeout,
-                ));
-            }
-            Ok(peer) => {
-                let doing = guests.activity(matches!(peer, Peer::Remote { .. }));
-                let task = connections.spawn(converse(stream, router.clone(), peer, limits, doing.clone()));
-                guests.add(task, doing);
-            }
+            Ok(peer) if line.len() >= LINE => host.seat(&mut guests, stream, peer, false),
+            // It waits in a line, for the owner is not to wait behind it.
+            Ok(peer) => line.push_back((stream, peer)),
         }
+    }
+}
+
+/// What serves and refuses the clients of a door.
+struct Host {
+    router: Router,
+    limits: Limits,
+    connections: JoinSet<()>,
+    refusals: Arc<Semaphore>,
+}
+
+impl Host {
+    fn new(router: Router, limits: Limits) -> Host {
+        Host { router, limits, connections: JoinSet::new(), refusals: Arc::new(Semaphore::new(REFUSALS)) }
+    }
+
+    /// Serves a client if there is room, or refuses it.
+    fn seat<S>(&mut self, guests: &mut OpenConnections, stream: S, peer: Peer, has_room: bool)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        if !has_room {
+            let why = format!("{} clients are served already; ask again", self.limits.connections);
+            return self.refuse(stream, StatusCode::SERVICE_UNAVAILABLE, why);
+        }
+        let doing = guests.activity(matches!(peer, Peer::Remote { .. }));
+        let talk = converse(stream, self.router.clone(), peer, self.limits, doing.clone());
+        guests.add(self.connections.spawn(talk), doing);
+    }
+
+    fn refuse<S>(&mut self, stream: S, code: StatusCode, why: String)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Ok(place) = self.refusals.clone().try_acquire_owned() else { return };
+        let deadline = self.limits.header_timeout;
+        self.connections.spawn(async move {
+            refuse(stream, code, why, deadline).await;
+            drop(place);
+        });
     }
 }
 

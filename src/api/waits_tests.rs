@@ -1,13 +1,19 @@
 //! Clients that wait, and the places that they leave to others.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::UnixStream;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::connections::OpenConnections;
+use super::fake::Fake;
+use super::peer::{Door, Peer};
 use super::tests::{Served, read_all, served};
-use super::{Error, Limits};
+use super::{Error, Limits, router, serve};
 use model::verb::Retry;
 
 /// Asks on a connection of its own, which is kept open.
@@ -56,7 +62,7 @@ async fn crowd_that_connects_at_once_is_let_in_one_after_the_other() {
     }
     for stream in &mut waiting {
         let mut head = [0; 12];
-        tokio::io::AsyncReadExt::read_exact(stream, &mut head).await.unwrap();
+        AsyncReadExt::read_exact(stream, &mut head).await.unwrap();
         assert_eq!(&head, b"HTTP/1.1 200");
     }
 }
@@ -88,7 +94,7 @@ async fn jobs_of_all_waits_are_limited_and_a_wait_that_is_over_makes_room() {
     let served = served(Limits { jobs: 3, ..Limits::default() });
     let mut first = asks(&served, &wait_for(r#"["endless", "a"]"#)).await;
     let mut head = [0; 12];
-    tokio::io::AsyncReadExt::read_exact(&mut first, &mut head).await.unwrap();
+    AsyncReadExt::read_exact(&mut first, &mut head).await.unwrap();
     assert_eq!(&head, b"HTTP/1.1 200");
     let refused = served.raw(&wait_for(r#"["a", "b"]"#)).await;
     let why = "this request needs room for 2 jobs to wait for; 1 of 3 are free";
@@ -149,4 +155,73 @@ async fn some_places_are_kept_for_the_owner() {
     assert!(come(true).await && come(true).await);
     assert_eq!(before.elapsed(), Duration::from_secs(2), "it has not waited for them");
     assert!(!come(true).await && !come(false).await);
+}
+
+/// A door for clients of any user.
+struct Clients(Mutex<UnboundedReceiver<(DuplexStream, Peer)>>);
+
+impl Door for Clients {
+    type Stream = DuplexStream;
+
+    async fn accept(&self) -> io::Result<(DuplexStream, Result<Peer, String>)> {
+        let Some((stream, peer)) = self.0.lock().await.recv().await else { std::future::pending().await };
+        Ok((stream, Ok(peer)))
+    }
+}
+
+/// Opens a door; each call lets a client in that sends this request.
+fn open_door(limits: Limits) -> impl AsyncFn(Peer, &str) -> DuplexStream {
+    let (come, clients) = unbounded_channel();
+    tokio::spawn(serve(Clients(Mutex::new(clients)), router(Arc::new(Fake::default())), limits));
+    async move |peer: Peer, request: &str| {
+        let (mut here, there) = duplex(64 << 10);
+        come.send((there, peer)).unwrap();
+        here.write_all(request.as_bytes()).await.unwrap();
+        here
+    }
+}
+
+const OWNER: Peer = Peer::User(0);
+const OTHER: Peer = Peer::User(4_000_000);
+const STUCK: &str = "GET /v1/jobs/stuck HTTP/1.1\r\nhost: x\r\n\r\n";
+const SHORT: &str = "GET /none HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn owner_does_not_wait_behind_others_that_wait_for_a_place() {
+    let come = open_door(Limits { connections: 32, ..Limits::default() });
+    let mut busy = Vec::new();
+    for _ in 0..100 {
+        busy.push(come(OTHER, STUCK).await);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let before = tokio::time::Instant::now();
+    for _ in 0..3 {
+        let answer = read_all(come(OWNER, SHORT).await).await;
+        assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    }
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    // Of 100, 30 have places, 64 wait for one, and 6 are refused at once.
+    let refused = read_all(busy.split_off(99).remove(0)).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && before.elapsed() < Duration::from_secs(1), "{refused}");
+    let late = read_all(busy.remove(50)).await;
+    assert!(late.starts_with("HTTP/1.1 503") && before.elapsed() > Duration::from_secs(1), "{late}");
+    busy.truncate(20);
+    let answer = read_all(come(OTHER, SHORT).await).await;
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_refused_clients_are_few() {
+    let come = open_door(Limits { connections: 0, ..Limits::default() });
+    let mut silent = Vec::new();
+    for _ in 0..65 {
+        silent.push(come(OWNER, "").await);
+    }
+    let before = tokio::time::Instant::now();
+    assert_eq!(read_all(silent.remove(64)).await, "");
+    assert!(before.elapsed() < Duration::from_secs(3), "{:?}: it is not waited for", before.elapsed());
+    assert_eq!(read_all(silent.remove(63)).await, "");
+    assert!(before.elapsed() > Duration::from_secs(9), "{:?}: its request is waited for", before.elapsed());
+    let answer = read_all(come(OWNER, SHORT).await).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
 }
