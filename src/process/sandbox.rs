@@ -1,13 +1,14 @@
 //! A directory for each life, empty when a job begins.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::remove::remove;
 use model::Identity;
@@ -30,7 +31,7 @@ pub(super) struct Sandboxes {
     thread: Option<Sender<PathBuf>>,
     /// Number of directories moved aside.
     count: u64,
-    /// Those of lives that have ended which could not be moved aside.
+    /// Those of lives that have ended which could not be moved aside, and those aside that the thread was not told of.
     stuck: BTreeSet<PathBuf>,
     removed: Removed,
 }
@@ -54,6 +55,10 @@ impl Sandboxes {
         let known = dirs.clone();
         dirs.insert(dir.to_owned());
         for dir in dirs {
+            if known.contains(&dir) && self.is_aside(&dir) {
+                self.hand_over(dir);
+                continue;
+            }
             match self.clear(&dir) {
                 Ok(()) if known.contains(&dir) => (self.removed)(&dir, Ok(())),
                 Ok(()) => {}
@@ -87,7 +92,10 @@ impl Sandboxes {
             self.count += 1;
             let aside = self.root.join(format!("{GONE}{}", self.count));
             match fs::rename(dir, &aside) {
-                Ok(()) => return self.hand_over(aside),
+                Ok(()) => {
+                    self.hand_over(aside);
+                    return Ok(());
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                 // An earlier supervisor has left a directory of that name.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
@@ -96,12 +104,30 @@ impl Sandboxes {
         }
     }
 
-    fn hand_over(&mut self, aside: PathBuf) -> io::Result<()> {
-        let thread = match &self.thread {
+    fn is_aside(&self, dir: &Path) -> bool {
+        let is_gone = |name: &OsStr| name.as_encoded_bytes().starts_with(GONE.as_bytes());
+        dir.parent() == Some(&self.root) && dir.file_name().is_some_and(is_gone)
+    }
+
+    /// Has a directory that was moved aside removed. If the thread cannot be told, it is told when the next life ends:
+    /// by the name aside, as there is nothing under the other one any more.
+    fn hand_over(&mut self, aside: PathBuf) {
+        if let Err(error) = self.tell(&aside) {
+            (self.removed)(&aside, Err(error));
+            self.stuck.insert(aside);
+        }
+    }
+
+    fn tell(&mut self, aside: &Path) -> io::Result<()> {
+        let thread = match self.thread.take() {
             Some(thread) => thread,
-            None => self.thread.insert(start(self.removed.clone())?),
+            None => start(self.removed.clone())?,
         };
-        thread.send(aside).map_err(|_| io::Error::other("the thread that removes directories has ended"))
+        let ended = |_| io::Error::other("the thread that removes directories has ended");
+        thread.send(aside.to_owned()).map_err(ended)?;
+        // One that has ended is not kept: the next try starts another.
+        self.thread = Some(thread);
+        Ok(())
     }
 }
 
@@ -109,23 +135,29 @@ impl Sandboxes {
 fn start(removed: Removed) -> io::Result<Sender<PathBuf>> {
     let (sender, dirs) = channel();
     let builder = std::thread::Builder::new().name("tv-sandbox".into()).stack_size(128 << 10);
-    builder.spawn(move || remove_all(&dirs, &removed))?;
+    builder.spawn(move || remove_all(&dirs, &removed, AGAIN))?;
     Ok(sender)
 }
 
-/// Removes directories as they come, and those that could not be removed again now and then.
-fn remove_all(dirs: &Receiver<PathBuf>, removed: &Removed) {
+/// Removes directories as they come, and tries those that could not be removed again after each pause.
+fn remove_all(dirs: &Receiver<PathBuf>, removed: &Removed, pause: Duration) {
     let mut left: Vec<PathBuf> = Vec::new();
+    let mut again = Instant::now() + pause;
     loop {
         let next = match left.is_empty() {
             true => dirs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => dirs.recv_timeout(AGAIN),
+            false => dirs.recv_timeout(again.saturating_duration_since(Instant::now())),
         };
-        let tried = match next {
+        let mut tried = match next {
             Ok(dir) => vec![dir],
-            Err(RecvTimeoutError::Timeout) => std::mem::take(&mut left),
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => return,
         };
+        // Also after one that came: in a busy pool there is always one.
+        if Instant::now() >= again {
+            tried.append(&mut left);
+            again = Instant::now() + pause;
+        }
         for dir in tried {
             let result = match remove(&dir) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -194,6 +226,44 @@ mod tests {
         sandboxes.leave(&place.path().join("pool-1.2"));
         assert_eq!(heard.recv(), Ok((dir.clone(), true)));
         assert!(!dir.exists());
+    }
+
+    #[test]
+    fn what_the_thread_could_not_be_told_is_removed_after_the_next_life() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("sandbox");
+        let (told, heard) = channel();
+        let removed: Removed = Arc::new(move |dir, result| drop(told.send((dir.to_owned(), result.is_ok()))));
+        let mut sandboxes = Sandboxes::new(root.clone(), removed);
+        // A thread that has ended.
+        sandboxes.thread = Some(channel().0);
+        let dir = sandboxes.empty(&root.join("pool-1.1"), None).unwrap();
+        sandboxes.leave(&dir);
+        let (aside, is_removed) = heard.recv().unwrap();
+        assert!(!is_removed && aside.exists() && aside != dir, "{}", aside.display());
+        sandboxes.leave(&root.join("pool-1.2"));
+        assert_eq!(heard.recv(), Ok((aside.clone(), true)));
+        assert!(!aside.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_tried_again_while_others_come() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, pause) = (place.path().join("file"), Duration::from_millis(500));
+        fs::write(&file, "").unwrap();
+        let (told, heard) = channel();
+        let removed: Removed = Arc::new(move |dir, result| drop(told.send((dir.to_owned(), result.is_ok()))));
+        let (sender, dirs) = channel();
+        std::thread::spawn(move || remove_all(&dirs, &removed, pause));
+        sender.send(file.clone()).unwrap();
+        assert_eq!(heard.recv(), Ok((file.clone(), false)));
+        fs::remove_file(&file).unwrap();
+        let begun = Instant::now();
+        while heard.try_iter().all(|(dir, _)| dir != file) {
+            assert!(begun.elapsed() < 20 * pause, "it is not tried again");
+            sender.send(place.path().join("none")).unwrap();
+            std::thread::sleep(pause / 50);
+        }
     }
 
     #[test]
