@@ -62,7 +62,7 @@ fn keep_out(
     close: impl Fn(&Path, &Metadata) -> io::Result<()>,
 ) -> Result<(), Error> {
     let own = geteuid().as_raw();
-    let users = config.outfits.iter().filter_map(|outfit| outfit.identity.as_ref());
+    let users = config.specs.iter().filter_map(|spec| spec.identity.as_ref());
     let users: Vec<&Identity> = users.filter(|user| user.uid != own).collect();
     if users.is_empty() {
         return Ok(());
@@ -183,7 +183,7 @@ mod tests {
             ..Flags::default()
         };
         let mut config = resolve(flags, &around).unwrap();
-        config.outfits[0].identity = Some(Identity {
+        config.specs[0].identity = Some(Identity {
             uid: user,
             gid: group,
             groups: Vec::new(),
