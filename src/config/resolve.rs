@@ -15,7 +15,7 @@ use super::pool::Pool;
 use super::purpose::Purpose;
 use super::route::{RouteSection, RouteTo};
 use super::spec::resolve_pool;
-use super::volume::within_volume;
+use super::volume::place_within_volume;
 use super::wrong::Wrong;
 use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
 use ::wq;
@@ -92,8 +92,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(path) => read(path, flags.in_force.as_deref()).map(|(file, source)| (file, Some(source)))?,
         None => (File::default(), None),
     };
-    let broker_is_named = flags.broker.is_some();
-    let state_dir_is_named = flags.state_dir.is_some();
+    let (broker_is_named, state_dir_is_named) = (flags.broker.is_some(), flags.state_dir.is_some());
     let broker = match flags.broker.as_ref().or(file.broker.as_ref()) {
         Some(url) => Some(
             brokers::address(url).map_err(|wrong| Error::new(Fault::Config, wrong.what).hint(wrong.hint))?,
@@ -104,8 +103,9 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(dir) => from_here(dir)?,
         None => around.state_dir()?,
     };
-    let state_dir = within_volume(state_dir, around.uid);
     let (run_dir, of_job) = run_dir(&flags, &file, around)?;
+    let looks = flags.purpose == Purpose::Find && !of_job;
+    let state_dir = place_within_volume(state_dir, around.uid, looks)?;
     let in_job = of_job && !broker_is_named && !state_dir_is_named && file.broker.is_none();
     let socket_group =
         placed(&source, "socket_group", || file.socket_group.as_deref().map(socket_group).transpose())?;
@@ -120,7 +120,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let said = if broker_is_named { Vec::new() } else { file.route };
     let routes = placed(&source, "route", || routes(said, &broker))?;
     let mut log = file.log.resolve(flags.log_format, flags.log_level)?;
-    log.dir = log.dir.map(|dir| within_volume(dir, around.uid));
+    log.dir = log.dir.map(|dir| place_within_volume(dir, around.uid, looks)).transpose()?;
     let api = in_file(resolve_api(file.api, flags.purpose, around), source.as_ref())?;
     let tasks = in_file(flags.wq.clone().over(file.wq).resolve(), source.as_ref())?;
     let remote = resolve_remote(&flags, around)?;
@@ -165,7 +165,8 @@ fn run_dir(flags: &Flags, file: &File, around: &Surroundings) -> Result<(PathBuf
         (None, Some(dir)) => dir,
         (None, None) => around.run_dir(),
     };
-    let run_dir = within_volume(run_dir, around.uid);
+    let looks = flags.purpose == Purpose::Find && !is_of_job;
+    let run_dir = place_within_volume(run_dir, around.uid, looks)?;
     fits_a_socket(&run_dir)?;
     Ok((run_dir, is_of_job))
 }

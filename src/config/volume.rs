@@ -12,19 +12,56 @@ use nix::unistd::{AccessFlags, eaccess, geteuid};
 use super::{Config, Error, Fault};
 use model::Identity;
 
+/// The beginning of the name of a private directory in a volume; the user's number follows.
+const PREFIX: &str = "taskvisor-";
+
 /// With it only the owner of an entry, the directory's owner and root may rename or remove that entry.
 const STICKY: u32 = 0o1000;
 
+/// The place for a directory that must be private, or the place in which to look for that of a supervisor. Root looks for
+/// that of any user: `docker exec -u 0` makes a command root's in the container of another user.
+pub(super) fn place_within_volume(dir: PathBuf, uid: u32, looks: bool) -> Result<PathBuf, Error> {
+    let own = within_volume(dir.clone(), uid);
+    match looks && uid == 0 && own != dir {
+        true => the_only(&dir, own),
+        false => Ok(own),
+    }
+}
+
+/// The one private directory in a volume; root's own if there is none yet.
+fn the_only(volume: &Path, own: PathBuf) -> Result<PathBuf, Error> {
+    let owner = |path: &Path| path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse::<u32>().ok();
+    let is_private = |path: &PathBuf| {
+        let found = fs::symlink_metadata(path).ok().filter(Metadata::is_dir);
+        found.is_some_and(|found| owner(path) == Some(found.uid()))
+    };
+    let entries = fs::read_dir(volume).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = entries.filter(is_private).collect();
+    found.sort();
+    match found.as_slice() {
+        [] => Ok(own),
+        [only] => Ok(only.clone()),
+        several => {
+            let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+            let what =
+                format!("the volume {} is that of several users: {}", volume.display(), names.join(", "));
+            Err(Error::new(Fault::Usage, what).hint(
+                "name the one that is meant (--state-dir, --run-dir, log.dir), or be its user: docker exec -u UID",
+            ))
+        }
+    }
+}
+
 /// The place for a directory that must be private. A volume of root that this user may write, as an emptyDir of
 /// Kubernetes (mode 0777, or 2777 with `fsGroup`), cannot be made private; a directory in it can.
-pub(super) fn within_volume(dir: PathBuf, uid: u32) -> PathBuf {
+fn within_volume(dir: PathBuf, uid: u32) -> PathBuf {
     let shared = fs::metadata(&dir).is_ok_and(|found| {
         let of_root = found.uid() == 0 || is_unmapped(found.uid());
         of_root && (found.uid() != uid || found.mode() & 0o022 != 0)
     });
     let may_write = || eaccess(&dir, AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
     match shared && may_write() && is_mounted(&dir) {
-        true => dir.join(format!("taskvisor-{uid}")),
+        true => dir.join(format!("{PREFIX}{uid}")),
         false => dir,
     }
 }
@@ -171,6 +208,28 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(within_volume(dir.path().into(), 12345), dir.path());
         assert!(!is_containers_own(dir.path()));
+    }
+
+    #[test]
+    fn root_finds_the_only_private_directory_in_a_volume() {
+        let dir = tempfile::tempdir().unwrap();
+        let (volume, own) = (dir.path(), geteuid().as_raw());
+        let found = || the_only(volume, "/own".into());
+        assert_eq!(found(), Ok("/own".into()));
+        // Neither of these is one: of another user than its name says, a link, a file, without a number.
+        let mine = volume.join(format!("taskvisor-{own}"));
+        fs::create_dir(volume.join(format!("taskvisor-{}", own + 1))).unwrap();
+        fs::create_dir(volume.join("taskvisor-x")).unwrap();
+        std::os::unix::fs::symlink("/", &mine).unwrap();
+        assert_eq!(found(), Ok("/own".into()));
+        fs::remove_file(&mine).unwrap();
+        fs::create_dir(&mine).unwrap();
+        assert_eq!(found(), Ok(mine.clone()));
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(volume.join("taskvisor-1"), Some(1), None).unwrap();
+            let error = found().unwrap_err().message;
+            assert!(error.contains("taskvisor-0, ") && error.contains("taskvisor-1"), "{error}");
+        }
     }
 
     /// Settings with a pool of this user, and with all directories below a volume of this mode.
