@@ -101,6 +101,8 @@ fn dead_letter_runs_again_with_moto_in_place_of_sqs() {
     let script = format!("[ -e {} ] || exit 3", good.display());
     let put = scene.sandbox.ok(&["put", "-q", "mail", "--", "/bin/sh", "-c", &script]);
     let id = put.trim();
+    // SQS cannot show a job that no host has taken yet.
+    wait_until("a worker has taken it", || scene.sandbox.run(&["job", "show", id]).status.success());
     wait_until("it has failed", || scene.sandbox.state(id) == "failed");
     std::fs::write(good, "").unwrap();
     assert_eq!(scene.retry(&[]), "1 job retried, from dlq-mail\n");
