@@ -8,7 +8,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Limits, Problem};
+use super::Problem;
+use super::limits::Limits;
 
 /// A client that has connected or got an answer within this time may be about to send a request.
 const SPARED: Duration = Duration::from_secs(1);

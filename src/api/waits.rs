@@ -25,7 +25,7 @@ use model::verb::{Get, State as JobStateBody, Verb};
 use model::{JobId, JobRecord, JobState};
 
 /// Limit of the jobs of a request.
-pub(super) const MOST: usize = 100_000;
+const MOST: usize = 100_000;
 /// Limit of the body of a request, in bytes: so many of the longest ids, as JSON.
 const LARGEST: usize = 64 << 20;
 /// While a body is read, it counts as a job for so many of its bytes: bodies take memory, too.

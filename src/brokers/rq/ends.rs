@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, RedisResult, Value};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
 
+use super::hearing::Hearing;
 use super::source::Rq;
 use model::JobId;
 
@@ -17,23 +18,6 @@ const HEARING: Duration = Duration::from_secs(1);
 const DEAF: Duration = Duration::from_millis(100);
 /// As many more are looked for a millisecond later each: a thousand of them ask the server no more than if all were heard.
 const EACH: Duration = Duration::from_millis(1);
-/// Limit of the connections on which results are heard. One request may wait for a thousand jobs, and the server has to
-/// serve others, too.
-const MOST: usize = 16;
-
-/// What all that wait for ends share.
-#[derive(Debug)]
-pub(super) struct Hearing {
-    places: Arc<Semaphore>,
-    /// Has an owner more for each job whose results are not heard.
-    deaf: Arc<()>,
-}
-
-impl Default for Hearing {
-    fn default() -> Self {
-        Hearing { places: Arc::new(Semaphore::new(MOST)), deaf: Arc::default() }
-    }
-}
 
 /// How long to wait before a job is looked for again whose results are not heard.
 fn pause(deaf: &Arc<()>) -> Duration {

@@ -11,6 +11,7 @@ mod chores;
 mod commands;
 mod ends;
 mod faces;
+mod hearing;
 mod job;
 mod lists;
 mod put;

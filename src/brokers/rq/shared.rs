@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use redis::{Cmd, FromRedisValue};
 use tokio::sync::Notify;
 
-use super::ends::Hearing;
+use super::hearing::Hearing;
 use super::job::execution;
 use super::script::NEEDS;
 use super::settings::Settings;
