@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::mem;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,6 +87,8 @@ struct Wanted {
     pauses: Pauses,
     /// Whether the file holds it after the pending write, as far as is known.
     is_kept: bool,
+    /// Whether somebody tries again: one is enough, however often it fails meanwhile.
+    is_retried: bool,
 }
 
 impl Writer {
@@ -93,7 +96,7 @@ impl Writer {
     pub(super) fn new(state_dir: &Path, complaints: Complaints) -> Writer {
         let path = state_dir.join(FILE);
         let found = read(&path);
-        let wanted = Wanted { is_kept: found.is_ok(), pauses: found.unwrap_or_default() };
+        let wanted = Wanted { is_kept: found.is_ok(), is_retried: false, pauses: found.unwrap_or_default() };
         Writer { path, wanted: Arc::new(Mutex::new(wanted)), writing: Arc::default(), complaints }
     }
 
@@ -107,11 +110,11 @@ impl Writer {
         if wanted.is_kept && wanted.pauses == pauses {
             return None;
         }
-        *wanted = Wanted { pauses, is_kept: true };
+        (wanted.pauses, wanted.is_kept) = (pauses, true);
         let (writer, runtime) = (self.clone(), Handle::current());
         Some(spawn_blocking(move || {
             let written = writer.write();
-            if written.is_err() {
+            if written.is_err() && !mem::replace(&mut writer.wanted().is_retried, true) {
                 runtime.spawn(writer.write_later());
             }
             written
@@ -140,12 +143,19 @@ impl Writer {
 
     /// Tries again until the file holds what is wanted.
     async fn write_later(self) {
-        while !self.wanted().is_kept {
+        while self.is_to_be_retried() {
             tokio::time::sleep(AGAIN).await;
             let writer = self.clone();
             // What fails is a complaint.
             drop(spawn_blocking(move || writer.write()).await);
         }
+    }
+
+    /// If not, the next failure begins to try again: both are one step, so that none is missed.
+    fn is_to_be_retried(&self) -> bool {
+        let mut wanted = self.wanted();
+        wanted.is_retried = !wanted.is_kept;
+        wanted.is_retried
     }
 }
 
@@ -201,6 +211,7 @@ mod tests {
             assert!(told.contains("failed to write to ") && told.contains(FILE), "{told}");
         }
         assert!(complaints.latest(UNKEPT).is_some());
+        assert_eq!(Handle::current().metrics().num_alive_tasks(), 1, "one of them tries again");
         fs::remove_dir_all(&path).unwrap();
         // Nobody asks for it again.
         while complaints.latest(UNKEPT).is_some() {
