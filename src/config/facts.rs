@@ -9,9 +9,9 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 use nix::unistd::{AccessFlags, eaccess};
 
+use super::keep_out::could_keep_users_out;
 use super::paths::{must_be_private, must_be_two, unmade};
 use super::program::find;
-use super::volume::could_keep_users_out;
 use super::{Config, Error};
 use model::{Identity, SpawnSpec};
 

@@ -6,11 +6,9 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::unistd::{AccessFlags, eaccess, geteuid};
+use nix::unistd::{AccessFlags, eaccess};
 
-use super::{Config, Error, Fault};
-use model::Identity;
+use super::{Error, Fault};
 
 /// The beginning of the name of a private directory in a volume; the user's number follows.
 const PREFIX: &str = "taskvisor-";
@@ -28,13 +26,16 @@ pub(super) fn place_within_volume(dir: PathBuf, uid: u32, looks: bool) -> Result
     }
 }
 
-/// The one private directory in a volume; root's own if there is none yet.
+/// Root's own private directory in a volume if it is there, else the only one of another user; root's own if there is none.
 fn the_only(volume: &Path, own: PathBuf) -> Result<PathBuf, Error> {
     let owner = |path: &Path| path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse::<u32>().ok();
     let is_private = |path: &PathBuf| {
         let found = fs::symlink_metadata(path).ok().filter(Metadata::is_dir);
         found.is_some_and(|found| owner(path) == Some(found.uid()))
     };
+    if is_private(&own) {
+        return Ok(own);
+    }
     let entries = fs::read_dir(volume).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: Vec<PathBuf> = entries.filter(is_private).collect();
     found.sort();
@@ -73,60 +74,14 @@ pub(super) fn is_containers_own(dir: &Path) -> bool {
 
 /// Sets the sticky bit of the volumes above a directory that everybody may write, where this user may do that: a job of
 /// another user could take the directory away, and put a link in its place. Pools with other users need it
-/// ([`keep_users_out`]); the others have nobody here to fear.
+/// ([`super::keep_users_out`]); the others have nobody here to fear.
 pub(super) fn close_volumes(dir: &Path) {
     let open = loose(dir, is_containers_own).into_iter().filter(|(_, found)| found.mode() & 0o002 != 0);
     open.for_each(|(volume, found)| drop(set_sticky(&volume, &found)));
 }
 
-/// Makes sure that no user of a pool can take a directory of the supervisor away: sets the sticky bit of each volume in
-/// which one could, or refuses.
-pub fn keep_users_out(config: &Config) -> Result<(), Error> {
-    keep_out(config, is_containers_own, set_sticky)
-}
-
-/// Refuses what [`keep_users_out`] would refuse, and changes nothing.
-pub(super) fn could_keep_users_out(config: &Config) -> Result<(), Error> {
-    keep_out(config, is_containers_own, |_, found| match found.uid() == geteuid().as_raw() {
-        true => Ok(()),
-        false => Err(Errno::EPERM.into()),
-    })
-}
-
-fn keep_out(
-    config: &Config,
-    is_own: impl Fn(&Path) -> bool,
-    close: impl Fn(&Path, &Metadata) -> io::Result<()>,
-) -> Result<(), Error> {
-    let own = geteuid().as_raw();
-    let users = config.specs.iter().filter_map(|spec| spec.identity.as_ref());
-    let users: Vec<&Identity> = users.filter(|user| user.uid != own).collect();
-    if users.is_empty() {
-        return Ok(());
-    }
-    for dir in [&config.run_dir, &config.state_dir].into_iter().chain(&config.log.dir) {
-        for (volume, found) in loose(dir, &is_own) {
-            let Some(user) = users.iter().find(|user| may_write(user, &found)) else { continue };
-            close(&volume, &found).map_err(|error| not_kept_from(user, dir, &volume, &error))?;
-        }
-    }
-    Ok(())
-}
-
-fn not_kept_from(user: &Identity, dir: &Path, volume: &Path, error: &io::Error) -> Error {
-    let (name, dir, volume) = (&user.name, dir.display(), volume.display());
-    let what = format!(
-        "{dir} cannot be kept from the user '{name}' of a pool, who may rename it in the volume {volume}: failed to set the \
-         sticky bit of {volume}: {error}"
-    );
-    Error::new(Fault::Permission, what).hint(format!(
-        "chmod +t {volume} as its owner, mount it for another group (fsGroup), give a directory of its own (--state-dir, \
-         --run-dir, log.dir), or leave user out"
-    ))
-}
-
 /// Volumes on the way to a directory in which others than their owners may rename what is there.
-fn loose(dir: &Path, is_own: impl Fn(&Path) -> bool) -> Vec<(PathBuf, Metadata)> {
+pub(super) fn loose(dir: &Path, is_own: impl Fn(&Path) -> bool) -> Vec<(PathBuf, Metadata)> {
     let real = |path: &Path| fs::canonicalize(path).ok();
     let mut ways: BTreeSet<PathBuf> = BTreeSet::new();
     // A part of the path may be a link, and each target has parents of its own.
@@ -140,12 +95,7 @@ fn loose(dir: &Path, is_own: impl Fn(&Path) -> bool) -> Vec<(PathBuf, Metadata)>
         .collect()
 }
 
-fn may_write(user: &Identity, found: &Metadata) -> bool {
-    let of_group = found.gid() == user.gid || user.groups.contains(&found.gid());
-    found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && of_group)
-}
-
-fn set_sticky(volume: &Path, found: &Metadata) -> io::Result<()> {
+pub(super) fn set_sticky(volume: &Path, found: &Metadata) -> io::Result<()> {
     fs::set_permissions(volume, Permissions::from_mode(found.mode() & 0o7777 | STICKY))?;
     match fs::metadata(volume)?.mode() & STICKY {
         0 => Err(io::Error::other("its file system does not keep that bit")),
@@ -190,8 +140,8 @@ fn names(table: &str, dir: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Flags, Surroundings, resolve};
     use super::*;
+    use nix::unistd::geteuid;
 
     #[test]
     fn a_mount_is_known_by_its_whole_path() {
@@ -229,60 +179,7 @@ mod tests {
             std::os::unix::fs::chown(volume.join("taskvisor-1"), Some(1), None).unwrap();
             let error = found().unwrap_err().message;
             assert!(error.contains("taskvisor-0, ") && error.contains("taskvisor-1"), "{error}");
+            assert_eq!(the_only(volume, mine.clone()), Ok(mine), "nobody can hide root's own from root");
         }
-    }
-
-    /// Settings with a pool of this user, and with all directories below a volume of this mode.
-    fn below(volume: &Path, mode: u32, user: u32, group: u32) -> Config {
-        fs::set_permissions(volume, Permissions::from_mode(mode)).unwrap();
-        let around = Surroundings { uid: 0, home: Some("/".into()), ..Surroundings::default() };
-        let flags = Flags {
-            state_dir: Some(volume.join("state")),
-            run_dir: Some(volume.join("run")),
-            ..Flags::default()
-        };
-        let mut config = resolve(flags, &around).unwrap();
-        config.specs[0].identity = Some(Identity {
-            uid: user,
-            gid: group,
-            groups: Vec::new(),
-            name: "job".into(),
-            home: "/".into(),
-        });
-        config
-    }
-
-    #[test]
-    fn a_volume_is_closed_to_the_users_of_pools() {
-        let dir = tempfile::tempdir().unwrap();
-        let volume = fs::canonicalize(dir.path()).unwrap();
-        let (own, gid) = (geteuid().as_raw(), fs::metadata(&volume).unwrap().gid());
-        let is_own = |path: &Path| path == volume;
-        // Who may not write there is none to fear.
-        for (mode, user, group, closed) in [
-            (0o777, own + 1, gid + 1, 0o1777),
-            (0o775, own + 1, gid, 0o1775),
-            (0o775, own + 1, gid + 1, 0o775),
-            (0o777, own, gid, 0o777),
-            (0o755, own + 1, gid, 0o755),
-        ] {
-            keep_out(&below(&volume, mode, user, group), is_own, set_sticky).unwrap();
-            assert_eq!(fs::metadata(&volume).unwrap().mode() & 0o7777, closed, "{mode:o} {user} {group}");
-        }
-    }
-
-    #[test]
-    fn a_volume_that_cannot_be_closed_is_refused_if_a_pool_has_a_user() {
-        let dir = tempfile::tempdir().unwrap();
-        let volume = fs::canonicalize(dir.path()).unwrap();
-        let (own, gid) = (geteuid().as_raw(), fs::metadata(&volume).unwrap().gid());
-        let refused = |mode, user| {
-            let config = below(&volume, mode, user, gid + 1);
-            keep_out(&config, |path| path == volume, |_, _| Err(Errno::EPERM.into()))
-        };
-        let error = refused(0o777, own + 1).unwrap_err();
-        assert!(error.message.contains("cannot be kept from the user 'job'"), "{error}");
-        assert!(error.hint.unwrap().contains("chmod +t"));
-        assert_eq!((refused(0o1777, own + 1), refused(0o777, own)), (Ok(()), Ok(())));
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::remove::remove;
 use model::Identity;
@@ -142,11 +142,11 @@ fn start(removed: Removed) -> io::Result<Sender<PathBuf>> {
 /// Removes directories as they come, and tries those that could not be removed again after each pause.
 fn remove_all(dirs: &Receiver<PathBuf>, removed: &Removed, pause: Duration) {
     let mut left: Vec<PathBuf> = Vec::new();
-    let mut again = Instant::now() + pause;
+    let mut again = clock::now() + pause;
     loop {
         let next = match left.is_empty() {
             true => dirs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => dirs.recv_timeout(again.saturating_duration_since(Instant::now())),
+            false => dirs.recv_timeout(again.since(clock::now())),
         };
         let mut tried = match next {
             Ok(dir) => vec![dir],
@@ -154,9 +154,9 @@ fn remove_all(dirs: &Receiver<PathBuf>, removed: &Removed, pause: Duration) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         // Also after one that came: in a busy pool there is always one.
-        if Instant::now() >= again {
+        if clock::now() >= again {
             tried.append(&mut left);
-            again = Instant::now() + pause;
+            again = clock::now() + pause;
         }
         for dir in tried {
             let result = match remove(&dir) {
@@ -258,9 +258,9 @@ mod tests {
         sender.send(file.clone()).unwrap();
         assert_eq!(heard.recv(), Ok((file.clone(), false)));
         fs::remove_file(&file).unwrap();
-        let begun = Instant::now();
+        let begun = clock::now();
         while heard.try_iter().all(|(dir, _)| dir != file) {
-            assert!(begun.elapsed() < 20 * pause, "it is not tried again");
+            assert!(clock::now().since(begun) < 20 * pause, "it is not tried again");
             sender.send(place.path().join("none")).unwrap();
             std::thread::sleep(pause / 50);
         }
