@@ -4,6 +4,7 @@ import errno
 import os
 import struct
 import sys
+import threading
 import unittest
 from unittest import mock
 
@@ -145,7 +146,9 @@ class Template(WorkerTest):
     def test_template_does_not_warn_of_a_thread_that_ends_during_the_check(self):
         look = looked_at.Inherited()
         # The kernel lists a thread that has ended before its name is read; no process has this number.
-        with mock.patch.object(looked_at.os, "listdir", return_value=[str(2 ** 22 + 1)]):
+        # Other tests may have left threads in this process.
+        with mock.patch.object(looked_at.threading, "enumerate", return_value=[threading.main_thread()]), \
+                mock.patch.object(looked_at.os, "listdir", return_value=[str(2 ** 22 + 1)]):
             self.assertEqual(look._threads(), [])
 
     def test_child_is_forked_into_its_cgroup(self):
