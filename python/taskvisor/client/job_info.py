@@ -57,7 +57,7 @@ class JobInfo:
 
     @property
     def result(self) -> Any:
-        """What it has returned; raises `ResultNotKept` if that could not be kept."""
+        """The return value of the job. Raises `ResultNotKept` if the worker could not keep it."""
         found = self.record.get("result")
         if isinstance(found, dict) and found.get(values.MARK) == values.NOT_KEPT:
             raise ResultNotKept(f"job {self.id} is complete, but has no result: {found.get('value')}")

@@ -52,9 +52,9 @@ _OTHERS = ("TASKVISOR_RUN_DIR", "TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASK
 
 
 def _environment() -> Optional[dict[str, str]]:
-    """The environment of the program. It knows nothing of `configure`: so it is told of that socket, as a job is.
+    """The environment of the program, with the socket that `configure` names, as in the environment of a job.
 
-    None if it cannot be told: it looks for a socket by its directory.
+    None if that is not possible: the program finds a socket by its directory, under the name `ctl.sock`.
     """
     environment = dict(os.environ)
     if settings.socket is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
     from typing import Optional
 
-#: The supervisor sends something at least every 15 s: after this silence it is asked anew.
+#: The supervisor sends something at least every 15 s: after this silence the client asks again.
 _SILENCE_SECONDS = 60.0
 #: Most jobs of one request. Where the broker has to be asked for each job, the supervisor takes fewer, and says how many.
 _MOST = 100_000

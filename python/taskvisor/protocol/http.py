@@ -14,7 +14,7 @@ _LONGEST_HEAD = 64 * 1024
 
 
 class NoAnswer(Exception):
-    """What came is no HTTP answer, or only the beginning of one."""
+    """The bytes received are not an HTTP answer, or only the beginning of one."""
 
 
 def request(method: str, path: str, body: bytes = b"", headers: str = "") -> bytes:
