@@ -70,7 +70,11 @@ impl Service for Fake {
         #[allow(clippy::wildcard_enum_match_arm)]
         match verb {
             Verb::Get(Get { job }) => {
+                let put_by = |by: &str| JobRecord { put_by: Some(by.into()), ..record(job.as_str()) };
                 match job.as_str() {
+                    "of-put" => return Ok(Answer::Get(put_by("127.0.0.1 (put token)"))),
+                    "of-another" => return Ok(Answer::Get(put_by("127.0.0.1"))),
+                    "of-nobody" => return Ok(Answer::Get(record("of-nobody"))),
                     "slow" => tokio::time::sleep(Duration::from_secs(25)).await,
                     "stuck" => std::future::pending().await,
                     _ => {}

@@ -1,5 +1,5 @@
-//! Decides which clients may come in by TCP: those that know the token, where there is one, use one of our names, and
-//! are not sent by a foreign web page. A probe needs none of it, and learns yes or no.
+//! Decides which clients may come in by TCP: those that know a token, where there is one, use one of our names, and are
+//! not sent by a foreign web page; and what for, by the token's role. A probe needs none of it, and learns yes or no.
 //!
 //! The token alone would keep strangers out. The check of names stops a page whose own name leads here (DNS rebinding);
 //! the check of origins stops a page opened in a browser that has the token.
@@ -7,14 +7,15 @@
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::Problem;
 use super::connections::Activity;
 use super::probe::{Answers, Probe};
+use super::role::Role;
+use super::{Peer, Problem};
 
 /// A gate, whose terms can change while it is in use.
 #[derive(Clone)]
@@ -34,7 +35,8 @@ impl Gate {
         *self.terms.write().unwrap_or_else(PoisonError::into_inner) = terms;
     }
 
-    fn judge(&self, request: &Request) -> Result<(), Problem> {
+    /// The role of the client, if it may come in.
+    fn judge(&self, request: &Request) -> Result<Role, Problem> {
         let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
         terms.judge(request.uri(), request.headers())
     }
@@ -42,15 +44,15 @@ impl Gate {
     /// The probe that this request is. Where clients need no token, there is nothing to be let off from.
     fn probe(&self, request: &Request) -> Option<Probe> {
         let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner);
-        terms.token.as_ref().and_then(|_| Probe::of(request))
+        terms.tokens.as_ref().and_then(|_| Probe::of(request))
     }
 }
 
 /// The terms for clients.
 #[derive(Clone)]
 pub struct Terms {
-    /// The token that clients must send; None = none, on a port of this machine only.
-    pub token: Option<String>,
+    /// The tokens of which clients must send one; None = none, on a port of this machine only.
+    pub tokens: Option<Vec<(Role, String)>>,
     /// Names that clients may use besides this machine's own names for itself, in small letters.
     pub hosts: Vec<String>,
     /// Web origins whose pages may send requests.
@@ -58,14 +60,26 @@ pub struct Terms {
 }
 
 /// Lets a request through, or refuses it with a reason.
-pub(super) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+pub(super) async fn watch(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     if let Some(probe) = gate.probe(&request) {
         return gate.answers.to(probe, request, next).await;
     }
     match gate.judge(&request) {
-        Ok(()) => {
+        Ok(role) => {
             if let Some(doing) = request.extensions().get::<Arc<Activity>>() {
                 doing.is_known_now();
+            }
+            if role == Role::Put
+                && let Some(probe) = Probe::at(&request)
+            {
+                return gate.answers.to(probe, request, next).await;
+            }
+            let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+            if let Err(problem) = role.judge(request.method(), route) {
+                return problem.into_response();
+            }
+            if let Some(Peer::Remote { role: shown, .. }) = request.extensions_mut().get_mut::<Peer>() {
+                *shown = Some(role);
             }
             next.run(request).await
         }
@@ -78,7 +92,7 @@ pub(super) async fn watch(State(gate): State<Gate>, request: Request, next: Next
 }
 
 impl Terms {
-    fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<Role, Problem> {
         let refused = |why: String| Problem::new(403, why);
         let name = called(uri, headers).map_err(|why| refused(why.into()))?;
         if !self.is_ours(&name) {
@@ -92,12 +106,14 @@ impl Terms {
                 refused(format!("pages of '{origin}' may not use this")).hint("list it in api.origins")
             );
         }
-        let Some(known) = &self.token else { return Ok(()) };
-        match bearer(headers) {
-            None => Err(Problem::new(401, "this takes a token").hint("Authorization: Bearer TOKEN")),
-            Some(token) if same(token, known.as_bytes()) => Ok(()),
-            Some(_) => Err(Problem::new(401, "this is not the token")),
-        }
+        let Some(known) = &self.tokens else { return Ok(Role::All) };
+        let token = bearer(headers)
+            .ok_or_else(|| Problem::new(401, "this takes a token").hint("Authorization: Bearer TOKEN"))?;
+        // All are compared, so that the time does not say which one it is like.
+        let fits = |found: Option<Role>, (role, known): &(Role, String)| {
+            if same(token, known.as_bytes()) { Some(*role) } else { found }
+        };
+        known.iter().fold(None, fits).ok_or_else(|| Problem::new(401, "this is not the token"))
     }
 
     fn is_ours(&self, name: &str) -> bool {
@@ -151,9 +167,12 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn judged(headers: &[(&str, &str)]) -> Result<(), u16> {
+    fn judged(headers: &[(&str, &str)]) -> Result<Role, u16> {
         let gate = Terms {
-            token: Some("0123456789abcdef".into()),
+            tokens: Some(vec![
+                (Role::View, "0123456789abcdeg".into()),
+                (Role::All, "0123456789abcdef".into()),
+            ]),
             hosts: vec!["jobs.example.org".into()],
             origins: vec!["https://jobs.example.org".into()],
         };
@@ -170,8 +189,9 @@ mod tests {
     #[test]
     fn requests_with_the_token_are_accepted() {
         let with = |said| judged(&[("host", "localhost:9180"), ("authorization", said)]);
-        assert_eq!(with("Bearer 0123456789abcdef"), Ok(()));
-        assert_eq!(with("bearer  0123456789abcdef"), Ok(()));
+        assert_eq!(with("Bearer 0123456789abcdef"), Ok(Role::All));
+        assert_eq!(with("bearer  0123456789abcdef"), Ok(Role::All));
+        assert_eq!(with("Bearer 0123456789abcdeg"), Ok(Role::View));
         for said in [
             "Bearer",
             "Bearer ",
@@ -189,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_gate_without_a_token_still_refuses_other_names_and_web_pages() {
-        let gate = Terms { token: None, hosts: Vec::new(), origins: Vec::new() };
+        let gate = Terms { tokens: None, hosts: Vec::new(), origins: Vec::new() };
         let judged = |headers: &[(&'static str, &str)]| {
             let named =
                 headers.iter().map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap()));
@@ -197,7 +217,7 @@ mod tests {
                 named.collect::<Vec<(axum::http::HeaderName, _)>>().into_iter().collect();
             gate.judge(&Uri::from_static("/v2/notify"), &headers).map_err(|problem| problem.code)
         };
-        assert_eq!(judged(&[("host", "localhost:8668")]), Ok(()));
+        assert_eq!(judged(&[("host", "localhost:8668")]), Ok(Role::All));
         assert_eq!(judged(&[("host", "evil.example.org")]), Err(403));
         assert_eq!(judged(&[("host", "localhost:8668"), ("origin", "http://localhost:8668")]), Err(403));
     }
@@ -213,7 +233,7 @@ mod tests {
             "[::1]",
             "Jobs.Example.org:80",
         ] {
-            assert_eq!(judged(&[("host", host), KNOWN]), Ok(()), "{host}");
+            assert_eq!(judged(&[("host", host), KNOWN]), Ok(Role::All), "{host}");
         }
         for host in [
             "",
@@ -233,7 +253,7 @@ mod tests {
     #[test]
     fn requests_from_unlisted_origins_are_refused() {
         let from = |origin| judged(&[("host", "localhost"), KNOWN, ("origin", origin)]);
-        assert_eq!(from("https://jobs.example.org"), Ok(()));
+        assert_eq!(from("https://jobs.example.org"), Ok(Role::All));
         for origin in [
             "http://jobs.example.org",
             "null",

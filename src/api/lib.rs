@@ -22,6 +22,7 @@ mod place;
 mod pools;
 mod probe;
 mod queue_metrics;
+mod role;
 mod router;
 mod routes;
 mod server;
@@ -34,6 +35,8 @@ mod waits;
 
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod role_tests;
 #[cfg(test)]
 mod stream_tests;
 #[cfg(test)]
@@ -48,6 +51,7 @@ pub use limits::Limits;
 pub use lines::Lines;
 pub use peer::{Members, Peer, Port, SharedSocket};
 pub use place::Place;
+pub use role::Role;
 pub use router::{behind, openapi, router, tasks_router};
 pub use server::serve;
 pub use service::{Changed, Here, PauseOrder, Problem, Queued, Reloaded, Service};

@@ -10,18 +10,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::Problem;
+use super::role::{Role, mark};
+use model::JobRecord;
 
 /// The client, and how it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A user of this machine, as the kernel reports it.
     User(u32),
-    /// A client at this address, which has yet to show the token.
+    /// A client at this address.
     Remote {
         /// The address it connected from.
         address: SocketAddr,
         /// Whether clients may put programs through this port.
         programs: bool,
+        /// The role of its token; None = it has yet to show one.
+        role: Option<Role>,
     },
 }
 
@@ -38,10 +42,28 @@ impl Peer {
     /// Refuses programs from clients that may not put any: a program could run anything as the supervisor's user.
     pub(super) fn judge_programs(self, brings: bool) -> Result<(), Problem> {
         match self {
+            // Who may put a program can run `taskvisor stop` by it: that is no smaller role.
+            Peer::Remote { role: Some(Role::Put), .. } if brings => {
+                Err(Problem::new(403, "programs cannot be put with the put token")
+                    .hint("put a job with a class"))
+            }
             Peer::Remote { programs: false, .. } if brings => {
                 Err(Problem::new(403, "programs cannot be put by TCP").hint("api.allow_exec: true allows it"))
             }
             Peer::User(_) | Peer::Remote { .. } => Ok(()),
+        }
+    }
+
+    /// Whether it may see only some jobs.
+    pub(super) fn sees_own_only(self) -> bool {
+        matches!(self, Peer::Remote { role: None | Some(Role::Put), .. })
+    }
+
+    /// Refuses a job that this client may not see.
+    pub(super) fn judge_job(self, job: &JobRecord) -> Result<(), Problem> {
+        match self {
+            Peer::Remote { role, .. } => role.unwrap_or(Role::Put).judge_job(job),
+            Peer::User(_) => Ok(()),
         }
     }
 }
@@ -50,7 +72,9 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Peer::User(uid) => write!(f, "uid {uid}"),
-            Peer::Remote { address, .. } => write!(f, "{}", address.ip()),
+            Peer::Remote { address, role, .. } => {
+                write!(f, "{}{}", address.ip(), role.map(mark).unwrap_or_default())
+            }
         }
     }
 }
@@ -138,7 +162,7 @@ impl Door for Port {
         let (stream, address) = self.listener.accept().await?;
         // An answer is written in one piece, so waiting for more gains nothing.
         stream.set_nodelay(true).ok();
-        Ok((stream, Ok(Peer::Remote { address, programs: self.programs })))
+        Ok((stream, Ok(Peer::Remote { address, programs: self.programs, role: None })))
     }
 }
 

@@ -28,8 +28,13 @@ impl Probe {
     pub(super) fn of(request: &Request) -> Option<Probe> {
         let plain =
             [header::AUTHORIZATION, header::ORIGIN].iter().all(|name| !request.headers().contains_key(name));
+        if plain { Probe::at(request) } else { None }
+    }
+
+    /// The probe by its path and method alone.
+    pub(super) fn at(request: &Request) -> Option<Probe> {
         match request.uri().path() {
-            _ if !plain || ![Method::GET, Method::HEAD].contains(request.method()) => None,
+            _ if ![Method::GET, Method::HEAD].contains(request.method()) => None,
             "/livez" => Some(Probe::Live),
             "/readyz" => Some(Probe::Ready),
             _ => None,

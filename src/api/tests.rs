@@ -262,7 +262,11 @@ async fn unauthenticated_tcp_clients_do_not_block_authenticated_ones() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let token = "0123456789abcdef".to_owned();
-    let gate = super::Gate::new(super::Terms { token: Some(token.clone()), hosts: vec![], origins: vec![] });
+    let gate = super::Gate::new(super::Terms {
+        tokens: Some(vec![(super::Role::All, token.clone())]),
+        hosts: vec![],
+        origins: vec![],
+    });
     let door = super::Port { listener, programs: false };
     let limits = Limits { connections: 4, ..Limits::default() };
     tokio::spawn(serve(door, super::behind(gate, router(Arc::new(Fake::default()))), limits));

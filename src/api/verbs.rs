@@ -58,7 +58,11 @@ async fn look<V: VerbRequest>(
     if let Verb::List(filter) = verb {
         return lists::answer(api, filter, &headers).await;
     }
-    own::<V>(api.ask(verb, peer.to_string()).await?).map(IntoResponse::into_response)
+    let answer = api.ask(verb, peer.to_string()).await?;
+    if let verb::Answer::Get(job) = &answer {
+        peer.judge_job(job)?;
+    }
+    own::<V>(answer).map(IntoResponse::into_response)
 }
 
 /// The parameters are in the path and the body, which may be left out.

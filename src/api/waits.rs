@@ -20,12 +20,14 @@ use super::connections::Activity;
 use super::extract::{Answer, Api, PathOf, job_id, read};
 use super::lists::LINES;
 use super::stream::{Piece, stream};
-use super::{Problem, Service};
-use model::verb::{Get, State as JobStateBody, Verb};
+use super::{Peer, Problem, Service};
+use model::verb::{Get, State as JobStateBody, VerbRequest};
 use model::{JobId, JobRecord, JobState};
 
 /// Limit of the jobs of a request.
 const MOST: usize = 100_000;
+/// Limit of the jobs of a request by a client that sees its own only.
+const OWN_MOST: usize = 1000;
 /// Limit of the body of a request, in bytes: so many of the longest ids, as JSON.
 const LARGEST: usize = 64 << 20;
 /// While a body is read, it counts as a job for so many of its bytes: bodies take memory, too.
@@ -105,15 +107,46 @@ fn waits_for(doing: &Doing, count: usize) -> Result<(), Problem> {
     doing.as_ref().map_or(Ok(()), |Extension(doing)| doing.waits_for(count))
 }
 
+/// Refuses jobs that the client may not see. A job that is not there is left to the answer about it.
+async fn judge_jobs(api: &dyn Service, peer: Peer, jobs: &[JobId]) -> Result<(), Problem> {
+    if !peer.sees_own_only() {
+        return Ok(());
+    }
+    // Each is looked up first.
+    if jobs.len() > OWN_MOST {
+        let why = format!("{} jobs to wait for with the put token: {OWN_MOST} are the most", jobs.len());
+        return Err(Problem::bad_request(why).hint("wait in several requests"));
+    }
+    for job in jobs {
+        match record(api, job).await {
+            Ok(record) => peer.judge_job(&record)?,
+            Err(problem) if problem.code == 404 => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(())
+}
+
 /// Answers when the job has ended.
-pub(super) async fn wait(State(api): Api, doing: Doing, id: PathOf<String>) -> Answer<JobStateBody> {
+pub(super) async fn wait(
+    State(api): Api,
+    Extension(peer): Extension<Peer>,
+    doing: Doing,
+    id: PathOf<String>,
+) -> Answer<JobStateBody> {
     let id = job_id(id)?;
     waits(&doing)?;
+    judge_jobs(&*api, peer, std::slice::from_ref(&id)).await?;
     Ok(Json(JobStateBody { state: api.ended(id).await? }))
 }
 
 /// Answers with a line for each job, as it ends.
-pub(super) async fn wait_for_all(State(api): Api, doing: Doing, body: Body) -> Result<Response, Problem> {
+pub(super) async fn wait_for_all(
+    State(api): Api,
+    Extension(peer): Extension<Peer>,
+    doing: Doing,
+    body: Body,
+) -> Result<Response, Problem> {
     // Before the body is read: who is refused anyway takes no memory for it.
     waits(&doing)?;
     let largest = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
@@ -122,6 +155,7 @@ pub(super) async fn wait_for_all(State(api): Api, doing: Doing, body: Body) -> R
     waits_for(&doing, jobs.len())?;
     let mut known = HashSet::with_capacity(jobs.len());
     jobs.retain(|job| known.insert(job.clone()));
+    judge_jobs(&*api, peer, &jobs).await?;
     let ends = api.ends(jobs).await?;
     let (pieces, _, body) = stream();
     tokio::spawn(send(api, ends, known, records, pieces));
@@ -170,14 +204,17 @@ async fn send(
 
 async fn ended(api: &dyn Service, job: JobId, end: Result<JobState, Problem>, records: bool) -> Ended {
     let record = match &end {
-        Ok(_) if records => match api.ask(Verb::Get(Get { job: job.clone() }), String::new()).await {
-            Ok(model::verb::Answer::Get(record)) => Some(Box::new(record)),
-            Ok(_) | Err(_) => None,
-        },
+        Ok(_) if records => record(api, &job).await.ok().map(Box::new),
         Ok(_) | Err(_) => None,
     };
     match end {
         Ok(state) => Ended { job, state: Some(state), record, error: None, code: None },
         Err(no) => Ended { job, state: None, record, error: Some(no.message), code: Some(no.code) },
     }
+}
+
+async fn record(api: &dyn Service, job: &JobId) -> Result<JobRecord, Problem> {
+    let get = Get { job: job.clone() };
+    Get::answer(api.ask(get.verb(), String::new()).await?)
+        .ok_or_else(|| Problem::new(500, "the broker answered something else"))
 }

@@ -21,7 +21,7 @@ use tracing::{error, warn};
 use super::in_force;
 use super::kept_at::{self, refuse_gone_store};
 use super::{lasting, locks};
-use api::{Changed, Gate, Members, Terms};
+use api::{Changed, Gate, Members, Role, Terms};
 use broker::{Broker, Complaints, Error, Opening};
 use config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
 use engine::{Ended, Fresh, ReadSettings, Setup, supervise};
@@ -317,14 +317,14 @@ fn members(group: &SocketGroup) -> Members {
     Members { group: group.gid, groups_of: keeper::peer_groups }
 }
 
-/// Opens the TCP port for clients that know the token.
+/// Opens the TCP port for clients that know a token.
 fn port(api: &Api, gate: Gate) -> Result<(TcpListener, bool, Gate), Failure> {
     Ok((bind(api.listen, "api.listen")?, api.allow_exec, gate))
 }
 
 /// Opens the TCP port for notifications, whose clients know no token: nobody but this machine reaches it.
 fn task_port(listen: SocketAddr) -> Result<(TcpListener, bool, Gate), Failure> {
-    let terms = Terms { token: None, hosts: Vec::new(), origins: Vec::new() };
+    let terms = Terms { tokens: None, hosts: Vec::new(), origins: Vec::new() };
     Ok((bind(listen, "wq.listen")?, false, Gate::new(terms)))
 }
 
@@ -338,8 +338,10 @@ fn bind(listen: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
 
 /// The conditions for clients of the TCP port.
 fn terms(api: &Api) -> Terms {
-    let Api { token, hosts, origins, .. } = api.clone();
-    Terms { token: Some(token.0), hosts, origins }
+    let Api { tokens, hosts, origins, .. } = api.clone();
+    let tokens = [(Role::All, tokens.all), (Role::View, tokens.view), (Role::Put, tokens.put)];
+    let tokens = tokens.into_iter().filter_map(|(role, token)| Some((role, token?.0))).collect();
+    Terms { tokens: Some(tokens), hosts, origins }
 }
 
 /// Identifies the place of the state directory: a copy of it is elsewhere, on this machine or another.

@@ -19,8 +19,12 @@ use model::SpawnSpec;
 pub struct ApiSection {
     /// Address and port.
     pub listen: Option<String>,
-    /// The file with the token.
+    /// The file with the token that may do everything.
     pub token_file: Option<PathBuf>,
+    /// The file with the token that may look.
+    pub view_token_file: Option<PathBuf>,
+    /// The file with the token that may put jobs, and see its own.
+    pub put_token_file: Option<PathBuf>,
     /// Names that clients may use besides this machine's own names for itself.
     pub hosts: Option<Vec<String>>,
     /// Web origins whose pages may use the API.
@@ -34,14 +38,25 @@ pub struct ApiSection {
 pub struct Api {
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// The token that clients must send. Empty where no supervisor listens.
-    pub token: Token,
+    /// The tokens of which clients must send one. None where no supervisor listens.
+    pub tokens: Tokens,
     /// Names that clients may use, in small letters.
     pub hosts: Vec<String>,
     /// Web origins whose pages may use the API.
     pub origins: Vec<String>,
     /// Whether programs can be put through it.
     pub allow_exec: bool,
+}
+
+/// The tokens of the API, by what they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// The one that opens everything.
+    pub all: Option<Token>,
+    /// The one that only looks.
+    pub view: Option<Token>,
+    /// The one that puts jobs, and sees those.
+    pub put: Option<Token>,
 }
 
 /// A secret whose debug output is hidden.
@@ -79,15 +94,15 @@ pub(super) fn resolve_api(
         let message = format!("'{listen}' is nothing to listen on");
         wrong("api.listen", message, "an address and a port: 127.0.0.1:9180, [::1]:9180")
     })?;
-    let token = match purpose {
-        Purpose::Find => Token::default(),
-        Purpose::Start | Purpose::Serve => token(section.token_file, around)?,
+    let tokens = match purpose {
+        Purpose::Find => Tokens::default(),
+        Purpose::Start | Purpose::Serve => tokens(&section, around)?,
     };
     let hosts = section.hosts.unwrap_or_default().iter().map(|name| host(name)).collect::<Result<_, _>>()?;
     let origins = section.origins.unwrap_or_default();
     origins.iter().try_for_each(|origin| is_origin(origin))?;
     let allow_exec = section.allow_exec.unwrap_or_default();
-    Ok(Some(Api { listen, token, hosts, origins, allow_exec }))
+    Ok(Some(Api { listen, tokens, hosts, origins, allow_exec }))
 }
 
 /// A supervisor on another machine.
@@ -113,16 +128,39 @@ pub(super) fn resolve_remote(flags: &Flags, around: &Surroundings) -> Result<Opt
     Ok(Some(Remote { url, token }))
 }
 
+/// The tokens of a supervisor: at least one, and each for one purpose.
+fn tokens(section: &ApiSection, around: &Surroundings) -> Result<Tokens, Wrong> {
+    let of = |file: &Option<PathBuf>, key| file.clone().map(|path| in_file(path, key, around)).transpose();
+    let view = of(&section.view_token_file, VIEW)?;
+    let put = of(&section.put_token_file, PUT)?;
+    let is_told = section.token_file.is_some() || around.api_token.is_some();
+    let needs = is_told || (view.is_none() && put.is_none());
+    let all = needs.then(|| token(section.token_file.clone(), around)).transpose()?;
+    for (key, one, others) in [(VIEW, &view, [&all, &put]), (PUT, &put, [&all, &view])] {
+        if one.is_some() && others.contains(&one) {
+            let message = format!("the token of {key} is that of another setting");
+            return Err(wrong(key, message, "each purpose has a token of its own"));
+        }
+    }
+    Ok(Tokens { all, view, put })
+}
+
+const VIEW: &str = "api.view_token_file";
+const PUT: &str = "api.put_token_file";
+
+/// The token in a file, which `key` names.
+fn in_file(path: PathBuf, key: &'static str, around: &Surroundings) -> Result<Token, Wrong> {
+    let path = from_here(path).map_err(|error| (key, error))?;
+    let text = read(&path, around.uid).map_err(|why| {
+        let message = format!("the token file {} {why}", path.display());
+        wrong(key, message, HOW_TO_MAKE_ONE)
+    })?;
+    usable(&text, key, &format!("the token in {}", path.display()))
+}
+
 fn token(file: Option<PathBuf>, around: &Surroundings) -> Result<Token, Wrong> {
     match (file, &around.api_token) {
-        (Some(path), _) => {
-            let path = from_here(path).map_err(|error| ("api.token_file", error))?;
-            let text = read(&path, around.uid).map_err(|why| {
-                let message = format!("the token file {} {why}", path.display());
-                wrong("api.token_file", message, HOW_TO_MAKE_ONE)
-            })?;
-            usable(&text, "api.token_file", &format!("the token in {}", path.display()))
-        }
+        (Some(path), _) => in_file(path, "api.token_file", around),
         (None, Some(text)) => {
             let text = text.to_str().ok_or_else(|| wrong("api.listen", NOT_TEXT, HOW_TO_MAKE_ONE))?;
             usable(text, "api.listen", &format!("the token in {VARIABLE}"))

@@ -7,6 +7,7 @@ mod sandbox;
 mod check;
 mod group;
 mod metrics;
+mod roles;
 mod statsd;
 mod tcp;
 

@@ -28,7 +28,7 @@ fn port(sandbox: &Sandbox) -> SocketAddr {
 }
 
 /// Sends a request with these headers over TCP; returns status and answer.
-fn by_tcp(sandbox: &Sandbox, first: &str, headers: &[&str], body: &str) -> (u16, String) {
+pub(super) fn by_tcp(sandbox: &Sandbox, first: &str, headers: &[&str], body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(port(sandbox)).unwrap();
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let length = body.len();
