@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// Polls the condition every few milliseconds; fails with its name after the deadline.
+/// Longest pause between two looks. A look is often a program that is started, and tests run beside each other.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Polls the condition, first every 5 ms and then less often; fails with its name after 40 s.
 #[track_caller]
 pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
     wait_within(Duration::from_secs(40), what, condition);
@@ -11,9 +14,11 @@ pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
 #[track_caller]
 pub fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
+    let mut pause = Duration::from_millis(5);
     while !condition() {
         assert!(start.elapsed() < limit, "waited {limit:?} in vain until {what}");
-        std::thread::park_timeout(Duration::from_millis(5));
+        std::thread::park_timeout(pause);
+        pause = (pause * 5 / 4).min(LONGEST_PAUSE);
     }
 }
 
