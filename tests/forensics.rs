@@ -123,13 +123,16 @@ fn why_of_a_waiting_job_gives_each_reason() {
     );
     assert_says(
         &why(&sandbox, "slot", "main.1"),
-        &["Slot main.1, generation 1, has been busy", &first, "ordered"],
+        &["Slot main.1, generation 1, has been busy", &first, "worker main.1#1 is started"],
     );
     assert_says(&why(&sandbox, "slot", "main.1#1"), &["Slot main.1, generation 1, has been busy"]);
     assert_says(&why(&sandbox, "pool", "main"), &["Pool main has 1 slot, 1 busy", "no slot has room"]);
     sandbox.ok(&["pause", "main"]);
     assert_says(&why(&sandbox, "job", &others[0]), &["Pool main is paused"]);
-    assert_says(&why(&sandbox, "pool", "main"), &["It is paused", "asked of pool main: no more jobs"]);
+    assert_says(
+        &why(&sandbox, "pool", "main"),
+        &["It is paused", "paused: pool main will take no more jobs until resumed (uid "],
+    );
     let json = sandbox.json(&["why", "job", &others[1], "--json"]);
     assert_eq!((&json["before"], &json["pools"][0]["fit"]), (&1.into(), &"runs".into()), "{json}");
     for (kind, name, words) in [
@@ -153,7 +156,7 @@ fn why_of_an_ended_job_works_with_and_without_a_supervisor() {
     let retry = format!("taskvisor job retry {jid}");
     assert_says(
         &why(&sandbox, "job", &jid),
-        &["It failed for good", "exit 3", &retry, "settled: failed, no tries left"],
+        &["It failed for good", "exit 3", &retry, "has failed for good: exit 3"],
     );
     sandbox.ok(&["stop"]);
     running.wait();

@@ -1,17 +1,17 @@
-//! Counts the commands and events of the supervisor for metrics.
+//! Counts facts for metrics.
 
 use std::collections::HashMap;
 
-use model::{Counters, ExitStatus, Fence, Instant, Job, JobId, PoolCounters, PoolSettings, WorkerId};
-use supervisor::{Command, Event};
+use super::attempts::Ran;
+use super::fact::{Fact, OfPool, Row};
+use model::{Counters, Instant, PoolSettings};
 
-/// The counters, and which pool has which number at the moment: after a reload a number may mean another pool.
+/// The counters. A pool that replaces another goes on with the counters of its name.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
-    pub(super) counters: Counters,
-    pools: Vec<Numbered>,
-    /// Attempts in progress: start, worker and class.
-    running: HashMap<(JobId, Fence), (Instant, WorkerId, String)>,
+    counters: Counters,
+    /// When the fetch in progress of each pool began: by number, because two pools may have one name.
+    fetching: HashMap<u16, Instant>,
 }
 
 /// Limit of the classes that are counted apart: anybody who puts a job may name a new one.
@@ -19,137 +19,59 @@ const CLASSES: usize = 100;
 /// Name under which all other classes are counted.
 const OTHER: &str = "other";
 
-#[derive(Debug, Default)]
-struct Numbered {
-    name: String,
-    /// When the fetch in progress began: a pool has at most one.
-    asked: Option<Instant>,
-}
-
 impl Counting {
     pub(super) fn new(pools: &[PoolSettings]) -> Counting {
         let mut counting = Counting::default();
-        for (number, pool) in pools.iter().enumerate() {
-            counting.equip(number, &pool.name);
-        }
+        pools.iter().for_each(|pool| counting.add_pool(&pool.name));
         counting
     }
 
-    fn equip(&mut self, number: usize, name: &str) {
-        if number >= self.pools.len() {
-            self.pools.resize_with(number + 1, Numbered::default);
-        }
-        self.pools[number].name = name.to_owned();
+    /// The counters so far.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A pool of this name is there from now on.
+    pub(super) fn add_pool(&mut self, name: &str) {
         self.counters.pools.entry(name.to_owned()).or_default();
     }
 
-    /// Counts a command.
-    pub(super) fn order(&mut self, command: &Command) {
-        match command {
-            Command::Fetch { pool, .. } => {
-                if let Some(pool) = self.pools.get_mut(usize::from(*pool)) {
-                    pool.asked = Some(clock::now());
-                }
-            }
-            Command::Equip(number, settings) => self.equip(usize::from(*number), &settings.name),
-            Command::Spawn(worker) | Command::Fork(worker, _) => {
-                self.count(worker.slot.pool, |pool| pool.spawned += 1);
-            }
-            Command::Assign { worker, job, fence, .. } => self.begun(*worker, job, *fence, clock::now()),
-            Command::Signal { .. }
-            | Command::Cancel { .. }
-            | Command::KillAt(..)
-            | Command::Follow(..)
-            | Command::Renew(_)
-            | Command::Settle(_)
-            | Command::AskIdle(..)
-            | Command::GiveUp(_)
-            | Command::AskWaiting(..)
-            | Command::LeaseLost { .. }
-            | Command::Died { .. }
-            | Command::VerdictUnconfirmed { .. }
-            | Command::LeftAlive { .. }
-            | Command::Exit => {}
+    /// Counts what the row of a fact says.
+    pub(super) fn count(&mut self, row: &Row<'_>) {
+        if let Some(count) = row.count {
+            count(&mut self.counters);
+        }
+        if let Some(count) = row.pool_count
+            && let Some(pool) = row.pool_name().and_then(|name| self.counters.pools.get_mut(name))
+        {
+            count(pool);
         }
     }
 
-    /// Counts an event.
-    pub(super) fn hear(&mut self, event: &Event) {
-        let counters = &mut self.counters;
-        match event {
-            Event::Fetched(pool, jobs) => {
-                counters.fetches += 1;
-                self.count(*pool, |pool| pool.fetched += jobs.len() as u64);
-                self.answered(*pool);
+    /// Adds up the time of fetches.
+    pub(super) fn time(&mut self, now: Instant, fact: &Fact) {
+        let Fact::Pool(_, what) = fact else { return };
+        match what {
+            OfPool::Fetching { number, .. } => _ = self.fetching.insert(*number, now),
+            OfPool::Fetched { number, .. } | OfPool::FetchFailed { number } => {
+                let began = self.fetching.remove(number);
+                self.counters.fetch_time += began.map(|began| now.since(began)).unwrap_or_default();
             }
-            Event::FetchFailed(pool) => {
-                counters.fetches_failed += 1;
-                self.answered(*pool);
-            }
-            Event::Exited { worker, exit, followed } => {
-                let died: Vec<_> = self.running.iter().filter(|(_, (_, at, _))| at == worker).collect();
-                let died: Vec<_> = died.into_iter().map(|(attempt, _)| attempt.clone()).collect();
-                died.into_iter().for_each(|(job, fence)| self.ended(&job, fence, clock::now()));
-                self.count(worker.slot.pool, |pool| {
-                    pool.spawned += u64::from(*followed);
-                    match exit.status {
-                        ExitStatus::Code(0) => pool.ended_well += 1,
-                        ExitStatus::Code(_) => pool.ended_badly += 1,
-                        ExitStatus::Signal { .. } => pool.killed += 1,
-                    }
-                });
-            }
-            Event::Finished { job, fence, .. } => self.ended(job, *fence, clock::now()),
-            Event::Renewed(_) => counters.renewed += 1,
-            Event::RenewFailed(..) => counters.renewals_failed += 1,
-            Event::Revoked { .. } => counters.revoked += 1,
-            Event::Settled { became, .. } => counters.settled += u64::from(became.is_some()),
-            Event::SettleFailed(..) => counters.settles_failed += 1,
-            Event::Spawned(_)
-            | Event::SpawnFailed(..)
-            | Event::Ready(_)
-            | Event::Stuck(..)
-            | Event::Faulty(..)
-            | Event::Knows(..)
-            | Event::Waiting(..)
-            | Event::Woken(_)
-            | Event::Counted(_)
-            | Event::Resized(..)
-            | Event::Idle(_)
-            | Event::Exceeded { .. }
-            | Event::Outgrown(_)
-            | Event::Reload(_)
-            | Event::Change(..)
-            | Event::Stop(_) => {}
+            OfPool::Waiting(_) | OfPool::Resized(_) => {}
         }
-    }
-
-    /// An attempt begins.
-    fn begun(&mut self, worker: WorkerId, job: &Job, fence: Fence, now: Instant) {
-        self.running.insert((job.id.clone(), fence), (now, worker, job.class.to_string()));
     }
 
     /// An attempt is over.
-    fn ended(&mut self, job: &JobId, fence: Fence, now: Instant) {
-        let Some((began, _, class)) = self.running.remove(&(job.clone(), fence)) else { return };
-        let classes = &mut self.counters.classes;
-        let is_own = classes.contains_key(&class) || classes.len() < CLASSES;
-        let ran = classes.entry(if is_own { class } else { OTHER.to_owned() }).or_default();
-        ran.count += 1;
-        ran.time += now.since(began);
-    }
-
-    fn answered(&mut self, pool: u16) {
-        let pool = self.pools.get_mut(usize::from(pool));
-        if let Some(asked) = pool.and_then(|pool| pool.asked.take()) {
-            self.counters.fetch_time += clock::now().since(asked);
+    pub(super) fn ran(&mut self, ran: &Ran) {
+        let (classes, class) = (&mut self.counters.classes, ran.class.as_str());
+        let is_own = classes.contains_key(class) || classes.len() < CLASSES;
+        let class = if is_own { class } else { OTHER };
+        if !classes.contains_key(class) {
+            classes.insert(class.to_owned(), model::Ran::default());
         }
-    }
-
-    fn count(&mut self, pool: u16, count: impl FnOnce(&mut PoolCounters)) {
-        let pool = self.pools.get(usize::from(pool));
-        if let Some(counters) = pool.and_then(|pool| self.counters.pools.get_mut(&pool.name)) {
-            count(counters);
+        if let Some(of_class) = classes.get_mut(class) {
+            of_class.count += 1;
+            of_class.time += ran.time;
         }
     }
 }
@@ -159,39 +81,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use model::{Payload, Ran, SlotId};
-
-    fn job(class: &str) -> Job {
-        Job {
-            id: "j".into(),
-            queue: "q".into(),
-            class: class.into(),
-            payload: Payload::Data("1".into()),
-            priority: 0,
-            tags: Vec::new(),
-            attempt: 1,
-            crashes: 0,
-            interrupted: 0,
-            unknown: 0,
-            retry: None,
-            time_limit: None,
-        }
-    }
+    use crate::fact::{JobAt, OfJob, OfService, OfWorker, Voice};
 
     #[test]
     fn durations_of_attempts_are_summed_for_at_most_100_classes() {
-        let (mut counting, worker) =
-            (Counting::default(), WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 1 });
-        let at = |millis: u64| Instant::from_millis(millis);
-        for (number, class) in
-            (0..).zip(["a".to_owned(), "a".to_owned()].into_iter().chain((0..150).map(|n| n.to_string())))
-        {
-            counting.begun(worker, &job(&class), Fence(number), at(0));
-            counting.ended(&"j".into(), Fence(number), at(20));
-            counting.ended(&"j".into(), Fence(number), at(90));
+        let mut counting = Counting::default();
+        let names = ["a".to_owned(), "a".to_owned()].into_iter().chain((0..150).map(|n| n.to_string()));
+        for name in names {
+            counting.ran(&Ran { class: name.as_str().into(), time: Duration::from_millis(20), pid: 0 });
         }
         let classes = counting.counters.classes;
-        assert_eq!(classes["a"], Ran { count: 2, time: Duration::from_millis(40) });
+        assert_eq!(classes["a"], model::Ran { count: 2, time: Duration::from_millis(40) });
         assert_eq!((classes.len(), classes[OTHER].count), (101, 51));
     }
 
@@ -199,23 +99,30 @@ mod tests {
     fn counters_follow_the_name_of_the_pool() {
         let named = |name: &str| PoolSettings { name: name.into(), ..PoolSettings::default() };
         let mut counting = Counting::new(&[named("a"), named("b")]);
-        let spawn = |pool| Command::Spawn(WorkerId { slot: SlotId { pool, index: 3 }, generation: 7 });
-        counting.order(&spawn(1));
-        // An heir with a new pool number, then another pool that reuses an old number.
-        counting.order(&Command::Equip(2, Box::new(named("b"))));
-        counting.order(&spawn(2));
-        counting.order(&Command::Equip(1, Box::new(named("c"))));
-        [1, 1, 9].iter().for_each(|pool| counting.order(&spawn(*pool)));
-        for event in [
-            Event::Fetched(0, vec![]),
-            Event::FetchFailed(1),
-            Event::FetchFailed(9),
-            Event::Woken(model::QueueSet::All),
-        ] {
-            counting.hear(&event);
+        counting.add_pool("c");
+        let mut hear = |millis, fact: Fact| {
+            fact.row(Voice::Plain, &mut |row| counting.count(row));
+            counting.time(Instant::from_millis(millis), &fact);
+        };
+        for name in ["b.3#7", "b.4#8", "c.3#7", "gone.1#9"] {
+            hear(1, Fact::Worker(name.parse().unwrap(), OfWorker::Spawning));
         }
-        let Counters { fetches, fetches_failed, pools, .. } = counting.counters;
-        assert_eq!((fetches, fetches_failed), (1, 2));
-        assert_eq!(["a", "b", "c"].map(|name| pools[name].spawned), [0, 2, 2]);
+        // Two pools of one name, of which one leaves: each of them has a fetch of its own.
+        for (millis, what) in [
+            (10, OfPool::Fetching { number: 1, most: 1 }),
+            (15, OfPool::Fetching { number: 2, most: 1 }),
+            (20, OfPool::Fetched { number: 1, jobs: 3, suspect: None }),
+            (25, OfPool::FetchFailed { number: 2 }),
+            (30, OfPool::FetchFailed { number: 9 }),
+        ] {
+            hear(millis, Fact::Pool("b".into(), what));
+        }
+        hear(40, Fact::Service(OfService::Woken));
+        hear(40, Fact::Job(JobAt { job: "j".into(), worker: None }, OfJob::SettleFailed));
+        let Counters { fetches, fetches_failed, fetch_time, settles_failed, pools, .. } = counting.counters;
+        assert_eq!((fetches, fetches_failed, settles_failed), (1, 2, 1));
+        assert_eq!(fetch_time, Duration::from_millis(20));
+        assert_eq!(["a", "b", "c"].map(|name| pools[name].spawned), [0, 2, 1]);
+        assert_eq!(pools["b"].fetched, 3);
     }
 }

@@ -1,15 +1,10 @@
-//! The decision log: the latest orders of the supervisor, and the events that led to them. It is bounded and in memory.
-//! Entries that come with every job are kept apart, so that they do not push out rare ones.
+//! The decision log: the latest facts that `why` shows. It is bounded and in memory. Those that come with every job are
+//! kept apart, so that they do not push out rare ones.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
 
-use model::{
-    Change, Decision, Excess, Exit, ExitStatus, Instant, JobId, Revocation, Scale, Signal, SlotName, Stop,
-    Verdict, WorkerId, WorkerName,
-};
-use supervisor::{Command, Event};
+use super::fact::{Fact, OfJob, Ring};
+use model::{Decision, Instant, JobId, SlotName};
 
 /// Number of entries kept: of those that come with every job, and of the others.
 const OFTEN: usize = 3072;
@@ -18,52 +13,11 @@ const SELDOM: usize = 1024;
 /// Limit of the decisions that `why` shows.
 const SHOWN: usize = 20;
 
-/// The latest decisions, kept for `why`.
+/// The latest decisions, kept for `why`. A fact becomes text when somebody asks.
 #[derive(Default)]
 pub(super) struct Decisions {
-    often: VecDeque<Entry>,
-    seldom: VecDeque<Entry>,
-}
-
-/// An entry as it is kept; it becomes text when somebody asks.
-struct Entry {
-    at: Instant,
-    worker: Option<WorkerName>,
-    job: Option<JobId>,
-    what: What,
-}
-
-enum What {
-    Spawn,
-    Ready,
-    Assign(u32),
-    Settle(LoggedDecision),
-    Signal(Signal, Box<str>),
-    Cancel(&'static str),
-    Dropped(&'static str),
-    SpawnFailed(Box<str>),
-    Exited(ExitStatus),
-    OutOfMemory,
-    Faulty(Box<str>),
-    Stuck(Box<str>),
-    Revoked(Revocation),
-    Waiting(Arc<str>, bool),
-    FetchFailed(Arc<str>),
-    Changed(Option<Box<str>>, Change),
-    Reload,
-    Exceeded(Box<Excess>),
-    Outgrown,
-    Stop(Stop),
-}
-
-/// A logged decision, without the long parts of a verdict.
-enum LoggedDecision {
-    Complete,
-    Retry(Duration),
-    Fail,
-    Release(Duration),
-    Hold,
-    Canceled,
+    often: VecDeque<(Instant, Fact)>,
+    seldom: VecDeque<(Instant, Fact)>,
 }
 
 /// The subject of a question for decisions.
@@ -74,241 +28,71 @@ pub(super) enum About<'a> {
     Pool(&'a str),
 }
 
-/// Gives the current name of a pool by its number.
-type PoolName<'a> = &'a dyn Fn(u16) -> Arc<str>;
-
 impl Decisions {
-    /// Records an order of the supervisor.
-    pub(super) fn order(&mut self, now: Instant, command: &Command, pool: PoolName<'_>) {
-        let name = |worker: &WorkerId| Some(WorkerName::new(pool(worker.slot.pool), *worker));
-        let (worker, job, what) = match command {
-            Command::Spawn(worker) | Command::Fork(worker, _) => (name(worker), None, What::Spawn),
-            Command::Assign { worker, job, .. } => (name(worker), Some(&job.id), What::Assign(job.attempt)),
-            Command::Settle(told) => {
-                let worker = told.forensics.as_ref().and_then(|left| left.worker.clone());
-                (worker, Some(&told.job), What::Settle(LoggedDecision::new(&told.verdict)))
-            }
-            Command::Signal { worker, signal, why } => {
-                (name(worker), None, What::Signal(*signal, why.as_str().into()))
-            }
-            Command::Cancel { worker, job, why } => (name(worker), Some(job), What::Cancel(why)),
-            Command::LeaseLost { job, why, .. } => (None, Some(job), What::Dropped(why)),
-            Command::KillAt(..)
-            | Command::Follow(..)
-            | Command::Fetch { .. }
-            | Command::Equip(..)
-            | Command::Renew(_)
-            | Command::AskIdle(..)
-            | Command::GiveUp(_)
-            | Command::AskWaiting(..)
-            | Command::Died { .. }
-            | Command::VerdictUnconfirmed { .. }
-            | Command::LeftAlive { .. }
-            | Command::Exit => return,
-        };
-        self.keep(Entry { at: now, worker, job: job.cloned(), what });
-    }
-
-    /// Records an event for the supervisor.
-    pub(super) fn fact(&mut self, now: Instant, event: &Event, pool: PoolName<'_>) {
-        let name = |worker: &WorkerId| Some(WorkerName::new(pool(worker.slot.pool), *worker));
-        if self.is_repeated(event) {
-            return;
-        }
-        let (worker, job, what) = match event {
-            Event::Ready(worker) => (name(worker), None, What::Ready),
-            Event::SpawnFailed(worker, why) => (name(worker), None, What::SpawnFailed(why.as_str().into())),
-            Event::Exited { worker, exit: Exit { oom: true, .. }, .. } => {
-                (name(worker), None, What::OutOfMemory)
-            }
-            Event::Exited { worker, exit, .. } => (name(worker), None, What::Exited(exit.status)),
-            Event::Faulty(worker, how) => (name(worker), None, What::Faulty(how.as_str().into())),
-            Event::Stuck(worker, cause) => (name(worker), None, What::Stuck(cause.as_str().into())),
-            Event::Revoked { job, why, .. } => (None, Some(job), What::Revoked(*why)),
-            Event::Waiting(number, waiting) => (None, None, What::Waiting(pool(*number), *waiting)),
-            Event::FetchFailed(number) => (None, None, What::FetchFailed(pool(*number))),
-            Event::Change(of, change) => (None, None, What::Changed(of.as_deref().map(Into::into), *change)),
-            Event::Resized(of, workers) => {
-                let change = Change::Scale(Scale::To(*workers));
-                (None, None, What::Changed(Some(of.as_str().into()), change))
-            }
-            Event::Reload(_) => (None, None, What::Reload),
-            Event::Exceeded { worker, job, excess, .. } => {
-                (name(worker), Some(job), What::Exceeded(Box::new(*excess)))
-            }
-            Event::Outgrown(worker) => (name(worker), None, What::Outgrown),
-            Event::Stop(stage) => (None, None, What::Stop(*stage)),
-            Event::Spawned(_) | Event::Finished { .. } | Event::Knows(..) | Event::Fetched(..) => return,
-            Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled { .. } | Event::SettleFailed(..) => {
-                return;
-            }
-            Event::Woken(_) | Event::Counted(_) | Event::Idle(_) => return,
-        };
-        self.keep(Entry { at: now, worker, job: job.cloned(), what });
-    }
-
-    /// Whether this revocation of a lease is recorded already: each renewal of a job that is being canceled repeats it.
-    pub(super) fn is_repeated(&self, event: &Event) -> bool {
-        let Event::Revoked { job, why, .. } = event else { return false };
-        let of_job = self.seldom.iter().rev().filter(|entry| entry.job.as_ref() == Some(job));
-        let mut since = of_job.take_while(|entry| !matches!(entry.what, What::Settle(_) | What::Dropped(_)));
-        since.any(|entry| matches!(entry.what, What::Revoked(before) if before == *why))
-    }
-
-    fn keep(&mut self, entry: Entry) {
-        let (ring, most) = match entry.what.is_common() {
-            true => (&mut self.often, OFTEN),
-            false => (&mut self.seldom, SELDOM),
+    /// Records a fact.
+    pub(super) fn keep(&mut self, now: Instant, ring: Ring, fact: Fact) {
+        let (ring, most) = match ring {
+            Ring::Often => (&mut self.often, OFTEN),
+            Ring::Seldom => (&mut self.seldom, SELDOM),
         };
         if ring.len() == most {
             ring.pop_front();
         }
-        ring.push_back(entry);
+        ring.push_back((now, fact));
+    }
+
+    /// Whether this revocation of a lease is recorded already: each renewal of a job that is being canceled repeats it.
+    pub(super) fn is_repeated(&self, fact: &Fact) -> bool {
+        let Fact::Job(at, OfJob::Revoked(_)) = fact else { return false };
+        let of_job =
+            self.seldom.iter().rev().map(|(_, before)| before).filter(|before| before.job() == Some(&at.job));
+        let is_end = |before: &Fact| matches!(before, Fact::Job(_, OfJob::Verdict(..) | OfJob::LeaseLost(_)));
+        of_job.take_while(|before| !is_end(before)).any(|before| before == fact)
     }
 
     /// The latest decisions about a subject, oldest first.
     pub(super) fn about(&self, about: &About<'_>, now: Instant) -> Vec<Decision> {
         let all = self.often.iter().chain(&self.seldom);
-        let mut found: Vec<_> = all.filter(|entry| entry.is_about(about)).collect();
-        found.sort_by_key(|entry| entry.at);
+        let mut found: Vec<_> = all.filter(|(_, fact)| about.is_of(fact)).collect();
+        found.sort_by_key(|(at, _)| *at);
         let latest = found.split_off(found.len().saturating_sub(SHOWN));
-        let told = |entry: &Entry| Decision { ago: now.since(entry.at), what: entry.words() };
+        let told = |(at, fact): &(Instant, Fact)| Decision { ago: now.since(*at), what: fact.sentence() };
         latest.into_iter().map(told).collect()
     }
 }
 
-impl Entry {
-    fn is_about(&self, about: &About<'_>) -> bool {
-        match about {
-            About::Job(job) => self.job.as_ref() == Some(job),
-            About::Slot(slot) => self.worker.as_ref().is_some_and(|worker| worker.slot == **slot),
-            About::Pool(name) => self.pool().is_none_or(|pool| pool == *name),
-        }
-    }
-
-    /// The pool of this decision; None = all pools.
-    fn pool(&self) -> Option<&str> {
-        match (&self.what, &self.worker) {
-            (What::Waiting(pool, _) | What::FetchFailed(pool), _) => Some(pool),
-            (What::Changed(pool, _), _) => pool.as_deref(),
-            (_, worker) => worker.as_ref().map(|worker| &*worker.slot.pool),
-        }
-    }
-
-    fn words(&self) -> String {
-        let worker = self.worker.as_ref().map(|worker| format!("worker {worker}")).unwrap_or_default();
-        let job = self.job.as_ref().map(|job| format!("job {job}")).unwrap_or_default();
-        match &self.what {
-            What::Spawn => format!("{worker} ordered"),
-            What::Ready => format!("{worker} is ready"),
-            What::Assign(attempt) => format!("{job} assigned to {worker}, attempt {attempt}"),
-            What::Settle(told) => format!("{job} settled: {}", told.words()),
-            What::Signal(Signal::Term, why) => format!("TERM to {worker}: {why}"),
-            What::Signal(Signal::Kill, why) => format!("KILL to {worker}: {why}"),
-            What::Cancel(why) => format!("{worker} asked to end {job}: {why}"),
-            What::Dropped(why) => format!("the lease of {job} is lost, nothing is settled: {why}"),
-            What::SpawnFailed(why) => format!("{worker} could not be made: {why}"),
-            What::Exited(ExitStatus::Code(code)) => format!("{worker} ended: exit {code}"),
-            What::Exited(ExitStatus::Signal { signal, .. }) => format!("{worker} ended: signal {signal}"),
-            What::OutOfMemory => format!("{worker} ended: out of memory"),
-            What::Faulty(how) => format!("{worker} broke the protocol: {how}"),
-            What::Stuck(cause) => format!("{worker} was killed and does not die: {cause}"),
-            What::Revoked(why) => format!("the lease of {job} is revoked: {}", why.as_str()),
-            What::Waiting(_, true) => {
-                "all are at work and jobs wait: one more worker, if there is a place".into()
-            }
-            What::Waiting(_, false) => "all are at work and no job waits: no more workers".into(),
-            What::FetchFailed(_) => "the broker could not be asked for jobs".into(),
-            What::Changed(pool, change) => {
-                let of = pool.as_ref().map_or("all pools".into(), |pool| format!("pool {pool}"));
-                format!("asked of {of}: {}", asked(*change))
-            }
-            What::Reload => "other settings were read".into(),
-            What::Exceeded(excess) => format!("{job} is over its {}: {}", excess.name(), excess.message()),
-            What::Outgrown => format!("{worker} has more memory than its pool recycles at"),
-            What::Stop(Stop::Drain) => "a stop was ordered: nothing more is fetched".into(),
-            What::Stop(Stop::Terminate) => "a stop was ordered: TERM to all".into(),
-            What::Stop(Stop::Kill) => "a stop was ordered: KILL to all".into(),
-        }
-    }
-}
-
-impl What {
-    /// Whether every successful job brings such an entry.
-    fn is_common(&self) -> bool {
+impl About<'_> {
+    fn is_of(&self, fact: &Fact) -> bool {
         match self {
-            What::Spawn | What::Ready | What::Assign(_) | What::Exited(ExitStatus::Code(0)) => true,
-            What::Settle(LoggedDecision::Complete | LoggedDecision::Release(_)) => true,
-            What::Signal(_, why) => &**why == "spent",
-            What::Settle(
-                LoggedDecision::Retry(_)
-                | LoggedDecision::Fail
-                | LoggedDecision::Hold
-                | LoggedDecision::Canceled,
-            ) => false,
-            What::Cancel(_) | What::Dropped(_) | What::SpawnFailed(_) | What::Exited(_) => false,
-            What::OutOfMemory | What::Faulty(_) | What::Stuck(_) | What::Revoked(_) => false,
-            What::Waiting(..) | What::FetchFailed(_) | What::Stop(_) => false,
-            What::Changed(..) | What::Reload | What::Exceeded(_) | What::Outgrown => false,
+            About::Job(job) => fact.job() == Some(job),
+            About::Slot(slot) => fact.worker().is_some_and(|worker| worker.slot == **slot),
+            About::Pool(name) => fact.pool().is_none_or(|pool| pool == *name),
         }
     }
-}
-
-impl LoggedDecision {
-    fn new(verdict: &Verdict) -> LoggedDecision {
-        match verdict {
-            Verdict::Complete { .. } => LoggedDecision::Complete,
-            Verdict::Retry { after, .. } => LoggedDecision::Retry(*after),
-            Verdict::Fail { .. } => LoggedDecision::Fail,
-            Verdict::Release { after, .. } => LoggedDecision::Release(*after),
-            Verdict::Hold { .. } => LoggedDecision::Hold,
-            Verdict::Canceled => LoggedDecision::Canceled,
-        }
-    }
-
-    fn words(&self) -> String {
-        match self {
-            LoggedDecision::Complete => "complete".into(),
-            LoggedDecision::Retry(after) => format!("retry after {}", seconds(*after)),
-            LoggedDecision::Fail => "failed, no tries left".into(),
-            LoggedDecision::Release(Duration::ZERO) => "given back, unspent".into(),
-            LoggedDecision::Release(after) => format!("given back, unspent, for {}", seconds(*after)),
-            LoggedDecision::Hold => "held for a person".into(),
-            LoggedDecision::Canceled => "canceled".into(),
-        }
-    }
-}
-
-fn asked(change: Change) -> String {
-    match change {
-        Change::Recycle => "new workers".into(),
-        Change::Pause => "no more jobs".into(),
-        Change::Resume => "jobs again".into(),
-        Change::Scale(Scale::To(workers)) => format!("{workers} workers"),
-        Change::Scale(Scale::By(more)) => format!("{more:+} workers"),
-    }
-}
-
-fn seconds(wait: Duration) -> String {
-    format!("{:.1}s", wait.as_secs_f64())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use model::{Failure, Fence, Settlement, SlotId};
+    use crate::fact::{Ending, JobAt, OfPool, OfService, OfWorker, Voice};
+    use model::{Change, Revocation, Scale, Signal, WorkerName};
 
-    fn worker(pool: u16, index: u16) -> WorkerId {
-        WorkerId { slot: SlotId { pool, index }, generation: 1 }
+    fn worker(name: &str, what: OfWorker) -> Fact {
+        Fact::Worker(name.parse::<WorkerName>().unwrap(), what)
     }
 
-    fn pool(number: u16) -> Arc<str> {
-        ["zero", "one"][usize::from(number)].into()
+    fn verdict(job: &str, ending: Ending) -> Fact {
+        Fact::Job(JobAt { job: job.into(), worker: None }, OfJob::Verdict(model::Fence(1), ending))
     }
 
-    fn settle(job: &str, verdict: Verdict) -> Command {
-        let (job, fence) = (job.into(), Fence(1));
-        Command::Settle(Settlement { job, fence, verdict, crashed: false, forensics: None })
+    impl Decisions {
+        fn note(&mut self, millis: u64, fact: Fact) {
+            let mut ring = None;
+            fact.row(Voice::Named, &mut |row| ring = row.ring);
+            self.keep(Instant::from_millis(millis), ring.unwrap(), fact);
+        }
     }
 
     fn words(log: &Decisions, about: &About<'_>) -> Vec<String> {
@@ -318,72 +102,52 @@ mod tests {
     #[test]
     fn frequent_decisions_do_not_push_out_rare_ones() {
         let mut log = Decisions::default();
-        let failure = Failure { group: "exit 1".into(), message: String::new(), trace: None };
-        let after = Duration::from_millis(1500);
-        log.order(Instant::from_millis(1), &settle("bad", Verdict::Retry { after, failure }), &pool);
-        for n in 0..10_000 {
-            log.order(
-                Instant::from_millis(2 + n),
-                &settle("good", Verdict::Complete { result: None, next: None }),
-                &pool,
-            );
-        }
+        let retry =
+            Ending::Retry { after: Duration::from_millis(1500), failure: "exit 1".into(), crashed: false };
+        log.note(1, verdict("bad", retry));
+        (0..10_000).for_each(|n| log.note(2 + n, verdict("good", Ending::Complete)));
         assert_eq!((log.often.len(), log.seldom.len()), (OFTEN, 1));
-        assert_eq!(words(&log, &About::Job(&"bad".into())), ["job bad settled: retry after 1.5s"]);
+        let bad = "job bad did not complete and is tried again in 1s500ms: exit 1";
+        assert_eq!(words(&log, &About::Job(&"bad".into())), [bad]);
         assert_eq!(words(&log, &About::Job(&"good".into())).len(), SHOWN);
     }
 
     #[test]
     fn decisions_are_listed_for_one_subject_in_order() {
         let mut log = Decisions::default();
-        let at = Instant::from_millis;
-        log.order(at(1), &Command::Spawn(worker(0, 1)), &pool);
-        log.order(at(2), &Command::Spawn(worker(1, 1)), &pool);
-        log.fact(at(3), &Event::SpawnFailed(worker(0, 1), "no room".into()), &pool);
-        log.fact(at(4), &Event::Waiting(1, true), &pool);
-        log.order(
-            at(5),
-            &Command::Signal { worker: worker(0, 2), signal: Signal::Term, why: "idle".into() },
-            &pool,
-        );
-        let first = ["worker zero.1#1 ordered", "worker zero.1#1 could not be made: no room"];
+        log.note(1, worker("zero.1#1", OfWorker::Spawning));
+        log.note(2, worker("one.1#1", OfWorker::Spawning));
+        log.note(3, worker("zero.1#1", OfWorker::SpawnFailed("no room".into())));
+        log.note(4, Fact::Pool("one".into(), OfPool::Waiting(true)));
+        log.note(5, worker("zero.2#1", OfWorker::Signaled(Signal::Term, "idle".into())));
+        let first = ["worker zero.1#1 is started", "worker zero.1#1 could not be made: no room"];
         assert_eq!(words(&log, &About::Slot(&SlotName::new("zero", 1))), first);
-        assert_eq!(
-            words(&log, &About::Pool("zero")),
-            [&first[..], &["TERM to worker zero.2#1: idle"]].concat()
-        );
+        let zero = [&first[..], &["TERM is sent to worker zero.2#1: idle"]].concat();
+        assert_eq!(words(&log, &About::Pool("zero")), zero);
         assert_eq!(words(&log, &About::Pool("one")).len(), 2);
-        log.fact(at(6), &Event::Change(Some("one".into()), Change::Scale(Scale::By(2))), &pool);
-        assert_eq!(words(&log, &About::Pool("one"))[2], "asked of pool one: +2 workers");
+        let (change, by) = (Change::Scale(Scale::By(2)), "uid 0".into());
+        let pool = Some("one".into());
+        log.note(6, Fact::Service(OfService::Changed { pool, change, by, reason: None }));
+        assert_eq!(words(&log, &About::Pool("one"))[2], "scaled: pool one will have +2 workers (uid 0)");
         assert_eq!(words(&log, &About::Pool("zero")).len(), 3);
-        let ago = log.about(&About::Pool("one"), at(1004))[1].ago;
+        let ago = log.about(&About::Pool("one"), Instant::from_millis(1004))[1].ago;
         assert_eq!(ago, Duration::from_secs(1));
-    }
-
-    #[test]
-    fn pool_with_a_reused_number_does_not_inherit_decisions() {
-        let mut log = Decisions::default();
-        log.order(Instant::from_millis(1), &Command::Spawn(worker(1, 1)), &pool);
-        log.order(Instant::from_millis(2), &Command::Spawn(worker(1, 1)), &|_| "two".into());
-        assert_eq!(words(&log, &About::Pool("one")), ["worker one.1#1 ordered"]);
-        assert_eq!(words(&log, &About::Slot(&SlotName::new("two", 1))), ["worker two.1#1 ordered"]);
     }
 
     #[test]
     fn lost_lease_is_recorded_once() {
         let mut log = Decisions::default();
-        let canceled = Event::Revoked { job: "a".into(), fence: Fence(1), why: Revocation::Canceled };
-        for at in 1..4 {
-            log.fact(Instant::from_millis(at), &canceled, &pool);
-        }
-        assert_eq!(words(&log, &About::Job(&"a".into())), ["the lease of job a is revoked: canceled"]);
-        log.order(Instant::from_millis(5), &settle("a", Verdict::Canceled), &pool);
-        log.fact(Instant::from_millis(6), &canceled, &pool);
-        assert_eq!(words(&log, &About::Job(&"a".into())).len(), 3, "it was put back, and canceled again");
+        let canceled =
+            Fact::Job(JobAt { job: "a".into(), worker: None }, OfJob::Revoked(Revocation::Canceled));
+        assert!(!log.is_repeated(&canceled));
+        log.note(1, canceled.clone());
+        assert!(log.is_repeated(&canceled));
+        log.note(5, verdict("a", Ending::Canceled));
+        assert!(!log.is_repeated(&canceled), "it was put back, and canceled again");
     }
 
     #[test]
     fn an_entry_is_small() {
-        assert!(size_of::<Entry>() <= 88, "{}", size_of::<Entry>());
+        assert!(size_of::<(Instant, Fact)>() <= 112, "{}", size_of::<(Instant, Fact)>());
     }
 }

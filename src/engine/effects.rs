@@ -12,22 +12,21 @@ use tokio::sync::oneshot;
 use super::asks::{Asks, Wish};
 use super::burst::ask_idle;
 use super::calls;
-use super::counting::Counting;
-use super::decisions::Decisions;
+use super::fact::Fact;
 use super::failing::Failing;
 use super::fresh::{KeepChanges, SpawnSpecs};
 use super::mutes::Mutes;
 use super::presence::PresencePublisher;
-use super::publish;
 use super::record::Record;
 use super::reload::Reloader;
 use super::reports::Reports;
 use super::size_clock::SizeClock;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
+use super::tellers::Tellers;
 use super::unconfirmed::UnconfirmedVerdicts;
 use super::worker_calls::{self, Answer};
-use broker::{Broker, EventBus, Fetch};
+use broker::{Broker, Fetch};
 use failpoint::failpoint;
 use log::{Outputs, OwnLog};
 use model::{Exit, Fence, Instance, Instant, Job, Limits, Outcome, PoolSettings, Signal, SlotId, WorkerId};
@@ -58,12 +57,8 @@ pub struct Effects {
     pub(super) reports: Reports,
     /// Last output of lives that never took a job, by slot.
     pub(super) stillborn: HashMap<SlotId, String>,
-    /// The latest decisions.
-    pub(super) decisions: Decisions,
     /// Snapshots of workers that ended for a limit.
     pub(super) snapshots: Snapshots,
-    /// Counters for metrics.
-    pub(super) counting: Counting,
     /// Events known at once, without waiting for an answer.
     pub(super) known: Vec<Event>,
     /// How to make the workers of each pool, under all settings so far.
@@ -82,8 +77,8 @@ pub struct Effects {
     pub(super) stop_deadline: Duration,
     /// Publishes this supervisor's presence to all that share the broker.
     pub(super) presence: PresencePublisher,
-    /// Passes events to subscribers.
-    pub(super) event_bus: EventBus,
+    /// Those who tell what has happened.
+    pub(super) tellers: Tellers,
     pub(super) last: UnconfirmedVerdicts,
     pub(super) mutes: Mutes,
     /// Resizes pools by the time of day.
@@ -96,10 +91,7 @@ impl Effects {
     /// Starts carrying out one command.
     pub fn perform(&mut self, command: Command) {
         let now = clock::now();
-        self.decisions.order(now, &command, &|pool| self.children.pool(pool));
-        self.record.log_command(now, &command, &self.children);
-        self.counting.order(&command);
-        publish::order(&self.event_bus, &command, &self.children);
+        Fact::of_command(&command, &self.children).into_iter().for_each(|fact| self.tell(fact));
         match command {
             // The slot at index 0 has the template, which forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -145,7 +137,8 @@ impl Effects {
     /// Sends what this turn has collected.
     pub fn flush(&mut self) -> io::Result<()> {
         let now = clock::now();
-        self.record.look(now);
+        self.record.watch.look(now);
+        self.tellers.look(now);
         self.snapshots.overdue(now).iter().for_each(|order| self.link.order(order));
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
@@ -158,8 +151,11 @@ impl Effects {
 
     /// When something must be done here that no event announces.
     pub fn due(&self) -> Option<Instant> {
-        let own = [self.reports.due(), self.children.due(), self.record.due(), self.snapshots.due()];
-        own.into_iter().chain([self.presence.due(), self.size_clock.due()]).flatten().min()
+        let own = [self.reports.due(), self.children.due(), self.record.watch.due(), self.snapshots.due()];
+        own.into_iter()
+            .chain([self.presence.due(), self.size_clock.due(), self.tellers.due()])
+            .flatten()
+            .min()
     }
 
     /// Takes the events that came of carrying out commands.
@@ -174,22 +170,20 @@ impl Effects {
 
     /// Updates the records kept here by an event for the supervisor.
     pub fn note(&mut self, event: &Event) {
-        let now = clock::now();
-        let line = self.record.line_of_fact(now, event, &self.children);
-        line.filter(|_| !self.decisions.is_repeated(event)).iter().for_each(|line| line.write());
-        self.decisions.fact(now, event, &|pool| self.children.pool(pool));
-        self.counting.hear(event);
-        publish::fact(&self.event_bus, event, &self.children);
+        Fact::of_event(event, &self.children).into_iter().for_each(|fact| self.tell(fact));
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }
         if let Event::Settled { job, .. } = event {
             self.bury(job);
         }
-        if let Event::Stop(_) = event {
-            let words = self.systemd.stopping(self.stop_deadline);
-            self.notify(words);
-        }
+    }
+
+    /// Has everybody tell this fact.
+    pub(super) fn tell(&mut self, fact: Fact) {
+        let words = self.systemd.tell(&fact);
+        self.tellers.tell(clock::now(), fact);
+        self.notify(words);
     }
 
     /// Turns a report of the keeper into events.
@@ -206,10 +200,7 @@ impl Effects {
             }
             Report::Left(worker, exit) => self.left(worker, exit, descriptors),
             Report::Started(worker, pid) => match self.children.started(worker, pid, descriptors) {
-                Ok(true) => {
-                    self.announce();
-                    vec![Event::Spawned(worker), Event::Ready(worker)]
-                }
+                Ok(true) => vec![Event::Spawned(worker), Event::Ready(worker)],
                 Ok(false) => vec![Event::Spawned(worker)],
                 Err(error) => {
                     self.link.order(&Order::KillTree(worker));
@@ -263,7 +254,6 @@ impl Effects {
     fn meant(&mut self, word: WorkerEvent) -> Option<Event> {
         Some(match word {
             WorkerEvent::Ready(worker) => {
-                self.announce();
                 self.stillborn.remove(&worker.slot);
                 Event::Ready(worker)
             }
@@ -295,6 +285,7 @@ impl Effects {
     }
 
     fn equip(&mut self, pool: u16, settings: &PoolSettings) {
+        self.tellers.add_pool(&settings.name);
         if let Some(spec) = self.spawn_specs.get(settings.spec) {
             self.children.equip(pool, Plan::new(settings, spec, &self.socket, &self.sandboxes));
         }
@@ -366,12 +357,6 @@ impl Effects {
             self.link.order_later(Order::Forget(earlier));
         }
         outcome
-    }
-
-    /// The first worker is ready: the service is up.
-    fn announce(&mut self) {
-        let words = self.systemd.ready();
-        self.notify(words);
     }
 
     /// Has the keeper notify systemd, if there is something to say.

@@ -8,12 +8,12 @@ use super::asks::Asks;
 use super::calls::SETTLING;
 use super::effects::Effects;
 use super::explain::explain;
+use super::fact::{Fact, OfService};
 use super::farewell::Farewell;
 use super::flood::Kind;
 use super::fresh::Fresh;
 use super::inbox::{Inbox, Input};
 use super::orders;
-use super::publish;
 use super::request::{Request, View};
 use api::{PauseOrder, Problem};
 use model::{Change, Counters, LogStatus, Millis, PoolStatus, PoolsNow, Process};
@@ -45,7 +45,7 @@ pub(super) async fn run(
         effects.flush()?;
         if effects.is_done() {
             let alive = effects.last.alive.join("; ");
-            effects.event_bus.close(Millis(clock::wall_millis()), effects.last.untold, alive).await;
+            effects.tellers.event_bus().close(Millis(clock::wall_millis()), effects.last.untold, alive).await;
             leave(&effects).await;
             orders::stopped(
                 &supervisor.settled(),
@@ -118,7 +118,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::Reload { fresh, dry_run, by, answer } => {
             drop(answer.send(reload(fresh, (dry_run, &by), supervisor, effects)));
         }
-        Request::Log(line) => effects.record.log_order(Kind::Asked, line),
+        Request::Log(line) => effects.tellers.log(Kind::Asked, line),
         Request::Counted(counted) => {
             let view = view(supervisor, effects);
             judge(effects, &view, &counted);
@@ -165,7 +165,7 @@ fn signaled(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by
     let is_other = |pool: &PoolStatus| pool.paused && !pool.outdated && !resumed.contains(&pool.name);
     let others = pools.iter().any(is_other);
     if others {
-        effects.record.log_order(Kind::Orders, orders::not_resumed());
+        effects.tellers.log(Kind::Orders, orders::not_resumed());
     } else if !resumed.is_empty() {
         return ordered(supervisor, effects, event, by);
     }
@@ -183,15 +183,13 @@ fn reload(
     if !dry_run {
         effects.settings_trouble = fresh.as_ref().err().cloned();
         effects.record.watch.changed(clock::now());
-        let words = effects.systemd.reloaded(fresh.is_ok());
-        effects.notify(words);
     }
     let (file, Fresh { mut settings, specs, keep, .. }) = match fresh {
         Ok(fresh) => (fresh.file.clone(), fresh),
         Err(why) => {
             if !dry_run {
-                effects.record.log_order(Kind::Orders, orders::refused(&why, by));
-                publish::reloaded(&effects.event_bus, Err(&why), by);
+                let (why, by) = (why.into(), by.into());
+                effects.tell(Fact::Service(OfService::ReloadRefused { why, by }));
             }
             return Vec::new();
         }
@@ -201,8 +199,8 @@ fn reload(
     settings.pools.iter_mut().for_each(|pool| pool.resize_at(wall));
     let steps = supervisor.preview(&settings);
     if !dry_run {
-        effects.record.log_order(Kind::Orders, orders::reloaded(file.as_deref(), &steps, by));
-        publish::reloaded(&effects.event_bus, Ok(&steps), by);
+        let (file, steps, by) = (file.map(Into::into), orders::steps(&steps).into(), by.into());
+        effects.tell(Fact::Service(OfService::Reloaded { file, steps, by }));
         effects.failing.reload_kept(keep(), clock::now());
         effects.size_clock.set(&settings.pools, clock::now(), wall);
         effects.lease = settings.lease;
@@ -330,7 +328,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         keeper: usage::process(effects.hello.pid).unwrap_or_default(),
         restarts: effects.hello.restarts,
         last_end: effects.hello.last_end(),
-        counters: Counters { tallies: supervisor.tallies().clone(), ..effects.counting.counters.clone() },
+        counters: Counters { tallies: supervisor.tallies().clone(), ..effects.tellers.counters().clone() },
         logs: log_status(effects),
     }
 }

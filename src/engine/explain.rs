@@ -32,7 +32,7 @@ pub(super) fn explain(
         slot.trace = effects.stillborn.get(&slot.place).cloned();
     }
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
-    let decisions = |about| effects.decisions.about(&about, now);
+    let decisions = |about| effects.tellers.decisions(&about, now);
     match asked {
         WhySubject::Job { id, of: None } => {
             why.decisions = decisions(About::Job(id));

@@ -29,10 +29,6 @@ impl Line {
         Line { job: Some(job.clone()), ..self }
     }
 
-    pub(super) fn worker(self, worker: WorkerName) -> Line {
-        Line { pool: Some(worker.slot.pool.to_string()), worker: Some(worker), ..self }
-    }
-
     pub(super) fn pool(self, pool: &str) -> Line {
         Line { pool: Some(pool.to_owned()), ..self }
     }

@@ -5,36 +5,20 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::line::{Line, cut};
-use model::{Change, JobId, PoolSettings, PoolStatus, QueueName, Scale, Stop, format_duration};
+use super::line::Line;
+use model::{JobId, PoolSettings, PoolStatus, QueueName, Stop, format_duration};
 use supervisor::Step;
 
 /// Limit of the jobs that a line names one by one.
 const NAMED: usize = 5;
 
-/// The line of a change.
-pub(super) fn change(pool: Option<&str>, change: Change, (by, reason): (&str, Option<&str>)) -> Line {
-    let whose = pool.map_or("all pools".to_owned(), |pool| format!("pool {pool}"));
-    let message = match change {
-        Change::Recycle => format!("the workers of {whose} are exchanged for new ones"),
-        Change::Pause => format!("paused: {whose} will take no more jobs until resumed"),
-        Change::Resume => format!("resumed: {whose} will take jobs again"),
-        Change::Scale(Scale::To(workers)) => format!("scaled: {whose} will have {workers} workers"),
-        Change::Scale(Scale::By(more)) => format!("scaled: {whose} will have {more:+} workers"),
-    };
-    let because = reason.map(|reason| format!(": {}", cut(reason))).unwrap_or_default();
-    let line = Line::new(Level::INFO, message + &because).by(by);
-    pool.into_iter().fold(line, Line::pool)
-}
-
-/// The line of a stop: which jobs it waits for, and when each signal comes. `at` writes the time after a duration.
+/// The plan of a stop: which jobs it waits for, and when each signal comes. `at` writes the time after a duration.
 pub(super) fn stop(
     stage: Stop,
-    by: &str,
     pools: &[PoolStatus],
     deadline: Duration,
     at: impl Fn(Duration) -> String,
-) -> Line {
+) -> String {
     let jobs: Vec<&JobId> =
         pools.iter().flat_map(|pool| &pool.slots).flat_map(|slot| &slot.jobs).map(|job| &job.id).collect();
     let busy = pools.iter().filter(|pool| pool.slots.iter().any(|slot| !slot.jobs.is_empty()));
@@ -42,7 +26,7 @@ pub(super) fn stop(
     let (term, until) = (at(deadline.saturating_sub(grace)), at(deadline));
     let left = format_duration(Duration::from_secs(deadline.as_secs()));
     let many = counted(jobs.len(), "job");
-    let what = match stage {
+    let mut plan = match stage {
         _ if jobs.is_empty() => "no job runs".to_owned(),
         Stop::Drain => {
             format!("waits for {many} until {term}, then sends TERM, and KILL at {until} ({left})")
@@ -50,12 +34,11 @@ pub(super) fn stop(
         Stop::Terminate => format!("TERM to {many}, KILL at {until} ({left}) at the latest"),
         Stop::Kill => format!("KILL to {many}"),
     };
-    let mut message = format!("a stop was ordered: {what}");
     if !jobs.is_empty() {
         let named: Vec<&str> = jobs.iter().take(NAMED).map(|id| id.as_str()).collect();
-        message += &format!(": {}", named.join(", "));
+        plan += &format!(": {}", named.join(", "));
         if jobs.len() > NAMED {
-            message += &format!(" and {} more", jobs.len() - NAMED);
+            plan += &format!(" and {} more", jobs.len() - NAMED);
         }
     }
     let further = match stage {
@@ -63,7 +46,7 @@ pub(super) fn stop(
         Stop::Terminate if !jobs.is_empty() => "; another Ctrl-C or taskvisor stop --kill sends KILL at once",
         Stop::Drain | Stop::Terminate | Stop::Kill => "",
     };
-    Line::new(Level::INFO, message + further).by(by)
+    plan + further
 }
 
 /// The line of a SIGCONT that resumes nothing.
@@ -84,24 +67,11 @@ pub(super) fn stood_still(time: Duration) -> Line {
     Line::new(Level::WARN, message)
 }
 
-/// The line of a reload that took effect.
-pub(super) fn reloaded(file: Option<&str>, steps: &[(String, Step)], by: &str) -> Line {
-    let Some(file) = file else {
-        return Line::new(Level::INFO, "nothing to reload: it was started without a file").by(by);
-    };
-    Line::new(Level::INFO, format!("settings reloaded from {file}: {}", self::steps(steps))).by(by)
-}
-
 /// The changes of a reload to each pool, in words.
 pub(super) fn steps(steps: &[(String, Step)]) -> String {
     let changed = steps.iter().filter(|(_, step)| *step != Step::Keep);
     let words: Vec<String> = changed.map(|(pool, step)| format!("pool {pool}: {}", step.as_str())).collect();
     if words.is_empty() { "no pool changes".into() } else { words.join("; ") }
-}
-
-/// The line of a reload that was refused.
-pub(super) fn refused(why: &str, by: &str) -> Line {
-    Line::new(Level::ERROR, format!("settings not reloaded, nothing was changed: {why}")).by(by)
 }
 
 /// The lines of a start: which pools run.
@@ -141,11 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_is_a_sentence_with_its_author() {
-        let line = change(Some("mail"), Change::Pause, ("uid 0", Some("lunch")));
-        assert_eq!(line.message, "paused: pool mail will take no more jobs until resumed: lunch");
-        assert_eq!((line.pool.as_deref(), line.by.as_deref()), (Some("mail"), Some("uid 0")));
-        let line = stop(Stop::Drain, "signal SIGINT", &[], Duration::from_secs(25), |_| "12:00".into());
-        assert_eq!(line.message, "a stop was ordered: no job runs");
+    fn plan_of_a_stop_says_that_no_job_runs() {
+        assert_eq!(stop(Stop::Drain, &[], Duration::from_secs(25), |_| "12:00".into()), "no job runs");
     }
 }

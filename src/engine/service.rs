@@ -205,7 +205,7 @@ impl ApiService {
     ) -> ApiService {
         ApiService {
             broker: effects.broker.clone(),
-            event_bus: effects.event_bus.clone(),
+            event_bus: effects.tellers.event_bus().clone(),
             failing: effects.failing.clone(),
             count_cache: CountCache::default(),
             requests,

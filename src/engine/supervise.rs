@@ -14,8 +14,6 @@ use tracing::{info, warn};
 
 use super::authors::Authors;
 use super::count_cache::HANGS;
-use super::counting::Counting;
-use super::decisions::Decisions;
 use super::effects::{Effects, fact};
 use super::event_loop::{Ended, run};
 use super::failing::Failing;
@@ -37,6 +35,7 @@ use super::snapshots::Snapshots;
 use super::systemd::Systemd;
 use super::task_ttls::set_ttls;
 use super::telemetry::Telemetry;
+use super::tellers::Tellers;
 use super::unconfirmed::UnconfirmedVerdicts;
 use broker::{Broker, Complaints, EventBus, Notice};
 use log::{Outputs, OwnLog, Places};
@@ -135,9 +134,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         answers,
         reports: Reports::default(),
         stillborn: HashMap::new(),
-        decisions: Decisions::default(),
         snapshots: Snapshots::new(snapshot::look),
-        counting: Counting::new(&settings.pools),
+        tellers: Tellers::new(&settings.pools, event_bus),
         known: Vec::new(),
         spawn_specs,
         socket: setup.socket,
@@ -150,7 +148,6 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         record: Record::new(setup.authors, settings.held_degrades),
         stop_deadline: settings.stop_deadline,
         presence: PresencePublisher::new(clock::now(), setup.broker.card().shared),
-        event_bus,
         last: UnconfirmedVerdicts::of(settings.burst.then(|| setup.broker.clone())),
         mutes: Mutes::default(),
         size_clock,
@@ -159,7 +156,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     if let Err(error) = take_over(&mut effects, left, &mut settings).await {
         return end_of_burst(&mut effects, settings.burst, error);
     }
-    let tasks = begin_tasks(setup.tasks, &setup.broker, &mut effects.record)?;
+    let tasks = begin_tasks(setup.tasks, &setup.broker, &mut effects.tellers)?;
     let outbox = pass_on(setup.outbox, &mut effects.record);
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
     let ports = Ports { all: setup.port, tasks: setup.task_port };
@@ -179,12 +176,12 @@ fn pass_on(outbox: Option<Arc<Outbox>>, record: &mut Record) -> Option<Arc<Outbo
 fn begin_tasks(
     tasks: Option<wq::Settings>,
     broker: &Arc<Broker>,
-    record: &mut Record,
+    tellers: &mut Tellers,
 ) -> io::Result<Option<Arc<wq::Settings>>> {
     let Some(tasks) = tasks.map(Arc::new) else { return Ok(None) };
     tokio::spawn(set_ttls(broker.clone(), tasks.clone()));
     if let Some(dir) = &tasks.telemetry_dir {
-        record.telemetry = Some(Telemetry::start(dir, tasks.clone(), broker.clone())?);
+        tellers.set_telemetry(Telemetry::start(dir, tasks.clone(), broker.clone())?);
     }
     Ok(Some(tasks))
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::fact::{Fact, OfService, OfWorker};
 use super::orders::counted;
 use super::request::{Queues, View};
 use model::{Health, JobState, SlotState};
@@ -26,14 +27,25 @@ impl Systemd {
         Systemd { heard, ready: false, stopping: false, reloading: false, shown: String::new() }
     }
 
+    /// What systemd is to hear of a fact.
+    pub fn tell(&mut self, fact: &Fact) -> Option<String> {
+        match fact {
+            Fact::Worker(_, OfWorker::Ready) => self.ready(),
+            Fact::Service(OfService::Stopping { deadline, .. }) => self.stopping(*deadline),
+            Fact::Service(OfService::Reloaded { .. }) => self.reloaded(true),
+            Fact::Service(OfService::ReloadRefused { .. }) => self.reloaded(false),
+            Fact::Worker(..) | Fact::Job(..) | Fact::Pool(..) | Fact::Service(_) => None,
+        }
+    }
+
     /// The first worker is ready: the service is up. Sent once.
-    pub fn ready(&mut self) -> Option<String> {
+    fn ready(&mut self) -> Option<String> {
         let news = self.heard && !std::mem::replace(&mut self.ready, true);
         news.then(|| "READY=1".into())
     }
 
     /// A stop was ordered. Sent once, with the time that it may take.
-    pub fn stopping(&mut self, deadline: Duration) -> Option<String> {
+    fn stopping(&mut self, deadline: Duration) -> Option<String> {
         let news = self.heard && !std::mem::replace(&mut self.stopping, true);
         let most = (deadline + LAST_BREATH).as_micros();
         news.then(|| format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"))
@@ -48,7 +60,7 @@ impl Systemd {
     }
 
     /// The new settings are in force, or were refused: ends the reload that systemd was told of.
-    pub fn reloaded(&mut self, taken: bool) -> Option<String> {
+    fn reloaded(&mut self, taken: bool) -> Option<String> {
         // systemd now shows another text.
         self.shown.clear();
         let how =

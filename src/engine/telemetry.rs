@@ -1,7 +1,6 @@
 //! Writes how long tasks took and how many wait to files (`wq.telemetry_dir`). A thread writes them; the loop never
 //! waits for it.
 
-use std::collections::HashMap;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -13,10 +12,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::attempts::Ran;
 use broker::{Broker, Complaints};
-use model::{Fence, Instant, JobId, WorkerId};
-use process::Children;
-use supervisor::{Command, Event};
 use wq::{Sample, Settings, Sheet, TaskStatus};
 
 /// The subject of a sample.
@@ -30,17 +27,7 @@ enum Kind {
 pub(super) struct Telemetry {
     /// Sends samples to the thread; `None` ends it.
     samples: Sender<Option<(Kind, Sample)>>,
-    running: HashMap<(JobId, Fence), Attempt>,
     writer: Option<JoinHandle<()>>,
-}
-
-/// An attempt in progress.
-struct Attempt {
-    began: Instant,
-    worker: WorkerId,
-    /// Process id of the worker; 0 where none is known.
-    pid: i32,
-    class: String,
 }
 
 impl Telemetry {
@@ -55,34 +42,14 @@ impl Telemetry {
         let writer =
             Builder::new().name("telemetry".into()).spawn(move || write_all(&dir, &written, &wrong))?;
         tokio::spawn(count(samples.clone(), tasks, broker));
-        Ok(Telemetry { samples, running: HashMap::new(), writer: Some(writer) })
+        Ok(Telemetry { samples, writer: Some(writer) })
     }
 
-    /// Handles a command: an attempt may begin.
-    pub(super) fn order(&mut self, now: Instant, command: &Command, children: &Children) {
-        if let Command::Assign { worker, job, fence, .. } = command {
-            let pid = children.pid(*worker).unwrap_or_default();
-            let attempt = Attempt { began: now, worker: *worker, pid, class: job.class.to_string() };
-            self.running.insert((job.id.clone(), *fence), attempt);
-        }
-    }
-
-    /// Handles an event: an attempt may be over.
-    pub(super) fn fact(&mut self, now: Instant, event: &Event) {
-        let ended: Vec<(JobId, Fence)> = if let Event::Finished { job, fence, .. } = event {
-            vec![(job.clone(), *fence)]
-        } else if let Event::Exited { worker, .. } = event {
-            let its = self.running.iter().filter(|(_, attempt)| attempt.worker == *worker);
-            its.map(|(key, _)| key.clone()).collect()
-        } else {
-            return;
-        };
-        for key in ended {
-            let Some(Attempt { began, pid, class, .. }) = self.running.remove(&key) else { continue };
-            let label = format!("task: {class}");
-            let sample = Sample { at: wall_nanos(), value: now.since(began).as_secs_f64(), label, pid };
-            self.samples.send(Some((Kind::Duration, sample))).ok();
-        }
+    /// An attempt is over.
+    pub(super) fn ran(&self, ran: &Ran) {
+        let label = format!("task: {}", ran.class);
+        let sample = Sample { at: wall_nanos(), value: ran.time.as_secs_f64(), label, pid: ran.pid };
+        self.samples.send(Some((Kind::Duration, sample))).ok();
     }
 }
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tracing::Level;
 
-use super::line::Line;
+use super::fact::{Fact, OfService};
 use model::{Health, Instant};
 
 /// Shortest time between two checks.
@@ -71,13 +70,8 @@ impl Watch {
         self.looking = false;
     }
 
-    /// The last verdict.
-    pub(super) fn verdict(&self) -> Health {
-        self.verdict.0
-    }
-
-    /// The log line for a verdict, if it has changed, or if its reasons have and enough time has passed.
-    pub(super) fn judged(&mut self, now: Instant, (health, reasons): &(Health, Vec<String>)) -> Option<Line> {
+    /// The fact of a verdict, if it has changed, or if its reasons have and enough time has passed.
+    pub(super) fn judged(&mut self, now: Instant, (health, reasons): &(Health, Vec<String>)) -> Option<Fact> {
         let (before, since) = self.verdict;
         if before == *health {
             let may_tell = self.told.1 + STEADY;
@@ -91,15 +85,8 @@ impl Watch {
             self.verdict = (*health, now);
         }
         self.told = (reasons.clone(), now);
-        Some(match health {
-            Health::Healthy => {
-                let message = format!("healthy again after {} s", now.since(since).as_secs());
-                Line::new(Level::INFO, message)
-            }
-            Health::Degraded | Health::Unhealthy => {
-                Line::new(Level::WARN, format!("{}: {}", health.as_str(), reasons.join("; ")))
-            }
-        })
+        let (before, reasons) = ((before, now.since(since)), reasons.join("; ").into());
+        Some(Fact::Service(OfService::Judged { before, health: *health, reasons }))
     }
 }
 
@@ -133,11 +120,11 @@ mod tests {
         let healthy = (Health::Healthy, vec![]);
         let degraded = (Health::Degraded, vec!["a".to_owned(), "b".to_owned()]);
         assert_eq!(watch.judged(at(1), &healthy), None);
-        let line = watch.judged(at(2), &degraded).unwrap();
-        assert_eq!((line.level, line.message.as_str()), (Level::WARN, "degraded: a; b"));
+        let said = watch.judged(at(2), &degraded).map(|fact| fact.sentence());
+        assert_eq!(said.as_deref(), Some("degraded: a; b"));
         assert_eq!(watch.judged(at(3), &degraded), None);
-        let line = watch.judged(at(37), &healthy).unwrap();
-        assert_eq!((line.level, line.message.as_str()), (Level::INFO, "healthy again after 35 s"));
+        let said = watch.judged(at(37), &healthy).map(|fact| fact.sentence());
+        assert_eq!(said.as_deref(), Some("healthy again after 35 s"));
     }
 
     #[test]
@@ -149,7 +136,7 @@ mod tests {
         assert!(watch.judged(at(10), &because("b")).is_none());
         assert_eq!(watch.due(), Some(at(62)), "it looks again without anything that happens");
         assert!(watch.judged(at(20), &because("a")).is_none());
-        assert_eq!(watch.judged(at(62), &because("b")).unwrap().message, "degraded: b");
+        assert_eq!(watch.judged(at(62), &because("b")).unwrap().sentence(), "degraded: b");
         assert!(watch.judged(at(70), &because("b")).is_none());
     }
 }
