@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::duration::duration;
 use super::log::LogSection;
-use super::place::{Source, locate, locate_value};
 use super::pool::Pool;
+use super::positions::{Source, repetition};
 use super::route::RouteSection;
 use super::text::read_text;
 use super::{ApiSection, Error, Fault, WqSection};
@@ -67,7 +67,8 @@ pub(super) fn read(path: &Path, instead: Option<&Path>) -> Result<(File, Source)
     if text.trim().is_empty() {
         return Err(Error::new(Fault::Config, format!("{name} is empty")));
     }
-    Ok((File::parse(&text, &name)?, Source { name, text }))
+    let file = File::parse(&text, &name)?;
+    Ok((file, Source::new(name, text)))
 }
 
 impl File {
@@ -88,7 +89,7 @@ impl File {
     }
 }
 
-/// The parser's error, with the position of the key itself and the name that was probably meant.
+/// The parser's error, with the name that was probably meant.
 fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
     let said = error.to_string();
     let quoted: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
@@ -101,16 +102,12 @@ fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
     if let (Some((typed, known)), true) = (quoted.split_first(), said.contains("unknown field")) {
         message = format!("unknown setting '{typed}'");
         hint = suggestion(typed, known);
-        at = locate(text, typed, at, 0).or(at);
     } else if let (Some(key), true) = (quoted.first(), said.contains("duplicate field")) {
         message = format!("the setting '{key}' is given twice");
-        at = locate(text, key, at, 1).or(at);
+        // The parser's own place is that of the map.
+        at = repetition(text, key).or(at);
     } else if let (Some((typed, known)), true) = (quoted.split_first(), said.contains("unknown variant")) {
         hint = suggestion(typed, known);
-    } else if let (Some(value), true) =
-        (said.split('\'').nth(1), ["is no duration", "is no size"].iter().any(|what| said.contains(what)))
-    {
-        at = locate_value(text, value, at).or(at);
     }
     if let Some((what, instead)) = of_another_kind(&message) {
         (message, hint) = (what, instead);
@@ -209,7 +206,10 @@ mod tests {
 
     #[test]
     fn wrong_value_is_reported_with_its_place() {
-        check("stop_deadline: soon\n", "t.yaml:1:16: 'soon' is no duration like 250ms, 10s, 1m30s, 2h or 1d");
+        check(
+            "stop_deadline: soon\n",
+            "t.yaml:1:16: stop_deadline: 'soon' is no duration like 250ms, 10s, 1m30s, 2h or 1d",
+        );
         check(
             "log:\n  format: jsn\n",
             "t.yaml:2:11: log.format: unknown variant `jsn`, expected one of `auto`, `text`, `json`, `journald` | did you mean 'json'?",

@@ -68,7 +68,7 @@ impl Limits {
             let message = format!(
                 "{of}{name} cannot be held: the jobs of a worker of mode coroutine share its process"
             );
-            return Err(Wrong::new("limits", message).hint("use mode prefork or fork"));
+            return Err(Wrong::new(format!("{of}{name}"), message).hint("use mode prefork or fork"));
         }
         let Limits { time, soft_time, memory, cpu, processes, output, .. } = *self;
         Ok(model::Limits { time, soft_time, memory, cpu, processes, output })
@@ -85,14 +85,14 @@ impl Limits {
             ("output", self.output == Some(0)),
         ];
         if let Some((name, _)) = zeros.iter().find(|(_, zero)| *zero) {
-            return Err(Wrong::new("limits", format!("{of}{name} is 0: no job could run"))
+            return Err(Wrong::new(format!("{of}{name}"), format!("{of}{name} is 0: no job could run"))
                 .hint("leave it out, or say null, for no limit"));
         }
         if let (Some(soft), Some(time)) = (self.soft_time, self.time)
             && soft >= time
         {
             let message = format!("{of}soft_time is not before {of}time: no job would be told in time");
-            return Err(Wrong::new("limits", message));
+            return Err(Wrong::new(format!("{of}soft_time"), message));
         }
         Ok(())
     }
@@ -113,11 +113,11 @@ pub(super) fn of_pool(
     if let Some(files) = open_files.filter(|files| *files < FEWEST_FILES) {
         let message =
             format!("limits.open_files is {files}: no program could run with fewer than {FEWEST_FILES}");
-        return Err(Wrong::new("limits", message));
+        return Err(Wrong::new("limits.open_files", message));
     }
     if open_files == Some(RLIM_INFINITY) {
         let message = format!("limits.open_files is {RLIM_INFINITY}: to the kernel that is no limit at all");
-        return Err(Wrong::new("limits", message).hint("leave it out, or give a number of files"));
+        return Err(Wrong::new("limits.open_files", message).hint("leave it out, or give a number of files"));
     }
     if purpose == Purpose::Start {
         may_be_had(process_limits, around)?;
@@ -134,7 +134,9 @@ pub(super) fn of_classes(
         let of = format!("class_limits.{name}.");
         if name.is_empty() || name.contains('*') {
             let message = format!("'{name}' in class_limits is no name of a class");
-            return Err(Wrong::new("class_limits", message).hint("give the whole name, as mail.Send"));
+            return Err(
+                Wrong::new(format!("class_limits.{name}"), message).hint("give the whole name, as mail.Send")
+            );
         }
         let of_worker = [
             ("open_files", limits.open_files.is_some()),
@@ -144,17 +146,17 @@ pub(super) fn of_classes(
         ];
         if let Some((name, _)) = of_worker.iter().find(|(_, said)| *said) {
             let message = format!("{of}{name} cannot be held: a worker has it for all classes");
-            return Err(Wrong::new("class_limits", message).hint("say it in limits"));
+            return Err(Wrong::new(format!("{of}{name}"), message).hint("say it in limits"));
         }
         Ok((Class::from(name), limits.of_attempt(&of, shared)?))
     };
     classes.into_iter().map(one).collect()
 }
 
-fn within(name: &str, said: Option<i32>, least: i32, most: i32) -> Result<(), Wrong> {
+fn within(name: &'static str, said: Option<i32>, least: i32, most: i32) -> Result<(), Wrong> {
     match said {
         Some(number) if !(least..=most).contains(&number) => {
-            Err(Wrong::new("limits", format!("{name} is {number}, and can be {least} to {most}")))
+            Err(Wrong::new(name, format!("{name} is {number}, and can be {least} to {most}")))
         }
         Some(_) | None => Ok(()),
     }
@@ -179,21 +181,19 @@ fn may_be_had(process_limits: ProcessLimits, around: &Surroundings) -> Result<()
     let score = process_limits.oom_score_adj.filter(|score| !may_raise && *score < own_score);
     let files = process_limits.open_files.filter(|files| !may_raise && *files > most_files);
     let refused = [
-        nice.map(|nice| format!("limits.nice is {nice}: only root may go below 0{by_nice}")),
+        nice.map(|nice| ("limits.nice", format!("is {nice}: only root may go below 0{by_nice}"))),
         score.map(|score| {
-            format!(
-                "limits.oom_score_adj is {score}: only root may go below {own_score}, which it is now{by_raise}"
-            )
+            let why = format!("is {score}: only root may go below {own_score}, which it is now{by_raise}");
+            ("limits.oom_score_adj", why)
         }),
         files.map(|files| {
-            format!(
-                "limits.open_files is {files}: only root may go above {most_files}, see ulimit -Hn{by_raise}"
-            )
+            let why = format!("is {files}: only root may go above {most_files}, see ulimit -Hn{by_raise}");
+            ("limits.open_files", why)
         }),
     ];
-    refused.into_iter().flatten().next().map_or(Ok(()), |message| {
+    refused.into_iter().flatten().next().map_or(Ok(()), |(name, why)| {
         let hint = if around.uid == 0 { "grant that capability" } else { "start taskvisor as root" };
-        Err(Wrong::new("limits", message).fault(Fault::Permission).hint(hint))
+        Err(Wrong::new(name, format!("{name} {why}")).fault(Fault::Permission).hint(hint))
     })
 }
 

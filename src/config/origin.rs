@@ -8,7 +8,7 @@ use serde_yaml::Value;
 
 use super::Error;
 use super::file::read;
-use super::place::Source;
+use super::positions::{Source, rest_of};
 
 /// Where a setting was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Origins {
             Some(index) => self.written.get("pools")?.get(index)?,
             None => &self.written,
         };
-        name.split('.').try_fold(within, |at, key| at.get(key))
+        below(within, name)
     }
 
     /// Whether the setting was set.
@@ -82,6 +82,14 @@ impl Origins {
     pub(super) fn written(&self) -> &Value {
         &self.written
     }
+}
+
+/// The value of a setting below a map.
+fn below<'a>(within: &'a Value, name: &str) -> Option<&'a Value> {
+    within.as_mapping()?.iter().find_map(|(key, value)| match rest_of(name, key.as_str()?)? {
+        "" => Some(value),
+        rest => below(value, rest),
+    })
 }
 
 impl fmt::Display for Origin {
@@ -111,7 +119,7 @@ mod tests {
         assert_eq!(of(None, "stop_deadline"), "default");
         assert_eq!(of(None, "log.level"), "D/t.yaml:4:3");
         assert_eq!(of(Some(0), "name"), "D/t.yaml:6:3");
-        assert_eq!(of(Some(1), "workers"), "D/t.yaml:7:1");
+        assert_eq!(of(Some(1), "workers"), "D/t.yaml:7:13");
         assert_eq!(of(Some(0), "workers"), "default");
         assert_eq!(of(Some(7), "workers"), "default");
     }

@@ -149,12 +149,12 @@ pub struct Env {
 
 /// Names and values, in order, without duplicate names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named<T>(pub Vec<(String, T)>);
+pub struct Named<T, K = String>(pub Vec<(K, T)>);
 
 impl Pool {
     /// Whether the setting is set; only for settings with a flag.
     pub(super) fn says(&self, key: &str) -> bool {
-        match key {
+        match key.split('.').next().unwrap_or(key) {
             "mode" => self.mode.is_some(),
             "workers" => self.workers.is_some(),
             "concurrency" => self.concurrency.is_some(),
@@ -274,19 +274,47 @@ impl<'de> Visitor<'de> for WorkersVisitor {
         struct Said {
             min: Option<u16>,
             max: u16,
-            at: Option<Named<u16>>,
+            at: Option<Named<u16, CronLine>>,
             zone: Option<String>,
         }
         let Said { min, max, at, zone } = Said::deserialize(MapAccessDeserializer::new(map))?;
         if min.is_none() && at.is_none() {
             return Err(A::Error::missing_field("min"));
         }
-        let rule = |(line, workers): (String, u16)| match line.parse::<Cron>() {
-            Ok(line) => Ok((line, workers)),
-            Err(wrong) => Err(A::Error::custom(format!("'{line}' is no cron line: {wrong}"))),
-        };
-        let at = at.unwrap_or_default().0.into_iter().map(rule).collect::<Result<_, _>>()?;
+        let at =
+            at.map_or(Vec::new(), |at| at.0.into_iter().map(|(line, number)| (line.0, number)).collect());
         Ok(Workers { min, max: Some(max), at, zone })
+    }
+}
+
+/// A cron line as a key, so that an error has its position.
+#[derive(PartialEq)]
+struct CronLine(Cron);
+
+impl<'de> Deserialize<'de> for CronLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(CronVisitor)
+    }
+}
+
+struct CronVisitor;
+
+impl Visitor<'_> for CronVisitor {
+    type Value = CronLine;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a cron line")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<CronLine, E> {
+        let wrong = |wrong| E::custom(format!("'{line}' is no cron line: {wrong}"));
+        line.parse().map(CronLine).map_err(wrong)
+    }
+}
+
+impl fmt::Display for CronLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -326,24 +354,28 @@ impl<'de> Visitor<'de> for CommandVisitor {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+impl<'de, T: Deserialize<'de>, K: Deserialize<'de> + PartialEq + fmt::Display> Deserialize<'de>
+    for Named<T, K>
+{
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(NamedVisitor(PhantomData))
     }
 }
 
-struct NamedVisitor<T>(PhantomData<T>);
+struct NamedVisitor<T, K>(PhantomData<(T, K)>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
-    type Value = Named<T>;
+impl<'de, T: Deserialize<'de>, K: Deserialize<'de> + PartialEq + fmt::Display> Visitor<'de>
+    for NamedVisitor<T, K>
+{
+    type Value = Named<T, K>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("names with their values")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
-        let mut found: Vec<(String, Option<T>)> = Vec::new();
-        while let Some((name, value)) = map.next_entry::<String, Option<T>>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T, K>, A::Error> {
+        let mut found: Vec<(K, Option<T>)> = Vec::new();
+        while let Some((name, value)) = map.next_entry::<K, Option<T>>()? {
             if found.iter().any(|(known, _)| *known == name) {
                 return Err(A::Error::custom(format!("duplicate field `{name}`")));
             }

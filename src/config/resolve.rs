@@ -10,8 +10,8 @@ use super::file::read;
 use super::flags::Flags;
 use super::identity::{SocketGroup, socket_group};
 use super::paths::from_here;
-use super::place::Source;
 use super::pool::Pool;
+use super::positions::Source;
 use super::purpose::Purpose;
 use super::route::{RouteSection, RouteTo};
 use super::spec::resolve_pool;
@@ -93,12 +93,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         None => (File::default(), None),
     };
     let (broker_is_named, state_dir_is_named) = (flags.broker.is_some(), flags.state_dir.is_some());
-    let broker = match flags.broker.as_ref().or(file.broker.as_ref()) {
-        Some(url) => Some(
-            brokers::address(url).map_err(|wrong| Error::new(Fault::Config, wrong.what).hint(wrong.hint))?,
-        ),
-        None => None,
-    };
+    let broker = named_broker(&flags, &file, source.as_ref())?;
     let state_dir = match flags.state_dir.clone().or(file.state_dir.clone()) {
         Some(dir) => from_here(dir)?,
         None => around.state_dir()?,
@@ -118,7 +113,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     };
     // Routes belong to the file's broker: a broker named elsewhere has none.
     let said = if broker_is_named { Vec::new() } else { file.route };
-    let routes = placed(&source, "route", || routes(said, &broker))?;
+    let routes = in_file(routes(said, &broker), source.as_ref())?;
     let mut log = file.log.resolve(flags.log_format, flags.log_level)?;
     log.dir = log.dir.map(|dir| place_within_volume(dir, around.uid, looks)).transpose()?;
     let api = in_file(resolve_api(file.api, flags.purpose, around), source.as_ref())?;
@@ -148,6 +143,16 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         api,
         tasks,
         remote,
+    })
+}
+
+/// The broker that a flag, the environment or the file names.
+fn named_broker(flags: &Flags, file: &File, source: Option<&Source>) -> Result<Option<Address>, Error> {
+    let Some(url) = flags.broker.as_ref().or(file.broker.as_ref()) else { return Ok(None) };
+    brokers::address(url).map(Some).map_err(|wrong| {
+        // A flag or the environment has no place in the file.
+        let place = source.filter(|_| flags.broker.is_none()).map(|source| source.of(None, "broker"));
+        Error { place, ..Error::new(Fault::Config, wrong.what).hint(wrong.hint) }
     })
 }
 
@@ -193,16 +198,19 @@ fn placed<T>(
     resolve().map_err(|error| Error { place: place(), ..error })
 }
 
-fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, Error> {
-    let resolved: Result<Vec<RouteTo>, Error> = said.into_iter().map(RouteSection::resolve).collect();
+fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, (String, Error)> {
+    let one = |(index, route): (usize, RouteSection)| {
+        route.resolve().map_err(|(key, error)| (format!("route.{index}.{key}"), error))
+    };
+    let resolved: Result<Vec<RouteTo>, _> = said.into_iter().enumerate().map(one).collect();
     // Without routes to the broker itself, where jobs go anyway.
     Ok(resolved?.into_iter().filter(|route| !route.to.is_at(&broker.to_string())).collect())
 }
 
 /// Resolves a section of the file; an error names the setting and its position.
-fn in_file<T>(found: Result<T, (&'static str, Error)>, source: Option<&Source>) -> Result<T, Error> {
+fn in_file<T, N: AsRef<str>>(found: Result<T, (N, Error)>, source: Option<&Source>) -> Result<T, Error> {
     found.map_err(|(name, error)| {
-        let place = source.map(|source| source.of(None, name));
+        let place = source.map(|source| source.of(None, name.as_ref()));
         Error { place, ..error }
     })
 }
@@ -235,15 +243,20 @@ fn pools(
     broker: &Address,
 ) -> Result<(Vec<PoolSettings>, Vec<SpawnSpec>), Error> {
     let mut pools = file.unwrap_or_else(|| vec![Pool::default()]);
+    let place = || source.map(|source| source.of(None, "pools"));
     match pools.as_mut_slice() {
-        [] => return Err(Error::new(Fault::Config, "there is no pool: nothing would run")),
+        [] => {
+            let error = Error::new(Fault::Config, "there is no pool: nothing would run");
+            return Err(Error { place: place(), ..error });
+        }
         [only] => *only = flags.pool.clone().over(std::mem::take(only)),
         several if flags.pool != Pool::default() => return Err(unclear(several.len())),
         _ => {}
     }
     if pools.len() > POOLS_MAX {
         let message = format!("there are {} pools, {POOLS_MAX} are the most", pools.len());
-        return Err(Error::new(Fault::Config, message).hint("one pool may take from several queues"));
+        let error = Error::new(Fault::Config, message).hint("one pool may take from several queues");
+        return Err(Error { place: place(), ..error });
     }
     let mut names = BTreeSet::new();
     let resolved = pools.into_iter().enumerate().map(|(index, pool)| {
@@ -253,8 +266,8 @@ fn pools(
             .and_then(|pool| leaves_room(lease, pool.0.grace).map(|()| pool))
             .map(|(settings, spec)| (PoolSettings { turn: broker.turn(), ..settings }, spec));
         resolved.map_err(|wrong| {
-            let in_file = source.filter(|_| !flags.pool.says(wrong.key));
-            let place = in_file.map(|source| source.of_pool(index, wrong.key));
+            let in_file = source.filter(|_| !flags.pool.says(&wrong.key));
+            let place = in_file.map(|source| source.of(Some(index), &wrong.key));
             wrong.of(&name, place)
         })
     });

@@ -32,25 +32,28 @@ pub struct RouteTo {
 }
 
 impl RouteSection {
-    /// Resolves the rule; the path of a file becomes absolute.
-    pub(super) fn resolve(self) -> Result<RouteTo, Error> {
+    /// Resolves the rule; the path of a file becomes absolute. An error comes with the key that it is about.
+    pub(super) fn resolve(self) -> Result<RouteTo, (&'static str, Error)> {
         let wrong = |message: String| Error::new(Fault::Config, message);
-        let only = classes("route.classes", Some(self.classes)).map_err(|error| wrong(error.to_string()))?;
+        let only = classes("route.classes", Some(self.classes));
+        let only = only.map_err(|error| ("classes", wrong(error.to_string())))?;
         if only.is_empty() {
-            return Err(wrong("route.classes names no class".into()).hint("classes: ['*'] stands for all"));
+            let error = wrong("route.classes names no class".into());
+            return Err(("classes", error.hint("classes: ['*'] stands for all")));
         }
         let percent = self.percent.unwrap_or(100);
         if !(1..=100).contains(&percent) {
-            return Err(wrong(format!("route.percent is {percent}: it is a number from 1 to 100")));
+            let error = wrong(format!("route.percent is {percent}: it is a number from 1 to 100"));
+            return Err(("percent", error));
         }
         let to = brokers::address(&self.to)
-            .map_err(|fault| wrong(format!("route.to: {}", fault.what)).hint(fault.hint))?;
+            .map_err(|fault| ("to", wrong(format!("route.to: {}", fault.what)).hint(fault.hint)))?;
         if to.is_of_supervisor() {
             let why = "route.to is memory:, which nobody reaches but its own supervisor";
-            return Err(wrong(why.into()).hint("give a file, or a server"));
+            return Err(("to", wrong(why.into()).hint("give a file, or a server")));
         }
         let to = match to.file() {
-            Some(path) => brokers::in_file(from_here(path.to_owned())?),
+            Some(path) => brokers::in_file(from_here(path.to_owned()).map_err(|error| ("to", error))?),
             None => to,
         };
         Ok(RouteTo { classes: ClassFilter { only, except: Vec::new() }, percent, to })

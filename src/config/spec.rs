@@ -146,7 +146,8 @@ fn recycle(shape: &Shape, pool: &Pool) -> Result<Recycle, Wrong> {
         .hint("recycle is for the modes prefork and coroutine"));
     }
     let none = |what: &str| {
-        Err(Wrong::new("recycle", format!("recycle.{what} is 0: no job could run")).hint("null = never"))
+        Err(Wrong::new(format!("recycle.{what}"), format!("recycle.{what} is 0: no job could run"))
+            .hint("null = never"))
     };
     match said {
         Wear { jobs: Some(0), .. } => none("jobs"),
@@ -160,12 +161,15 @@ fn recycle(shape: &Shape, pool: &Pool) -> Result<Recycle, Wrong> {
 fn workers(pool: &Pool, default: u16) -> Result<(Option<u16>, u16), Wrong> {
     let said = pool.workers.clone().unwrap_or_default();
     let max = said.max.unwrap_or(default);
-    let wrong = |message: String| Err(Wrong::new("workers", message));
+    let wrong = |key: &'static str, message: String| Err(Wrong::new(key, message));
     match said.min {
-        _ if max == 0 => wrong("has no workers".into()),
-        Some(0) => wrong("workers.min is 0: with no worker there is none to take the first job".into()),
+        _ if max == 0 => wrong("workers.max", "has no workers".into()),
+        Some(0) => wrong(
+            "workers.min",
+            "workers.min is 0: with no worker there is none to take the first job".into(),
+        ),
         Some(min) if min > max => {
-            wrong(format!("workers.min is {min}, more than workers.max, which is {max}"))
+            wrong("workers.min", format!("workers.min is {min}, more than workers.max, which is {max}"))
         }
         min => Ok((min, max)),
     }
@@ -175,14 +179,17 @@ fn workers(pool: &Pool, default: u16) -> Result<(Option<u16>, u16), Wrong> {
 fn sizes(said: Workers) -> Result<Vec<SizeRule>, Wrong> {
     let zone = said.zone.map_or(Ok(TimeZone::UTC), |name| {
         TimeZone::get(&name).map_err(|_| {
-            Wrong::new("workers", format!("workers.zone: no time zone is called '{name}' on this machine"))
-                .hint("names are like Europe/Vienna or UTC, and come with the package tzdata")
+            Wrong::new(
+                "workers.zone",
+                format!("workers.zone: no time zone is called '{name}' on this machine"),
+            )
+            .hint("names are like Europe/Vienna or UTC, and come with the package tzdata")
         })
     })?;
     let rule = |(at, workers): (Cron, u16)| match said.min.unwrap_or(1) {
         least if workers < least => {
             let message = format!("workers.at gives it {workers} at '{at}', fewer than {least}");
-            Err(Wrong::new("workers", message)
+            Err(Wrong::new(format!("workers.at.{at}"), message)
                 .hint("the least is workers.min, or 1; taskvisor pause stops a pool"))
         }
         _ => Ok(SizeRule { at, zone: zone.clone(), workers }),
@@ -204,7 +211,7 @@ fn queue_priorities(said: Option<Named<u64>>) -> Result<BTreeMap<QueueName, u8>,
         Ok(priority @ 1..=QUEUE_PRIORITY_MAX) => Ok((QueueName::from(name), priority)),
         _ => {
             let message = format!("the priority of queue '{name}' is {said}");
-            Err(Wrong::new("queue_priorities", message).hint("it is a number from 1 to 100"))
+            Err(Wrong::new(format!("queue_priorities.{name}"), message).hint("it is a number from 1 to 100"))
         }
     };
     said.unwrap_or_default().0.into_iter().map(one).collect()
@@ -216,7 +223,8 @@ fn queue_turns(said: Option<Named<u64>>) -> Result<BTreeMap<QueueName, usize>, W
         Ok(turn @ 1..=QUEUE_TURN_MAX) => Ok((QueueName::from(name), turn)),
         _ => {
             let message = format!("the turn of queue '{name}' is {said}");
-            Err(Wrong::new("queue_turns", message).hint("it is a number of jobs from 1 to 10000"))
+            Err(Wrong::new(format!("queue_turns.{name}"), message)
+                .hint("it is a number of jobs from 1 to 10000"))
         }
     };
     said.unwrap_or_default().0.into_iter().map(one).collect()
@@ -285,17 +293,18 @@ fn spec(
 
 fn check_env(pass: &[String], set: &[(String, String)]) -> Result<(), Wrong> {
     for name in pass {
-        check_name(name, name.strip_suffix('*').unwrap_or(name), "env.pass")?;
+        check_name(name, name.strip_suffix('*').unwrap_or(name), "env.pass", "env.pass".into())?;
     }
     for (name, value) in set {
-        check_name(name, name, "env.set")?;
+        let own = format!("env.set.{name}");
+        check_name(name, name, "env.set", own.clone())?;
         if name.starts_with("TASKVISOR_") {
             let message =
                 format!("{name} cannot be set: taskvisor gives the variables TASKVISOR_* to its workers");
-            return Err(Wrong::new("env", message));
+            return Err(Wrong::new(own, message));
         }
         if value.contains('\0') {
-            return Err(Wrong::new("env", format!("the value of {name} holds a zero byte")));
+            return Err(Wrong::new(own, format!("the value of {name} holds a zero byte")));
         }
     }
     Ok(())
@@ -305,17 +314,16 @@ fn without_value(name: &str) -> String {
     name.split_once('=').map_or_else(|| name.to_owned(), |(name, _)| format!("{name}=…"))
 }
 
-/// Checks the name of a variable; `bare` is the name without its star. A single star stands for all.
-fn check_name(name: &str, bare: &str, key: &str) -> Result<(), Wrong> {
+/// Checks the name of a variable in the map or list `key`; `bare` is the name without its star. A single star stands for
+/// all. An error is placed at the setting `own`.
+fn check_name(name: &str, bare: &str, key: &str, own: String) -> Result<(), Wrong> {
     let letters = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
     let begins = !bare.starts_with(|first: char| first.is_ascii_digit()) && (name == "*" || !bare.is_empty());
     match letters && begins {
         true => Ok(()),
         // The text after a = may be a secret.
-        false => {
-            Err(Wrong::new("env", format!("'{}' in {key} is no name of a variable", without_value(name)))
-                .hint("pass is a list of names, each may end in *; set is a map from names to values"))
-        }
+        false => Err(Wrong::new(own, format!("'{}' in {key} is no name of a variable", without_value(name)))
+            .hint("pass is a list of names, each may end in *; set is a map from names to values")),
     }
 }
 

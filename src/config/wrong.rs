@@ -1,5 +1,6 @@
 //! An error in a setting of a pool, before its position is known.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::{Error, Fault};
@@ -7,15 +8,15 @@ use super::{Error, Fault};
 /// A setting, and the error in it.
 #[derive(Debug)]
 pub(super) struct Wrong {
-    /// The setting's name in the file.
-    pub key: &'static str,
+    /// The setting's full name in the file, such as `limits.time`.
+    pub key: Cow<'static, str>,
     error: Error,
 }
 
 impl Wrong {
     /// An error of the settings.
-    pub fn new(key: &'static str, message: impl Into<String>) -> Self {
-        Wrong { key, error: Error::new(Fault::Config, message) }
+    pub fn new(key: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Wrong { key: key.into(), error: Error::new(Fault::Config, message) }
     }
 
     /// The same with a hint.

@@ -115,7 +115,7 @@ fn config_show_prints_settings_that_start_accepts() {
         "state_dir: ",
         "# TASKVISOR_STATE_DIR",
         "grace: 10s  # default",
-        "API_KEY: s3cret  # t.yaml:7:3",
+        "API_KEY: s3cret  # t.yaml:7:15",
     ] {
         assert!(shown.contains(line), "no {line:?} in\n{shown}");
     }
@@ -139,7 +139,10 @@ fn config_show_prints_settings_that_start_accepts() {
     running.wait();
 
     let hidden = sandbox.ok(&["config", "show", "b", "-c", "t.yaml"]);
-    assert!(hidden.contains("API_KEY: null  # hidden; t.yaml:7:3") && !hidden.contains("s3cret"), "{hidden}");
+    assert!(
+        hidden.contains("API_KEY: null  # hidden; t.yaml:7:15") && !hidden.contains("s3cret"),
+        "{hidden}"
+    );
     assert!(hidden.contains("run: null  # hidden; t.yaml:6:3"), "{hidden}");
     assert!(!hidden.contains("name: a") && !hidden.contains("lease:"), "{hidden}");
     let none = sandbox.run(&["config", "show", "c", "-c", "t.yaml"]);

@@ -10,6 +10,8 @@ mod pool;
 mod subject;
 mod whole;
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use self::subject::{Advice, Pool, Whole};
@@ -24,7 +26,7 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// The setting to look at.
-    pub setting: &'static str,
+    pub setting: Cow<'static, str>,
     /// The origin of that setting: `FILE:LINE:COLUMN`, a flag or a variable; None for a default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
@@ -57,10 +59,10 @@ pub fn check(config: &Config, facts: &Facts, origins: &Origins) -> Vec<Finding> 
 
 impl Whole<'_> {
     fn finding(&self, rule: &'static str, advice: Advice) -> Finding {
-        let place = match advice.setting {
+        let place = match &*advice.setting {
             // The file itself.
             "config" => self.origins.file().map(str::to_owned),
-            setting => place(self.origins.of(None, setting)),
+            setting => place(self.origins, None, setting),
         };
         let Advice { setting, message, hint } = advice;
         Finding { rule, pool: None, setting, place, message, hint }
@@ -69,14 +71,18 @@ impl Whole<'_> {
 
 impl Pool<'_> {
     fn finding(&self, rule: &'static str, advice: Advice) -> Finding {
-        let place = place(self.whole.origins.of(Some(self.index), advice.setting));
+        let place = place(self.whole.origins, Some(self.index), &advice.setting);
         let Advice { setting, message, hint } = advice;
         Finding { rule, pool: Some(self.settings.name.clone()), setting, place, message, hint }
     }
 }
 
-fn place(origin: Origin) -> Option<String> {
-    (origin != Origin::Default).then(|| origin.to_string())
+/// The origin of a setting, or else of the section around it.
+fn place(origins: &Origins, pool: Option<usize>, setting: &str) -> Option<String> {
+    match origins.of(pool, setting) {
+        Origin::Default => place(origins, pool, setting.rsplit_once('.')?.0),
+        origin @ (Origin::File(_) | Origin::Typed(_)) => Some(origin.to_string()),
+    }
 }
 
 #[cfg(test)]

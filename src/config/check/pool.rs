@@ -168,7 +168,7 @@ fn of_none<'a>(
 ) -> Option<Advice> {
     let queue = queues.find(|queue| !pool.settings.queues.contains(queue))?;
     let message = format!("{setting}.{queue} has no effect: the pool takes no jobs from that queue");
-    Some(advice(setting, message, "name it in queues too, or is it misspelled?"))
+    Some(advice(format!("{setting}.{queue}"), message, "name it in queues too, or is it misspelled?"))
 }
 
 fn turns_unused(pool: &Pool) -> Option<Advice> {
@@ -201,7 +201,7 @@ fn order_of_one(pool: &Pool) -> Option<Advice> {
 fn life_below_concurrency(pool: &Pool) -> Option<Advice> {
     let (at_once, life) = (u64::from(pool.settings.jobs_at_once), pool.settings.recycle.jobs?);
     let message = format!("a worker ends after {life} jobs, so it never has the {at_once} of concurrency");
-    (life < at_once).then(|| advice("recycle", message, "set recycle.jobs well above concurrency"))
+    (life < at_once).then(|| advice("recycle.jobs", message, "set recycle.jobs well above concurrency"))
 }
 
 fn life_below_boot(pool: &Pool) -> Option<Advice> {
@@ -212,7 +212,7 @@ fn life_below_boot(pool: &Pool) -> Option<Advice> {
     );
     (age <= boot).then(|| {
         advice(
-            "recycle",
+            "recycle.age",
             message,
             format!("set recycle.age well above {boot_text}, or a shorter boot_timeout"),
         )
@@ -281,7 +281,7 @@ fn passes_all(pool: &Pool) -> Option<Advice> {
     let message = "the workers see every variable of the supervisor, its tokens and passwords too";
     let passed = pool.whole.origins.in_file(Some(pool.index), "env.pass")?.as_sequence()?;
     let all = passed.iter().any(|name| name == "*");
-    all.then(|| advice("env", message, "name in env.pass those that they need"))
+    all.then(|| advice("env.pass", message, "name in env.pass those that they need"))
 }
 
 fn secret_readable(pool: &Pool) -> Option<Advice> {
@@ -290,5 +290,5 @@ fn secret_readable(pool: &Pool) -> Option<Advice> {
     let path = file.path.display();
     let message = format!("{name} looks like a secret, and everybody on this machine may read {path}");
     let hint = format!("chmod 600 {path}, or give it to start as a variable and name it in env.pass");
-    pool.says("env.set").then(|| advice("env", message, hint))
+    pool.says("env.set").then(|| advice(format!("env.set.{name}"), message, hint))
 }

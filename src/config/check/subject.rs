@@ -1,18 +1,25 @@
 //! The input of rules, and their result.
 
+use std::borrow::Cow;
+
 use crate::facts::PoolFacts;
 use crate::{Config, Facts, Origins};
 use model::{PoolSettings, SpawnSpec};
 
 /// The result of a rule.
 pub(super) struct Advice {
-    pub(super) setting: &'static str,
+    /// The setting to look at, by its full name.
+    pub(super) setting: Cow<'static, str>,
     pub(super) message: String,
     pub(super) hint: String,
 }
 
-pub(super) fn advice(setting: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Advice {
-    Advice { setting, message: message.into(), hint: hint.into() }
+pub(super) fn advice(
+    setting: impl Into<Cow<'static, str>>,
+    message: impl Into<String>,
+    hint: impl Into<String>,
+) -> Advice {
+    Advice { setting: setting.into(), message: message.into(), hint: hint.into() }
 }
 
 /// Everything that rules can look at.

@@ -126,11 +126,11 @@ fn settings_without_effect() {
     let unused = lottery.replace("lottery", "round_robin");
     finds("priorities-unused", &unused, "t.yaml:5:3", "order round_robin does not look at it");
     let none = lottery.replace("[a, b]", "[a, B, c]");
-    finds("priority-of-none", &none, "t.yaml:5:3", "queue_priorities.b has no effect");
+    finds("priority-of-none", &none, "t.yaml:5:28", "queue_priorities.b has no effect");
     let turns = "order: lottery\n  queues: [a, b]\n  queue_priorities: {a: 9, b: 1}\n  queue_turns: {a: 50}";
     let unused = turns.replace("lottery", "strict_priority");
     finds("turns-unused", &unused, "t.yaml:6:3", "order strict_priority draws no queue");
-    finds("turn-of-none", &turns.replace("a: 50", "c: 50"), "t.yaml:6:3", "queue_turns.c has no effect");
+    finds("turn-of-none", &turns.replace("a: 50", "c: 50"), "t.yaml:6:17", "queue_turns.c has no effect");
     finds_nothing(turns);
     let equal = "order: reduced_lottery\n  queues: [a, b]";
     finds("priorities-equal", equal, "t.yaml:3:3", "all its queues have 5");
@@ -138,9 +138,9 @@ fn settings_without_effect() {
     finds_nothing(lottery);
     finds_nothing("order: priority_aging\n  queues: [a, b]");
     let few = "mode: coroutine\n  command: sh\n  recycle: {jobs: 50}";
-    finds("life-below-concurrency", few, "t.yaml:5:3", "ends after 50 jobs, so it never has the 100");
+    finds("life-below-concurrency", few, "t.yaml:5:13", "ends after 50 jobs, so it never has the 100");
     let young = "command: sh\n  recycle: {age: 30s}";
-    finds("life-below-boot", young, "t.yaml:4:3", "at the age of 30s it is recycled");
+    finds("life-below-boot", young, "t.yaml:4:13", "at the age of 30s it is recycled");
     finds_nothing("command: sh\n  boot_timeout: 10s\n  recycle: {age: 30s}");
     finds("leftovers-unused", "leftovers: kill", "t.yaml:3:3", "no effect in mode fork");
     finds_nothing("leftovers: kill\n  command: sh");
@@ -149,38 +149,38 @@ fn settings_without_effect() {
 #[test]
 fn limits_that_cannot_be_met_or_never_are() {
     let late = "command: sh\n  limits: {time: 5m}\n  class_limits: {m.Send: {soft_time: 5m}}";
-    finds("soft-time-late", late, "t.yaml:5:3", "a job ends after 5m, and is told of that after 5m");
+    finds("soft-time-late", late, "t.yaml:5:27", "a job ends after 5m, and is told of that after 5m");
     finds_nothing("command: sh\n  limits: {time: 5m}\n  class_limits: {m.Send: {soft_time: 4m}}");
     finds(
         "soft-time-unheard",
         "limits: {soft_time: 5m}",
-        "t.yaml:3:3",
+        "t.yaml:3:12",
         "no effect: a program is told nothing",
     );
-    finds("cpu-not-reached", "limits: {time: 5m, cpu: 10m}", "t.yaml:3:3", "there are 2 processors");
+    finds("cpu-not-reached", "limits: {time: 5m, cpu: 10m}", "t.yaml:3:22", "there are 2 processors");
     finds_nothing("limits: {time: 5m, cpu: 9m}");
-    finds("memory-too-small", "limits: {memory: 512kB}", "t.yaml:3:3", "limits.memory is 512 kB");
+    finds("memory-too-small", "limits: {memory: 512kB}", "t.yaml:3:12", "limits.memory is 512 kB");
     let class = "command: sh\n  class_limits: {m.Send: {memory: 2MB}}";
-    finds("memory-too-small", class, "t.yaml:4:3", "class_limits.m.Send.memory is 2 MB");
+    finds("memory-too-small", class, "t.yaml:4:27", "class_limits.m.Send.memory is 2 MB");
     finds_nothing("limits: {memory: 2MB}");
     let text = "pools:\n- limits: {memory: 2GB}\n";
     let words = "limits.memory of 2 GB is never reached: the machine, or the cgroup, has 1 GB";
-    finds_with("memory-not-reached", text, Some("t.yaml:2:3"), words, |facts| {
+    finds_with("memory-not-reached", text, Some("t.yaml:2:12"), words, |facts| {
         facts.memory = Some(1_000_000_000)
     });
     let both =
         |recycle: &str| format!("command: sh\n  limits: {{memory: 1GB}}\n  recycle: {{memory: {recycle}}}");
-    finds("recycle-not-reached", &both("1GB"), "t.yaml:5:3", "no worker is recycled at 1 GB");
+    finds("recycle-not-reached", &both("1GB"), "t.yaml:5:13", "no worker is recycled at 1 GB");
     finds_nothing(&both("800MB"));
     let shell = |program: &str| format!("run: {program} -c x\n  limits: {{processes: 1}}");
-    finds("lone-shell", &shell("/bin/sh"), "t.yaml:4:3", "limits.processes is 1, which sh is itself");
+    finds("lone-shell", &shell("/bin/sh"), "t.yaml:4:12", "limits.processes is 1, which sh is itself");
     finds_nothing(&shell("env"));
     let classes = "command: sh\n  classes: [mail.*]\n  class_limits: {mial.Send: {time: 1m}}";
-    finds("class-not-taken", classes, "t.yaml:5:3", "class_limits.mial.Send has no effect");
+    finds("class-not-taken", classes, "t.yaml:5:18", "class_limits.mial.Send has no effect");
     finds(
         "class-not-taken",
         "class_limits: {mail.Send: {time: 1m}}",
-        "t.yaml:3:3",
+        "t.yaml:3:18",
         "takes no job of that class",
     );
     finds_nothing("class_limits: {exec: {time: 1m}}");
@@ -209,7 +209,7 @@ fn rights_that_are_too_wide_or_too_narrow() {
     finds("umask", "umask: '000'", "t.yaml:3:3", "files that everybody may write");
     finds("umask", "umask: '777'", "t.yaml:3:3", "takes rights from the workers' own user");
     finds_nothing("umask: '027'");
-    finds("passes-all", "env: {pass: ['*']}", "t.yaml:3:3", "every variable of the supervisor");
+    finds("passes-all", "env: {pass: ['*']}", "t.yaml:3:9", "every variable of the supervisor");
     finds_nothing("env: {pass: ['AWS_*']}");
     let text = "pools:\n- command: sh\n  cwd: /\n  user: daemon\n";
     let rights = |owner, writable| Rights { path: "/bin/w".into(), owner, writable, readable: true };
@@ -232,7 +232,7 @@ fn a_file_that_gives_too_much_away() {
     let file = |rights| move |facts: &mut Facts| facts.file = Some(rights);
     let text = "pools:\n- env: {set: {API_KEY: x}}\n";
     let words = "API_KEY looks like a secret, and everybody on this machine may read /etc/t.yaml";
-    finds_with("secret-readable", text, Some("t.yaml:2:3"), words, file(rights(0, false, true)));
+    finds_with("secret-readable", text, Some("t.yaml:2:15"), words, file(rights(0, false, true)));
     assert_eq!(found(text, file(rights(0, false, false))), []);
     assert_eq!(found("lease: null\n", file(rights(0, false, true))), []);
     let words = "everybody on this machine may change /etc/t.yaml";
@@ -310,11 +310,11 @@ fn pools_that_are_in_each_others_way() {
     let pools =
         |first: &str, second: &str| format!("pools:\n- {{name: a, {first}}}\n- {{name: b, {second}}}\n");
     let same = pools("command: sh, queues: [x, y]", "command: sh, queues: [y, x]");
-    finds_with("same-work", &same, Some("t.yaml:3:1"), "it does what pool 'a' does", |_| ());
+    finds_with("same-work", &same, Some("t.yaml:3:26"), "it does what pool 'a' does", |_| ());
     let programs = pools("workers: 2", "limits: {time: 1m}");
     finds_with("same-work", &programs, None, "it does what pool 'a' does", |_| ());
     let mixed = pools("queues: [x]", "command: sh, queues: [y, x]");
-    finds_with("mixed-queue", &mixed, Some("t.yaml:3:1"), "take each other's jobs from queue 'x'", |_| ());
+    finds_with("mixed-queue", &mixed, Some("t.yaml:3:26"), "take each other's jobs from queue 'x'", |_| ());
     for (first, second) in [
         ("command: sh, queues: [x]", "command: sh, queues: [y]"),
         ("command: sh, classes: [mail.*]", "command: sh"),

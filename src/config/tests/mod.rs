@@ -1,5 +1,8 @@
 //! The meaning of settings, and refused settings.
 
+mod places;
+mod show;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -257,16 +260,16 @@ fn zero_and_contradictory_numbers_are_refused() {
     refused("workers: 0", "t.yaml:3:5: pool 'm': has no workers");
     refused(
         "workers: {min: 3, max: 2}",
-        "t.yaml:3:5: pool 'm': workers.min is 3, more than workers.max, which is 2",
+        "t.yaml:3:15: pool 'm': workers.min is 3, more than workers.max, which is 2",
     );
     refused(
         "workers: {min: 0, max: 2}",
-        "t.yaml:3:5: pool 'm': workers.min is 0: with no worker there is none to take the first job",
+        "t.yaml:3:15: pool 'm': workers.min is 0: with no worker there is none to take the first job",
     );
     refused("concurrency: 0", "t.yaml:3:5: pool 'm': concurrency is 0: no job could run");
     refused(
         "command: sh\nrecycle: {jobs: 0}",
-        "t.yaml:4:5: pool 'm': recycle.jobs is 0: no job could run | null = never",
+        "t.yaml:4:15: pool 'm': recycle.jobs is 0: no job could run | null = never",
     );
     refused("queues: []", "t.yaml:3:5: pool 'm': needs at least one queue, each with a name");
 }
@@ -305,15 +308,15 @@ fn names_are_checked() {
     let hint = "pass is a list of names, each may end in *; set is a map from names to values";
     refused(
         "env: {pass: [A=secret]}",
-        &format!("t.yaml:3:5: pool 'm': 'A=…' in env.pass is no name of a variable | {hint}"),
+        &format!("t.yaml:3:11: pool 'm': 'A=…' in env.pass is no name of a variable | {hint}"),
     );
     refused(
         "env: {set: {1A: b}}",
-        &format!("t.yaml:3:5: pool 'm': '1A' in env.set is no name of a variable | {hint}"),
+        &format!("t.yaml:3:17: pool 'm': '1A' in env.set is no name of a variable | {hint}"),
     );
     refused(
         "env: {set: {TASKVISOR_FD: 9}}",
-        "t.yaml:3:5: pool 'm': TASKVISOR_FD cannot be set: taskvisor gives the variables TASKVISOR_* to its workers",
+        "t.yaml:3:17: pool 'm': TASKVISOR_FD cannot be set: taskvisor gives the variables TASKVISOR_* to its workers",
     );
     refused("env:\n  set:\n    A: 1\n    B: 2\n    A: 3", "t.yaml:7:9: the setting 'A' is given twice");
     refused(
@@ -357,7 +360,7 @@ fn verbs_do_not_check_the_pools_of_the_file() {
 
 #[test]
 fn the_example_file_holds_the_defaults() {
-    let text = include_str!("../../conf/taskvisor.yaml");
+    let text = include_str!("../../../conf/taskvisor.yaml");
     let file = File::parse(text, "conf/taskvisor.yaml").unwrap();
     let config = with_file(text, Flags::default()).unwrap();
     assert_eq!(Config { file: None, ..config }, resolve(Flags::default(), &user()).unwrap());
@@ -376,7 +379,7 @@ fn the_example_file_holds_the_defaults() {
 
 #[test]
 fn the_pools_of_the_example_file_can_be_used() {
-    let text = include_str!("../../conf/taskvisor.yaml");
+    let text = include_str!("../../../conf/taskvisor.yaml");
     let (_, example) = text.split_once("\n# pools:\n").expect("an example");
     let lines: Vec<&str> = example.lines().map(|line| line.trim_start_matches('#')).collect();
     let file = File::parse(&format!("pools:\n{}", lines.join("\n")), "t.yaml").unwrap();
