@@ -11,8 +11,9 @@
 
 The supervisor starts the workers: ``taskvisor start -q mail -m prefork -- python3 -m taskvisor.worker app``.
 
-`client` is what an application uses, `worker` the process that runs jobs, `protocol` the lines between worker and
-supervisor, `qless` the classes of qless-py. Applications import from `taskvisor` and `taskvisor.qless` only.
+`client` is what an application uses, `api` the clients of a supervisor's API, `worker` the process that runs jobs,
+`protocol` the lines between worker and supervisor, `qless` the classes of qless-py. Applications import from `taskvisor`,
+`taskvisor.testing` and `taskvisor.qless`.
 """
 
 from .client.advance import Advance
@@ -30,10 +31,24 @@ from .errors import (Fail, Interrupted, NoSuchJob, PutError, Retry, Snooze, Soft
 from .protocol.values import encoder
 from .version import VERSION
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .api.client import AsyncClient, Client
+else:
+    def __getattr__(name):
+        """Loads the clients when they are asked for: a worker needs none."""
+        if name not in ("AsyncClient", "Client"):
+            raise AttributeError(f"module 'taskvisor' has no attribute {name!r}")
+        from .api import client
+
+        return getattr(client, name)
+
 __version__ = VERSION
 
 __all__ = [
     "Advance",
+    "AsyncClient",
+    "Client",
     "Fail",
     "Interrupted",
     "Job",

@@ -16,6 +16,7 @@ FOLDERS = {
     "qless": {"", "protocol", "client", "worker"},
     "kale": {"", "protocol", "client", "worker"},
     "rq": {"", "protocol", "client", "worker"},
+    "api": {"", "protocol", "client"},
     "testing": {"", "protocol", "client", "worker"},
 }
 

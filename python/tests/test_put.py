@@ -276,7 +276,7 @@ class Outside(support.WorkerTest):
         default = {"PYTEST_CURRENT_TEST": "x", "TASKVISOR_RUN_DIR": ""}
         with mock.patch.dict(os.environ, default), \
                 mock.patch("taskvisor.client.api_socket.socket_path", return_value=api.server_address):
-            for name in ("STATE_DIR", "BROKER", "CONFIG", "URL"):
+            for name in ("STATE_DIR", "BROKER", "CONFIG"):
                 with mock.patch.dict(os.environ, {f"TASKVISOR_{name}": "x"}), \
                         self.assertRaisesRegex(PutError, "this is a test under pytest"):
                     both.put(1)

@@ -15,7 +15,7 @@ from unittest import mock
 import support
 
 from taskvisor import JobId, ResultNotKept, SupervisorError, agather, aput, as_completed, configure, gather, put
-from taskvisor.client import asking, threads
+from taskvisor.client import endpoint, threads
 from taskvisor.client.settings import settings
 
 HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
@@ -263,8 +263,8 @@ class FullBacklog(unittest.TestCase):
                 with self.assertRaises(TimeoutError):
                     wait()
                 self.assertLess(time.monotonic() - started, 5)
-            with self.assertRaisesRegex(asking.Busy, "takes no more connections"):
-                asking.connect(supervisor.path, 0.1)
+            with self.assertRaisesRegex(endpoint.Busy, "takes no more connections"):
+                endpoint.Unix(supervisor.path).connect(0.1)
 
 
 if __name__ == "__main__":

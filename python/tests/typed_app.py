@@ -8,7 +8,8 @@ from typing import Any
 
 from typing_extensions import assert_type
 
-from taskvisor import JobFailed, JobId, JobInfo, NewJob, agather, aput, as_completed, gather, job, put, put_many
+from taskvisor import (AsyncClient, Client, JobFailed, JobId, JobInfo, NewJob, agather, aput, as_completed, gather, job,
+                       put, put_many)
 from taskvisor.testing import Server, inline, recording
 
 
@@ -76,3 +77,23 @@ def wrong() -> None:
     add.put(1).result(5, True)  # type: ignore[call-arg]
     length: str = add.put(1).result()  # type: ignore[assignment]
     raise JobFailed(length)  # type: ignore[arg-type]
+
+
+def clients(client: Client, asynchronous: AsyncClient) -> None:
+    assert_type(client.put("q", "c"), JobId[Any])
+    assert_type(client.queues()["mail"]["jobs"], dict[str, int])
+    assert_type(client.status()["pools"][0]["name"], str)
+    assert_type(client.jobs(state="failed")[0], JobInfo)
+    assert_type(client.put_recurring("n", send.prepare("a"), every=60)["recurring"]["name"], str)
+    assert_type(send.options(client=asynchronous).put("a").result(), dict[str, int])
+    client.jobs(state="done")  # type: ignore[arg-type]
+    client.put_recurring("n", send.prepare("a"), every=60)["name"]  # type: ignore[typeddict-item]
+    client.stop("now")  # type: ignore[arg-type]
+    for event in client.events(kind="complete"):
+        assert_type(event["at"], str)
+
+
+async def asynchronous_client(client: AsyncClient) -> None:
+    assert_type(await (await client.put("q", "c")).aresult(), Any)
+    assert_type(await client.before("7"), int)
+    assert_type((await client.scale("mail", to=3))["workers"], int)

@@ -1,19 +1,19 @@
-"""Asks the supervisor over its socket: one request on a connection of its own, and again while it is being replaced."""
+"""Asks the supervisor: one request on a connection of its own, and again while it is being replaced."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 
 from ..errors import NoSuchJob, SupervisorError
 from ..protocol import http
-from . import api_socket, stand_in
+from . import api_socket, endpoint, stand_in
+from .endpoint import Busy, Nobody
 from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
+    from collections.abc import Mapping
     from typing import Any, Optional
 
 #: Pause between two tries while no supervisor is there.
@@ -22,14 +22,6 @@ PAUSE_SECONDS = 0.1
 PIECE = 64 * 1024
 #: The supervisor says with them that it cannot do it at the moment, or does not know whether it has.
 PASSING = (503, 504)
-
-
-class Nobody(Exception):
-    """Nobody listens on the socket: the request was not sent."""
-
-
-class Busy(Exception):
-    """Very many connect, and the supervisor has no room for one more: the request was not sent."""
 
 
 class Lost(Exception):
@@ -94,73 +86,133 @@ class Patience:
             return None
         return self.left(PAUSE_SECONDS)
 
-    def next_try(self, why: str, error: Optional[Exception]) -> float:
+    def next_try(self, why: str, error: Optional[Exception], at: endpoint.Endpoint) -> float:
         """Seconds until the next try. Raises why there was no answer, if there is to be none."""
-        hopeless = isinstance(error, Nobody) and nobody_ever(api_socket.socket_path())
+        hopeless = isinstance(error, Nobody) and at.nobody_ever()
         pause = None if hopeless else self.pause()
         if pause is None:
             if isinstance(error, Nobody):
-                why += "; start the supervisor, or set TASKVISOR_RUN_DIR to its run directory"
+                why += at.hint
             raise SupervisorError(why)
         return pause
 
 
-def nobody_ever(path: str) -> bool:
-    """Whether no supervisor has ever run there: it leaves its lock."""
-    return not os.path.exists(os.path.join(os.path.dirname(path), "lock"))
-
-
-def connect(path: str, timeout: float) -> socket.socket:
-    """A connection to the supervisor; `Nobody` if none listens, `Busy` if it has no room all that time."""
-    try:
-        return api_socket.connect(path, timeout)
-    except OSError as error:
-        raise unconnected(path, error) from None
-
-
-def unconnected(path: str, error: OSError) -> Exception:
-    """Why there is no connection."""
-    if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
-        return Nobody(f"nobody listens on {path} ({error.strerror})")
-    if isinstance(error, BlockingIOError):
-        return Busy(f"what listens on {path} takes no more connections: very many wait for it")
-    return SupervisorError(f"cannot connect to {path}: {error.strerror or error}")
-
-
-def once(method: str, route: str, body: bytes = b"", timeout: float = api_socket.PATIENCE_SECONDS) -> Reply:
-    """Asks once. Raises `Nobody`, `Busy` or `Lost`."""
-    path = api_socket.socket_path()
+def once(method: str, route: str, body: bytes = b"", timeout: float = api_socket.PATIENCE_SECONDS,
+         at: Optional[endpoint.Endpoint] = None, headers: str = "") -> Reply:
+    """Asks once, `at` the supervisor there, or the current one. Raises `Nobody`, `Busy` or `Lost`."""
+    place = at or endpoint.current()
+    asked = http.request(method, route, body, place.headers() + headers, place.host)
     answer, pieces = http.Answer(), []
-    with connect(path, timeout) as connection:
+    with place.connect(timeout) as connection:
         try:
             try:
-                connection.sendall(http.request(method, route, body))
+                connection.sendall(asked)
             except (BrokenPipeError, ConnectionResetError):
                 pass  # What refuses a request may not read all of it. The answer is there.
             while not answer.over:
                 pieces.append(answer.feed(connection.recv(PIECE)))
         except (OSError, http.NoAnswer) as error:
-            raise Lost(f"{path} gave no answer ({error or type(error).__name__})") from None
+            raise Lost(f"{place.name} gave no answer ({error or type(error).__name__})") from None
     return Reply(answer.status, b"".join(pieces))
 
 
 def ask(method: str, route: str, value: Any = None, *, timeout: Optional[float] = None) -> Any:
     """Asks for something that may be asked twice, over a stop and a start of the supervisor, and returns the value."""
     if stand_in.current.one is not None:
-        return stand_in.current.one.ask(method, route, value)
-    patience = Patience(timeout)
-    body = b"" if value is None else json.dumps(value).encode()
+        return stand_in.current.one.ask(method, route, value, timeout)
+    return ask_supervisor(method, route, value, timeout)
+
+
+def ask_supervisor(method: str, route: str, value: Any = None, timeout: Optional[float] = None,
+                   at: Optional[endpoint.Endpoint] = None) -> Any:
+    """As `ask`, always of a supervisor: `at` that place, or the current one."""
+    return reply_of(Question(method, route, value, timeout), at).value
+
+
+class Question:
+    """Something that is asked until there is an answer. With `again` false it is not asked twice if it may have been done."""
+
+    def __init__(self, method: str, route: str, value: Any = None, timeout: Optional[float] = None,
+                 again: bool = True, headers: Optional[Mapping[str, str]] = None) -> None:
+        self.method = method
+        self.route = route
+        self.headers = "".join(f"{name}: {_line(text)}\r\n" for name, text in (headers or {}).items())
+        self.body = b"" if value is None else json.dumps(value).encode()
+        self._patience = Patience(timeout)
+        self._again = again
+
+    def left(self) -> float:
+        """Seconds for the next try; TimeoutError if none are left."""
+        return self._patience.left(api_socket.PATIENCE_SECONDS)
+
+    def answered(self, reply: Reply) -> bool:
+        """Whether it was done. False if it is to be asked again; raises why it is not."""
+        if not reply.is_good and (reply.status not in PASSING or reply.status != 503 and not self._again):
+            raise refusal(self.route, reply.reason(), reply.status)
+        return reply.is_good
+
+    def pause(self, at: endpoint.Endpoint, reply: Optional[Reply], error: Optional[Exception]) -> float:
+        """Seconds until the next try. Raises why there is none."""
+        if isinstance(error, Lost) and not self._again:
+            raise SupervisorError(f"{error}; it may have been carried out, and is not asked twice")
+        return self._patience.next_try(str(error) if reply is None else reply.reason(), error, at)
+
+
+def reply_of(question: Question, at: Optional[endpoint.Endpoint] = None) -> Reply:
+    """The answer to a question."""
     while True:
+        place, reply = at or endpoint.current(), None
+        error: Optional[Exception] = None
         try:
-            reply = once(method, route, body, patience.left(api_socket.PATIENCE_SECONDS))
-            if reply.is_good:
-                return reply.value
-            why = reply.reason()
-            if reply.status == 404:
-                raise NoSuchJob(why, reply.status)
-            if reply.status not in PASSING:
-                raise SupervisorError(why, reply.status)
-            error: Optional[Exception] = None
+            reply = once(question.method, question.route, question.body, question.left(), place, question.headers)
+            if question.answered(reply):
+                return reply
         except (Nobody, Busy, Lost) as caught:
-            why, error = str(caught), caught
-        time.sleep(patience.next_try(why, error))
+            error = caught
+        time.sleep(question.pause(place, reply, error))
+
+
+async def areply_of(question: Question, at: Optional[endpoint.Endpoint] = None) -> Reply:
+    """As `reply_of`; other tasks of the event loop go on meanwhile."""
+    import asyncio
+
+    while True:
+        place, reply = at or endpoint.current(), None
+        error: Optional[Exception] = None
+        try:
+            reply = await aonce(question, place)
+            if question.answered(reply):
+                return reply
+        except (Nobody, Busy, Lost) as caught:
+            error = caught
+        await asyncio.sleep(question.pause(place, reply, error))
+
+
+async def aonce(question: Question, at: endpoint.Endpoint) -> Reply:
+    """As `once`; other tasks of the event loop go on meanwhile."""
+    import asyncio
+
+    asked = http.request(question.method, question.route, question.body, at.headers() + question.headers, at.host)
+    answer, pieces = http.Answer(), []
+    reader, writer = await at.open(question.left())
+    try:
+        writer.write(asked)
+        while not answer.over:
+            pieces.append(answer.feed(await asyncio.wait_for(reader.read(PIECE), question.left())))
+    except (OSError, asyncio.TimeoutError, http.NoAnswer) as error:
+        raise Lost(f"{at.name} gave no answer ({error or type(error).__name__})") from None
+    finally:
+        writer.close()
+    return Reply(answer.status, b"".join(pieces))
+
+
+def _line(text: str) -> str:
+    if "\r" in text or "\n" in text:
+        raise ValueError(f"a header is one line, not {text!r}")
+    return text
+
+
+def refusal(route: str, why: str, status: int) -> SupervisorError:
+    """The exception for a refusal: `NoSuchJob` only where the route is about a job."""
+    is_of_job = status == 404 and (route.startswith("/v1/jobs/") or "no job" in why)
+    return (NoSuchJob if is_of_job else SupervisorError)(why, status)

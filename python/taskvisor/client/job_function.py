@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import ParamSpec
 
+    from .stand_in import HasPlace, StandIn
+
     P = ParamSpec("P")
     R = TypeVar("R")
 else:
@@ -102,8 +104,10 @@ class JobFunction(Generic[P, R]):
                 tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
                 time_limit: Optional[float] = None, id: Optional[str] = None,
                 exists: Optional[Literal["refuse", "skip"]] = None,
-                depends: Optional[Sequence[str]] = None) -> Options[P, R]:
+                depends: Optional[Sequence[str]] = None, client: Optional[HasPlace] = None) -> Options[P, R]:
         """Options such as another queue or a delay for the jobs that are put with the returned object.
+
+        `client` is where they are put, if not where this process puts others.
 
         >>> @job("doc.Later")
         ... def later(what): ...
@@ -112,7 +116,7 @@ class JobFunction(Generic[P, R]):
         """
         given = {"delay": delay, "priority": priority, "tags": tags, "retries": retries, "time_limit": time_limit,
                  "id": id, "exists": exists, "depends": depends}
-        return Options(self, self.queue if queue is None else queue, given)
+        return Options(self, self.queue if queue is None else queue, given, None if client is None else client.place)
 
     def call_for(self, data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
         """The arguments in the data of a job, by place and by name; DataMismatch if they do not fit."""
@@ -146,10 +150,12 @@ if TYPE_CHECKING:
 class Options(Generic[P, R]):
     """A function that is a job, with options for the jobs to put. Made by `JobFunction.options`."""
 
-    def __init__(self, function: JobFunction[P, R], queue: str, given: dict[str, Any]) -> None:
+    def __init__(self, function: JobFunction[P, R], queue: str, given: dict[str, Any],
+                 place: Optional[StandIn] = None) -> None:
         self._function = function
         self._queue = queue
         self._given = given
+        self._place = place
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job for this call, not queued yet: for `put_many`."""
@@ -158,11 +164,11 @@ class Options(Generic[P, R]):
 
     def put(self, *args: P.args, **kwargs: P.kwargs) -> JobId[R]:
         """Queues a job that makes this call, and returns its id."""
-        return putting.put_many([self.prepare(*args, **kwargs)])[0]
+        return putting.put_at(self._place, [self.prepare(*args, **kwargs)])[0]
 
     async def aput(self, *args: P.args, **kwargs: P.kwargs) -> JobId[R]:
         """As `put`; other tasks of the event loop go on until the job is durable."""
-        return (await putting.aput_many([self.prepare(*args, **kwargs)]))[0]
+        return (await putting.aput_at(self._place, [self.prepare(*args, **kwargs)]))[0]
 
 
 def _unpickle(module: str, qualified_name: str, class_name: str) -> JobFunction[Any, Any]:

@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Generic, Optional, TypeVar
 
+    from .stand_in import StandIn
+
     R = TypeVar("R")
 else:
     class Generic:
@@ -28,7 +30,8 @@ else:
 
 
 class JobId(str, Generic[R]):
-    """The id of a job: a text, as any other. What it does goes to the supervisor that listens here.
+    """The id of a job: a text, as any other. What it does goes where the job was put by a client, else to the supervisor
+    that listens here.
 
     >>> JobId("order-7") == "order-7", JobId("order-7")
     (True, 'order-7')
@@ -36,6 +39,8 @@ class JobId(str, Generic[R]):
 
     #: The line that tells its end, if that is known.
     _end: Optional[bytes] = None
+    #: Where the job was put, if not by this process's own settings. A copy by pickle has it not.
+    _place: Optional[StandIn] = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self),)
@@ -51,14 +56,15 @@ class JobId(str, Generic[R]):
         Inside a job it is refused, as the job would hold its slot while it waits, unless `hold_slot` says to.
         """
         started = time.monotonic()
-        found: R = value(with_record(self._ended(timeout, hold_slot), seconds_left(timeout, started)))
+        end = self._ended(timeout, hold_slot)
+        found: R = value(with_record(end, seconds_left(timeout, started), self._place))
         return found
 
     async def aresult(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> R:
         """As `result`; other tasks of the event loop go on until the job has ended."""
         started = time.monotonic()
         end = await self._aended(timeout, hold_slot)
-        found: R = value(await awith_record(end, seconds_left(timeout, started)))
+        found: R = value(await awith_record(end, seconds_left(timeout, started), self._place))
         return found
 
     def wait(self, timeout: Optional[float] = None, *, hold_slot: bool = False) -> str:
@@ -74,10 +80,8 @@ class JobId(str, Generic[R]):
 
         A job that has ended already is left as it is.
         """
-        from . import asking
-
         order = {"jobs": [str(self)]} if reason is None else {"jobs": [str(self)], "reason": reason}
-        said = asking.ask("POST", "/v1/cancel", order, timeout=timeout)[0]
+        said = asked(self._place, "POST", "/v1/cancel", order, timeout)[0]
         refused = said.get("refused")
         if refused is None:
             return self.wait(timeout, hold_slot=True) if wait else str(said["state"])
@@ -90,14 +94,15 @@ class JobId(str, Generic[R]):
 
     def info(self) -> JobInfo:
         """The job as it is now."""
-        from . import asking
-
-        return JobInfo(asking.ask("GET", f"/v1/jobs/{quoted(self)}"))
+        return JobInfo(asked(self._place, "GET", f"/v1/jobs/{quoted(self)}"))
 
     def logs(self) -> str:
         """What the job has printed and logged, by the program ``taskvisor job logs``: on the supervisor's machine."""
         from . import program
 
+        if self._place is not None:
+            raise SupervisorError(f"failed to read the output of {self}: a client gives none; it is in files of the "
+                                  "supervisor's machine")
         return program.logs(self)
 
     def _ended(self, timeout: Optional[float], hold_slot: bool) -> dict[str, Any]:
@@ -105,7 +110,7 @@ class JobId(str, Generic[R]):
             from . import waiting
 
             may_wait(hold_slot)
-            for _, line in waiting.ends([self], timeout):
+            for _, line in waiting.ends([self], timeout, self._place):
                 return told(self, line)
         return told(self, self._end or b"{}")
 
@@ -114,7 +119,7 @@ class JobId(str, Generic[R]):
             from . import waiting
 
             may_wait(hold_slot)
-            async for _, line in waiting.aends([self], timeout):
+            async for _, line in waiting.aends([self], timeout, self._place):
                 return told(self, line)
         return told(self, self._end or b"{}")
 
@@ -157,15 +162,22 @@ def lacks_record(end: dict[str, Any]) -> bool:
     return end["state"] == "complete" and end.get("record") is None
 
 
-def with_record(end: dict[str, Any], timeout: Optional[float] = None) -> dict[str, Any]:
+def asked(place: Optional[StandIn], method: str, route: str, value: Any = None, timeout: Optional[float] = None) -> Any:
+    """The answer of the API: of the supervisor, or of what takes its place."""
+    if place is not None:
+        return place.ask(method, route, value, timeout)
+    from . import asking
+
+    return asking.ask(method, route, value, timeout=timeout)
+
+
+def with_record(end: dict[str, Any], timeout: Optional[float] = None, place: Optional[StandIn] = None) -> dict[str, Any]:
     """The end with the record of the job. It is missing if the broker was away at that moment, or if it is removed."""
     if not lacks_record(end):
         return end
-    from . import asking
-
     job = end["job"]
     try:
-        record = asking.ask("GET", f"/v1/jobs/{quoted(job)}", timeout=timeout)
+        record = asked(place, "GET", f"/v1/jobs/{quoted(job)}", None, timeout)
     except NoSuchJob:
         raise ResultNotKept(f"job {job} is complete, but has no result: its record is gone") from None
     if record["state"] != "complete":
@@ -173,13 +185,14 @@ def with_record(end: dict[str, Any], timeout: Optional[float] = None) -> dict[st
     return {**end, "record": record}
 
 
-async def awith_record(end: dict[str, Any], timeout: Optional[float] = None) -> dict[str, Any]:
+async def awith_record(end: dict[str, Any], timeout: Optional[float] = None,
+                       place: Optional[StandIn] = None) -> dict[str, Any]:
     """As `with_record`; other tasks of the event loop go on meanwhile."""
     if not lacks_record(end):
         return end
     from .threads import in_thread
 
-    found: dict[str, Any] = await in_thread(with_record, end, timeout)
+    found: dict[str, Any] = await in_thread(with_record, end, timeout, place)
     return found
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
     from typing import Any, Generic, Literal, Optional, TypeVar, overload
 
+    from .stand_in import StandIn
+
     R = TypeVar("R")
 else:
     from .job_id import Generic
@@ -28,24 +30,33 @@ class Completions(Generic[R]):
     def __init__(self, jobs: Sequence[str], timeout: Optional[float]) -> None:
         self._jobs = jobs
         self._timeout = timeout
+        self._place = place_of(jobs)
 
     def __iter__(self) -> Iterator[JobId[R]]:
         from . import waiting
 
-        for job, line in waiting.ends(self._jobs, self._timeout):
-            yield _with_end(job, line)
+        for job, line in waiting.ends(self._jobs, self._timeout, self._place):
+            yield _with_end(job, line, self._place)
 
     async def __aiter__(self) -> AsyncIterator[JobId[R]]:
         from . import waiting
 
-        async for job, line in waiting.aends(self._jobs, self._timeout):
-            yield _with_end(job, line)
+        async for job, line in waiting.aends(self._jobs, self._timeout, self._place):
+            yield _with_end(job, line, self._place)
 
 
-def _with_end(job: str, line: bytes) -> JobId[Any]:
+def _with_end(job: str, line: bytes, place: Optional[StandIn]) -> JobId[Any]:
     ended: JobId[Any] = JobId(job)
-    ended._end = line
+    ended._end, ended._place = line, place
     return ended
+
+
+def place_of(jobs: Iterable[str]) -> Optional[StandIn]:
+    """Where these jobs were put, if by one client. Jobs of several clients are waited for apart."""
+    places = {id(place): place for place in (getattr(job, "_place", None) for job in jobs)}
+    if len(places) > 1:
+        raise ValueError("these jobs were put by different clients: wait for those of each by itself")
+    return next(iter(places.values()), None)
 
 
 @overload
@@ -89,11 +100,12 @@ def gather(jobs: Iterable[str], timeout: Optional[float] = None, *, return_excep
     from . import waiting
 
     may_wait(hold_slot)
-    wanted, started = list(map(str, jobs)), time.monotonic()
+    wanted, started = list(jobs), time.monotonic()
+    place = place_of(wanted)
     found: dict[str, Any] = {}
-    for job, line in waiting.ends(wanted, timeout):
+    for job, line in waiting.ends(wanted, timeout, place):
         try:
-            found[job] = value(with_record(told(job, line), seconds_left(timeout, started)))
+            found[job] = value(with_record(told(job, line), seconds_left(timeout, started), place))
         except Exception as error:
             if not return_exceptions:
                 raise
@@ -117,11 +129,12 @@ async def agather(jobs: Iterable[str], timeout: Optional[float] = None, *, retur
     from . import waiting
 
     may_wait(hold_slot)
-    wanted, started = list(map(str, jobs)), time.monotonic()
+    wanted, started = list(jobs), time.monotonic()
+    place = place_of(wanted)
     found: dict[str, Any] = {}
-    async for job, line in waiting.aends(wanted, timeout):
+    async for job, line in waiting.aends(wanted, timeout, place):
         try:
-            found[job] = value(await awith_record(told(job, line), seconds_left(timeout, started)))
+            found[job] = value(await awith_record(told(job, line), seconds_left(timeout, started), place))
         except Exception as error:
             if not return_exceptions:
                 raise

@@ -1,4 +1,4 @@
-"""Puts jobs from outside of a job: over the API socket of the supervisor, or by the program if none listens.
+"""Puts jobs from outside of a job: over the API of the supervisor, or by the program if none listens on its socket.
 
 It never opens a store or a broker itself. Each job gets an id here, or a word of this put's alone beside the id that it
 has: so a put whose answer was lost, as over a stop and a start of the supervisor, is sent again and queues nothing twice.
@@ -12,47 +12,50 @@ import warnings
 
 from ..errors import PutError, SupervisorError
 from ..protocol import frames
-from . import api_socket, asking
+from . import api_socket, asking, endpoint
 from .api_socket import count
 from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, Optional
 
 
-def put(jobs: list[dict[str, Any]]) -> list[str]:
-    """Queues the jobs, all or none, and returns their ids."""
-    _refuse_in_tests(jobs)
-    path, what = api_socket.socket_path(), f"failed to put {count(jobs)}"
+def put(jobs: list[dict[str, Any]], at: Optional[endpoint.Endpoint] = None) -> list[str]:
+    """Queues the jobs, all or none, and returns their ids: `at` that place and no other, or at the current one."""
+    if at is None:
+        _refuse_in_tests(jobs)
+    what = f"failed to put {count(jobs)}"
     may_be_known = [_make_recognizable(job) for job in jobs]
     body = frames.strict_json({"jobs": jobs}).encode()
     patience, in_doubt = asking.Patience(), False
     while True:
         try:
-            reply = asking.once("POST", "/v1/jobs", body)
+            place = at or endpoint.current()
+            reply = asking.once("POST", "/v1/jobs", body, at=place)
             if reply.is_good:
-                ids = _ids(what, path, reply)
-                _warn(reply.value.get("unserved") or (), path)
+                ids = _ids(what, place.name, reply)
+                _warn(reply.value.get("unserved") or (), place.name)
                 return ids
-            why = f"{what} at {path}: {reply.reason()}"
+            why = f"{what} at {place.name}: {reply.reason()}"
             if reply.status not in asking.PASSING:
                 raise PutError(why)
             in_doubt |= reply.status != 503
-        except asking.Nobody as error:
+        except endpoint.Nobody as error:
             why = str(error)
-            if not in_doubt or all(may_be_known):
+            # The program opens the store of a stopped supervisor; nobody can open that of one elsewhere.
+            if at is None and isinstance(place, endpoint.Unix) and (not in_doubt or all(may_be_known)):
                 from . import program
 
-                place = program.place(path)
-                if place is not None:
-                    return program.put(jobs, why, place)
-                why = f"{why}, and {program.hindrance(path)}"
-            why = f"{what}: {why}; start the supervisor, or set TASKVISOR_RUN_DIR to its run directory"
-            if asking.nobody_ever(path) and not in_doubt:
+                store = program.place(place)
+                if store is not None:
+                    return program.put(jobs, why, store)
+                why = f"{why}, and {program.hindrance(place.path)}"
+            why = f"{what}: {why}{place.hint}"
+            if place.nobody_ever() and not in_doubt:
                 raise PutError(why) from None
-        except asking.Busy as error:
+        except endpoint.Busy as error:
             why = f"{what}: {error}"
         except asking.Lost as error:
             why, in_doubt = f"{what}: {error}", True
@@ -67,13 +70,16 @@ def put(jobs: list[dict[str, Any]]) -> list[str]:
 #: What names the socket of a supervisor.
 _SOCKETS = ("TASKVISOR_SOCKET", "TASKVISOR_RUN_DIR")
 #: What names another place of jobs: it counts only where nobody listens on the socket.
-_PLACES = ("TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG", "TASKVISOR_URL")
+_PLACES = ("TASKVISOR_STATE_DIR", "TASKVISOR_BROKER", "TASKVISOR_CONFIG")
 
 
 def _refuse_in_tests(jobs: list[dict[str, Any]]) -> None:
     """A test that forgets to say where to has put real jobs into a real service."""
     given = os.environ.get
-    if "PYTEST_CURRENT_TEST" not in os.environ or settings.socket is not None or any(map(given, _SOCKETS)):
+    if "PYTEST_CURRENT_TEST" not in os.environ or settings.socket is not None or settings.url is not None \
+            or any(map(given, _SOCKETS)):
+        return
+    if given("TASKVISOR_URL"):
         return
     if not any(map(given, _PLACES)) or api_socket.is_anybody_there(api_socket.socket_path()):
         raise PutError(f"failed to put {count(jobs)}: this is a test under pytest, and would put into the default "

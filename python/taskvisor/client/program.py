@@ -11,8 +11,8 @@ import subprocess
 
 from ..errors import PutError, SupervisorError
 from ..protocol import frames
+from . import endpoint
 from .api_socket import count
-from .asking import nobody_ever
 from .settings import settings
 
 TYPE_CHECKING = False
@@ -28,6 +28,9 @@ def path() -> Optional[str]:
 def logs(job: str) -> str:
     """What the job has printed and logged."""
     program = path()
+    if not isinstance(endpoint.current(), endpoint.Unix):
+        raise SupervisorError(f"failed to read the output of {job}: it is in files of the supervisor's machine; read it "
+                              "there, or from where TASKVISOR_URL and configure(url=...) name no other")
     if program is None:
         raise SupervisorError(f"failed to read the output of {job}: there is no program taskvisor in PATH")
     environment = _environment()
@@ -82,8 +85,8 @@ def _cannot_be_told() -> str:
             "configure(socket=...) the ctl.sock of a run directory")
 
 
-def place(socket: str) -> Optional[dict[str, str]]:
-    """What to add to the environment of the program, so that it finds the jobs of the supervisor that had this socket.
+def place(at: endpoint.Unix) -> Optional[dict[str, str]]:
+    """What to add to the environment of the program, so that it finds the jobs of the supervisor that was there.
 
     None if there is no program, or if they cannot be reached without a supervisor: in memory, or where only its settings
     say.
@@ -91,9 +94,9 @@ def place(socket: str) -> Optional[dict[str, str]]:
     if path() is None or _environment() is None:
         return None
     # With `configure(socket=...)` only the jobs of that supervisor: the environment may name those of another.
-    if settings.socket is None and (nobody_ever(socket) or any(map(os.environ.get, _NAMED))):
+    if settings.socket is None and (at.nobody_ever() or any(map(os.environ.get, _NAMED))):
         return {}
-    store = _store(socket)
+    store = _store(at.path)
     return None if store is None else {"TASKVISOR_BROKER": f"sqlite:{store}"}
 
 

@@ -68,6 +68,28 @@ async def aput_many(jobs: Iterable[NewJob]) -> list[JobId[Any]]:
     return _ids(await running.runtime.call_async("put", {"jobs": wanted}))
 
 
+def put_at(place: Optional[stand_in.StandIn], jobs: list[NewJob]) -> list[JobId[Any]]:
+    """As `put_many`, at this place if one is given."""
+    return put_many(jobs) if place is None else [of_place(place, id) for id in place.put([job.fields() for job in jobs])]
+
+
+async def aput_at(place: Optional[stand_in.StandIn], jobs: list[NewJob]) -> list[JobId[Any]]:
+    """As `put_at`; other tasks of the event loop go on until the jobs are durable."""
+    if place is None:
+        return await aput_many(jobs)
+    from .threads import in_thread
+
+    ids: list[str] = await in_thread(place.put, [job.fields() for job in jobs])
+    return [of_place(place, id) for id in ids]
+
+
+def of_place(place: stand_in.StandIn, job: str) -> JobId[Any]:
+    """The id of a job that was put there: what it does goes there."""
+    made: JobId[Any] = JobId(job)
+    made._place = place
+    return made
+
+
 def _from_outside(wanted: list[dict[str, Any]]) -> list[JobId[Any]]:
     if stand_in.current.one is not None:
         return list(map(JobId, stand_in.current.one.put(wanted)))

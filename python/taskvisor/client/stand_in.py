@@ -1,10 +1,10 @@
-"""What takes the place of the supervisor in tests: see `taskvisor.testing`. Nothing here knows what it does."""
+"""What takes the place of the supervisor: in tests (`taskvisor.testing`), or a Redis. Nothing here knows what it does."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from typing import Any, Optional, Protocol
 else:
     Protocol = object
@@ -16,11 +16,22 @@ class StandIn(Protocol):
     def put(self, jobs: list[dict[str, Any]]) -> list[str]:
         """Queues jobs, all or none, and returns their ids."""
 
-    def ends(self, jobs: Iterable[str]) -> list[tuple[str, bytes]]:
-        """The ends of these jobs, as the lines of `POST /v1/wait`; TimeoutError if one will never end."""
+    def ends(self, jobs: Iterable[str], timeout: Optional[float] = None) -> Iterator[tuple[str, bytes]]:
+        """The ends of these jobs, as the lines of `POST /v1/wait`; TimeoutError after this time, or if one never ends."""
 
-    def ask(self, method: str, route: str, value: Any) -> Any:
+    def aends(self, jobs: Iterable[str], timeout: Optional[float] = None) -> AsyncIterator[tuple[str, bytes]]:
+        """As `ends`; other tasks of the event loop go on meanwhile."""
+
+    def ask(self, method: str, route: str, value: Any, timeout: Optional[float] = None) -> Any:
         """The value of an answer of the API."""
+
+
+class HasPlace(Protocol):
+    """A client that knows where it puts jobs."""
+
+    @property
+    def place(self) -> StandIn:
+        """Where it puts them."""
 
 
 class _Current:

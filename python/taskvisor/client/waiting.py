@@ -13,11 +13,11 @@ from contextlib import ExitStack
 
 from ..errors import SupervisorError
 from ..protocol import http
-from . import api_socket, asking, stand_in
+from . import asking, endpoint, stand_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import StreamReader, StreamWriter
+    from asyncio import Future, StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Iterable, Iterator
     from typing import Optional
 
@@ -46,9 +46,10 @@ class _Wait:
         self._count = len(jobs)
         self._rest = b""
 
-    def request(self) -> bytes:
-        """What asks for them."""
-        return http.request("POST", "/v1/wait", json.dumps({"jobs": list(self._left), "records": True}).encode())
+    def request(self, at: endpoint.Endpoint) -> bytes:
+        """What asks for them there."""
+        body = json.dumps({"jobs": list(self._left), "records": True}).encode()
+        return http.request("POST", "/v1/wait", body, at.headers(), at.host)
 
     @property
     def is_over(self) -> bool:
@@ -130,51 +131,50 @@ def _job_of(line: bytes) -> str:
     return str(scanned)
 
 
-async def _open(timeout: float) -> tuple[StreamReader, StreamWriter]:
-    import asyncio
-
-    path, end = api_socket.socket_path(), time.monotonic() + timeout
-    while True:
-        try:
-            return await asyncio.open_unix_connection(sock=api_socket.connect_at_once(path))
-        except OSError as error:
-            if not isinstance(error, BlockingIOError) or time.monotonic() >= end:
-                raise asking.unconnected(path, error) from None
-        await asyncio.sleep(api_socket.BETWEEN_SECONDS)
-
-
-def ends(jobs: Iterable[str], timeout: Optional[float]) -> Iterator[tuple[str, bytes]]:
+def ends(jobs: Iterable[str], timeout: Optional[float],
+         place: Optional[stand_in.StandIn] = None) -> Iterator[tuple[str, bytes]]:
     """The ends of these jobs, each with its line, as they come. TimeoutError when the time is over."""
-    if stand_in.current.one is not None:
-        yield from stand_in.current.one.ends(map(str, jobs))
-        return
+    place = place or stand_in.current.one
+    return ends_of_supervisor(jobs, timeout) if place is None else place.ends(map(str, jobs), timeout)
+
+
+def aends(jobs: Iterable[str], timeout: Optional[float],
+          place: Optional[stand_in.StandIn] = None) -> AsyncIterator[tuple[str, bytes]]:
+    """As `ends`; other tasks of the event loop go on meanwhile."""
+    place = place or stand_in.current.one
+    return aends_of_supervisor(jobs, timeout) if place is None else place.aends(map(str, jobs), timeout)
+
+
+def ends_of_supervisor(jobs: Iterable[str], timeout: Optional[float],
+                       at: Optional[endpoint.Endpoint] = None) -> Iterator[tuple[str, bytes]]:
+    """As `ends`, always of a supervisor: `at` that place, or the current one."""
     left, most = dict.fromkeys(map(str, jobs)), _MOST
     patience = asking.Patience(timeout, _not_ended(left))
     while left:
-        turn = _Round(left, most, patience)
+        turn, here = _Round(left, most, patience), at or endpoint.current()
         error: Optional[Exception] = None
         try:
-            yield from _answers(turn, patience)
+            yield from _answers(turn, patience, here)
             why = turn.trouble
         except _TooMany as caught:
             most, why = caught.most, None
-        except (asking.Nobody, asking.Busy, http.NoAnswer) as caught:
+        except (endpoint.Nobody, endpoint.Busy, http.NoAnswer) as caught:
             why, error = str(caught), caught
         except OSError as caught:
             patience.left(_SILENCE_SECONDS)
             why, error = f"lost the supervisor: {caught or type(caught).__name__}", caught
         if why is not None:
-            time.sleep(patience.next_try(why, error))
+            time.sleep(patience.next_try(why, error, here))
 
 
-def _answers(turn: _Round, patience: asking.Patience) -> Iterator[tuple[str, bytes]]:
+def _answers(turn: _Round, patience: asking.Patience, at: endpoint.Endpoint) -> Iterator[tuple[str, bytes]]:
     """The ends that one round brings."""
     with ExitStack() as open_ones:
         sockets = open_ones.enter_context(selectors.DefaultSelector())
         for wait in turn.waits:
-            connection = asking.connect(api_socket.socket_path(), patience.left(_SILENCE_SECONDS))
+            connection = at.connect(patience.left(_SILENCE_SECONDS))
             sockets.register(open_ones.enter_context(connection), selectors.EVENT_READ, (wait, connection))
-            connection.sendall(wait.request())
+            connection.sendall(wait.request(at))
         while sockets.get_map():
             ready = sockets.select(patience.left(_SILENCE_SECONDS))
             if not ready:
@@ -187,26 +187,23 @@ def _answers(turn: _Round, patience: asking.Patience) -> Iterator[tuple[str, byt
                 yield from found
 
 
-async def aends(jobs: Iterable[str], timeout: Optional[float]) -> AsyncIterator[tuple[str, bytes]]:
-    """As `ends`; other tasks of the event loop go on meanwhile."""
+async def aends_of_supervisor(jobs: Iterable[str], timeout: Optional[float],
+                              at: Optional[endpoint.Endpoint] = None) -> AsyncIterator[tuple[str, bytes]]:
+    """As `ends_of_supervisor`; other tasks of the event loop go on meanwhile."""
     import asyncio
 
-    if stand_in.current.one is not None:
-        for end in stand_in.current.one.ends(map(str, jobs)):
-            yield end
-        return
     left, most = dict.fromkeys(map(str, jobs)), _MOST
     patience = asking.Patience(timeout, _not_ended(left))
     while left:
-        turn = _Round(left, most, patience)
+        turn, here = _Round(left, most, patience), at or endpoint.current()
         error: Optional[Exception] = None
-        reading: dict[asyncio.Future[bytes], tuple[_Wait, StreamReader, StreamWriter]] = {}
+        reading: dict[Future[bytes], tuple[_Wait, StreamReader, StreamWriter]] = {}
         try:
             try:
                 for wait in turn.waits:
-                    reader, writer = await _open(patience.left(_SILENCE_SECONDS))
+                    reader, writer = await here.open(patience.left(_SILENCE_SECONDS))
                     reading[asyncio.ensure_future(reader.read(asking.PIECE))] = wait, reader, writer
-                    writer.write(wait.request())
+                    writer.write(wait.request(here))
                 while reading:
                     ready, _ = await asyncio.wait(list(reading), timeout=patience.left(_SILENCE_SECONDS),
                                                   return_when=asyncio.FIRST_COMPLETED)
@@ -230,10 +227,10 @@ async def aends(jobs: Iterable[str], timeout: Optional[float]) -> AsyncIterator[
             why = turn.trouble
         except _TooMany as caught:
             most, why = caught.most, None
-        except (asking.Nobody, asking.Busy, http.NoAnswer) as caught:
+        except (endpoint.Nobody, endpoint.Busy, http.NoAnswer) as caught:
             why, error = str(caught), caught
         except OSError as caught:
             patience.left(_SILENCE_SECONDS)
             why, error = f"lost the supervisor: {caught or type(caught).__name__}", caught
         if why is not None:
-            await asyncio.sleep(patience.next_try(why, error))
+            await asyncio.sleep(patience.next_try(why, error, here))

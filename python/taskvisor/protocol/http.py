@@ -17,13 +17,13 @@ class NoAnswer(Exception):
     """The bytes received are not an HTTP answer, or only the beginning of one."""
 
 
-def request(method: str, path: str, body: bytes = b"", headers: str = "") -> bytes:
+def request(method: str, path: str, body: bytes = b"", headers: str = "", host: str = "localhost") -> bytes:
     r"""A request on a connection of its own.
 
     >>> request("GET", "/v1").split(b"\r\n")[0]
     b'GET /v1 HTTP/1.1'
     """
-    head = (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}"
+    head = (f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n{headers}"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n")
     return head.encode() + body
 

@@ -20,7 +20,7 @@ from .recording import Recording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any, Optional
 
 #: Retries of a job whose put and function do not say, as of a pool of workers.
@@ -56,12 +56,12 @@ class Inline(Recording):
             raise
         return ids
 
-    def ends(self, jobs: Iterable[str]) -> list[tuple[str, bytes]]:
+    def ends(self, jobs: Iterable[str], timeout: Optional[float] = None) -> Iterator[tuple[str, bytes]]:
         """Takes the place of the supervisor: the ends of jobs. A thread beside that which runs them waits for it."""
         with self._lock:
             while self._runner is not None and self._runner is not threading.current_thread():
                 self._lock.wait()
-        return super().ends(jobs)
+        yield from super().ends(jobs)
 
     def _first_state(self, job: dict[str, Any]) -> str:
         return "depends" if job.get("depends") else "waiting"

@@ -13,7 +13,7 @@ from ..protocol import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from types import TracebackType
     from typing import Any, Optional, TypeVar
 
@@ -71,9 +71,8 @@ class Recording:
         with self._lock:
             return [record["id"] for record in self._take(jobs)]
 
-    def ends(self, jobs: Iterable[str]) -> list[tuple[str, bytes]]:
+    def ends(self, jobs: Iterable[str], timeout: Optional[float] = None) -> Iterator[tuple[str, bytes]]:
         """Takes the place of the supervisor: the ends of jobs."""
-        found = []
         for job in jobs:
             record = self._records.get(job)
             if record is None:
@@ -82,10 +81,14 @@ class Recording:
                 end = {"job": job, "state": record["state"], "record": record}
             else:
                 raise TimeoutError(f"job {job} is {record['state']}, and nothing runs it here: {self._why(record)}")
-            found.append((job, json.dumps(end).encode()))
-        return found
+            yield job, json.dumps(end).encode()
 
-    def ask(self, method: str, route: str, value: Any) -> Any:
+    async def aends(self, jobs: Iterable[str], timeout: Optional[float] = None) -> AsyncIterator[tuple[str, bytes]]:
+        """As `ends`."""
+        for end in self.ends(jobs, timeout):
+            yield end
+
+    def ask(self, method: str, route: str, value: Any, timeout: Optional[float] = None) -> Any:
         """Takes the place of the supervisor: looks at jobs, and cancels them."""
         if method == "GET" and route.startswith("/v1/jobs/"):
             from urllib.parse import unquote

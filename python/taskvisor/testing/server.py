@@ -17,7 +17,7 @@ from ..errors import SupervisorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Any, Optional
 
@@ -35,13 +35,14 @@ class Server:
             assert id.info().state == "complete"
 
     While it runs, this process and its children put to it. Its directory, with the store and the output of its jobs,
-    is removed at the end. `options` are more of those of ``taskvisor start``.
+    is removed at the end. `options` are more of those of ``taskvisor start``, `settings` more of its file of settings.
     """
 
     def __init__(self, *modules: str, workers: int = 2, mode: str = "prefork", queues: Sequence[str] = (),
-                 broker: Optional[str] = "memory:", options: Sequence[str] = (), program: Optional[str] = None) -> None:
+                 broker: Optional[str] = "memory:", options: Sequence[str] = (), program: Optional[str] = None,
+                 settings: Optional[Mapping[str, Any]] = None) -> None:
         self._modules, self._workers, self._mode, self._queues = modules, workers, mode, queues
-        self._broker, self._options = broker, options
+        self._broker, self._options, self._settings = broker, options, dict(settings or {})
         self._program = program or os.environ.get("TASKVISOR_PROGRAM") or shutil.which("taskvisor") or ""
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._before: dict[str, Optional[str]] = {}
@@ -111,7 +112,7 @@ class Server:
         environment = {**os.environ, "NOTIFY_SOCKET": notify}
         environment.pop("PYTEST_CURRENT_TEST", None)
         with open(os.path.join(directory, "settings.yaml"), "w", encoding="utf-8") as settings:
-            json.dump({"pools": [self._pool()]}, settings)
+            json.dump({"pools": [self._pool()], **self._settings}, settings)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready, \
                 open(os.path.join(directory, "log"), "ab") as log:
             ready.bind(notify)
