@@ -29,9 +29,10 @@ def site(version, package="rq"):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(os.path.join(directory, "whole")):
             shutil.rmtree(directory, ignore_errors=True)
+            # As a variable, as the pip of Python 3.7 does not know that option.
             done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                                   "--root-user-action", "ignore", "--target", directory, f"{package}=={version}"],
-                                  capture_output=True, text=True)
+                                   "--target", directory, f"{package}=={version}"], capture_output=True, text=True,
+                                  env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore"})
             assert done.returncode == 0, f"{package} {version} could not be installed into {directory}:\n{done.stderr}"
             open(os.path.join(directory, "whole"), "w").close()
     return directory

@@ -17,6 +17,7 @@ FOLDERS = {
     "kale": {"", "protocol", "client", "worker"},
     "rq": {"", "protocol", "client", "worker"},
     "api": {"", "protocol", "client"},
+    "redis": {"", "protocol", "client", "api"},
     "testing": {"", "protocol", "client", "worker"},
 }
 

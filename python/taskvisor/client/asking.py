@@ -118,8 +118,9 @@ def once(method: str, route: str, body: bytes = b"", timeout: float = api_socket
 
 def ask(method: str, route: str, value: Any = None, *, timeout: Optional[float] = None) -> Any:
     """Asks for something that may be asked twice, over a stop and a start of the supervisor, and returns the value."""
-    if stand_in.current.one is not None:
-        return stand_in.current.one.ask(method, route, value, timeout)
+    place = stand_in.place()
+    if place is not None:
+        return place.ask(method, route, value, timeout)
     return ask_supervisor(method, route, value, timeout)
 
 

@@ -91,8 +91,9 @@ def of_place(place: stand_in.StandIn, job: str) -> JobId[Any]:
 
 
 def _from_outside(wanted: list[dict[str, Any]]) -> list[JobId[Any]]:
-    if stand_in.current.one is not None:
-        return list(map(JobId, stand_in.current.one.put(wanted)))
+    place = stand_in.place()
+    if place is not None:
+        return list(map(JobId, place.put(wanted)))
     from . import outside
 
     return list(map(JobId, outside.put(wanted)))

@@ -35,9 +35,17 @@ class HasPlace(Protocol):
 
 
 class _Current:
-    """The stand-in that is in use, if one is."""
+    """What takes the supervisor's place, if anything does."""
 
+    #: In a test.
     one: Optional[StandIn] = None
+    #: Else, where the application puts its jobs.
+    default: Optional[StandIn] = None
 
 
 current = _Current()
+
+
+def place() -> Optional[StandIn]:
+    """Where puts and questions go; None = to the supervisor that the settings name."""
+    return current.one or current.default

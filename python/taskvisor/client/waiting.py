@@ -134,14 +134,14 @@ def _job_of(line: bytes) -> str:
 def ends(jobs: Iterable[str], timeout: Optional[float],
          place: Optional[stand_in.StandIn] = None) -> Iterator[tuple[str, bytes]]:
     """The ends of these jobs, each with its line, as they come. TimeoutError when the time is over."""
-    place = place or stand_in.current.one
+    place = place or stand_in.place()
     return ends_of_supervisor(jobs, timeout) if place is None else place.ends(map(str, jobs), timeout)
 
 
 def aends(jobs: Iterable[str], timeout: Optional[float],
           place: Optional[stand_in.StandIn] = None) -> AsyncIterator[tuple[str, bytes]]:
     """As `ends`; other tasks of the event loop go on meanwhile."""
-    place = place or stand_in.current.one
+    place = place or stand_in.place()
     return aends_of_supervisor(jobs, timeout) if place is None else place.aends(map(str, jobs), timeout)
 
 

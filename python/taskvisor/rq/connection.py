@@ -3,37 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from ..protocol.redis_address import by_sentinel, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
-
-#: Options in the query of the broker's URL that only the supervisor knows, not RQ's client.
-_OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "scheduler", "max_jobs"}
-
-
-#: Names of options: the supervisor's, and those of redis-py.
-_NAMES = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile", "user": "username", "pass": "password"}
-
-
-def plain(url: str) -> str:
-    """The URL for redis-py, made of one for the supervisor.
-
-    >>> plain("rq+redis://:pw@host:6380/2?name=w1&socket_timeout=5")
-    'redis://:pw@host:6380/2?socket_timeout=5'
-    >>> plain("rq+unix:///run/redis.sock?db=1")
-    'unix:///run/redis.sock?db=1'
-    >>> plain("rq+rediss://host/0?ca=/etc/ca.pem")
-    'rediss://host/0?ssl_ca_certs=%2Fetc%2Fca.pem'
-    >>> plain("rq+unix:///run/redis.sock?pass=pw")
-    'unix:///run/redis.sock?password=pw'
-    """
-    url = url[3:] if url.startswith("rq+") else url
-    head, _, query = url.partition("?")
-    kept = urlencode([(_NAMES.get(name, name), value) for name, value in parse_qsl(query, keep_blank_values=True)
-                      if name not in _OURS])
-    return f"{head}?{kept}" if kept else head
 
 
 def connection(url: Optional[str], path: Optional[str]) -> Any:
@@ -42,30 +17,9 @@ def connection(url: Optional[str], path: Optional[str]) -> Any:
         return _Nowhere()
     url = plain(url)
     if "+sentinel://" in url:
-        return _by_sentinel(url)
+        return by_sentinel(url)
     module, _, name = (path or "redis.Redis").rpartition(".")
     return getattr(importlib.import_module(module), name).from_url(url)
-
-
-def _by_sentinel(url: str) -> Any:
-    """A connection for `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`."""
-    parts = urlsplit(url)
-    login, _, hosts = parts.netloc.rpartition("@")
-    user, _, password = login.partition(":")
-    master, _, db = parts.path.strip("/").partition("/")
-    query = dict(parse_qsl(parts.query))
-    sentinels = [(host.rpartition(":")[0], int(host.rpartition(":")[2])) if ":" in host else (host, 26379)
-                 for host in hosts.split(",")]
-    own = {"username": query.get("sentinel_user"), "password": query.get("sentinel_pass")}
-    options: dict[str, Any] = {"db": int(db or 0), "username": unquote(user) or None,
-                               "password": unquote(password) or None}
-    if parts.scheme.startswith("rediss"):
-        options.update({"ssl": True, **{name: value for name, value in query.items() if name.startswith("ssl_")}})
-    if query.get("sentinel_tls") == "yes":
-        own["ssl"] = "yes"
-    sentinel = importlib.import_module("redis.sentinel").Sentinel(
-        sentinels, sentinel_kwargs={name: value for name, value in own.items() if value}, **options)
-    return sentinel.master_for(unquote(master) or "mymaster")
 
 
 class _Nowhere:

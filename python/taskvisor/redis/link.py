@@ -1,0 +1,125 @@
+"""The connection to a Redis, and the script that runs in it: the same text as the supervisor's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+
+from ..client import asking
+from ..client.settings import settings
+from ..errors import NoSuchJob, PutError, SupervisorError
+from ..protocol import redis_address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional
+
+#: The parts of the script, in their order: as in src/brokers/qless/script.rs.
+PARTS = ("base", "free", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
+         "config", "ours/base", "ours/malformed", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids", "ours/holds",
+         "ours/put", "ours/classes", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists", "ours/edits",
+         "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end")
+#: A connection that gives no answer for so long is broken.
+_ANSWER_SECONDS = 5.0
+#: How long a measured difference of the clocks holds.
+_CLOCK_SECONDS = 60.0
+
+
+def script() -> str:
+    """The whole script."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "script")
+    pieces = []
+    for part in PARTS:
+        with open(os.path.join(folder, part + ".lua"), encoding="utf-8") as file:
+            pieces.append(file.read() + "\n")
+    return "".join(pieces) + "return taskvisor(KEYS, ARGV)\n"
+
+
+class Refused(Exception):
+    """What the script says instead of doing it: a kind, and what its text needs."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__(*words)
+        self.words = words
+
+
+class Link:
+    """Calls the script. It connects when it is first used."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import redis
+        except ImportError:
+            raise ImportError("taskvisor.redis needs the package redis: pip install 'taskvisor[redis]'") from None
+        self._errors = redis.exceptions
+        plain = redis_address.plain(url)
+        options: dict[str, Any] = {"socket_timeout": _ANSWER_SECONDS, "socket_connect_timeout": 3.0}
+        self.redis: Any = (redis_address.by_sentinel(plain, options) if "+sentinel://" in plain
+                           else redis.Redis.from_url(plain, **options))
+        #: The address without its password.
+        self.name = redis_address.shown(url)
+        self._script = script()
+        self._sha = hashlib.sha1(self._script.encode()).hexdigest()
+        self._lock = threading.Lock()
+        self._ahead: Optional[float] = None
+        self._measured = 0.0
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def call(self, command: str, *arguments: Any) -> Any:
+        """The answer of the script. Raises `Refused`, or redis's own errors."""
+        words = ("taskvisor." + command, f"{self.now():.6f}", *arguments)
+        try:
+            answer = self.redis.evalsha(self._sha, 0, *words)
+        except self._errors.NoScriptError:
+            self.redis.script_load(self._script)
+            answer = self.redis.evalsha(self._sha, 0, *words)
+        if isinstance(answer, list) and answer and answer[0] == b"no":
+            raise Refused([text(word) for word in answer[1:]])
+        return answer
+
+    def now(self) -> float:
+        """The time by the clock of the server, in seconds: leases, delays and orders go by that."""
+        with self._lock:
+            if self._ahead is None or time.monotonic() - self._measured > _CLOCK_SECONDS:
+                before = time.monotonic()
+                seconds, micros = self.redis.time()
+                self._ahead = seconds + micros / 1e6 - (before + time.monotonic()) / 2
+                self._measured = before
+            return time.monotonic() + self._ahead
+
+    def surely(self, what: str, act: Callable[[], Any], timeout: Optional[float] = None) -> Any:
+        """Does something that may be done twice, again while the server is away, as long as `configure(patience=)` says."""
+        patience = asking.Patience(timeout, f"{self.name} has not answered")
+        while True:
+            try:
+                return act()
+            except (self._errors.ConnectionError, self._errors.TimeoutError, OSError) as error:
+                if isinstance(error, (self._errors.AuthenticationError, self._errors.AuthorizationError)):
+                    raise SupervisorError(f"failed to {what} {self.name}: {error}") from None
+                pause = patience.pause()
+                if pause is None:
+                    raise SupervisorError(f"failed to {what} {self.name}: {error}; it was away for {settings.patience:g} s"
+                                          ) from None
+            except self._errors.RedisError as error:
+                raise SupervisorError(f"failed to {what} {self.name}: {error}") from None
+            time.sleep(pause)
+
+
+def text(value: Any) -> str:
+    """The text of a value of Redis."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
+
+
+def refusal(words: list[str], what: str, put: bool = False) -> Exception:
+    """The exception for a refusal of the script, in the words of the program."""
+    kind, rest = words[0], [*words[1:], "", ""]
+    if kind == "job":
+        return NoSuchJob(f"no job has the id '{rest[0]}'", 404)
+    said = {"exists": f"the job '{rest[0]}' exists already", "kind": f"the key {rest[0]} holds a {rest[1]}, which no job has",
+            "need": f"a job cannot depend on '{rest[0]}': no job has that id", "refused": rest[0]}
+    why = f"{what}: {said.get(kind) or ' '.join(words)}"
+    return PutError(why) if put else SupervisorError(why, 409)

@@ -1,0 +1,1 @@
+../../../../src/brokers/qless/script/complete.lua

@@ -1,0 +1,246 @@
+"""`taskvisor.redis`: jobs straight in a Redis are those of the program, and end by its workers."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import unittest
+import warnings
+from unittest import mock
+
+import real
+import real_jobs
+import rq_installed
+import support
+
+#: The oldest Python has its last version; the newest is tested beside it.
+REDIS_PY = "8.1.0" if sys.version_info >= (3, 10) else "5.0.8"
+#: What only a supervisor shows of a job.
+NOT_SHOWN = {"worker", "renewals", "renewed_at", "renewed_at_ms", "expires_at", "expires_at_ms", "forensics", "history",
+             "holder", "exec"}
+
+
+class RedisTest(real.RealTest):
+    def setUp(self):
+        super().setUp()
+        if shutil.which("redis-server") is None:
+            self.skipTest("no redis-server: apt-get install redis-server")
+        site = rq_installed.site(REDIS_PY, "redis")
+        if site not in sys.path:
+            sys.path.append(site)
+        from taskvisor.redis import RedisClient
+
+        self.redis = rq_installed.Redis()
+        self.addCleanup(self.redis.end)
+        self.client = RedisClient(self.redis.url)
+        self.addCleanup(self.client.place.link.redis.close)
+
+    def program(self, *arguments, fails=False):
+        """What the program says of this Redis."""
+        environment = {**os.environ, "TASKVISOR_BROKER": self.redis.url, "TASKVISOR_STATE_DIR": self.redis.directory,
+                       "TASKVISOR_RUN_DIR": self.redis.directory}
+        done = subprocess.run([real.program(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=environment, universal_newlines=True)
+        self.assertEqual(done.returncode != 0, fails, done.stderr)
+        return done.stderr if fails else done.stdout
+
+    def record(self, job):
+        """The record as the program shows it, without what only a supervisor shows."""
+        record = json.loads(self.program("job", "show", "--json", job))
+        return {name: value for name, value in record.items() if name not in NOT_SHOWN}
+
+
+class Alike(RedisTest):
+    def test_a_put_is_the_same_as_that_of_the_program(self):
+        from taskvisor import NewJob
+
+        cases = {
+            "plain": ({}, []),
+            "all": ({"delay": 3600, "priority": -4, "tags": ["x", "\u00e4"], "retries": 3, "time_limit": 2.5},
+                    ["--delay", "1h", "--priority=-4", "--tag", "x", "--tag", "\u00e4", "--retries", "3",
+                     "--time-limit", "2500ms"]),
+            "none": ({"retries": 0, "exists": "refuse"}, ["--retries", "0"]),
+            "skip": ({"exists": "skip"}, ["--exists", "skip"]),
+        }
+        for name, (options, words) in cases.items():
+            with self.subTest(case=name):
+                self.client.put_many([NewJob("q", "c", {"a": [1, "\u00e4"]}, id=f"{name}-ours", **options)])
+                self.program("put", "q", "c", '{"a":[1,"\u00e4"]}', "--jid", f"{name}-theirs", *words)
+                ours, theirs = (self.client.place.link.redis.hgetall(f"ql:j:{name}-{whose}") for whose in ("ours", "theirs"))
+                for job in ours, theirs:
+                    for differs in (b"jid", b"time", b"order", b"put_at", b"due", b"token"):
+                        job.pop(differs, None)
+                self.assertEqual(ours, theirs)
+        self.client.put("q", "c", None, id="needs", depends=["plain-ours"])
+        self.program("put", "q", "c", "null", "--jid", "theirs", "--depends", "plain-ours")
+        self.assertEqual(self.record("needs")["depends"], self.record("theirs")["depends"])
+
+    def test_the_script_is_that_of_the_program(self):
+        self.program("put", "q", "c", "1")
+        self.assertEqual(self.client.place.link.redis.script_exists(self.client.place.link._sha), [True])
+        from taskvisor.redis.link import PARTS
+
+        source = os.path.join(support.PACKAGE, "..", "src", "brokers", "qless", "script.rs")
+        if os.path.exists(source):
+            with open(source, encoding="utf-8") as file:
+                listed = re.search(r"script!\((.*?)\)", file.read(), re.S).group(1)
+            self.assertEqual(tuple(re.findall(r'"([\w/]+)"', listed)), PARTS)
+
+    def test_records_are_those_of_the_program(self):
+        server = self.server(broker=self.redis.url)
+        client, put = self.client, self.client.put
+        done = put("default", "real_jobs.puts", [3], tags=["x"], retries=2, time_limit=60)
+        failed = put("default", "real_jobs.fails_for_good", id="failed")
+        text = put("default", "real_jobs.add", {"a": "\u00e4\u20ac", "b": "x"})
+        for id in (done, failed, text):
+            id.wait(30)
+        program = "exec-1"
+        self.program("put", "--jid", program, "--queue", "nobody", "--", "true")
+        delayed, waiting = put("default", "c", [1.5, None], delay=3600), put("nobody", "c", id="a/b c")
+        needs = put("nobody", "c", depends=[waiting, delayed], priority=3)
+        canceled = put("nobody", "c")
+        canceled.cancel(reason="no")
+        self.program("put", "nobody", "c", "--raw", "no json", "--jid", "raw")
+        for id in (done, failed, text, program, delayed, waiting, needs, canceled, "raw"):
+            with self.subTest(job=id):
+                self.assertEqual(client.place.record(str(id)), self.record(id))
+        self.assertEqual((client.job(done).result, client.job(failed).failure["group"]), ("child-3", "Fail"))
+        server.stop()
+
+    def test_refusals_say_what_those_of_the_program_say(self):
+        from taskvisor import NewJob, NoSuchJob, PutError, SupervisorError
+
+        self.client.put("q", "c", id="there")
+        for jobs, words in (
+            ([NewJob("q", "c", id="there")], "exists"),
+            ([NewJob("q", "c", depends=["nobody"])], "cannot depend on 'nobody'"),
+            ([NewJob("q", "c", id="a", depends=["b"]), NewJob("q", "c", id="b", depends=["a"])], "in a circle"),
+            ([NewJob("q", "c", id="a\n")], "control characters"),
+            ([NewJob("q", "c", "x" * 12_600_000)], "cannot be sent to a worker"),
+            ([NewJob("q", "exec")], "for programs"),
+            ([NewJob("q", "c", tags=["x"] * 101)], "101 tags"),
+            ([NewJob("q", "c")] * 50_001, "too many jobs"),
+        ):
+            with self.subTest(words=words), self.assertRaisesRegex(PutError, words):
+                self.client.put_many(jobs)
+        self.assertIn("there", self.program("put", "q", "c", "1", "--jid", "there", fails=True))
+        self.assertEqual(self.client.place.link.redis.zcard("ql:taskvisor:jobs"), 1)
+        self.client.put("q", "c", id="there", exists="skip")
+        for ask in (self.client.job, lambda id: self.client.id(id).result(), lambda id: self.client.id(id).cancel()):
+            with self.assertRaises(NoSuchJob):
+                ask("nobody")
+        self.client.put("q", "c", id="after", depends=["there"])
+        with self.assertRaisesRegex(SupervisorError, "others depend on it: after"):
+            self.client.id("there").cancel()
+        said = self.client.cancel(["there"], dependents=True)
+        self.assertEqual([(one["job"], one["state"]) for one in said], [("there", "canceled"), ("after", "canceled")])
+
+
+class Run(RedisTest):
+    def setUp(self):
+        super().setUp()
+        self.running = self.server(broker=self.redis.url)
+
+    def test_jobs_run_and_their_ends_are_heard(self):
+        from taskvisor import JobFailed, as_completed, gather
+
+        id = self.client.put("default", "real_jobs.add", [1, 2])
+        self.assertEqual((id.result(30), id.wait(), id.info().state), (3, "complete", "complete"))
+        with self.assertRaisesRegex(JobFailed, "ValueError: attempt 3"):
+            self.client.put("default", "real_jobs.fails").result(30)
+        ids = self.client.put_many([real_jobs.add.prepare(n) for n in range(200)])
+        self.assertEqual(gather(ids, 30), [n + 1 for n in range(200)])
+        self.assertEqual(len(set(as_completed(ids, 30))), 200)
+        long = self.client.put("default", "real_jobs.long")
+        while long.info().state != "running":
+            pass
+        self.assertEqual(long.cancel(timeout=30), "canceled")
+        with self.assertRaises(TimeoutError):
+            self.client.put("nobody", "c").result(0.1)
+
+    def test_coroutines_await_over_one_connection(self):
+        async def story():
+            ids = await self.client.aput_many([real_jobs.add.prepare(n) for n in range(50)])
+            self.assertEqual(await asyncio.gather(*(id.aresult(30) for id in ids)), [n + 1 for n in range(50)])
+            with self.assertRaises(asyncio.TimeoutError if sys.version_info >= (3, 11) else TimeoutError):
+                await (await self.client.aput("nobody", "c")).aresult(0.1)
+            self.assertEqual(len([id async for id in self.client.as_completed(list(map(str, ids)), 30)]), 50)
+
+        before = self.redis.connections()
+        asyncio.run(story())
+        # Those of calls, which are kept, one that hears, and what the supervisor opens meanwhile.
+        self.assertLess(self.redis.connections() - before, 45)
+
+    def test_use_leads_puts_of_the_process_there(self):
+        from taskvisor.client import stand_in
+
+        self.addCleanup(setattr, stand_in.current, "default", None)
+        with mock.patch.dict(os.environ, TASKVISOR_RUN_DIR="/nowhere", PYTEST_CURRENT_TEST="x"):
+            self.client.use()
+            self.assertEqual(real_jobs.add.put(4).result(30), 5)
+            self.assertEqual(asyncio.run(self.awaited()), 6)
+            from taskvisor import testing
+
+            with testing.recording() as jobs:
+                real_jobs.add.put(9)
+            self.assertEqual(len(jobs.jobs), 1)
+
+    async def awaited(self):
+        return await (await real_jobs.add.aput(5)).aresult(30)
+
+    def test_options_name_the_redis_that_a_call_goes_to(self):
+        self.assertEqual(real_jobs.add.options(client=self.client, retries=1).put(1, b=6).result(30), 7)
+
+    def test_put_whose_answer_is_lost_queues_once(self):
+        link, lost = self.client.place.link, []
+        call = link.call
+
+        def lose(command, *arguments):
+            answer = call(command, *arguments)
+            if command == "put" and not lost:
+                lost.append(answer)
+                raise link._errors.ConnectionError("lost")
+            return answer
+
+        with mock.patch.object(link, "call", lose):
+            one = self.client.put("nobody", "c")
+            lost.clear()
+            two = self.client.put("nobody", "c", id="mine")
+        self.assertEqual(link.redis.zcard("ql:q:nobody-work"), 2)
+        self.assertEqual({one.info().state, two.info().state}, {"waiting"})
+
+    def test_threads_and_forked_processes_share_a_client(self):
+        found = []
+        threads = [threading.Thread(target=lambda n=n: found.append(
+            self.client.put("default", "real_jobs.add", [n]).result(30))) for n in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(found), list(range(1, 11)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Its one thread listens; the child has one of its own.
+            pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(self.client.put("default", "real_jobs.add", [20]).result(30))
+            finally:
+                os._exit(1)
+        self.assertEqual(os.WEXITSTATUS(os.waitpid(pid, 0)[1]), 21)
+
+
+class Without(unittest.TestCase):
+    def test_missing_package_is_named_with_how_to_install_it(self):
+        from taskvisor.redis import RedisClient
+
+        with mock.patch.dict(sys.modules, {"redis": None}), \
+                self.assertRaisesRegex(ImportError, r"pip install 'taskvisor\[redis\]'"):
+            RedisClient("redis://localhost")
+
+
+if __name__ == "__main__":
+    support.unittest.main()
