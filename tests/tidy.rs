@@ -205,6 +205,35 @@ fn pages() -> Vec<PathBuf> {
     found
 }
 
+/// A page's words: what has a letter or a digit between blanks.
+fn words_of(path: &Path) -> usize {
+    let text = fs::read_to_string(path).expect("a page");
+    text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+/// Nobody reads more. A page that needs words takes them from another; what only a designer asks is in docs/design/.
+#[test]
+fn docs_have_no_more_words_than_people_read() {
+    let mut words = Vec::new();
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+        words.push((words_of(Path::new(name)), PathBuf::from(name)));
+    }
+    for entry in fs::read_dir("docs").expect("a directory").flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|end| end == "md") {
+            words.push((words_of(&path), path));
+        }
+    }
+    for (name, limit) in [("README.md", 1_800), ("docs/figures.md", 2_600)] {
+        let (have, _) = words.iter().find(|(_, path)| path == Path::new(name)).expect("the page");
+        assert!(*have <= limit, "{name} has {have} words, {limit} are the most");
+    }
+    let all: usize = words.iter().map(|(have, _)| have).sum();
+    words.sort();
+    let longest = &words[words.len() - 5..];
+    assert!(all <= 45_000, "the pages have {all} words, 45,000 are the most; the longest: {longest:?}");
+}
+
 #[test]
 fn lines_of_docs_pages_have_at_most_100_characters() {
     const WIDTH: usize = 100;

@@ -135,7 +135,7 @@ fn printed(args: &[&str]) -> String {
 
 #[test]
 fn docs_explain_every_command() {
-    let page = include_str!("../../docs/redis.md");
+    let page = include_str!("../../docs/design/qless-script.md");
     let script = qless::script::SCRIPT;
     let commands = script.split("command == '").skip(1).map(|rest| rest.split('\'').next().unwrap());
     let commands: std::collections::BTreeSet<&str> = commands.collect();
@@ -143,5 +143,5 @@ fn docs_explain_every_command() {
     // Commands of taskvisor alone are internal.
     let missing = commands.iter().filter(|name| !name.starts_with("taskvisor."));
     let missing: Vec<&&str> = missing.filter(|name| !page.contains(&format!("`{name}`"))).collect();
-    assert!(missing.is_empty(), "docs/redis.md says nothing of {missing:?}");
+    assert!(missing.is_empty(), "docs/design/qless-script.md says nothing of {missing:?}");
 }
