@@ -43,6 +43,7 @@ impl Adapter for InFile {
 
     fn identity(&self, shown: &str) -> String {
         let path = path(shown);
+        // Two paths that lead to one file are one store.
         format!("sqlite:{}", std::fs::canonicalize(&path).unwrap_or(path).display())
     }
 

@@ -30,7 +30,9 @@ pub(super) fn put_back(
     now: i64,
 ) -> Result<(), Trouble> {
     if from == JobState::Complete {
+        // The row is about to lose what it says of the attempt that completed the job.
         history::complete(store, row)?;
+        // What waited for this job goes on: it does not wait for a second run.
         needs::release_rest(store, row, now)?;
     }
     history::note(store, row, now, Happened::Retried { by: by.into(), from })?;
@@ -64,6 +66,7 @@ pub(super) fn pause(
     }
     let id = store.queue_made(queue)?;
     store.conn.execute(
+        // Of two pauses the first says since when, the last by whom and why.
         "UPDATE queue SET paused_at = coalesce(paused_at, ?2), paused_by = ?3, reason = ?4 WHERE id = ?1",
         params![id, store.millis(now), by, reason],
     )?;
@@ -79,6 +82,7 @@ pub(super) fn resume(store: &mut Store, queue: &QueueName) -> Result<(), Trouble
     )?;
     store.queues.remove(queue);
     store.effects.wake.add(queue.clone().into());
+    // Other processes have workers that wait for jobs of this queue.
     store.effects.ring = true;
     Ok(())
 }
@@ -99,6 +103,7 @@ pub(super) fn recover(
     let is_kept = |lease: &HeldLease| keep.contains(&(lease.job.clone(), lease.fence));
     let (kept, released): (Vec<_>, Vec<_>) = held.into_iter().partition(is_kept);
     store.effects.granted.extend(kept.into_iter().map(|lease| (lease.job, lease.fence)));
+    // A job that ran alone is held after fewer deaths: no other can have caused them.
     let ran_alone = released.len() == 1;
     for lease in &released {
         take_back(store, lease, ran_alone, now)?;

@@ -91,6 +91,7 @@ impl Sqlite {
             drop(keep);
             let mut forget = store.conn.prepare_cached("DELETE FROM delivery WHERE jid = ?1")?;
             for (end, answer) in ends.iter().zip(&answers) {
+                // A job that waits again keeps its count: its broker goes on counting, too.
                 if matches!(answer, Settling::Settled(state) if state.has_ended()) {
                     forget.execute([end.job.as_str()])?;
                 }
@@ -167,6 +168,7 @@ fn adopt(
     if let Some((row, JobState::Running | JobState::Canceling)) = known(store, id)? {
         end_lease(store, row, &request.instance, time)?;
     }
+    // Read again: the end of its lease has changed its state, and may have held it.
     let (known, counted) = (known(store, id)?, counted(store, id)?);
     let before = match known {
         // The id is that of the message: then what has ended under it is this very message.
@@ -190,6 +192,7 @@ fn adopt(
         class: job.class.clone(),
         payload: job.payload.clone(),
         priority: job.priority,
+        // This delivery is an attempt, whatever its broker has counted.
         attempt: before.attempt.saturating_add(new.max(1)),
         crashes: before.crashes,
         interrupted: before.interrupted,
@@ -200,6 +203,7 @@ fn adopt(
     };
     let (job, lease) = match known {
         Some((row, _)) => {
+            // `grant` adds one to it.
             let found = Found { row, fence: fence.0.saturating_sub(1), ready: time, job: run };
             let lease = lease::grant(store, request, queue, worker, &found, now)?;
             store.moved(queue, Some(JobState::Waiting), JobState::Running);

@@ -62,6 +62,7 @@ pub(super) fn go_on(
     store
         .conn
         .prepare_cached(
+            // Each stage has all of its tries.
             "UPDATE job SET queue = ?2, state = ?3, due_at = ?4, not_before = ?5, attempt = 0, crashes = 0,
              interrupted = 0, unknown = 0, expires_at = NULL, instance = NULL, progress = NULL, result = NULL,
              failure = NULL, failure_group = NULL, forensics = NULL, ready_at = ?6 WHERE id = ?1",

@@ -67,6 +67,7 @@ impl Sqlite {
     /// Why the store's files are not where they were opened, if they were moved, removed or replaced.
     fn lost_place(&self) -> Option<String> {
         let lost = self.files.as_ref()?.place.lost()?;
+        // The store's thread is to find it, too: it must promise nothing more.
         self.look_now();
         Some(lost)
     }
@@ -152,6 +153,7 @@ impl Recovery for Sqlite {
 #[async_trait]
 impl Admin for Sqlite {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        // Counted in pages, so that other requests come between.
         if let Verb::Failed(_) = verb {
             return Ok(Answer::Failed(self.groups_by_pages().await?));
         }
@@ -191,6 +193,7 @@ impl Browse for Sqlite {
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
         let (told, mut ends) = unbounded_channel();
         self.tell_ends(&[id], &told).await?;
+        // Else `recv` would wait for ever if the store's thread ends.
         drop(told);
         let closed = || Err(Error::Failed("the store is closed".into()));
         ends.recv().await.map_or_else(closed, |(_, end)| end)

@@ -63,6 +63,7 @@ pub(super) fn sweep(store: &mut Store, asked: &Bulk, by: &str, now: Instant) -> 
 fn next(store: &Store, asked: &Bulk) -> Result<(Option<i64>, Vec<Match>), Trouble> {
     let (index, condition) = way_to(asked);
     let mut statement = store.conn.prepare_cached(&format!(
+        // The stretch is counted in rows, not in matches: a filter that finds nothing moves on, too.
         "SELECT count(*), max(id) FROM
          (SELECT id FROM job {index} WHERE {condition} AND id > ?3 ORDER BY id LIMIT {STRETCH})"
     ))?;

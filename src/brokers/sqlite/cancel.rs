@@ -36,6 +36,7 @@ type Place = (i64, i64, JobState);
 fn named(store: &Store, verb: &Cancel) -> Result<(Vec<Named>, Vec<Option<Place>>), Trouble> {
     let mut seen = HashSet::new();
     let (mut found, mut places) = (Vec::new(), Vec::new());
+    // A stack: reversed, so that the answers have the order of the request.
     let mut open: Vec<JobId> = verb.jobs.iter().rev().cloned().collect();
     while let Some(job) = open.pop() {
         if !seen.insert(job.clone()) {
@@ -88,6 +89,7 @@ fn end(
     if to.has_ended() {
         store.ended(id.clone(), to);
     } else if let Some(fence) = store.leases.get(id) {
+        // It runs in this process. Another one finds it when the bell rings (`heard.rs`).
         store.effects.revoked.push((id.clone(), *fence, Revocation::Canceled));
     }
     Ok(to)

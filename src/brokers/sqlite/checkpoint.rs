@@ -48,6 +48,7 @@ impl Checkpoints {
         }
         let mode = if pages < PAGES_MANY { "PASSIVE" } else { "TRUNCATE" };
         let whole = self.checkpoint(store, mode);
+        // In proportion to its length, so that a WAL which cannot be cut costs few tries.
         self.next = pages + PAGES.max(pages / 4);
         let is_pinned = !whole && pages >= PAGES_MANY;
         self.again = if is_pinned { time.saturating_add(AGAIN) } else { i64::MAX };
@@ -71,6 +72,7 @@ impl Checkpoints {
     }
 
     fn checkpoint(&self, store: &Store, mode: &str) -> bool {
+        // A wait for a reader would hold up every request.
         let _ = store.conn.busy_timeout(Duration::ZERO);
         let outcome = store.conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))

@@ -17,6 +17,7 @@ pub(super) fn write(store: &Store, gathered: &ClassFigures) -> Result<(), rusqli
         )?;
         let most = i64::try_from(ClassSums::CLASSES_MAX).unwrap_or(i64::MAX);
         let has_room: bool = look.query_row(params![day.0, class, most], |row| row.get(0))?;
+        // Anybody may put any class, so those beyond the limit are counted together.
         let class = if has_room { class } else { "" };
         store
             .conn

@@ -132,9 +132,11 @@ impl CountFile {
     /// Raises the count to what is durable now. If that fails, the old count stays, and the health says so.
     pub(super) fn raise(&mut self, to: &Reached) {
         let old = self.read();
+        // Another process has written more: the count never falls.
         if old.as_ref().is_some_and(|old| old.count.changes >= to.count.changes) {
             return;
         }
+        // This process may have put no job.
         let latest = to.latest.clone().or_else(|| old.and_then(|old| old.latest));
         self.write(Record { of: self.of, count: to.count, latest });
     }

@@ -18,6 +18,7 @@ pub(super) fn on(store: &mut Store, verb: &DependOn, by: &str, now: Instant) -> 
         );
     }
     let mut waits = false;
+    // All are checked before the first is written, so that a refusal changes nothing.
     for needed in jobs {
         waits |= needs::must_be_waited_for(store, needed)?;
     }
@@ -56,6 +57,7 @@ pub(super) fn off(store: &mut Store, verb: &DependOff, by: &str, now: Instant) -
     match jobs {
         None => drop(store.conn.execute("DELETE FROM dependency WHERE job = ?1", [row])?),
         Some(jobs) => {
+            // An unknown id is refused before anything is removed.
             let rows = jobs.iter().map(|id| Ok(store.place(id)?.0)).collect::<Result<Vec<i64>, Trouble>>()?;
             for needed in rows {
                 store

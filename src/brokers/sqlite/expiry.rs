@@ -126,6 +126,7 @@ impl Walk<'_> {
         let passed = self.next(store, *place)?;
         let mut removed = 0;
         for job in &passed {
+            // Later rows were put later, so none of them has ended before the limit.
             if self.surplus == 0 && job.put_at > self.limit {
                 return Ok(true);
             }
@@ -166,6 +167,7 @@ fn surplus(store: &mut Store) -> Result<u64, Trouble> {
     if kept == 0 {
         return Ok(0);
     }
+    // The table lacks what this transaction has changed so far.
     store.write_counts()?;
     let mut statement = store.conn.prepare_cached(
         "SELECT coalesce(sum(complete + canceled), 0) - (SELECT count(*) FROM tracked) FROM queue",

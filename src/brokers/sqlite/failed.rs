@@ -37,6 +37,7 @@ impl Sqlite {
         {
             groups.extend(self.count_by_pages(name.clone()).await?);
             before = Some(name);
+            // Jobs name their groups, so their number has no limit; what is kept of them has.
             if groups.len() >= 2 * MOST {
                 order(&mut groups);
             }

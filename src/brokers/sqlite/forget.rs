@@ -17,6 +17,7 @@ pub(super) fn queue(store: &mut Store, asked: &Forget) -> Result<Swept, Trouble>
     refuse_unless_free(store, asked, queue, asked.discard)?;
     let swept = if asked.discard { sweep(store, queue, asked.after)? } else { Swept::default() };
     if swept.next.is_none() {
+        // Jobs may have come since the first part, and those that others need have stayed.
         refuse_unless_free(store, asked, queue, false)?;
         remove(store, asked, queue)?;
     }
@@ -30,6 +31,7 @@ fn remove(store: &mut Store, asked: &Forget, queue: Queue) -> Result<(), Trouble
     store
         .conn
         .prepare_cached(
+            // What the store has ever taken must not fall: that would look like a loss (`count.rs`).
             "UPDATE boot SET (puts, changes) =
              (SELECT boot.puts + queue.puts, boot.changes + queue.changes FROM queue WHERE id = ?1)",
         )?

@@ -172,6 +172,7 @@ fn new_store(
     let (ahead, seen) = open::start_clock(&conn, world).map_err(opening)?;
     let wal_pages = Arc::new(AtomicI32::new(0));
     let pages = wal_pages.clone();
+    // A hook takes the place of SQLite's own checkpoints: `checkpoint.rs` makes them, by the length noted here.
     conn.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, count| {
         pages.store(count, std::sync::atomic::Ordering::Relaxed);
         Ok(())

@@ -9,6 +9,7 @@ use model::{Fence, JobId, QueueSet, Revocation};
 
 /// Makes the changes of other processes take effect here.
 pub(super) fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
+    // The bell does not say what has changed.
     store.effects.wake = QueueSet::All;
     let mut statement = store.conn.prepare_cached(
         "SELECT jid, fence FROM job INDEXED BY job_expiry WHERE expires_at IS NOT NULL AND state = 3",

@@ -81,6 +81,7 @@ impl Round<'_> {
         };
         let count = found.len();
         if count < most {
+            // The queue has given fewer than were asked for: it has no more that match.
             store.barren.note(*queue, filter);
         }
         for (found, worker) in found.into_iter().zip(self.workers.by_ref()) {
@@ -151,6 +152,7 @@ pub(super) fn renew(
         let state = store
             .conn
             .prepare_cached(
+                // Running or canceling: a canceled job keeps its lease until its processes are dead.
                 "UPDATE job SET expires_at = ?3, renewals = renewals + 1, renewed_at = ?4, grace = 0
                  WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3 RETURNING state",
             )?
@@ -340,6 +342,7 @@ fn end(
     now: i64,
 ) -> Result<(), Trouble> {
     let interrupted = lease.interrupted + u32::from(counts == Count::Interrupted);
+    // Somebody wants the job canceled: nobody needs to look at it.
     let failure = failure.filter(|_| lease.state != JobState::Canceling);
     let to = match (lease.state, &failure) {
         (JobState::Canceling, _) => JobState::Canceled,
@@ -358,6 +361,7 @@ fn end(
     store
         .conn
         .prepare_cached(
+            // Unspent: the attempt that the fetch has counted is taken off.
             "UPDATE job SET state = ?2, expires_at = NULL, instance = NULL, attempt = max(attempt - 1, 0),
              interrupted = ?3, ended_at = ?4, failure = coalesce(?5, failure), failure_group = ?6,
              ready_at = ?7 WHERE id = ?1",

@@ -43,6 +43,7 @@ pub(super) fn put_back(store: &mut Store, now: i64) -> Result<(), Trouble> {
             "the store is damaged: it says that this job runs, and nobody has a lease on it; it is put back"
         );
     }
+    // First, as the counters are made of the jobs below: what is added later would count twice.
     store.write_counts()?;
     store.conn.execute_batch("REINDEX job")?;
     store.conn.execute(

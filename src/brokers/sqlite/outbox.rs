@@ -50,6 +50,7 @@ fn first(store: &Store, most: usize) -> Result<Vec<NewJob>, Trouble> {
     let (mut jobs, mut bytes) = (Vec::new(), 0);
     for id in ids {
         let job = read::get(store, &id.into())?;
+        // It cannot be read: it stays, and does not hold up those behind it.
         let Some(payload) = job.payload else { continue };
         bytes += match &payload {
             Payload::Data(data) => data.0.len(),

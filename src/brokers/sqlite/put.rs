@@ -171,6 +171,7 @@ pub(super) fn insert(
         store.expect(due);
     }
     store.moved(queue, None, state);
+    // A ledger's job is kept by its broker: a ledger that lacks it has lost no promise.
     if granted.is_none() {
         store.counted(queue, id);
     }

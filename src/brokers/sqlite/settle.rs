@@ -20,6 +20,7 @@ pub(super) fn settle(
 ) -> Result<Vec<Settling>, Trouble> {
     let now = store.millis(now);
     let settle = |settlement| {
+        // One job whose row cannot be read must not fail the verdicts of the others.
         settle_one(store, settlement, now).or_else(|trouble| match unreadable::fault(&trouble) {
             Some(why) => {
                 let job = &settlement.job;
@@ -69,6 +70,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
             Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), started, row.get::<_, String>(4)?))
         })
         .optional()?;
+    // Its lease is another's by now, or it has ended: a verdict counts once.
     let Some((row, queue, from, started, class)) = lease else { return Ok(Settling::NotOurs) };
     let (mut held, ran) = (None, ran(settlement, started, now));
     if let Verdict::Complete { result, next: Some(next) } = &settlement.verdict

@@ -157,6 +157,7 @@ impl Store {
         if to == JobState::Waiting || makes_room {
             self.effects.awake.insert(queue);
         }
+        // Other processes serve the same queues.
         self.effects.ring |= makes_room;
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
     }
@@ -220,6 +221,7 @@ impl Store {
         what: What,
         state: JobState,
     ) -> Result<Option<PublishedEvent>, Trouble> {
+        // Without subscribers no job pays for the query.
         if self.notices.heard().is_none() {
             return Ok(None);
         }
@@ -330,6 +332,7 @@ impl Store {
                 self.notices.push(Notice::Revoked { job: id, fence, why });
             }
         }
+        // After what was given up and revoked: the job may have been handed out again in the same transaction.
         self.leases.extend(effects.granted);
         self.next_due = [self.next_due, effects.due].into_iter().flatten().min();
         if effects.figures_written {

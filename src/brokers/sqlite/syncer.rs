@@ -62,6 +62,7 @@ impl Load {
         self.asked.drain(..).for_each(|done| done(outcome.clone()));
         match outcome {
             Ok(()) => self.ended.drain(..).for_each(|(waiter, state)| waiter.tell(Ok(state))),
+            // Not an error for these: how the job ends is known once the disk works again.
             Err(_) => self.ended.retain(|(waiter, _)| !waiter.told.is_closed()),
         }
     }
@@ -72,6 +73,7 @@ impl Syncer {
     pub(super) fn run(mut self) {
         while let Ok(order) = self.orders.recv() {
             self.take(order);
+            // One sync serves all that wait by now.
             while let Ok(order) = self.orders.try_recv() {
                 self.take(order);
             }
