@@ -35,6 +35,7 @@ impl Alarm {
         loop {
             let mut ready = self.timer.readable().await?;
             if let Ok(rung) = ready.try_io(|timer| Ok(read(timer, &mut [0_u8; 8])?)) {
+                // It rings once: the next call sets it again, also to the same moment.
                 self.set_to = None;
                 return rung.map(drop);
             }

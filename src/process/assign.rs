@@ -46,6 +46,7 @@ impl Children {
         let Some((life, around)) = self.look(worker) else { return Ok(()) };
         let plan = around.plan;
         let unassigned = |outcome| Unassigned { outcome, idle_for_ever: plan.one_job_a_life() };
+        // It does not read what it has: in a second another worker may take the job.
         if life.channel.is_full() {
             return Err(unassigned(Outcome::Snoozed(Duration::from_secs(1))));
         }

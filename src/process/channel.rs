@@ -105,6 +105,7 @@ impl Channel {
                 Ok(0) => break,
                 Ok(len) => self.sent += len,
                 Err(_) => {
+                    // Nobody will read it, so it need not take memory until the life ends.
                     self.sent = self.outbox.len();
                     self.is_unread = true;
                 }

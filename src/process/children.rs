@@ -111,6 +111,7 @@ impl Children {
         };
         let role = plan.role(worker);
         let mut life = self.life(pid, role, descriptors)?;
+        // A parked child waits for the program of a job.
         if matches!(role, Role::Worker | Role::Template) {
             let order = self.plans[usize::from(worker.slot.pool)].command(worker).encode();
             life.channel.order(order, None)?;
@@ -132,6 +133,7 @@ impl Children {
         let plan = self.plans.get(usize::from(worker.slot.pool));
         let role = plan.map_or(Role::Parked, |plan| plan.role(worker));
         let mut life = self.life(0, role, descriptors)?;
+        // Its first messages went to the supervisor before this one.
         life.greeting = Handshake::Ready;
         if role == Role::Parked {
             life.channel.assume_begun();
@@ -240,6 +242,7 @@ impl Children {
         let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else { return remains };
         let Children { logs, gauge, cap, buffer, sandboxes, .. } = self;
         let around = &mut LifeContext { worker, plan, logs, gauge, cap: *cap, buffer, sandboxes };
+        // Before its last frames: one of them may end the job that has printed this.
         life.read_output(None, around);
         for _ in 0..LAST_WORDS {
             if !matches!(life.channel.read(around.buffer), Taken::Much | Taken::Some) {

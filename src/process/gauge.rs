@@ -257,6 +257,7 @@ impl Board {
 impl Weighing {
     fn is_too_much(self) -> bool {
         let tree = Tree::of(self.pid, usize::MAX);
+        // The exact figure costs a walk through all pages: only where the cheap one, never less, says too much.
         tree.resident() > self.most && tree.memory() > self.most
     }
 }

@@ -31,6 +31,7 @@ impl Life {
             return;
         };
         let tree = Tree::of(self.pid, usize::MAX);
+        // Never less than the exact figure, which costs a walk through all pages.
         if tree.resident() <= most {
             return;
         }

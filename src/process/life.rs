@@ -302,6 +302,7 @@ impl Life {
         };
         self.strangers = 0;
         let outcome = outcome(&done)?;
+        // What it printed before this frame may still be in the pipes.
         if around.plan.one_at_a_time() {
             self.read_output(None, around);
         }

@@ -68,6 +68,7 @@ impl ChildTracker {
         match &self.files {
             // The usual case: one thread, and few children or none.
             Ok((threads, children)) if alone(threads) => match children.read_at(&mut list, 0) {
+                // A full buffer may have cut the list.
                 Ok(len) if len < list.len() => usage::pids(&String::from_utf8_lossy(&list[..len])),
                 Ok(_) | Err(_) => usage::children(self.worker),
             },
