@@ -20,6 +20,7 @@ pub(super) struct Line {
 
 /// The error when an answer does not come, or breaks off: the connection may know more than the call.
 pub(super) async fn broken(place: &Place, Line { sender, connection }: Line, error: hyper::Error) -> Error {
+    // The task of the connection ends once its sender is gone, and knows why the connection did.
     drop(sender);
     let odd = |why: &hyper::Error| Error::Odd(place.clone(), why.to_string());
     match connection.await {

@@ -124,6 +124,7 @@ impl Client {
         let path = format!("/v1/jobs/{}/wait", encode(id.as_str()));
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = kept().take();
+        // Since the last wait the supervisor may have ended, or closed it to make room.
         let lives = match &mut before {
             Some(line) => line.sender.ready().await.is_ok(),
             None => false,
@@ -234,6 +235,7 @@ impl Client {
     /// Whether the supervisor answers at all.
     async fn is_there(&self) -> bool {
         let word = self.call::<Done>(Method::GET, "/v1", Bytes::new());
+        // A refusal is an answer, too.
         matches!(tokio::time::timeout(A_WORD, word).await, Ok(Ok(_) | Err(Error::Problem(_))))
     }
 

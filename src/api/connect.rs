@@ -49,6 +49,7 @@ pub(super) async fn connect(place: &Place) -> Result<Box<dyn Wire>, Error> {
             Err(error) => Err(error),
         },
         Place::Port { host, .. } => TcpStream::connect(host).await.map(|stream| {
+            // A request is written in one piece, so waiting for more gains nothing.
             stream.set_nodelay(true).ok();
             Box::new(stream) as _
         }),

@@ -187,6 +187,7 @@ impl Activity {
         let mut what = self.what();
         let held = what.jobs.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         if count < held {
+            // What is split off goes back to the others when it is dropped.
             drop(what.jobs.as_mut().and_then(|share| share.split(held - count)));
             return Ok(());
         }

@@ -101,6 +101,7 @@ impl Form {
     fn of(self, news: &PublishedEvent) -> Vec<u8> {
         let data = serde_json::to_string(news).unwrap_or_default();
         match self {
+            // Of this reader alone: the id stays that of the last event of all.
             Form::Events if news.n == 0 => format!("event: {}\ndata: {data}\n\n", news.what),
             Form::Events => format!("id: {}\nevent: {}\ndata: {data}\n\n", news.n, news.what),
             Form::Lines => data + "\n",

@@ -69,6 +69,7 @@ pub(super) async fn watch(State(gate): State<Gate>, mut request: Request, next: 
             if let Some(doing) = request.extensions().get::<Arc<Activity>>() {
                 doing.is_known_now();
             }
+            // A client that only puts learns yes or no, as a probe without a token does.
             if role == Role::Put
                 && let Some(probe) = Probe::at(&request)
             {

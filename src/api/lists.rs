@@ -81,6 +81,7 @@ impl Text {
     fn broken_off(&self, problem: Problem) -> Piece {
         match serde_json::to_vec(&Refusal::from(problem.clone())) {
             Ok(line) if self.is_lines => Ok(line),
+            // An array has no place for a refusal: it breaks off.
             Ok(_) | Err(_) => Err(problem),
         }
     }

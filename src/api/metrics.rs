@@ -104,6 +104,7 @@ fn pools(page: &mut Page, meters: &Meters) {
     }
     page.family("pool_paused", "gauge", "Whether a pool takes no jobs because somebody paused it.");
     for (name, pools) in &named {
+        // An outdated pool takes no more jobs in any case: its heir says whether it is paused.
         let staying = pools.iter().filter(|pool| !pool.outdated);
         let paused = u8::from(staying.clone().next().is_some() && staying.clone().all(|pool| pool.paused));
         page.sample("pool_paused", &[("pool", name)], paused);

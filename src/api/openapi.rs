@@ -51,6 +51,7 @@ impl Document {
     pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
         let each = self.generator.subschema_for::<A>();
         let mut content = json!({ LINES: { "schema": each } });
+        // A wait for many jobs answers with lines alone.
         if route.method == "GET" {
             content["text/event-stream"] = json!({ "schema": { "type": "string" } });
         }
