@@ -34,6 +34,7 @@ pub(super) fn interrupted() -> String {
 /// Does the periodic work until it is dropped.
 pub(super) async fn attend(shared: Arc<Shared>) {
     let mut ticks = interval(TICK);
+    // After a silence of the server one tick does what all the missed ones would.
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut sign_at, mut heal_at, mut clean_at) = (Moment::now(), Moment::now(), Moment::now());
     loop {
@@ -51,6 +52,7 @@ pub(super) async fn attend(shared: Arc<Shared>) {
             if queues.is_empty() {
                 return Ok(());
             }
+            // Its failure is given below: it must not keep the registries from being tidied.
             let ticked = tick(&shared, &queues).await;
             if now >= heal_at {
                 let is_full = now >= clean_at;

@@ -47,6 +47,7 @@ async fn hear(shared: &Shared) -> Result<(), Error> {
     let (mut sink, mut messages) = shared.link.listener(VERB).await?.split();
     let channels = shared.key("pubsub:");
     let base = shared.instance.get().map_or("", |instance| shared.workers.base(instance));
+    // One pattern for all slots: the names of this supervisor's workers begin alike.
     sink.psubscribe(format!("{}*", escaped(&format!("{channels}{base}")))).await.map_err(failed)?;
     shared.link.note(VERB, None);
     shared.complaints.well(DEAF, shared.link.now());

@@ -158,6 +158,7 @@ impl Rq {
                         swept.jobs.push(job.id.clone());
                     }
                 }
+                // Somebody has changed it since the page was read.
                 Err(Error::WrongState { .. } | Error::NoJob(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -207,6 +208,7 @@ impl Browse for Rq {
             let state = self.get(&id).await?.state;
             match &mut results {
                 _ if state.has_ended() => return Ok(state),
+                // The state is read once more after this: the job may have ended before its results were heard.
                 None => results = Some(Results::of(self, &id).await),
                 Some(results) => results.next().await,
             }

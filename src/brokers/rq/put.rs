@@ -63,6 +63,7 @@ pub(super) fn write(job: &NewJob) -> Result<Written, Error> {
         ("description", model::cut(description, 200).into_bytes()),
     ];
     if let Some(limit) = job.time_limit {
+        // RQ's timeouts are whole seconds.
         fields.push(("timeout", limit.as_secs().max(1).to_string().into_bytes()));
     }
     if let Some(retry) = job.retry.filter(|retry| retry.retries > 0) {
