@@ -109,7 +109,7 @@ pub struct Class {
     /// Processes of its tree at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_limit: Option<u64>,
-    /// Most bytes that the attempt may print.
+    /// Limit of the bytes that the attempt prints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_limit: Option<u64>,
     /// Tries after the first one.

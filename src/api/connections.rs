@@ -16,7 +16,7 @@ const SPARED: Duration = Duration::from_secs(1);
 /// A new client waits this long for a place, counted from when all were first found taken. A crowd that connects at once
 /// and then waits has left its places by then.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// One place of so many is kept for the owner, where others may come in too.
+/// Share of the places that is kept for the owner, where others may come in too: one of 16.
 const OTHERS: usize = 16;
 
 /// The open connections, the oldest first.
@@ -181,7 +181,7 @@ impl Activity {
         Ok(())
     }
 
-    /// Notes that its request waits for so many jobs, instead of as many as before. It is refused if all wait for too many.
+    /// Sets the number of jobs that its request waits for. It is refused if all requests wait for too many.
     pub(super) fn waits_for(&self, count: usize) -> Result<(), Problem> {
         let Shared { jobs, limits, .. } = &*self.shared;
         let mut what = self.what();

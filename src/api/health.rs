@@ -18,7 +18,7 @@ pub(super) async fn live(turn: impl Future<Output = Result<(), Problem>>) -> Res
     tokio::time::timeout(PATIENCE, turn).await.unwrap_or_else(dead)
 }
 
-/// Whether some job could be taken now, with what is wrong besides; else why not.
+/// Whether a slot could take a job now, with the reasons of a degraded verdict; else why not.
 pub(super) fn ready(status: &Status) -> Result<Ready, Problem> {
     let mut reasons = Vec::new();
     if status.stopping.is_some() {

@@ -16,7 +16,7 @@ use model::verb::Done;
 /// How long an answer holds for other probes: however many strangers ask, the supervisor is looked at once a second.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Which of the two a probe asks for.
+/// The two probes.
 #[derive(Clone, Copy)]
 pub(super) enum Probe {
     Live,

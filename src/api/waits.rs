@@ -28,9 +28,9 @@ use model::{JobId, JobRecord, JobState};
 const MOST: usize = 100_000;
 /// Limit of the jobs of a request by a client that sees its own only.
 const OWN_MOST: usize = 1000;
-/// Limit of the body of a request, in bytes: so many of the longest ids, as JSON.
+/// Limit of the body of a request, in bytes: [`MOST`] of the longest ids, as JSON.
 const LARGEST: usize = 64 << 20;
-/// While a body is read, it counts as a job for so many of its bytes: bodies take memory, too.
+/// While a body is read, this number of its bytes counts as a job: bodies take memory, too.
 const BYTES_A_JOB: usize = LARGEST / MOST;
 /// Keep-alive interval: proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

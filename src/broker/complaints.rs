@@ -1,5 +1,5 @@
 //! Failures that repeat: logged once when they begin, once a minute while they last, and once when they are over. One that
-//! has lasted for a while is a matter of the health, whoever it was that failed.
+//! has lasted for a while is a matter of the health.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -25,7 +25,7 @@ pub struct Complaints(Arc<Register>);
 #[derive(Debug, Default)]
 struct Register {
     lasting: Mutex<BTreeMap<String, Lasting>>,
-    /// Told when something has failed or works again.
+    /// Notified when something has failed or works again.
     changed: Notify,
 }
 

@@ -49,7 +49,7 @@ pub trait Browse: Send + Sync {
     /// Waits until the job has ended and gives its state. Cancel-safe.
     async fn ended(&self, id: JobId) -> Result<JobState, Error>;
 
-    /// Tells the end of each of these jobs as it comes, until the receiver is gone; an error of a job is told as well.
+    /// Sends the end of each of these jobs as it comes, or its error, until the receiver is gone.
     /// False if it cannot: then each is to be asked for by [`ended`](Browse::ended).
     async fn tell_ends(&self, _jobs: &[JobId], _told: &UnboundedSender<JobEnd>) -> Result<bool, Error> {
         Ok(false)

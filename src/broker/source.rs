@@ -59,7 +59,7 @@ pub struct Fetch {
     pub queues: Vec<QueueName>,
     /// The order in which to take from the queues.
     pub take: Take,
-    /// Which classes to fetch.
+    /// The classes to fetch.
     pub filter: ClassFilter,
     /// The name of the pool that fetches.
     pub pool: Arc<str>,

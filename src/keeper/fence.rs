@@ -33,7 +33,7 @@ impl Fence {
         self.falls <= now
     }
 
-    /// When to wake up for it: also so long before that a stop which lasts until it falls is noticed.
+    /// When to wake up for it: also earlier, so that a stop of this process which lasts until it falls is noticed.
     pub(super) fn wakes(self, now: Instant) -> Instant {
         let before = if self.is_put_off() { now } else { self.ordered - 2 * STOPPED };
         self.falls.min(now.max(before) + STOPPED)

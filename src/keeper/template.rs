@@ -37,7 +37,7 @@ pub(super) struct Template {
 /// A life that has no leader yet.
 pub(super) struct Pending {
     pub ends: Ends,
-    /// Which fork this is, counted from 1.
+    /// Number of this fork, from 1.
     pub number: u64,
     /// Whether TERM was ordered for it: the child gets it as soon as it has reported.
     pub terminated: bool,

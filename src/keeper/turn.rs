@@ -37,7 +37,7 @@ pub(super) struct Ready {
     pub born: bool,
 }
 
-/// Which sockets to wait for.
+/// The sockets to wait for.
 pub(super) struct Interest<'a> {
     pub socket: Option<BorrowedFd<'a>>,
     pub read: bool,

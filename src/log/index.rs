@@ -37,7 +37,7 @@ pub enum Source {
     Unknown,
 }
 
-/// What is recorded of a piece.
+/// The record of a piece of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// When the supervisor read it.

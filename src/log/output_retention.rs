@@ -54,7 +54,7 @@ struct Found {
     bytes: BTreeMap<i64, u64>,
 }
 
-/// Which files to remove.
+/// The files to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
     grain: i64,
@@ -70,7 +70,7 @@ const EVERY: Duration = Duration::from_secs(3600);
 /// Number of files in one step.
 const STEP: usize = 1000;
 
-/// Limit of the moments that are told apart.
+/// Limit of the moments kept apart.
 const MOMENTS: usize = 10_000;
 
 /// The file that says until when files were removed.

@@ -16,7 +16,7 @@ use super::private::write_private;
 use super::rotated::{Rotated, write};
 use model::{Instant, JobId, LogSettings, Millis, Rotate};
 
-/// Most open files, of jobs and of slots each.
+/// Limit of the open files, of jobs and of slots each.
 const OPEN: usize = 256;
 
 /// Interval of tries while the disk fails.
@@ -226,7 +226,7 @@ impl Writer {
 impl Opened {
     fn at(path: &Path, indexed: Millis) -> io::Result<Opened> {
         make_parent(path)?;
-        // Not through a link: whoever could put one here would have us write where it leads.
+        // Not through a link: somebody who puts one here would have us write where it leads.
         let mut options = OpenOptions::new();
         options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(path)?;

@@ -149,7 +149,7 @@ impl Outbox {
             if tokio::time::timeout(SEEN_TO, self.came.notified()).await.is_ok() {
                 return;
             }
-            // An error of the store is told by the next job.
+            // An error of the store shows with the next job.
             self.look_for_refused().await.ok();
         }
         self.came.notified().await;

@@ -124,7 +124,7 @@ impl Channel {
         self.sent < self.outbox.len()
     }
 
-    /// Whether so much waits that the worker is not read until it reads.
+    /// Whether more than [`CLOGGED`] bytes wait: then the worker is not read until it reads.
     pub(super) fn is_clogged(&self) -> bool {
         self.outbox.len() - self.sent > CLOGGED
     }

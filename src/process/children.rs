@@ -29,7 +29,7 @@ use wire::worker::FRAME_MAX;
 /// Limit of the descriptors handled before the event loop goes on.
 const TURN: usize = 64;
 
-/// Most chunks read from a dead worker's channel: its longest frame, and some. More does not come from the worker.
+/// Limit of the chunks read from a dead worker's channel: its longest frame, and some. A worker leaves no more.
 const LAST_WORDS: usize = FRAME_MAX / CHUNK + 64;
 
 /// How long to wait for the end of a worker that has closed its channel and lives on, as it is of no use.

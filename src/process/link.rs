@@ -28,7 +28,7 @@ const HIGH: i32 = 4000;
 /// Wait between two tries to send when the keeper had no room.
 const MOMENT: Duration = Duration::from_millis(2);
 
-/// Most orders without urgency that wait for others.
+/// Limit of the orders without urgency that wait for urgent ones.
 const LATER: usize = 64;
 
 /// A report with the descriptors that came along.

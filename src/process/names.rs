@@ -19,7 +19,7 @@ pub(super) struct Room {
 const SPARE: usize = 8 << 10;
 
 impl Room {
-    /// That of programs started here: a quarter of the limit for the stack, at least 128 KiB and at most 6 MiB.
+    /// The room of programs started here: a quarter of the stack's limit, from 128 KiB to 6 MiB.
     pub(super) fn here() -> Room {
         let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |size| size as usize);
         let stack = getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft);

@@ -13,7 +13,7 @@ const TAIL: usize = 64 << 10;
 /// How many bytes that a life prints outside of jobs go to the supervisor's own log, where slots have no files.
 const STRAY_CAP: u64 = 64 << 10;
 
-/// Most bytes read from one pipe before the others get their turn.
+/// Limit of the bytes read from one pipe before the others get their turn.
 pub(super) const CHUNK: usize = 64 << 10;
 
 /// One of the two output streams.

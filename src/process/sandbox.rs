@@ -31,7 +31,7 @@ pub(super) struct Sandboxes {
     thread: Option<Sender<PathBuf>>,
     /// Number of directories moved aside.
     count: u64,
-    /// Those of lives that have ended which could not be moved aside, and those aside that the thread was not told of.
+    /// Directories of ended lives that could not be moved aside, and those aside that the thread did not get.
     stuck: BTreeSet<PathBuf>,
     removed: Removed,
 }
@@ -109,7 +109,7 @@ impl Sandboxes {
         dir.parent() == Some(&self.root) && dir.file_name().is_some_and(is_gone)
     }
 
-    /// Has a directory that was moved aside removed. If the thread cannot be told, it is told when the next life ends:
+    /// Sends a directory that was moved aside to the thread. If that fails, it is sent again when the next life ends:
     /// by the name aside, as there is nothing under the other one any more.
     fn hand_over(&mut self, aside: PathBuf) {
         if let Err(error) = self.tell(&aside) {

@@ -60,7 +60,7 @@ pub enum Command {
         queues: Vec<QueueName>,
         /// In which order to take from the queues.
         take: Take,
-        /// Which classes to fetch.
+        /// The classes to fetch.
         filter: ClassFilter,
         /// The workers that will take one job each, in that order; their number is the most jobs to fetch. A worker
         /// with room for several is listed several times.

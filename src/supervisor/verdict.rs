@@ -41,7 +41,7 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut
     (verdict, false)
 }
 
-/// Somebody else has told the worker to end: that is no fault of the job. But a job that does it itself must not come
+/// A stranger's SIGTERM has ended the worker: that is no fault of the job. But a job that sends it must not come
 /// back for ever.
 fn of_interruption(failure: Failure, job: &Job) -> Verdict {
     match job.crashes + 1 >= CRASHES {

@@ -9,7 +9,7 @@ use super::program::{Failed, Step};
 pub enum Fault {
     /// The job's: what it names cannot be run, now or later.
     Job,
-    /// Nobody's: what the job names cannot be run for the moment, as it is being written, or its disk fails.
+    /// Passing: what the job names cannot be run for the moment, as it is being written, or its disk fails.
     Moment,
     /// The host's, or that of the pool's settings: any other job would fare the same here.
     Host,

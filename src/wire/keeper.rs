@@ -106,7 +106,7 @@ pub struct Hello {
     pub cgroup: bool,
     /// Whether the kernel enforces any [`Bounds`].
     pub bounds: bool,
-    /// Whether somebody listens for `Notify`.
+    /// Whether systemd listens for `Notify`.
     pub notify: bool,
     /// Number of `Left` that follow.
     pub left: u32,

@@ -6,7 +6,7 @@ use broker::Error;
 use model::verb::Refusal;
 use model::{JobId, JobState};
 
-/// Most jobs in one cancel: they are canceled in one transaction, or none of them, and it blocks other writers.
+/// Limit of the jobs in one cancel: it is one transaction, all or none, which blocks other writers.
 pub const MOST: usize = 10_000;
 
 /// A job to cancel.

@@ -1,4 +1,4 @@
-//! Limits lines that strangers cause: whoever can send a message or a command could fill the log.
+//! Limits log lines that strangers cause: anybody who can send a message or a command could fill the log.
 
 use std::sync::Mutex;
 use std::time::Duration;

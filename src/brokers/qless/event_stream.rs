@@ -24,7 +24,7 @@ use redis_link::backoff;
 const TRIED: Duration = Duration::from_secs(15);
 /// A reply or an event comes within this time, or never.
 const HEARD: Duration = Duration::from_secs(3);
-/// Most messages handled together: facts about the jobs of other scripts are looked up in one request.
+/// Limit of the messages handled together: one request looks up facts about the jobs of other scripts.
 const AT_ONCE: usize = 256;
 /// What failed, for the log.
 const VERB: &str = "hear the news of";

@@ -19,7 +19,7 @@ pub(super) type Raw = Vec<u8>;
 const KEYS: usize = 1_000;
 /// Limit of the ids that one call reads.
 const IDS: u32 = 1_000;
-/// Up to so many jobs are gathered from their indices. If there are more, the way is through all jobs.
+/// Limit of the jobs gathered from their indices. If there are more, a look goes through all jobs.
 const FEW: u64 = 2_000;
 
 /// Which jobs of other programs a look adds to the index of all jobs.

@@ -148,7 +148,7 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
             _ => {}
         }
         let is_over = matches!(&*said.event, "completed" | "failed" | "canceled" | "advanced");
-        // The end of a job leaves room under such a limit, and other jobs may have waited for it, whoever ran it.
+        // The end of a job leaves room under such a limit, and other jobs may have waited for it, on any host.
         let may_free = [(is_over, IS_FULL), (said.event == "completed", HAS_DEPENDENTS)];
         for (_, what) in may_free.into_iter().filter(|(may, _)| *may) {
             shared.wake(shared.seen(what));

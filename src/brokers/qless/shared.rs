@@ -60,7 +60,7 @@ pub(super) struct Shared {
     pub(super) odd: Mutex<HashSet<String>>,
     /// The queues of which something has to wait, and why.
     pub(super) spoiled: Mutex<BTreeMap<QueueName, String>>,
-    /// Which key of an index or a figure another program has spoiled: no job waits for that.
+    /// The key of an index or a figure that another program has spoiled: no job waits for that.
     pub(super) spoiled_aside: Mutex<Option<String>>,
     /// Why no job can be put: another program has spoiled a key of all jobs.
     pub(super) spoiled_index: Mutex<Option<String>>,

@@ -24,7 +24,7 @@ pub(super) enum Address {
     },
 }
 
-/// Which parts the URL has, as far as that helps to explain an error.
+/// The parts that the URL has, as far as they help to explain an error.
 pub(super) struct Given {
     /// TCP without TLS.
     pub plain: bool,

@@ -16,7 +16,7 @@ pub(super) struct Eviction {
     last: Mutex<Option<Concern>>,
 }
 
-/// That a server drops keys.
+/// The finding that a server evicts keys.
 struct Concern {
     what: String,
     /// Whether the server answers such questions no more.

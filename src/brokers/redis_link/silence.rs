@@ -1,4 +1,4 @@
-//! Silences of the server: after one, whoever was cut off settles and renews before anybody's lease is taken for over.
+//! Silences of the server: after one, those cut off settle and renew before any lease is taken for over.
 //!
 //! A lease that ended while nobody could renew it proves no death. So a supervisor whose renewals, or looks at what has
 //! expired, have failed for a while leaves the leases alone for a moment: in that time all supervisors say what they hold

@@ -16,7 +16,7 @@ use model::JobId;
 const HEARING: Duration = Duration::from_secs(1);
 /// The same while they are not, and few jobs are looked for so.
 const DEAF: Duration = Duration::from_millis(100);
-/// As many more are looked for a millisecond later each: a thousand of them ask the server no more than if all were heard.
+/// Each further one is looked for a millisecond later: a thousand ask the server no more than if all were heard.
 const EACH: Duration = Duration::from_millis(1);
 
 /// How long to wait before a job is looked for again whose results are not heard.

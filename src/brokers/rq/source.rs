@@ -81,7 +81,7 @@ impl Rq {
         asking.filter(|one| !shared.workers.is_shut_down(&one.name)).collect()
     }
 
-    /// Which of the first jobs of its queues a request may take; `None` = all.
+    /// Those of the first jobs of its queues that a request may take; `None` = all.
     async fn wanted(&self, request: &Fetch) -> Result<Option<Vec<Vec<u8>>>, Error> {
         let filter = &request.filter;
         if filter.only.is_empty() && filter.except.is_empty() {

@@ -258,7 +258,7 @@ const SETTLING: Duration = Duration::from_secs(10);
 /// An expired lease is lost, and its holder is notified. For a short time no one else gets the job: the holder may be
 /// ending it, and may yet renew or settle. That time begins when the end is noticed: what keeps this process from
 /// looking keeps the holder from renewing. If it is noticed late, that time is long enough for each holder to come first,
-/// and the holder is not told to give the job up: it asks.
+/// and the holder gets no revocation: it asks.
 fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     let mut statement = store
         .conn

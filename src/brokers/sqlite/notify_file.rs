@@ -62,7 +62,7 @@ pub(super) struct Ear {
     thread: Option<JoinHandle<()>>,
     /// Closed to end the thread.
     stop: Option<PipeWriter>,
-    /// Why the thread looks at the files instead of being told, while it does.
+    /// Why the thread polls the files in place of inotify, while it does.
     looks: Arc<Mutex<Option<String>>>,
 }
 
@@ -81,7 +81,7 @@ impl Ear {
         Ok(Ear { thread: Some(thread), stop: Some(stop), looks })
     }
 
-    /// What is to be said about it, if it only looks.
+    /// The warning for `status`, while it polls.
     pub(super) fn concern(&self) -> Option<String> {
         lock(&self.looks).clone()
     }

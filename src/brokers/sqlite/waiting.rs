@@ -19,7 +19,7 @@ pub(super) struct Found {
 }
 
 /// The first jobs of a queue that the filter allows. Jobs that cannot be read are held on the way. `None` when these
-/// are so many that other requests would wait: the next fetch goes on.
+/// are more than [`STRETCH`], as other requests would wait: the next fetch goes on.
 pub(super) fn first(
     store: &mut Store,
     queue: i64,

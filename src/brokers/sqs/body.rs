@@ -76,7 +76,7 @@ impl Bodies {
     }
 
     /// The body with which a failed job begins again: the counters of a task of kale are cleared, if its message can be
-    /// written anew.
+    /// written again.
     pub(super) fn afresh(&self, body: &str, now: Millis) -> String {
         let cleared = || {
             let codec = self.reading.codec.as_ref()?;
@@ -163,7 +163,7 @@ fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
     Ok(Codec::new(key, Compression::Zlib))
 }
 
-/// Why a file is no secret of this user: whoever has the key can run code in the workers. A group may read it, as
+/// Why a file is no secret of this user: the key lets its owner run code in the workers. A group may read it, as
 /// secrets are mounted into containers that way.
 fn is_open_to_others(owner: u32, mode: u32) -> Option<String> {
     let own = nix::unistd::geteuid().as_raw();

@@ -38,7 +38,7 @@ pub(super) struct Buffer {
     is_ordered: bool,
     /// The message groups of which one runs.
     running: HashSet<String>,
-    /// Which classes each pool here takes.
+    /// The classes that each pool here takes.
     filters: BTreeMap<Arc<str>, ClassFilter>,
 }
 

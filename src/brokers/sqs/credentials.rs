@@ -1,6 +1,6 @@
 //! The credentials of AWS's usual chain, asked afresh after each failure.
 //!
-//! The SDK's own chain tells the reason of a broken profile once, and says only that it has told it from then on. So
+//! The SDK's own chain gives the reason of a broken profile once, and only refers to it from then on. So
 //! after a failure the next request makes a new chain: it says the reason again, and sees a profile that was mended.
 
 use std::env;
@@ -53,7 +53,7 @@ impl Credentials {
         }
     }
 
-    /// Where somebody has named a profile, the chain's error is that of the profile: whoever named it means no other.
+    /// Where AWS_PROFILE names a profile, the chain's error is that of this profile: no other is meant.
     async fn reason(&self, error: CredentialsError) -> CredentialsError {
         let Ok(profile) = env::var("AWS_PROFILE") else { return told("", error) };
         let alone = ProfileFileCredentialsProvider::builder().configure(&self.means()).profile_name(&profile);

@@ -53,7 +53,7 @@ enum Moved {
     Before,
     /// It came after the sweep began.
     Later,
-    /// It is no job.
+    /// The message is no job.
     Unread,
 }
 

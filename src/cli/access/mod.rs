@@ -259,8 +259,7 @@ pub struct Ends {
 type Waited = (Result<JobState, Failure>, Option<Access>);
 
 impl Ends {
-    /// Most waits under way: each has a connection, for which the supervisor needs a descriptor, and others need some
-    /// too.
+    /// Limit of the waits under way: each has a connection, and so a descriptor of the supervisor, which others need, too.
     const WIDTH: usize = 8;
 
     /// Finds the first way.

@@ -135,7 +135,7 @@ pub struct Common {
 }
 
 impl Args {
-    /// What is said of the supervisor, by the commands that speak of one that is to be started.
+    /// The flags of `start`, for the commands that take them too.
     pub fn start(&self) -> Option<&Start> {
         match &self.command {
             Command::Start(start) => Some(start),
