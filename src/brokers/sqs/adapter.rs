@@ -110,6 +110,7 @@ impl Adapter for AmazonSqs {
         let mut queues = Counted::new();
         let names = client.names(&start).await.map_err(|fault| failed(&start, fault))?;
         let dead: Vec<String> = names.iter().filter_map(|name| client.place.dead_letters_of(name)).collect();
+        // Dead letters keep no release from being drained.
         for name in names.into_iter().filter(|name| !dead.contains(name)) {
             let counts = client.counts(&name).await.map_err(|fault| failed(&name, fault))?;
             let states = [JobState::Waiting, JobState::Delayed, JobState::Running];

@@ -158,6 +158,7 @@ fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
         return Err(wrong(&why));
     }
     let mut text = String::new();
+    // A key is short: a large file is another one, named by mistake.
     opened.take(4096).read_to_string(&mut text).map_err(|error| wrong(&error))?;
     let key = Key::new(text.trim_end_matches('\n'), allow_default).map_err(|error| wrong(&error))?;
     Ok(Codec::new(key, Compression::Zlib))

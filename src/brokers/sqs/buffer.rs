@@ -90,6 +90,7 @@ impl Buffer {
                 found = Some(at);
                 break;
             }
+            // What stays keeps the later messages of its group behind it.
             passed.extend(group.cloned());
         }
         let taken = self.waiting.remove(found?)?;

@@ -32,6 +32,7 @@ impl Shared {
         if waiting.is_empty() {
             return;
         }
+        // Only now, as nearly always no job waits for so long: the policy costs a request.
         let Some(policy) = self.policy(&source.queue).await else { return };
         let failed = |Received { job, times }: Received| Some((job, ended(policy.moved(times)?)));
         let buried: Vec<(JobId, Elsewhere)> = waiting.into_iter().filter_map(failed).collect();

@@ -245,6 +245,7 @@ impl Client {
             Ok(answer) => answer,
             Err(fault) => return vec![Err(self.check(name, fault)); count],
         };
+        // An entry that the answer leaves out counts as failed.
         let mut all = vec![Err(Fault::Other("the service did not say what became of it".into())); count];
         let mut set = |id: &str, outcome| {
             if let Some(one) = id.parse::<usize>().ok().and_then(|at| all.get_mut(at)) {
@@ -280,6 +281,7 @@ fn message(given: aws_sdk_sqs::types::Message) -> Message {
     let job =
         given.message_attributes.and_then(|mut notes| notes.remove(JOB)).and_then(|job| job.string_value);
     Message {
+        // Anybody who may send can set the attribute.
         job: job.filter(|job| !job.is_empty() && job.len() <= 128).unwrap_or_else(|| id.clone()),
         id,
         handle: given.receipt_handle.unwrap_or_default(),

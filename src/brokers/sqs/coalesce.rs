@@ -74,6 +74,7 @@ impl<E: Clone + Send + 'static> Coalescer<E> {
             tokio::spawn(async move {
                 tokio::time::sleep(LINGER).await;
                 let mut waiting = lock(&own.waiting);
+                // Else it was full before, and another one is being collected.
                 if waiting.batch == batch {
                     own.flush(&mut waiting);
                 }
