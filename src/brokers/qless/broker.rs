@@ -135,6 +135,7 @@ impl Qless {
 
     /// Prepares for a fetch: listener, release of earlier leases, and due recurring jobs.
     async fn prepare(&self, request: &Fetch) -> Result<(), Error> {
+        // First: from the moment a job is ours, its cancel must be heard.
         self.listen(&request.instance).await?;
         let release = async |keep: Vec<_>| self.give_back(&request.instance, &keep).await;
         self.shared.owed.pay(release).await?;
@@ -180,6 +181,7 @@ impl Source for Qless {
         });
         let answer = answer.await;
         if answer.is_err() && sent.is_some() {
+            // The script may have handed out jobs: the next fetch gives them back.
             self.shared.unheard.add(name);
         }
         let [due, jobs, odd, full] = reply::parts(answer?)?;
@@ -191,6 +193,7 @@ impl Source for Qless {
         self.shared.wake_at(&request.queues, wait);
         let jobs = reply::array(jobs)?;
         self.shared.wakes.fetched(was_heard, jobs.is_empty(), self.shared.link.now());
+        // Counted from before the call, so that it ends here no later than at the server.
         Ok(fetch::granted(&self.shared, jobs, at + request.lease))
     }
 
@@ -342,6 +345,7 @@ impl Browse for Qless {
         }
         let (bell, mut heard, mut look) = (self.shared.awaited.bell(&id), self.hears_ends(), FIRST_LOOK);
         loop {
+            // Before the look at the state, so that an end in between is heard.
             let (changed, hears) = (bell.notified(), *heard.borrow_and_update());
             let state = verbs::state(&self.shared, &id).await?;
             if state.has_ended() {

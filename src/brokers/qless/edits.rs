@@ -34,6 +34,7 @@ pub(super) async fn tag(redis: &Shared, it: &Tag, by: &str) -> Result<Tags, Erro
         }
         let what = if tags.is_empty() { "no tags".into() } else { format!("tags {}", tags.join(" ")) };
         let written = asked(redis, "taskvisor.tag", |cmd| {
+            // The script writes only if the tags are still these.
             cmd.arg(it.job.as_str()).arg(by).arg(&kept);
             cmd.arg(serde_json::to_string(&tags).unwrap_or_default()).arg(what);
         });

@@ -48,6 +48,7 @@ async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
         if let Err(error) = heard {
             shared.complaints.wrong(DEAF, &error, shared.link.now());
         }
+        // One that has lasted was no failed try: the pauses begin again.
         failed = if began.elapsed() > TRIED { 1 } else { (failed + 1).min(16) };
         tokio::select! {
             () = sleep(backoff(failed)) => {}
@@ -63,6 +64,7 @@ async fn hear(shared: &Shared, room: &EventBus, tried: &watch::Sender<bool>) -> 
     let (mut sink, mut messages) = shared.link.listener(VERB).await?.split();
     timeout(HEARD, sink.subscribe(&CHANNELS)).await.map_err(silent)?.map_err(failed)?;
     shared.complaints.well(DEAF, shared.link.now());
+    // Not the first connection: what was said since the last one is lost.
     if *tried.borrow() {
         room.tell(missed());
     }
