@@ -204,6 +204,7 @@ pub(super) async fn look(redis: &Shared, filter: &Filter, adopts: Adopts) -> Res
                 let (Some(found), Some(job)) = (&mut few, raw(job)) else { continue };
                 found.insert(number::<f64>(&place) as i64, job);
             }
+            // With more the page goes through all jobs; the walk over the indices goes on to adopt the rest.
             few = few.filter(|found| found.len() as u64 <= FEW);
         }
     }

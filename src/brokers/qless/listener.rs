@@ -97,6 +97,7 @@ async fn hear(
             () = sleep_until(try_at) => {
                 tried_at = Moment::now();
                 try_at = tried_at + fleet::every(shared.has_strangers.load(Ordering::Relaxed));
+                // A check that still has no answer keeps its deadline.
                 deadline = deadline.or(Some(Moment::now() + HEARD));
                 tries += 1;
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);

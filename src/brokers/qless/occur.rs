@@ -66,6 +66,7 @@ impl Looks {
         let mut now = 0;
         let answer = shared.link.call("look for what recurs in", "taskvisor.recur.due", at, |cmd, offset| {
             now = offset.millis(at).0;
+            // Those put off stay due: they must not take the places of others.
             cmd.arg(now).arg(BATCH + self.put_off.len());
         });
         let [later, found] = parts(answer.await?)?;
