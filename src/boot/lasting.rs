@@ -171,6 +171,7 @@ fn write(path: &Path, pauses: &Pauses) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
     file.write_all(&serde_json::to_vec(pauses)?)?;
+    // Before the rename: after a loss of power the name must not lead to an empty file.
     file.sync_all()?;
     fs::rename(&fresh, path)?;
     sync_names()

@@ -24,6 +24,7 @@ pub fn living_keeper(config: &Config) -> Option<LivingKeeper> {
         return None;
     }
     let path = run_lock(config);
+    // Shared: two commands that look at a time must not take each other for the keeper.
     let held = Flock::lock(File::open(&path).ok()?, FlockArg::LockSharedNonblock);
     matches!(held, Err((_, Errno::EWOULDBLOCK))).then(|| {
         let text = fs::read_to_string(&path).unwrap_or_default();

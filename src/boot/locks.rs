@@ -82,6 +82,7 @@ pub(super) fn hold_again(config: &Config) -> Result<(), Failure> {
     let (path, keeper) = (run_lock(config), nix::unistd::getppid().as_raw() as u32);
     let mut held = match lock(&path, &config.run_dir, clock::now()) {
         Ok(held) => held,
+        // Our keeper's own lock: the directory was not swept.
         Err(_) if is_signed_by(&path, keeper) => return Ok(()),
         Err(error) => return Err(error),
     };

@@ -46,6 +46,7 @@ pub fn serve(
         Failure::new(exit::USAGE, "'supervisor' is started by the keeper alone").hint("taskvisor start")
     })?;
     be_the_supervisor()?;
+    // While this process has one thread.
     let keeper = on_top(keeper);
     let sweeper = sweeper();
     let log = log::start(&config.log).map_err(|error| Failure::from(error).of("failed to start the log"))?;
@@ -83,8 +84,10 @@ fn be_the_supervisor() -> io::Result<()> {
     ignored.add(Signal::SIGUSR2);
     ignored.thread_block()?;
     tell_of_signals(ignored)?;
+    // The store, the logs and the socket are of this user alone.
     umask(Mode::from_bits_truncate(0o077));
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    // Each slot takes three. Jobs have the limit that `start` found.
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     Ok(())
 }
