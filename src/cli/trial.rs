@@ -107,6 +107,7 @@ fn begin(place: &Place) -> Result<Child, Failure> {
         !is_ours || argument != "--check"
     });
     let mut command = Command::new("/proc/self/exe");
+    // systemd must not take the trial for the service.
     command.args(arguments).env(VARIABLE, &place.0).env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     command.spawn().map_err(|error| Failure::from(error).of("failed to begin the trial"))

@@ -46,6 +46,7 @@ impl Access {
     async fn way(config: &Config, absent: Absent) -> Result<Self, Failure> {
         let client = client(config)?;
         let probed = match config.in_job {
+            // A job's own supervisor is there or is being replaced: the store is no way around it.
             true => patient_probe(&client).await,
             false => client.probe().await,
         };
@@ -104,6 +105,7 @@ impl Access {
         match api.ask(&verb).await {
             Ok(answer) => Ok(answer),
             Err(error) if may_be_done(&error) => Err(unless_looked::<V>(error.into(), true)),
+            // It may have been carried out before the connection broke.
             Err(error @ api::Error::Lost(..)) if !V::ROUTE.only_looks() => Err(error.into()),
             Err(error) => match Access::after(config, error).await? {
                 Access::Api(api, _) => Ok(api.ask(&verb).await?),
@@ -169,6 +171,7 @@ async fn patient_probe(client: &Client) -> Result<(), api::Error> {
     };
     match tokio::time::timeout(PATIENCE, answers).await {
         Ok(probed) => probed,
+        // Out of patience: the error of this try is the one to print.
         Err(_) => client.probe().await,
     }
 }
@@ -309,6 +312,7 @@ where
     for one in all {
         match act(one).await {
             Ok(()) => {}
+            // Nobody reads the output any more: the rest need not be done.
             Err(failure) if failure.code == exit::OK => return Err(failure),
             Err(failure) => {
                 failure.print();

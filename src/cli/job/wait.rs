@@ -151,6 +151,7 @@ async fn noted<T>(
     if !*is_noted {
         let later = async {
             tokio::time::sleep(AFTER).await;
+            // The wait meets the same trouble, and reports it.
             note.await.ok();
         };
         tokio::select! {
