@@ -19,7 +19,7 @@ class Retry(Exception):
 
     def __init__(self, after: float, reason: str = "") -> None:
         super().__init__(reason)
-        self.after = seconds("after", after)
+        self.after: float = seconds("after", after)
 
 
 class Snooze(Exception):
@@ -33,7 +33,7 @@ class Snooze(Exception):
 
     def __init__(self, after: float, reason: str = "") -> None:
         super().__init__(reason)
-        self.after = seconds("after", after)
+        self.after: float = seconds("after", after)
 
 
 class Fail(Exception):

@@ -29,13 +29,13 @@ class Advance:
         if not isinstance(queue, str) or not queue:
             raise ValueError(f"queue must be the name of a queue, not {queue!r}")
         #: The queue in which the job goes on.
-        self.queue = queue
+        self.queue: str = queue
         #: The result of this stage: any JSON value. The history of the job keeps it.
-        self.result = result
+        self.result: Any = result
         #: The shortest time from now until it goes on, in seconds.
-        self.delay = None if delay is None else seconds("delay", delay)
+        self.delay: Optional[float] = None if delay is None else seconds("delay", delay)
         #: Ids of jobs that have to be complete before it goes on.
-        self.depends = ids("depends", depends)
+        self.depends: Optional[list[str]] = ids("depends", depends)
 
     def __repr__(self) -> str:
         return f"Advance({self.queue!r}, {self.result!r}, delay={self.delay!r}, depends={self.depends!r})"

@@ -87,10 +87,10 @@ class Shape:
 
     def __init__(self, places: int, names: tuple[str, ...], needed: frozenset[str]) -> None:
         #: Number of parameters that can be given as positional arguments.
-        self.places = places
-        self.names = names
+        self.places: int = places
+        self.names: tuple[str, ...] = names
         #: Parameters without a default.
-        self.needed = needed
+        self.needed: frozenset[str] = needed
 
 
 def shape(function: Callable[..., Any]) -> Optional[Shape]:

@@ -34,8 +34,8 @@ class Reply:
     __slots__ = ("status", "text", "value")
 
     def __init__(self, status: int, text: bytes) -> None:
-        self.status = status
-        self.text = text
+        self.status: int = status
+        self.text: bytes = text
         try:
             self.value: Any = json.loads(text)
         except ValueError:
@@ -137,8 +137,8 @@ class Question:
                  again: bool = True, headers: Optional[Mapping[str, str]] = None) -> None:
         self.method = method
         self.route = route
-        self.headers = "".join(f"{name}: {_line(text)}\r\n" for name, text in (headers or {}).items())
-        self.body = b"" if value is None else json.dumps(value).encode()
+        self.headers: str = "".join(f"{name}: {_line(text)}\r\n" for name, text in (headers or {}).items())
+        self.body: bytes = b"" if value is None else json.dumps(value).encode()
         self._patience = Patience(timeout)
         self._again = again
 

@@ -56,7 +56,8 @@ class Unix:
     hint = "; start the supervisor, or set TASKVISOR_RUN_DIR to its run directory"
 
     def __init__(self, path: str) -> None:
-        self.name = self.path = path
+        self.path: str = path
+        self.name: str = path
 
     def headers(self) -> str:
         """None: the kernel says who connects."""
@@ -111,7 +112,7 @@ class Tcp:
                 or parts.query or parts.fragment:
             raise SupervisorError(f"not the address of a supervisor: {url!r}; it is http://HOST:PORT, or https:// of a proxy")
         self.name = url
-        self.host = parts.netloc
+        self.host: str = parts.netloc
         self._address = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
         self._is_tls = parts.scheme == "https"
         self._token = token

@@ -63,7 +63,7 @@ class JobFunction(Generic[P, R]):
         #: Settings for its jobs that were put without their own: limits, retries, retry_delay, retry_cap.
         self.settings = settings
         #: True for ``async def``.
-        self.is_async = arguments.is_async(function)
+        self.is_async: bool = arguments.is_async(function)
         self._shape = arguments.shape(function)
         if self._shape is None:
             self._signature: Optional[inspect.Signature] = arguments.signature(function)

@@ -112,17 +112,17 @@ class JobFailed(Exception):
         #: The job as it was then.
         self.info = info
         #: Its id.
-        self.job = info.id
+        self.job: str = info.id
         #: `failed`, `held` or `canceled`.
-        self.state = info.state
+        self.state: str = info.state
         #: The group of the failure: the name of the exception, or how its process ended.
-        self.group = str(failure.get("group") or "")
+        self.group: str = str(failure.get("group") or "")
         #: The message of the exception.
-        self.message = str(failure.get("message") or "")
+        self.message: str = str(failure.get("message") or "")
         #: The traceback, if its worker has sent one.
         self.trace: Optional[str] = failure.get("trace")
         #: How its latest attempt ended.
-        self.forensics = info.forensics
+        self.forensics: Optional[dict[str, Any]] = info.forensics
 
     def __str__(self) -> str:
         how = {"failed": "has failed", "held": "is held"}.get(self.state, f"was {self.state}")

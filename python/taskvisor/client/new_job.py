@@ -50,8 +50,6 @@ class NewJob:
     def __eq__(self, other: object) -> bool:
         return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"NewJob({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 

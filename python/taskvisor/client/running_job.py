@@ -97,8 +97,8 @@ class Job:
         self.started = time.monotonic()
         self.canceled = False
         self._killed_at: Optional[float] = None
-        self.ended = False
-        self.runtime = runtime
+        self.ended: bool = False
+        self.runtime: Optional[Runtime] = runtime
         self.partial_lines: dict[str, str] = {}
 
     @property
@@ -166,7 +166,7 @@ class _Process:
     job: Optional[Job] = None
 
 
-of_process = _Process()
+of_process: _Process = _Process()
 
 #: The jobs of threads that still run although their job has ended. Kept by the worker.
 of_left_threads: dict[Thread, Job] = {}

@@ -21,7 +21,7 @@ class _Settings:
     patience: float = 30.0
 
 
-settings = _Settings()
+settings: _Settings = _Settings()
 
 
 def configure(*, socket: Optional[str] = None, url: Optional[str] = None, token: Optional[str] = None,

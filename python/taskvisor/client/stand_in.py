@@ -43,7 +43,7 @@ class _Current:
     default: Optional[StandIn] = None
 
 
-current = _Current()
+current: _Current = _Current()
 
 
 def place() -> Optional[StandIn]:

@@ -10,13 +10,13 @@ from ..errors import PutError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 #: The longest line, newline included.
 LONGEST = 16 * 1024 * 1024
 
 #: Encodes JSON in one line; raises for values that are no JSON.
-encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+encode: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 #: The text of JSON has this where it may hold values that JSON has not: see `values`.

@@ -42,9 +42,9 @@ class Answer:
 
     def __init__(self) -> None:
         #: The HTTP status, 0 until it has come.
-        self.status = 0
+        self.status: int = 0
         #: Whether all of it has come.
-        self.over = False
+        self.over: bool = False
         self._buffer = b""
         self._state = self._head
         self._chunked = False

@@ -45,7 +45,7 @@ class BaseJob:
         #: The data that was put: any JSON value.
         self.data = data
         #: Tags, by which it can be found.
-        self.tags = tags
+        self.tags: list[str] = tags
         self._priority = priority
         self._record: Optional[dict[str, Any]] = None
 

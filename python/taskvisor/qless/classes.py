@@ -54,7 +54,7 @@ class Call:
         self._job = job
         self._method = method
         self._refused = None if error is None else job.failed_by(suffix, error)
-        self.is_async = method is not None and is_async(method)
+        self.is_async: bool = method is not None and is_async(method)
 
     @property
     def function(self) -> Callable[[], Any]:

@@ -19,9 +19,9 @@ class Client:
     def __init__(self, run: Run) -> None:
         self._run = run
         #: Queues by name, to put jobs into.
-        self.queues = Queues(self)
+        self.queues: Queues = Queues(self)
         #: Jobs by id.
-        self.jobs = Jobs(self)
+        self.jobs: Jobs = Jobs(self)
 
     def ask(self, verb: str, **arguments: Any) -> Any:
         """Asks the supervisor."""

@@ -26,7 +26,7 @@ class RedisClient:
 
     def __init__(self, url: str) -> None:
         #: Where jobs are put, for `options(client=...)`.
-        self.place = RedisPlace(url)
+        self.place: RedisPlace = RedisPlace(url)
 
     def __repr__(self) -> str:
         return f"<RedisClient of {self.place.link.name}>"

@@ -59,7 +59,7 @@ class Link:
         self.redis: Any = (redis_address.by_sentinel(plain, options) if "+sentinel://" in plain
                            else redis.Redis.from_url(plain, **options))
         #: The address without its password.
-        self.name = redis_address.shown(url)
+        self.name: str = redis_address.shown(url)
         self._script = script()
         self._sha = hashlib.sha1(self._script.encode()).hexdigest()
         self._lock = threading.Lock()

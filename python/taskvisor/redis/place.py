@@ -33,7 +33,7 @@ class RedisPlace:
     """Takes puts and questions, and answers as a supervisor with this broker does."""
 
     def __init__(self, url: str) -> None:
-        self.link = Link(url)
+        self.link: Link = Link(url)
         self._ear = Ear(self.link.redis)
 
     def put(self, jobs: list[dict[str, Any]]) -> list[str]:

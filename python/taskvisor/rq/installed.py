@@ -27,7 +27,7 @@ class Installed:
         #: Its version as text.
         self.version: str = rq.__version__
         #: The first number of the version.
-        self.major = int(self.version.partition(".")[0])
+        self.major: int = int(self.version.partition(".")[0])
         #: The directory of its code.
         self._place = os.path.dirname(os.path.abspath(rq.__file__)) + os.sep
         self._job: Any = importlib.import_module("rq.job")

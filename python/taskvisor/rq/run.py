@@ -35,13 +35,13 @@ class Setup:
         self.connection: Any = connection(options.url, options.connection_class)
         self.serializer: Any = installed.serializer(options.serializer)
         #: None for RQ's default, which jobs then use without a check of its type.
-        self.serializer_of_jobs = self.serializer if options.serializer else None
+        self.serializer_of_jobs: Optional[Any] = self.serializer if options.serializer else None
         self.job_class: Any = installed.named(options.job_class)
         self.queue_class: Any = installed.named(options.queue_class)
         self.worker_class: Any = installed.named(options.worker_class)
         self.handlers: list[Any] = [installed.named(handler) for handler in options.handlers]
         #: Whether failures are kept in RQ's registry.
-        self.keeps_failures = not options.disable_default_exception_handler
+        self.keeps_failures: bool = not options.disable_default_exception_handler
         self.results_ttl: int = options.results_ttl
         # A patched queue does not count: the patch is for code that puts jobs.
         is_own = self.queue_class is installed.named("rq.Queue") and all(
@@ -68,6 +68,11 @@ class Setup:
 
 class Run:
     """A job that a worker was given. Its data is an object of the supervisor's."""
+
+    id: Any
+    queue: Any
+    execution: Any
+    worker: Any
 
     def __init__(self, setup: Setup, data: Any) -> None:
         self._setup = setup

@@ -34,9 +34,9 @@ class Field:
         self._name = name
         self._differing = differing
         #: Gives its value.
-        self.read = read
+        self.read: Callable[[], Any] = read
         #: Sets it. Fails where the process may not do that.
-        self.write = write
+        self.write: Callable[[Any], object] = write
 
     def named(self, now: Any, before: Any) -> str:
         """It in words, where it has changed."""

@@ -59,7 +59,7 @@ class Worker:
         self._application = application
         os.set_blocking(descriptor, False)
         self.ended: asyncio.Future[int] = loop.create_future()
-        self.outgoing = Outgoing(loop, descriptor, self._gone)
+        self.outgoing: Outgoing = Outgoing(loop, descriptor, self._gone)
         self._loop = loop
         self._loop_thread = threading.get_ident()
         self._descriptor = descriptor

@@ -24,7 +24,7 @@ class ForkGuard:
 
     def __init__(self, descriptors: list[int]) -> None:
         #: False in a child.
-        self.is_worker = True
+        self.is_worker: bool = True
         self._descriptors = descriptors
         self._handler = _signal.getsignal(signal.SIGTERM)
         self._mask: Iterable[Any] = ()

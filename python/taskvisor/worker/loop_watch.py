@@ -50,7 +50,7 @@ class Watched:
     __slots__ = ("job", "line", "task")
 
     def __init__(self, job: Job) -> None:
-        self.job = job
+        self.job: Job = job
         #: None for a plain function: it runs in a thread, which cannot be ended from outside.
         self.task: Optional[asyncio.Task[None]] = None
         #: The end of a job that has returned from its thread, which the loop has yet to send.
@@ -61,8 +61,10 @@ class _Block:
     """One call in the loop that has not returned. Calls with the same handle are the same."""
 
     def __init__(self, handle: object, job: Job, frame: Any) -> None:
-        self.handle, self.job, self.frame = handle, job, frame
-        self.seconds = 0.0
+        self.handle: object = handle
+        self.job: Job = job
+        self.frame: Any = frame
+        self.seconds: float = 0.0
         self.is_reported = False
         #: When jobs were first seen that the supervisor has sent and nobody has read, by id.
         self.unread: dict[str, float] = {}

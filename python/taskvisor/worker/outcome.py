@@ -26,8 +26,8 @@ class Ending:
     __slots__ = ("fields", "outcome")
 
     def __init__(self, outcome: str, **fields: Any) -> None:
-        self.outcome = outcome
-        self.fields = fields
+        self.outcome: str = outcome
+        self.fields: dict[str, Any] = fields
 
 
 def complete(job: Job, result: Any) -> bytes:

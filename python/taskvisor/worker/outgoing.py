@@ -8,7 +8,7 @@ import os
 import select
 import threading
 from collections import deque
-from typing import Callable, Union
+from typing import Any, Callable, Union
 
 from .process import identity
 
@@ -28,7 +28,7 @@ class Outgoing:
         self._loop_thread = threading.get_ident()
         # Reentrant: a signal handler or a finaliser that prints may run in the middle of `send`.
         #: Who holds it is the only one who sends.
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
         self._frames: deque[Union[bytes, memoryview]] = deque()
         self._bytes = 0
         self._scheduled = False

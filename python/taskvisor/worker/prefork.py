@@ -44,7 +44,7 @@ class Worker:
         self._application = application
         self._jobs = jobs
         self.termination = termination
-        self.channel = Channel(descriptor, termination)
+        self.channel: Channel = Channel(descriptor, termination)
         # A process for one job has no next job for which to restore anything.
         self._surroundings = surroundings.note() if jobs is None else None
         self._left_threads = LeftThreads()

@@ -42,14 +42,14 @@ class Termination:
     """
 
     def __init__(self) -> None:
-        self.requested = False
+        self.requested: bool = False
         self.raised: Optional[Interrupted] = None
         self._waiting = False
         self._job: Optional[Job] = None
         self._soft = False
         self._shields = 0
         self._interrupt: Optional[Callable[[], object]] = None
-        self.wake = -1
+        self.wake: int = -1
         self._wake_write = -1
 
     def install(self) -> None:
