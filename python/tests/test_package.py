@@ -18,6 +18,7 @@ FOLDERS = {
     "rq": {"", "protocol", "client", "worker"},
     "api": {"", "protocol", "client"},
     "redis": {"", "protocol", "client", "api"},
+    "django": {"", "protocol", "client", "worker", "api", "redis"},
     "testing": {"", "protocol", "client", "worker"},
 }
 

@@ -1,0 +1,19 @@
+"""A task with what a job of taskvisor has beyond those of Django."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from django.tasks import base
+
+
+# Its parameters are those of Django's class; Python 3.9 and older have neither, and no such Django.
+@dataclass(frozen=True, slots=True, kw_only=True)  # type: ignore[call-overload,unused-ignore]
+class Task(base.Task):  # type: ignore[misc,unused-ignore]
+    """A task of Django: ``@task(retries=3, time_limit=60)``."""
+
+    #: How often it is tried again after it has failed; None = as OPTIONS say, else never, as with Django's own backends.
+    retries: Optional[int] = None
+    #: The longest run of an attempt, in seconds.
+    time_limit: Optional[float] = None

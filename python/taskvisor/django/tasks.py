@@ -1,0 +1,119 @@
+"""The application that workers run: tasks of Django by their path, and jobs of `@job` beside them."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from django.db import close_old_connections
+from django.tasks import base
+from django.tasks.signals import task_finished, task_started
+from django.utils import timezone
+from django.utils.json import normalize_json
+
+from ..client import registry
+from ..client.running_job import current_job
+from .results import task_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Callable, Optional
+
+    from ..client.running_job import Job
+    from ..worker.application import Function
+
+
+class Tasks:
+    """Finds the function of a job."""
+
+    def hello_classes(self) -> Optional[dict[str, dict[str, float]]]:
+        """None: tasks are found by their path when they come."""
+        return None
+
+    def has_coroutines(self) -> bool:
+        """Whether jobs of `@job` need an event loop. The mode `coroutine` is asked for by ``--async``."""
+        return registry.has_coroutines()
+
+    def find(self, job: Job) -> Optional[Function]:
+        """The function for a job; None if there is none for its class."""
+        task = task_of(job.class_name, job.data)
+        return registry.find(job) if task is None else TaskFunction(task)
+
+
+class TaskFunction:
+    """A task as the function of a job: with the signals of Django around it, and its connections in order."""
+
+    def __init__(self, task: Any) -> None:
+        self._task = task
+        self.is_async = _is_async(task.func)
+        self.function: Callable[..., Any] = self._run_coroutine if self.is_async else self._run
+
+    def call_for(self, data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The arguments: all of the data."""
+        return (data,), {}
+
+    def _run(self, data: Any) -> Any:
+        result = self._begin(data)
+        try:
+            return self._succeeded(result, self._task.func(*self._arguments(result), **result.kwargs))
+        except BaseException:
+            self._failed(result)
+            raise
+        finally:
+            close_old_connections()
+
+    async def _run_coroutine(self, data: Any) -> Any:
+        from asgiref.sync import sync_to_async
+
+        result = await sync_to_async(self._begin)(data)
+        try:
+            value = await self._task.func(*self._arguments(result), **result.kwargs)
+            return await sync_to_async(self._succeeded)(result, value)
+        except BaseException:
+            self._failed(result)
+            raise
+        finally:
+            await sync_to_async(close_old_connections)()
+
+    def _begin(self, data: Any) -> Any:
+        close_old_connections()
+        job, now = current_job(), timezone.now()
+        worker = f"{socket.gethostname()}-{os.getpid()}"
+        result = base.TaskResult(
+            task=self._task, id=job.id, status=base.TaskResultStatus.RUNNING, enqueued_at=None, started_at=now,
+            last_attempted_at=now, finished_at=None, args=data["args"], kwargs=data["kwargs"], backend=data["backend"],
+            errors=[], worker_ids=[worker] * job.attempt)
+        task_started.send(sender=type(self._task.get_backend()), task_result=result)
+        return result
+
+    def _arguments(self, result: Any) -> list[Any]:
+        context = [base.TaskContext(task_result=result)] if self._task.takes_context else []
+        return context + list(result.args)
+
+    def _succeeded(self, result: Any, value: Any) -> Any:
+        kept = normalize_json(value)
+        object.__setattr__(result, "_return_value", kept)
+        self._finish(result, base.TaskResultStatus.SUCCESSFUL)
+        return kept
+
+    def _failed(self, result: Any) -> None:
+        import sys
+        from traceback import format_exception
+
+        kind, error, trace = sys.exc_info()
+        if kind is not None and error is not None:
+            result.errors.append(base.TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}",
+                                                traceback="".join(format_exception(kind, error, trace))))
+        self._finish(result, base.TaskResultStatus.FAILED)
+
+    def _finish(self, result: Any, status: Any) -> None:
+        object.__setattr__(result, "finished_at", timezone.now())
+        object.__setattr__(result, "status", status)
+        task_finished.send(sender=type(self._task.get_backend()), task_result=result)
+
+
+def _is_async(function: Any) -> bool:
+    import inspect
+
+    return inspect.iscoroutinefunction(function)

@@ -1,0 +1,11 @@
+"""A site for tests of `taskvisor.django`."""
+
+import os
+
+SECRET_KEY = "x"
+USE_TZ = True
+INSTALLED_APPS = ["django_site"]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ.get("SITE_DATABASE", ":memory:")}}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TASKS = {"default": {"BACKEND": "taskvisor.django.Backend", "QUEUES": ["default", "low"]},
+         "late": {"BACKEND": "taskvisor.django.Backend", "QUEUES": [], "OPTIONS": {"on_commit": True, "retries": 1}}}
