@@ -8,6 +8,9 @@ mod sandbox;
 #[allow(dead_code)]
 mod support;
 
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
@@ -123,6 +126,32 @@ fn keeper_pings_and_kills_a_supervisor_that_hangs_while_idle() {
     keeper.order(&[Order::Forget(worker(1, 1))]);
     support::wait_until("it is ended", SOON, || !lives(hung));
     assert_eq!(keeper.next_supervisor().restarts, 1);
+    keeper.shutdown(0);
+}
+
+#[test]
+fn stderr_that_nobody_reads_keeps_no_hung_supervisor_alive() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stderr");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut pipe = OpenOptions::new();
+    let mut pipe = pipe.read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(&path).unwrap();
+    while pipe.write(&[b'x'; 4096]).is_ok() {}
+    let before = ["sh", "-c", "f=$0; exec \"$@\" 2>\"$f\"", path.to_str().unwrap()];
+    let (mut keeper, _) = Keeper::start_with("cgroup", &before, &["--silence", "0.6"]);
+    let hung = keeper.supervisor;
+    keeper.order(&[Order::Spawn(worker(1, 1))]);
+    support::wait_until("it is ended", SOON, || !lives(hung));
+    assert_eq!(keeper.next_supervisor().restarts, 1);
+    let mut said = Vec::new();
+    support::wait_until("it says how many lines are lost", SOON, || {
+        keeper.order(&[Order::Forget(worker(9, 9))]);
+        let mut some = [0; 65536];
+        let read = pipe.read(&mut some).unwrap_or(0);
+        said.extend_from_slice(&some[..read]);
+        String::from_utf8_lossy(&said)
+            .contains(" 2 lines of the keeper are lost, as nobody read its stderr\n")
+    });
     keeper.shutdown(0);
 }
 

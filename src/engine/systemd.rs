@@ -6,6 +6,7 @@ use super::fact::{Fact, OfService, OfWorker};
 use super::orders::counted;
 use super::request::{Queues, View};
 use model::{Health, JobState, SlotState};
+use wire::notify;
 
 /// How long the supervisor and the keeper may take to exit after the stop deadline.
 const LAST_BREATH: Duration = Duration::from_secs(10);
@@ -72,7 +73,7 @@ impl Systemd {
     pub fn status(&mut self, line: impl FnOnce() -> String) -> Option<String> {
         let line = self.heard.then(line).filter(|line| *line != self.shown)?;
         self.shown.clone_from(&line);
-        Some(format!("STATUS={line}"))
+        Some(notify::status(&line))
     }
 }
 
@@ -125,6 +126,13 @@ mod tests {
         assert_eq!(systemd.status(|| "a".into()).as_deref(), Some("STATUS=a"));
         assert_eq!(systemd.status(|| "a".into()), None, "nothing new");
         assert_eq!(systemd.status(|| "b".into()).as_deref(), Some("STATUS=b"));
+    }
+
+    #[test]
+    fn reason_of_a_person_is_no_field_for_systemd() {
+        let mut systemd = Systemd::new(true);
+        let sent = systemd.status(|| "degraded: pool a is paused: x\nMAINPID=1\r\u{85}y".into());
+        assert_eq!(sent.as_deref(), Some("STATUS=degraded: pool a is paused: x MAINPID=1  y"));
     }
 
     #[test]

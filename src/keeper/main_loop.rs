@@ -18,7 +18,7 @@ use super::oom::OomScore;
 use super::parked::Origin;
 use super::phase::Phase;
 use super::report_queue::ReportQueue;
-use super::say::say;
+use super::say::{say, say_lost};
 use super::setup::Setup;
 use super::state::Keeper;
 use super::strangers::Strangers;
@@ -145,6 +145,7 @@ impl Keeper {
                 return code;
             }
             self.say(now);
+            say_lost();
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use super::say::say;
 use super::state::{Keeper, Supervisor};
 use super::sys;
 use super::watchdog::{Finding, Sign};
@@ -54,7 +55,7 @@ impl Keeper {
     fn end_hung_supervisor(&mut self, now: Instant) {
         let Some(supervisor) = &mut self.supervisor else { return };
         let silence = self.watchdog.silence().as_secs_f64();
-        eprintln!("taskvisor keeper: the supervisor has read and ordered nothing for {silence} s: ending it");
+        say(format_args!("the supervisor has read and ordered nothing for {silence} s: ending it"));
         supervisor.kill_at = Some(now);
     }
 }

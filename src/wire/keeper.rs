@@ -7,13 +7,11 @@ use std::time::Duration;
 
 pub use super::ask::Ask;
 use super::fields::Fields;
+use super::notify::fitting;
 use model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId, who_sent_it};
 
 /// Largest packet that either side sends, in bytes.
 pub const PACKET_MAX: usize = 4096;
-
-/// Longest text of [`Order::Notify`], in bytes.
-pub const NOTIFY_MAX: usize = 1024;
 
 /// Order from supervisor to keeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,10 +170,10 @@ impl Order {
             Order::KillTree(worker) => head(packet, 4, *worker),
             Order::Forget(worker) => head(packet, 5, *worker),
             Order::Notify(text) => {
-                let text = &text.as_bytes()[..text.len().min(NOTIFY_MAX)];
+                let text = fitting(text);
                 packet.push(6);
                 packet.extend_from_slice(&(text.len() as u16).to_le_bytes());
-                packet.extend_from_slice(text);
+                packet.extend_from_slice(text.as_bytes());
             }
             Order::Shutdown(code) => packet.extend_from_slice(&[7, *code]),
             Order::StopDeadline(deadline) => {
@@ -224,7 +222,8 @@ fn decode_order(kind: u8, fields: &mut Fields<'_>) -> Option<Order> {
         5 => Order::Forget(fields.worker()?),
         6 => {
             let len = u16::from_le_bytes(fields.take()?);
-            Order::Notify(String::from_utf8(fields.slice(usize::from(len))?.to_vec()).ok()?)
+            // What a person wrote into a status must never end a supervisor with all of its jobs.
+            Order::Notify(String::from_utf8_lossy(fields.slice(usize::from(len))?).into_owned())
         }
         7 => Order::Shutdown(u8::from_le_bytes(fields.take()?)),
         8 => Order::Template(fields.worker()?),

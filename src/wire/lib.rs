@@ -4,6 +4,7 @@ mod ask;
 pub mod fault;
 mod fields;
 pub mod keeper;
+pub mod notify;
 pub mod program;
 /// The lines of the worker protocol, shared with workers in Rust.
 pub use taskvisor_worker::protocol as worker;

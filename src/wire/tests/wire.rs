@@ -45,6 +45,19 @@ fn orders_have_golden_bytes() {
 }
 
 #[test]
+fn text_for_systemd_is_cut_between_characters_and_a_torn_one_is_no_error() {
+    let long = Order::Notify("é".repeat(600) + "x");
+    assert_eq!(Order::decode(&mut packet(&long).as_slice()), Ok(Some(Order::Notify("é".repeat(512)))));
+    let odd = Order::Notify(format!("x{}", "é".repeat(600)));
+    let whole = Order::Notify(format!("x{}", "é".repeat(511)));
+    assert_eq!(Order::decode(&mut packet(&odd).as_slice()), Ok(Some(whole)));
+    let torn = Order::decode(&mut &b"\x06\x02\x00x\xc3"[..]);
+    assert_eq!(torn, Ok(Some(Order::Notify("x\u{fffd}".into()))));
+    let status = taskvisor_wire::notify::status(&"é\n".repeat(600));
+    assert!(status.len() <= 1024 && status.ends_with('…') && !status.contains('\n'), "{status}");
+}
+
+#[test]
 fn program_has_golden_bytes() {
     let mut program = Program {
         argv: vec![b"a".to_vec()],
