@@ -16,6 +16,7 @@ mod names;
 mod oom_kills;
 mod orphans;
 mod output;
+mod page;
 mod plan;
 mod program;
 mod remains;

@@ -2,8 +2,8 @@
 //! kernel refuses some: that is the job's fault, and not that of the pool, whose program would be refused, too.
 
 use nix::sys::resource::{Resource, getrlimit};
-use nix::unistd::{SysconfVar, sysconf};
 
+use super::page::page_size;
 use model::Failure;
 
 /// What execve(2) takes as arguments and environment, in bytes.
@@ -21,10 +21,9 @@ const SPARE: usize = 8 << 10;
 impl Room {
     /// The room of programs started here: a quarter of the stack's limit, from 128 KiB to 6 MiB.
     pub(super) fn here() -> Room {
-        let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |size| size as usize);
         let stack = getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft);
         let quarter = usize::try_from(stack / 4).unwrap_or(usize::MAX);
-        Room { each: 32 * page, all: quarter.clamp(128 << 10, 6 << 20) }
+        Room { each: 32 * page_size() as usize, all: quarter.clamp(128 << 10, 6 << 20) }
     }
 
     /// Whether these strings fit.

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::time::Duration;
 
+use super::page::page_size;
 use model::Process;
 
 /// A child of that parent with its tree, or None if it is gone: a process that has its pid by now has another parent.
@@ -41,7 +42,7 @@ struct Stat {
 fn look(pid: i32) -> Option<Stat> {
     let mut line = [0; 1024];
     let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
-    parse(pid, &String::from_utf8_lossy(&line[..length]))
+    parse(pid, &String::from_utf8_lossy(&line[..length]), page_size())
 }
 
 fn walk(pid: i32, parent: i32, depth: u32, left: &mut u32) -> Option<Process> {
@@ -83,8 +84,8 @@ pub(super) fn pids(list: &str) -> Vec<i32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Reads a line of /proc/PID/stat. The name is in parentheses and may itself hold spaces and parentheses.
-fn parse(pid: i32, stat: &str) -> Option<Stat> {
+/// Reads a line of /proc/PID/stat on a machine with pages of this many bytes. The name is in parentheses and may itself hold spaces and parentheses.
+fn parse(pid: i32, stat: &str, page: u64) -> Option<Stat> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let fields: Vec<&str> = stat.get(close + 2..)?.split(' ').collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
@@ -96,7 +97,7 @@ fn parse(pid: i32, stat: &str) -> Option<Stat> {
         pid,
         name: stat.get(open + 1..close)?.to_owned(),
         state: fields.first()?.to_string(),
-        rss: number(21)? * 4096,
+        rss: number(21)? * page,
         cpu: time(own),
         children: Vec::new(),
     };
@@ -111,10 +112,12 @@ mod tests {
     #[test]
     fn process_name_may_contain_any_characters() {
         let line = "7 (a) (b c) S 1 7 7 0 -1 4 1 2 3 4 150 50 7 8 20 0 1 0 99 1000 25 18446 1";
-        let Stat { process: found, parent, threads, waited } = parse(7, line).expect("a process");
+        let Stat { process: found, parent, threads, waited } = parse(7, line, 4096).expect("a process");
         assert_eq!((parent, threads, waited), (1, 1, Duration::from_millis(150)));
         assert_eq!((found.name.as_str(), found.state.as_str()), ("a) (b c", "S"));
         assert_eq!((found.cpu, found.rss), (Duration::from_secs(2), 25 * 4096));
+        let large = parse(7, line, 64 << 10).expect("a process").process;
+        assert_eq!(large.rss, 25 * (64 << 10), "memory is counted in pages of the machine");
     }
 
     #[test]
