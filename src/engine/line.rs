@@ -39,10 +39,10 @@ impl Line {
 
     /// Writes the line to the log.
     pub(super) fn write(&self) {
-        let job = self.job.as_ref().map(JobId::as_str);
+        let (job, queue) = (self.job.as_ref().map(JobId::shown), self.queue.as_ref().map(QueueName::shown));
+        let (job, queue) = (job.as_deref(), queue.as_deref());
         let worker = self.worker.as_ref().map(tracing::field::display);
-        let (pool, queue) = (self.pool.as_deref(), self.queue.as_ref().map(QueueName::as_str));
-        let (by, message) = (self.by.as_deref(), &self.message);
+        let (pool, by, message) = (self.pool.as_deref(), self.by.as_deref(), &self.message);
         macro_rules! at {
             ($level:ident) => {
                 tracing::$level!(job, worker, pool, queue, by, "{message}")

@@ -62,7 +62,7 @@ impl UnconfirmedVerdicts {
     /// A process of a worker does not die: its jobs stay ours as long as their leases last, and the next start here
     /// waits for it.
     pub fn left_alive(&mut self, worker: WorkerName, cause: String, jobs: &[JobId]) {
-        let jobs = jobs.iter().map(JobId::as_str).collect::<Vec<_>>().join(" ");
+        let jobs = jobs.iter().map(JobId::shown).collect::<Vec<_>>().join(" ");
         error!(%worker, jobs, why = cause, "left alive: the next start here waits until that is dead");
         self.alive.push(if jobs.is_empty() { cause } else { format!("{cause} (job {jobs})") });
     }

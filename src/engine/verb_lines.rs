@@ -104,7 +104,7 @@ fn bulk(asked: &Bulk) -> Option<Line> {
 
 /// Some ids, and how many more there are.
 fn named(jobs: &[JobId]) -> String {
-    let named: Vec<&str> = jobs.iter().take(NAMED).map(JobId::as_str).collect();
+    let named: Vec<_> = jobs.iter().take(NAMED).map(JobId::shown).collect();
     let more = jobs.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", named.join(", "))

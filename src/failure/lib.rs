@@ -2,15 +2,13 @@
 
 pub mod exit;
 
-mod escaped;
-
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 
 use nix::unistd::User;
 
-pub use self::escaped::escaped;
+pub use model::escaped;
 
 /// The hint for a supervisor that runs but does not answer.
 pub const HANGS: &str = "\

@@ -13,6 +13,7 @@ mod rank;
 mod rotated;
 mod start;
 mod target;
+mod value;
 mod way;
 mod writer;
 

@@ -6,9 +6,12 @@ use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tracing::dispatcher::{Dispatch, set_global_default};
 use tracing::{Level, error};
 use tracing_subscriber::Registry;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::journal::{Entries, JOURNAL, is_stderr};
@@ -16,7 +19,7 @@ use super::journal_socket::Journal;
 use super::own::OwnLog;
 use super::rotated::Rotated;
 use super::target::Target;
-use super::way::Ways;
+use super::way::{Ways, field, json_line, text_line};
 use model::{LogFormat, LogLevel, LogSettings};
 
 /// A panic may end the process: its line gets this long to be written.
@@ -29,29 +32,31 @@ const FILE: &str = "taskvisor.log";
 pub fn start(settings: &LogSettings) -> io::Result<OwnLog> {
     let format = format(settings);
     let log = OwnLog::start(target(settings, format)?)?;
-    let level = level(settings.level);
-    let lines = tracing_subscriber::fmt().with_writer(Ways(log.clone())).with_max_level(level);
-    let wanted = wanted(level);
-    let set = match format {
-        LogFormat::Journald => {
-            let entries = Registry::default().with(Entries(log.clone())).with(wanted);
-            tracing::subscriber::set_global_default(entries)
-        }
-        LogFormat::Json => {
-            tracing::subscriber::set_global_default(lines.json().flatten_event(true).finish().with(wanted))
-        }
-        LogFormat::Auto | LogFormat::Text => {
-            let lines = lines.with_ansi(false).with_target(false).finish();
-            tracing::subscriber::set_global_default(lines.with(wanted))
-        }
-    };
-    set.map_err(io::Error::other)?;
+    set_global_default(subscriber(format, level(settings.level), &log)).map_err(io::Error::other)?;
     let last = log.clone();
     std::panic::set_hook(Box::new(move |panic| {
         panicked(panic);
         last.flush(LAST_WORDS);
     }));
     Ok(log)
+}
+
+/// Writes events of this level and above to the log, in this format.
+fn subscriber(format: LogFormat, level: Level, log: &OwnLog) -> Dispatch {
+    let wanted = wanted(level);
+    let lines = tracing_subscriber::fmt().with_max_level(level);
+    match format {
+        LogFormat::Journald => Dispatch::new(Registry::default().with(Entries(log.clone())).with(wanted)),
+        LogFormat::Json => {
+            let lines = lines.with_writer(Ways(log.clone(), json_line)).json().flatten_event(true);
+            Dispatch::new(lines.finish().with(wanted))
+        }
+        LogFormat::Auto | LogFormat::Text => {
+            let lines = lines.with_writer(Ways(log.clone(), text_line)).with_ansi(false).with_target(false);
+            let lines = lines.fmt_fields(debug_fn(field).delimited(" "));
+            Dispatch::new(lines.finish().with(wanted))
+        }
+    }
 }
 
 /// Checks whether the log can be started. The error names the cause.
@@ -120,7 +125,77 @@ fn panicked(panic: &PanicHookInfo<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixDatagram;
+
     use super::*;
+    use model::Rotate;
+
+    /// What each format writes of one event.
+    fn written(format: LogFormat, event: impl Fn()) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, listens) = match format {
+            LogFormat::Journald => {
+                let path = dir.path().join("socket");
+                let listens = UnixDatagram::bind(&path).unwrap();
+                (OwnLog::start(Target::Journal(Journal::new(&path).unwrap())).unwrap(), Some(listens))
+            }
+            LogFormat::Auto | LogFormat::Text | LogFormat::Json => {
+                let file = Rotated::new(dir.path().join(FILE), Rotate { size: 1 << 20, keep: 1 });
+                (OwnLog::start(Target::File(file)).unwrap(), None)
+            }
+        };
+        tracing::dispatcher::with_default(&subscriber(format, Level::DEBUG, &log), event);
+        log.flush(Duration::from_secs(30));
+        match listens {
+            None => std::fs::read_to_string(dir.path().join(FILE)).unwrap(),
+            Some(socket) => {
+                let mut entry = vec![0; 1 << 20];
+                let len = socket.recv(&mut entry).unwrap();
+                String::from_utf8(entry[..len].to_vec()).unwrap()
+            }
+        }
+    }
+
+    const FORMATS: [LogFormat; 3] = [LogFormat::Text, LogFormat::Json, LogFormat::Journald];
+
+    #[test]
+    fn foreign_id_of_any_length_is_cut_in_a_log_of_each_format_and_hides_no_other_field() {
+        let id = "é".repeat(64 << 10);
+        for format in FORMATS {
+            let line =
+                written(format, || tracing::warn!(job = id, queue = "q", error = %id, "it fails: {id}"));
+            assert!(line.len() < 24 << 10, "{format:?}: {} bytes", line.len());
+            let more = line.matches(" bytes more]").count();
+            assert!(more >= 3 && line.contains("it fails: é"), "{format:?}: {line}");
+            let queue =
+                line.contains("queue=q") || line.contains("queue=\"q\"") || line.contains(r#""queue":"q""#);
+            assert!(queue, "{format:?}: {line}");
+            if format == LogFormat::Json {
+                serde_json::from_str::<serde_json::Value>(&line).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn odd_id_is_part_of_one_line_that_controls_no_terminal_and_json_stays_valid() {
+        let id = "a\n\u{1b}[2J\u{7f}\u{9b}2J\u{202e}\u{fffd}\"b";
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let lines = written(format, || tracing::warn!(job = id, worker = %id, "it fails: {id}"));
+            let line = lines.strip_suffix('\n').unwrap();
+            assert!(!line.chars().any(model::controls_terminal), "{format:?}: {line}");
+            if format == LogFormat::Json {
+                let read: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert_eq!((&read["job"], &read["worker"]), (&id.into(), &id.into()));
+                assert_eq!(read["message"], format!("it fails: {id}"));
+            }
+        }
+    }
+
+    #[test]
+    fn text_of_an_event_is_its_message_and_its_fields() {
+        let line = written(LogFormat::Text, || tracing::info!(job = "7", n = 3, why = %"x y", "it ends"));
+        assert!(line.ends_with(" INFO it ends job=\"7\" n=3 why=x y\n"), "{line}");
+    }
 
     #[test]
     fn libraries_log_only_errors_and_warnings() {

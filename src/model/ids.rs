@@ -1,11 +1,15 @@
 //! Names of things. A worker is named by its slot and its life there, never by a pid.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Longest name that people are shown whole, in bytes: none that is put here is longer.
+const SHOWN: usize = 256;
 
 /// A numbered place of a pool in which one worker lives at a time: what supervisor and keeper call it. People are shown the
 /// [`SlotName`](super::SlotName), because a pool gets another number with each recycle.
@@ -93,6 +97,13 @@ macro_rules! name {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// The name for people, in a log or on a screen: cut where another client has made it longer than ours may be.
+            pub fn shown(&self) -> Cow<'_, str> {
+                let end = self.0.floor_char_boundary(SHOWN);
+                let more = self.0.len() - end;
+                if more == 0 { self.as_str().into() } else { format!("{}… ({more} bytes more)", &self.0[..end]).into() }
+            }
         }
 
         impl From<&str> for $type {
@@ -144,5 +155,17 @@ pub struct Fence(pub u64);
 impl fmt::Display for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_that_another_client_made_too_long_is_cut_for_people() {
+        assert_eq!(JobId::from("7").shown(), "7");
+        let long = JobId::from("é".repeat(64 << 10));
+        assert_eq!(long.shown(), format!("{}… (130816 bytes more)", "é".repeat(128)));
     }
 }

@@ -3,6 +3,7 @@
 mod bytes;
 mod day;
 mod duration;
+mod escaped;
 mod fit;
 mod fleet;
 mod history;
@@ -44,6 +45,7 @@ mod why;
 pub use bytes::Bytes;
 pub use day::Day;
 pub use duration::{format_duration, parse_duration};
+pub use escaped::{controls_terminal, escaped};
 pub use fit::Fit;
 pub use fleet::{Fleet, Member, MemberJob, PoolSign, Presence};
 pub use history::{Attempt, Entry, Happened};

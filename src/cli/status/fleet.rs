@@ -76,8 +76,8 @@ fn pool(pool: &PoolSign) -> String {
 
 fn jobs(member: &Member, now: Millis) -> Vec<String> {
     let line = |job: &model::MemberJob| {
-        let (id, class) = (escaped(job.id.as_str()), escaped(job.class.as_str()));
-        format!("    {id} {class} {}", since(job.since, now))
+        let (id, class) = (job.id.shown(), job.class.shown());
+        format!("    {} {} {}", escaped(&id), escaped(&class), since(job.since, now))
     };
     let mut lines: Vec<String> = member.jobs.iter().map(line).collect();
     if let Some(more @ 1..) = member.running.checked_sub(member.jobs.len() as u64) {

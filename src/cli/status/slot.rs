@@ -35,7 +35,7 @@ fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
         jobs => below.extend(some(jobs, look, job)),
     }
     below.extend(some(&slot.waits, look, |id| {
-        escaped(&format!("job {id} waits to run here alone")).into_owned()
+        escaped(&format!("job {} waits to run here alone", id.shown())).into_owned()
     }));
     below.extend(trouble(slot));
     below.extend(warning(slot));
@@ -101,7 +101,7 @@ fn color(slot: &SlotStatus) -> &'static str {
 
 /// The line of a job. The title comes last, as a narrow terminal may cut it.
 fn job(job: &RunningJob) -> String {
-    let mut text = format!("job {} #{} {}", job.id, job.attempt, age(job.ran));
+    let mut text = format!("job {} #{} {}", job.id.shown(), job.attempt, age(job.ran));
     if let Some(limit) = job.time_limit {
         let _ = write!(text, " of {}", age(limit));
     }
@@ -114,7 +114,7 @@ fn job(job: &RunningJob) -> String {
     if let Some(why) = &job.ending {
         let _ = write!(text, "  ending: {why}");
     }
-    let _ = write!(text, "  {}", job.class);
+    let _ = write!(text, "  {}", job.class.shown());
     if !job.title.is_empty() {
         let _ = write!(text, ": {}", job.title);
     }

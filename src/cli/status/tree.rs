@@ -138,8 +138,8 @@ fn pool(pool: &PoolStatus, look: &Look) -> Node {
         let _ = write!(text, "  recycled{}", by(pool.recycled.as_ref(), look));
     }
     let suspect = pool.suspect.as_ref();
-    let suspect =
-        suspect.map(|id| Node::leaf(escaped(&format!("no other job begins: {id} is to run alone"))));
+    let suspect = suspect
+        .map(|id| Node::leaf(escaped(&format!("no other job begins: {} is to run alone", id.shown()))));
     let mut below: Vec<Node> = suspect.into_iter().chain(unknown(pool)).collect();
     below.extend(pool.template.iter().map(|each| template(each, look)));
     below.extend(pool.slots.iter().map(|each| slot(each, look)));

@@ -110,7 +110,8 @@ impl OfJob {
     pub(super) fn row(&self, of: &JobAt, voice: Voice, to: &mut dyn FnMut(&Row<'_>)) {
         let in_worker = of.worker.as_ref();
         let row = Row { job: Some(&of.job), worker: in_worker, ..Row::default() };
-        let (job, debug) = (voice.noun("job", &of.job), Level::DEBUG);
+        let name = of.job.shown();
+        let (job, debug) = (voice.noun("job", &name), Level::DEBUG);
         match self {
             OfJob::Assigned { queue, class, attempt, .. } => {
                 let row = Row { queue: Some(queue), ..row.often() };
@@ -139,7 +140,7 @@ impl OfJob {
                 to(&row.seldom().says(debug, format_args!("{job} is over its {name}: {message}")));
             }
             OfJob::Finished(_) => to(&row),
-            OfJob::Verdict(_, ending) => ending.row(row, voice.noun("job", &of.job), to),
+            OfJob::Verdict(_, ending) => ending.row(row, voice.noun("job", &name), to),
             OfJob::Settled { accepted: true, .. } => to(&row.count(|all| all.settled += 1)),
             OfJob::Settled { accepted: false, .. } => to(&row),
             OfJob::SettleFailed => to(&row.count(|all| all.settles_failed += 1)),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// The text with control characters and changes of direction escaped, so that it cannot control a terminal.
 pub fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    if !text.chars().any(controls_terminal) {
         return text.into();
     }
     let mut out = String::with_capacity(text.len() + 8);
@@ -13,10 +13,10 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
         match c {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            c if is_unsafe(c) && (c as u32) < 0x100 => {
+            c if controls_terminal(c) && (c as u32) < 0x100 => {
                 let _ = write!(out, "\\x{:02x}", c as u32);
             }
-            c if is_unsafe(c) => {
+            c if controls_terminal(c) => {
                 let _ = write!(out, "\\u{{{:x}}}", c as u32);
             }
             c => out.push(c),
@@ -25,6 +25,10 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Whether a letter controls a terminal, or how the letters beside it are shown: control characters, among them those of C1,
+/// ends of lines, and changes of direction.
+pub fn controls_terminal(c: char) -> bool {
+    let directs =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || directs || matches!(c, '\u{2028}' | '\u{2029}')
 }
