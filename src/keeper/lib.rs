@@ -15,6 +15,7 @@ mod command;
 mod controllers;
 mod crashes;
 mod essentials;
+mod farewell;
 mod fence;
 mod forks;
 mod gap;

@@ -250,6 +250,7 @@ impl Keeper {
         match next {
             Next::Exit(code) => {
                 self.remove_traces();
+                self.let_waiters_go();
                 return Some(code);
             }
             Next::Restart(at) if at > now => self.sources.wake_by(at),

@@ -36,3 +36,21 @@ fn stop_says_that_the_keeper_is_stopped() {
     running.wait();
     sandbox.assert_nothing_left();
 }
+
+#[test]
+fn stop_beside_process_1_of_a_container_ends_well_before_it_dies_with_it() {
+    if !is_root() {
+        return missing("root");
+    }
+    for round in 0..5 {
+        let sandbox = Sandbox::new(Setting::Pid1);
+        let mut running = sandbox.start(&["-w", "1"]);
+        sandbox.put(&["sleep", "0.3"]);
+        let keeper = sandbox.one("taskvisor").to_string();
+        let mut stop = Command::new("nsenter");
+        stop.args(["--target", &keeper, "--pid", "--mount"]).arg(env!("CARGO_BIN_EXE_taskvisor")).arg("stop");
+        let stop = stop.env("TASKVISOR_RUN_DIR", sandbox.path("run")).output().expect("nsenter");
+        assert_says(&sandbox, &stop, 0, &[]);
+        assert!(running.wait().success(), "round {round}");
+    }
+}
