@@ -36,20 +36,18 @@ fn unknown(zone: &str) -> String {
     }
 }
 
-/// The name of an offset such as `GMT+2` or `UTC-3`. In the names of the database the sign is the other one.
+/// The name of an offset such as `GMT+2` or `UTC-03:00`. In the names of the database the sign is the other one. They go
+/// from 12 hours west to 14 hours east, as the islands of Tonga and Kiribati have it.
 fn of_offset(typed: &str) -> Option<String> {
     let rest =
         ["GMT", "UTC", "Etc/GMT", "Etc/UTC"].iter().rev().find_map(|start| typed.strip_prefix(start))?;
-    let (sign, hours) = match (rest.strip_prefix('+'), rest.strip_prefix('-')) {
-        (Some(hours), _) => ('-', hours),
-        (_, Some(hours)) => ('+', hours),
+    let (sign, most, hours) = match (rest.strip_prefix('+'), rest.strip_prefix('-')) {
+        (Some(hours), _) => ('-', 14, hours),
+        (_, Some(hours)) => ('+', 12, hours),
         (None, None) => return None,
     };
-    hours
-        .parse::<u8>()
-        .ok()
-        .filter(|hours| (1..=12).contains(hours))
-        .map(|hours| format!("Etc/GMT{sign}{hours}"))
+    let hours = hours.strip_suffix(":00").unwrap_or(hours).parse::<u8>().ok();
+    hours.filter(|hours| (1..=most).contains(hours)).map(|hours| format!("Etc/GMT{sign}{hours}"))
 }
 
 /// The name that was probably meant, by its last part: people often remember only the city.
@@ -87,10 +85,38 @@ mod tests {
         let named = |typed| of_offset(typed);
         assert_eq!(named("GMT+2").as_deref(), Some("Etc/GMT-2"));
         assert_eq!(named("UTC-11").as_deref(), Some("Etc/GMT+11"));
-        assert_eq!(
-            [named("GMT"), named("GMT+"), named("UTC+99"), named("Europe/Vienna")],
-            [None, None, None, None]
-        );
+        assert_eq!(named("UTC+13").as_deref(), Some("Etc/GMT-13"));
+        assert_eq!(named("UTC+14:00").as_deref(), Some("Etc/GMT-14"));
+        assert_eq!(named("GMT-12").as_deref(), Some("Etc/GMT+12"));
+        for typed in ["GMT", "GMT+", "UTC+15", "UTC-13", "UTC+5:30", "<+13>-13", "Europe/Vienna"] {
+            assert_eq!(named(typed), None, "{typed}");
+        }
+    }
+
+    /// What an answer names can be used.
+    #[test]
+    fn each_offset_that_is_named_is_a_zone_with_that_offset() {
+        for hours in -12..=14_i8 {
+            let typed = format!("UTC{hours:+}");
+            let Some(name) = of_offset(&typed) else {
+                assert_eq!(hours, 0, "{typed}");
+                continue;
+            };
+            let zone = TimeZone::get(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let offset = zone.to_offset(jiff::Timestamp::UNIX_EPOCH);
+            assert_eq!(offset, tz::offset(hours), "{typed} is {name}");
+        }
+    }
+
+    /// A rule of POSIX has no name, and is taken neither for UTC nor for another zone.
+    #[test]
+    fn rule_of_posix_is_refused() {
+        for zone in ["<+13>-13", "<+14>-14", "CET-1CEST,M3.5.0,M10.5.0/3", "UTC+13", "UTC+5:30", "+13", "13"]
+        {
+            let schedule = Schedule::Cron { line: "0 8 * * *".parse().unwrap(), zone: zone.into() };
+            let said = timetable(&schedule, 0).unwrap_err().to_string();
+            assert!(said.contains(&format!("no time zone is called '{zone}'")), "{said}");
+        }
     }
 
     #[test]

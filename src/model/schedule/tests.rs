@@ -67,6 +67,18 @@ fn a_rare_day_is_found() {
 }
 
 #[test]
+fn zones_of_13_and_14_hours_are_a_day_ahead() {
+    let at = |zone| shown("0 8 * * *", zone, "2026-01-14T17:59:00Z", 2);
+    assert_eq!(at("Pacific/Kiritimati"), ["01-15 08:00 +14:00", "01-16 08:00 +14:00"]);
+    assert_eq!(at("Pacific/Tongatapu"), ["01-15 08:00 +13:00", "01-16 08:00 +13:00"]);
+    // Samoa left out a whole day: what was due on it is due once, when it is over.
+    let days = shown("0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00Z", 3);
+    assert_eq!(days, ["12-29 12:00 -10:00", "12-31 00:00 +14:00", "12-31 12:00 +14:00"]);
+    let days = shown("0 12 30 12 *", "Pacific/Apia", "2011-12-29T12:00:00Z", 1);
+    assert_eq!(days, ["12-31 00:00 +14:00"]);
+}
+
+#[test]
 fn skipped_local_time_is_due_once_at_the_end_of_the_gap() {
     // In Vienna the clock jumps from 02:00 to 03:00.
     let eve = "2026-03-28T12:00:00Z";
