@@ -31,6 +31,27 @@ fn jobs_put_before_and_after_the_start_run_and_nothing_is_left_after_stop() {
 }
 
 #[test]
+fn no_two_lives_of_a_slot_have_the_same_number_also_after_kills_of_the_supervisor() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "2"]);
+    let mut lives = std::collections::BTreeSet::new();
+    for round in 0..3 {
+        let jobs: Vec<String> = (0..6).map(|_| sandbox.put(&["true"])).collect();
+        for job in jobs {
+            sandbox.run(&["job", "wait", &job, "--timeout", "20s"]);
+            let worker = sandbox.job(&job)["forensics"]["worker"].to_string();
+            assert!(lives.insert(worker.clone()), "{worker} comes again in round {round}");
+        }
+        sandbox::kill(sandbox.one("tv-supervisor"), "KILL");
+        wait_until("the next supervisor is up", || {
+            let status = sandbox.status();
+            status["supervisor_restarts"] == round + 1 && is_up(&status)
+        });
+    }
+    assert_eq!(lives.len(), 18);
+}
+
+#[test]
 fn term_once_or_many_times_lets_the_running_job_end() {
     in_all_settings(|sandbox| {
         let mut running = sandbox.start(&["-w", "2"]);
