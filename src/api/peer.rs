@@ -183,7 +183,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let long = Router::new().route("/", get(|| async { "x".repeat(64 << 20) }));
         let limits = Limits { connections: 1, stall_timeout: Duration::from_millis(50), ..Limits::default() };
-        tokio::spawn(serve(Port { listener, programs: false }, long, limits));
+        tokio::spawn(serve(Port { listener, programs: false }, long, limits, |_| ()));
         let ask = async || {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();

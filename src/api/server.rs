@@ -23,7 +23,7 @@ use super::connections::{Activity, Asking, OpenConnections};
 use super::limits::Limits;
 use super::patience::Patient;
 use super::peer::{Door, Peer};
-use super::trouble::Trouble;
+use super::trouble::{NoteAccepting, Trouble};
 
 /// Pause after a failed accept.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -33,11 +33,12 @@ const REFUSALS: usize = 64;
 /// Limit of the clients at a time that wait for a place while the owner's come in. More of them are refused.
 const LINE: usize = 64;
 
-/// Serves a door for ever. Dropping the future closes every connection.
-pub async fn serve(door: impl Door, router: Router, limits: Limits) {
+/// Serves a door for ever; `note` learns when it cannot accept, and when it can again. Dropping the future closes every
+/// connection.
+pub async fn serve(door: impl Door, router: Router, limits: Limits, note: impl NoteAccepting) {
     let mut guests = OpenConnections::new(limits);
     let mut host = Host::new(router, limits);
-    let (mut line, mut trouble) = (VecDeque::new(), Trouble::default());
+    let (mut line, mut trouble) = (VecDeque::new(), Trouble::new(note));
     loop {
         while host.connections.try_join_next().is_some() {}
         let accepted = tokio::select! {

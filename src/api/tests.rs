@@ -30,7 +30,7 @@ pub(super) fn served_with(limits: Limits, fake: Fake) -> Served {
     let socket = dir.path().join("ctl.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let fake = Arc::new(fake);
-    tokio::spawn(serve(listener, router(fake.clone()), limits));
+    tokio::spawn(serve(listener, router(fake.clone()), limits, |_| ()));
     Served { fake, client: Client::new(&socket), socket, _dir: dir }
 }
 
@@ -269,7 +269,7 @@ async fn unauthenticated_tcp_clients_do_not_block_authenticated_ones() {
     });
     let door = super::Port { listener, programs: false };
     let limits = Limits { connections: 4, ..Limits::default() };
-    tokio::spawn(serve(door, super::behind(gate, router(Arc::new(Fake::default()))), limits));
+    tokio::spawn(serve(door, super::behind(gate, router(Arc::new(Fake::default()))), limits, |_| ()));
     let client = Client::of(super::Place::of_url(&format!("http://{address}"), token).unwrap());
     let mut strangers = Vec::new();
     for _ in 0..20 {

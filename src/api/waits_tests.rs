@@ -172,7 +172,7 @@ impl Door for Clients {
 /// Opens a door; each call lets a client in that sends this request.
 fn open_door(limits: Limits) -> impl AsyncFn(Peer, &str) -> DuplexStream {
     let (come, clients) = unbounded_channel();
-    tokio::spawn(serve(Clients(Mutex::new(clients)), router(Arc::new(Fake::default())), limits));
+    tokio::spawn(serve(Clients(Mutex::new(clients)), router(Arc::new(Fake::default())), limits, |_| ()));
     async move |peer: Peer, request: &str| {
         let (mut here, there) = duplex(64 << 10);
         come.send((there, peer)).unwrap();

@@ -14,9 +14,17 @@ fn note(config: &Config) -> PathBuf {
     config.run_dir.join("store")
 }
 
-/// Writes the path of the store, if the broker is a file.
+/// Writes the path of the store, if the broker is a file and that is not written there already.
 pub(super) fn keep(config: &Config) -> io::Result<()> {
+    if is_kept(config) {
+        return Ok(());
+    }
     config.broker.file().map_or(Ok(()), |file| write_private(&note(config), file.as_os_str().as_bytes()))
+}
+
+fn is_kept(config: &Config) -> bool {
+    let file = config.broker.file();
+    file.is_some_and(|file| fs::read(note(config)).is_ok_and(|noted| noted == file.as_os_str().as_bytes()))
 }
 
 /// Removes the file, before a new store is begun.
@@ -30,8 +38,7 @@ pub(super) fn forget(config: &Config) -> io::Result<()> {
 /// Refuses to begin a new store in the place of one that is gone.
 pub fn refuse_gone_store(config: &Config) -> Result<(), Error> {
     let Some(file) = config.broker.file() else { return Ok(()) };
-    let is_noted = fs::read(note(config)).is_ok_and(|noted| noted == file.as_os_str().as_bytes());
-    if !is_noted || fs::symlink_metadata(file).is_ok() {
+    if !is_kept(config) || fs::symlink_metadata(file).is_ok() {
         return Ok(());
     }
     Err(Error::Lost(format!(

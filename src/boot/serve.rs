@@ -19,12 +19,12 @@ use tokio::runtime::Runtime;
 use tracing::{error, warn};
 
 use super::in_force;
-use super::kept_at::{self, refuse_gone_store};
-use super::{lasting, locks};
+use super::kept_at::refuse_gone_store;
+use super::{lasting, locks, run_files};
 use api::{Changed, Gate, Members, Role, Terms};
-use broker::{Broker, Complaints, Error, Opening};
+use broker::{Broker, Error, Opening};
 use config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
-use engine::{Ended, Fresh, ReadSettings, Setup, supervise};
+use engine::{Ended, Fresh, ReadSettings, RunFiles, Setup, supervise};
 use failure::{Failure, exit};
 use keeper::{self, Sweeper, Swept};
 use log::{self, OwnLog, Places, write_private};
@@ -180,13 +180,14 @@ fn run(
     let instance = instance(&config.state_dir)?;
     let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
     let broker = Arc::new(config.open_broker(&how)?);
-    note_where_jobs_are(config, broker.complaints());
+    run_files::put_back(config, broker.complaints());
     let runtime = runtime()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let outbox = runtime
         .block_on(config.open_outbox(&broker))
         .map_err(|error| Failure::unopened(error).of("failed to open the outbox"))?;
-    let (files, again, complaints) = (config.clone(), config.clone(), broker.complaints().clone());
+    let (files, again, beside) = (config.clone(), config.clone(), config.clone());
+    let complaints = broker.complaints().clone();
     let (changes, authors) = in_force::changes(config, broker.complaints());
     let left_paused = lasting::in_words(&authors.lasting(&changes));
     let setup = Setup {
@@ -199,11 +200,10 @@ fn run(
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
-        bind: Box::new(move || {
-            let listener = listen(&again).map_err(|failure| failure.in_a_line());
-            note_where_jobs_are(&again, &complaints);
-            listener
-        }),
+        run_files: RunFiles {
+            bind: Box::new(move || listen(&again).map_err(|failure| failure.in_a_line())),
+            put_back: Box::new(move || run_files::put_back(&beside, &complaints)),
+        },
         state_dir: config.state_dir.clone(),
         members: config.socket_group.as_ref().map(members),
         port: config.api.as_ref().zip(gate).map(|(api, gate)| port(api, gate)).transpose()?,
@@ -235,18 +235,6 @@ fn run(
     runtime.shutdown_background();
     fs::remove_file(config.socket()).ok();
     ended
-}
-
-/// What that is noted for: a state directory that was renamed is refused.
-fn note_where_jobs_are(config: &Config, complaints: &Complaints) {
-    const UNNOTED: &str = "the next start does not notice that the state directory was renamed";
-    match kept_at::keep(config) {
-        Ok(()) => complaints.well(UNNOTED, clock::now()),
-        Err(error) => {
-            let why = format!("cannot write to {}: {error}", config.run_dir.display());
-            complaints.stands(UNNOTED, &why, clock::now());
-        }
-    }
 }
 
 /// The most threads for what blocks, such as looking up a name.
@@ -295,16 +283,20 @@ fn listen(config: &Config) -> Result<UnixListener, Failure> {
         |error: io::Error| Failure::from(error).of(format!("failed to listen on {}", path.display()));
     let listener = UnixListener::bind(path).map_err(failed)?;
     // The directory is usually closed to others. The API also checks the user of each client.
-    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-    if let Some(group) = &config.socket_group {
+    let opened = fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed).and_then(|()| {
+        let Some(group) = &config.socket_group else { return Ok(()) };
         open_to(group, config).map_err(|error| {
             let what = format!("failed to open the socket {} to group '{}'", path.display(), group.name);
             let hint =
                 "the supervisor's user must be root or a member of the group: SupplementaryGroups= in a unit";
             Failure::from(error).of(what).hint(hint)
-        })?;
+        })
+    });
+    if opened.is_err() {
+        // Clients would find a socket that does not let them in, and nobody would make it again.
+        fs::remove_file(path).ok();
     }
-    Ok(listener)
+    opened.map(|()| listener)
 }
 
 /// Opens the socket to members of the group: they may pass through its directory, but see nothing there.

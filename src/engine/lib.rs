@@ -52,4 +52,5 @@ mod worker_calls;
 pub use authors::Authors;
 pub use event_loop::Ended;
 pub use fresh::{Fresh, KeepChanges, Kept, ReadSettings};
+pub use lookout::RunFiles;
 pub use supervise::{Setup, supervise};

@@ -1,10 +1,11 @@
-//! Looks at what somebody else can take from a running supervisor without an error anywhere: the socket in its run directory,
+//! Looks at what somebody else can take from a running supervisor without an error anywhere: the files in its run directory,
 //! and the room on the disk of its state directory. Costs no wake-up of its own: the kernel tells of the one, and the keeper
 //! pings a supervisor at rest now and then.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,29 +23,39 @@ use process::watched;
 
 /// Longest time between two looks of a supervisor that is never at rest.
 const SELDOM: Duration = Duration::from_secs(3600);
-/// Pause after a failure to bind the socket.
+/// The same without inotify: nothing else tells a busy supervisor that a file is gone.
+const BLIND: Duration = Duration::from_secs(10);
+/// Pause until the next look while something is not as it should be.
 const AGAIN: Duration = Duration::from_secs(1);
 /// With less room than this, in bytes, a store can commit nothing.
 const ROOM: u64 = 256 << 10;
 /// What failed, in complaints.
-const UNBOUND: &str = "the API's socket was removed and cannot be made again";
+const UNREACHED: &str = "no client reaches the API's socket";
 
-/// Makes the API's socket, or says why it cannot be made.
-pub type Bind = Box<dyn Fn() -> Result<UnixListener, String> + Send>;
+/// Makes the files of the run directory again.
+pub struct RunFiles {
+    /// Makes the API's socket, and opens it to its clients, or says why it cannot.
+    pub bind: Box<dyn Fn() -> Result<UnixListener, String> + Send>,
+    /// Puts the others back where one is missing. False: that failed, and is to be tried again.
+    pub put_back: Box<dyn Fn() -> bool + Send>,
+}
 
 /// What a look for the socket found.
 enum Found {
-    /// The socket, or another file, is in its place.
+    /// The socket is in its place.
     There,
     /// It was gone, and is made again.
     Made,
 }
 
-/// Looks after the API's socket.
+/// Device and inode of a file.
+type FileId = (u64, u64);
+
+/// Looks after the run directory.
 pub(super) struct Lookout {
-    /// The path of the socket.
+    /// The path of the API's socket.
     pub(super) socket: PathBuf,
-    pub(super) bind: Bind,
+    pub(super) files: RunFiles,
     pub(super) complaints: Complaints,
     /// Told when the keeper pings.
     pub(super) pinged: Arc<Notify>,
@@ -52,25 +63,32 @@ pub(super) struct Lookout {
 
 impl Lookout {
     /// Looks for ever; `serve` gets each new listener.
-    pub(super) async fn look(self, serve: impl Fn(UnixListener)) {
+    pub(super) async fn look(self, serve: impl Fn(UnixListener) -> io::Result<()>) {
+        let mut own = socket_at(&self.socket).ok().flatten();
         loop {
             // The watch comes first, so that no change between it and the look is missed. A directory that was replaced
             // needs a new watch.
             let watch = watch(self.dir()).ok();
-            self.touch();
-            match self.look_for_socket(&serve) {
+            let found = self.look_for_socket(&mut own, &serve);
+            match &found {
+                Ok(_) => self.complaints.well(UNREACHED, clock::now()),
+                Err(why) => self.complaints.wrong(UNREACHED, why, clock::now()),
+            }
+            // Where no socket can be, there is often no directory for the others either.
+            match found.map(|found| (found, (self.files.put_back)())) {
                 // The directory may be new, too, and was not there for the watch.
-                Ok(Found::Made) if watch.is_none() => continue,
-                Ok(Found::Made | Found::There) => {}
-                Err(()) => {
+                Ok((Found::Made, true)) if watch.is_none() => continue,
+                Ok((Found::Made | Found::There, true)) => {}
+                Ok((_, false)) | Err(_) => {
                     tokio::time::sleep(AGAIN).await;
                     continue;
                 }
             }
+            self.touch();
             tokio::select! {
                 () = changed(watch.as_ref()) => {}
                 () = self.pinged.notified() => {}
-                () = tokio::time::sleep(SELDOM) => {}
+                () = tokio::time::sleep(if watch.is_some() { SELDOM } else { BLIND }) => {}
             }
         }
     }
@@ -79,17 +97,30 @@ impl Lookout {
         self.socket.parent().unwrap_or(&self.socket)
     }
 
-    /// Binds the socket again if it is gone. Another file in its place may be that of another supervisor, and stays.
-    fn look_for_socket(&self, serve: &impl Fn(UnixListener)) -> Result<Found, ()> {
-        let found = fs::symlink_metadata(&self.socket);
-        let is_gone = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
-        if is_gone {
-            let listener = (self.bind)().map_err(|why| self.complaints.wrong(UNBOUND, &why, clock::now()))?;
-            warn!(path = %self.socket.display(), "somebody has removed the API's socket; it is made again");
-            serve(listener);
+    /// Binds the socket again if it is gone; `own` is the file of the last one. Another file in its place may be that of
+    /// another program, and stays.
+    fn look_for_socket(
+        &self,
+        own: &mut Option<FileId>,
+        serve: &impl Fn(UnixListener) -> io::Result<()>,
+    ) -> Result<Found, String> {
+        let path = self.socket.display();
+        match socket_at(&self.socket) {
+            Ok(found) if found.is_some() && found == *own => return Ok(Found::There),
+            Ok(_) => return Err(format!("another file is in the place of {path}: remove it")),
+            // A plain file in the place of the directory, too, is somebody's.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(format!("cannot look at {path}: {error}")),
         }
-        self.complaints.well(UNBOUND, clock::now());
-        Ok(if is_gone { Found::Made } else { Found::There })
+        let listener = (self.files.bind)()?;
+        serve(listener).map_err(|error| {
+            // A socket without a listener would look as if all were well.
+            fs::remove_file(&self.socket).ok();
+            format!("cannot listen on {path}: {error}")
+        })?;
+        *own = socket_at(&self.socket).ok().flatten();
+        warn!(%path, "somebody has removed the API's socket; it is made again");
+        Ok(Found::Made)
     }
 
     /// What is old in a directory for temporary files is swept away.
@@ -103,12 +134,17 @@ impl Lookout {
     }
 }
 
-/// Watches for files that leave a directory, and for its own end.
+/// Identifies the socket at a path. None: another kind of file is there.
+fn socket_at(path: &Path) -> io::Result<Option<FileId>> {
+    let found = fs::symlink_metadata(path)?;
+    Ok(found.file_type().is_socket().then(|| (found.dev(), found.ino())))
+}
+
+/// Watches for files that leave a directory or take the place of others, and for its own end.
 fn watch(dir: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    let leaves =
-        WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
-    inotify::add_watch(&inotify, dir, leaves)?;
+    let leaves = WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
+    inotify::add_watch(&inotify, dir, leaves | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF)?;
     watched(inotify, Interest::READABLE)
 }
 

@@ -20,7 +20,7 @@ use super::failing::Failing;
 use super::fresh::{KeepChanges, ReadSettings, SpawnSpecs};
 use super::inbox::Inbox;
 use super::line::Line;
-use super::lookout::{Bind, Lookout};
+use super::lookout::{Lookout, RunFiles};
 use super::mutes::Mutes;
 use super::orders;
 use super::presence::PresencePublisher;
@@ -76,8 +76,8 @@ pub struct Setup {
     pub sandboxes: PathBuf,
     /// The socket on which the API listens.
     pub listener: UnixListener,
-    /// Makes that socket again, when somebody has removed it.
-    pub bind: Bind,
+    /// Makes that socket and the files beside it again, when somebody has removed them.
+    pub run_files: RunFiles,
     /// The state directory, whose disk can be full.
     pub state_dir: PathBuf,
     /// The group whose members may use it, too.
@@ -160,7 +160,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let outbox = pass_on(setup.outbox, &mut effects.record);
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
     let ports = Ports { all: setup.port, tasks: setup.task_port };
-    open_doors((setup.listener, setup.members, setup.bind), ports, Arc::new(desk), &effects)?;
+    open_doors((setup.listener, setup.members, setup.run_files), ports, Arc::new(desk), &effects)?;
     tokio::spawn(listen(setup.broker, events));
     run(Supervisor::new(settings, clock::now()), effects, inbox).await
 }
@@ -267,7 +267,7 @@ fn event_bus(broker: &Arc<Broker>) -> EventBus {
 /// Starts the API on the socket and, if configured, on ports. Also starts the tasks that count the queues and look after
 /// the socket.
 fn open_doors(
-    (socket, members, bind): (UnixListener, Option<api::Members>, Bind),
+    (socket, members, files): (UnixListener, Option<api::Members>, RunFiles),
     ports: Ports,
     desk: Arc<ApiService>,
     effects: &Effects,
@@ -280,20 +280,29 @@ fn open_doors(
         let listener = tokio::net::TcpListener::from_std(listener)?;
         info!(address = %listener.local_addr()?, "the API listens");
         let router = api::behind(gate, router);
-        tokio::spawn(api::serve(api::Port { listener, programs }, router, api::Limits::default()));
+        tokio::spawn(api::serve(
+            api::Port { listener, programs },
+            router,
+            api::Limits::default(),
+            note_accepting(&desk),
+        ));
     }
     open_socket(socket, members, &desk)?;
-    let again = move |socket| {
-        const UNSERVED: &str = "the API's socket was made again, and nobody listens";
-        match open_socket(socket, members, &desk) {
-            Ok(()) => desk.failing.others.well(UNSERVED, clock::now()),
-            Err(error) => desk.failing.others.stands(UNSERVED, &error, clock::now()),
-        }
-    };
+    let again = move |socket| open_socket(socket, members, &desk);
     let (complaints, pinged) = (effects.failing.others.clone(), effects.failing.pinged.clone());
-    let lookout = Lookout { socket: effects.socket.clone(), bind, complaints, pinged };
+    let lookout = Lookout { socket: effects.socket.clone(), files, complaints, pinged };
     tokio::spawn(lookout.look(again));
     Ok(())
+}
+
+/// Has the health say so while clients cannot be let in, as when there are no descriptors left.
+fn note_accepting(desk: &ApiService) -> impl Fn(Result<(), &io::Error>) + use<> {
+    const ACCEPTING: &str = "failed to accept a connection";
+    let complaints = desk.failing.others.clone();
+    move |accepted| match accepted {
+        Ok(()) => complaints.well(ACCEPTING, clock::now()),
+        Err(error) => complaints.wrong(ACCEPTING, error, clock::now()),
+    }
 }
 
 /// Serves the API on its socket. One that was removed goes on for the clients that it has.
@@ -306,10 +315,10 @@ fn open_socket(
     socket.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(socket)?;
     match members {
-        None => tokio::spawn(api::serve(listener, router, api::Limits::default())),
+        None => tokio::spawn(api::serve(listener, router, api::Limits::default(), note_accepting(desk))),
         Some(members) => {
             let socket = api::SharedSocket { listener, members };
-            tokio::spawn(api::serve(socket, router, api::Limits::default()))
+            tokio::spawn(api::serve(socket, router, api::Limits::default(), note_accepting(desk)))
         }
     };
     Ok(())

@@ -10,6 +10,7 @@ mod metrics;
 mod roles;
 mod statsd;
 mod tcp;
+mod unreached;
 
 use std::fs;
 use std::io::{Read, Write};

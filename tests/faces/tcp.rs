@@ -2,10 +2,10 @@
 
 use super::*;
 
-const TOKEN: &str = "correct-horse-battery-staple";
+pub(super) const TOKEN: &str = "correct-horse-battery-staple";
 
 /// Settings with a free port and a token.
-fn with_port(sandbox: &Sandbox, more: &str) -> String {
+pub(super) fn with_port(sandbox: &Sandbox, more: &str) -> String {
     fs::write(sandbox.work("token"), format!("{TOKEN}\n")).unwrap();
     fs::set_permissions(sandbox.work("token"), fs::Permissions::from_mode(0o600)).unwrap();
     let owner = fs::metadata(sandbox.path("work")).unwrap();
@@ -16,7 +16,7 @@ fn with_port(sandbox: &Sandbox, more: &str) -> String {
 }
 
 /// The address from the log; the log is written asynchronously, so this waits for it.
-fn port(sandbox: &Sandbox) -> SocketAddr {
+pub(super) fn port(sandbox: &Sandbox) -> SocketAddr {
     let mut address = None;
     wait_until("the log says where it listens", || {
         let said = sandbox.stderr();
