@@ -17,6 +17,7 @@ The supervisor starts the workers: ``taskvisor start -q mail -m prefork -- pytho
 """
 
 from .client.advance import Advance
+from .client.around import Middleware, middleware
 from .client.decorator import job
 from .client.job_function import JobFunction
 from .client.job_id import JobId
@@ -57,6 +58,7 @@ __all__ = [
     "JobFunction",
     "JobId",
     "JobInfo",
+    "Middleware",
     "NewJob",
     "NoSuchJob",
     "PutError",
@@ -75,6 +77,7 @@ __all__ = [
     "encoder",
     "gather",
     "job",
+    "middleware",
     "progress",
     "put",
     "put_many",

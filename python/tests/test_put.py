@@ -255,8 +255,9 @@ class Outside(support.WorkerTest):
         self.assertEqual(both.put(1), f"sqlite:{store}")
 
     def test_queue_that_nobody_serves_is_named_once(self):
-        self.api(200, {"ids": ["7"], "unserved": ["mial"]})
-        with self.assertWarnsRegex(UserWarning, "takes jobs from the queue 'mial': what is put there waits") as caught:
+        note = {"queue": "mial", "note": "no pool here takes jobs from queue 'mial'", "hint": "did you mean 'mail'?"}
+        self.api(200, {"ids": ["7"], "unserved": ["mial"], "notes": [note]})
+        with self.assertWarnsRegex(UserWarning, "from queue 'mial' .hint: did you mean 'mail'") as caught:
             put("mial", "mail.Send")
         self.assertEqual(caught.filename, __file__)
         with warnings.catch_warnings():
@@ -264,11 +265,31 @@ class Outside(support.WorkerTest):
             put("mial", "mail.Send")
 
     def test_ids_of_a_put_are_not_lost_where_warnings_are_errors(self):
-        self.api(200, {"ids": ["7"], "unserved": ["mali"]})
+        self.api(200, {"ids": ["7"], "notes": [{"queue": "mali", "note": "no pool takes jobs from queue 'mali'"}]})
         with warnings.catch_warnings(), self.assertLogs("taskvisor", "WARNING") as logged:
             warnings.simplefilter("error")
             self.assertEqual(put("mali", "mail.Send"), "7")
-        self.assertIn("takes jobs from the queue 'mali'", logged.output[0])
+        self.assertIn("takes jobs from queue 'mali'", logged.output[0])
+
+    def test_class_that_no_worker_knows_is_named_once_beside_others(self):
+        def note(name):
+            return {"queue": "typos", "class": name, "note": f"no worker here knows the class '{name}'"}
+        self.api(200, {"ids": ["7"], "notes": [note("ecoh"), note("ehco")]})
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                both.put(1)
+        self.assertEqual([str(one.message)[-7:] for one in caught], [" 'ecoh'"[-7:], " 'ehco'"[-7:]])
+        self.assertEqual({one.filename for one in caught}, {__file__})
+
+    def test_notes_of_the_program_are_warnings_too(self):
+        self.program('[ "$1" = put ] || exit 0; echo id; echo "note: no supervisor runs here" >&2; echo "hint: start" >&2\n')
+        with self.assertWarnsRegex(UserWarning, "no supervisor runs here .hint: start.") as caught:
+            put("unstarted", "mail.Send")
+        self.assertEqual(caught.filename, __file__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            put("unstarted", "mail.Send")
 
     def test_place_of_jobs_lets_no_test_put_into_the_service_that_listens_by_default(self):
         api = self.api()

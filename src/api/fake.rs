@@ -61,7 +61,7 @@ impl Service for Fake {
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem> {
         self.note(format!("put {}", jobs.len()));
         let ids = (0..jobs.len()).map(|n| format!("j{n}").into()).collect();
-        Ok(Queued { ids, unserved: Vec::new() })
+        Ok(Queued { ids, ..Queued::default() })
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]

@@ -11,8 +11,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use model::verb::{Answer, Verb};
 use model::{
-    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent, QueueName,
-    Status, Stop, Subject, Why,
+    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent, PutNote,
+    QueueName, Status, Stop, Subject, Why,
 };
 use wq::{self, Taken};
 
@@ -105,6 +105,9 @@ pub struct Queued {
     /// Those of their queues that no pool takes jobs from: what is put there waits until one does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unserved: Vec<QueueName>,
+    /// What keeps jobs of them from running: such a queue, or a class that no worker knows; 100 at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<PutNote>,
 }
 
 /// Settings that were read again.

@@ -38,7 +38,7 @@ pub use api::{Api, ApiSection, Remote};
 pub use check::{Finding, check};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights, memory};
-pub use file::{File, suggestion};
+pub use file::File;
 pub use flags::Flags;
 pub use identity::SocketGroup;
 pub use keep_out::keep_users_out;

@@ -20,6 +20,7 @@ use super::presence::PresencePublisher;
 use super::record::Record;
 use super::reload::Reloader;
 use super::reports::Reports;
+use super::request::Request;
 use super::size_clock::SizeClock;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
@@ -51,6 +52,8 @@ pub struct Effects {
     pub(super) events: Sender<Event>,
     /// Receives the answers to calls of workers.
     pub(super) answers: Sender<Answer>,
+    /// Requests to the loop.
+    pub(super) requests: Sender<Request>,
     pub(super) instance: Instance,
     pub(super) lease: Duration,
     /// Reports on jobs that wait to be sent to the broker.
@@ -269,7 +272,7 @@ impl Effects {
             }
             WorkerEvent::Call { worker, n, verb, args } => {
                 tokio::spawn(worker_calls::grant(
-                    self.broker.clone(),
+                    (self.broker.clone(), self.requests.clone()),
                     self.answers.clone(),
                     worker,
                     format!("worker {}", self.children.name(worker)),

@@ -15,6 +15,7 @@ use super::fresh::Fresh;
 use super::inbox::{Inbox, Input};
 use super::orders;
 use super::request::{Request, View};
+use super::takers::takers;
 use api::{PauseOrder, Problem};
 use model::{Change, Counters, LogStatus, Millis, PoolStatus, PoolsNow, Process};
 use process::usage;
@@ -94,7 +95,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::View(answer) => drop(answer.send(view(supervisor, effects))),
         Request::Why(asked, answer) => drop(answer.send(explain(supervisor, effects, &asked))),
         Request::Turn(answer) => drop(answer.send(())),
-        Request::Queues(answer) => drop(answer.send(supervisor.queues().cloned().collect())),
+        Request::Takers(wanted, answer) => drop(answer.send(takers(supervisor, wanted))),
         Request::AtRest(answer) => effects.waiting_for_rest.push(answer),
         Request::Stop(stop, by) => {
             ordered(supervisor, effects, Event::Stop(stop), (&by, &PauseOrder::default()));

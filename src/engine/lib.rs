@@ -40,6 +40,7 @@ mod size_clock;
 mod snapshots;
 mod supervise;
 mod systemd;
+mod takers;
 mod task_ttls;
 mod telemetry;
 mod tellers;

@@ -1,6 +1,6 @@
 //! Requests to the loop, and the view that it shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::count_cache::Counted;
 use super::fresh::Fresh;
 use super::line::Line;
+use super::takers::{Takers, Wanted};
 use api::{PauseOrder, Problem};
 use model::{
     Change, Class, Counters, JobId, LogStatus, PoolStatus, PoolsNow, Process, QueueCounts, QueueName, Stop,
@@ -50,8 +51,8 @@ pub(super) enum Request {
         /// Gets what changes, by pool.
         answer: oneshot::Sender<Vec<(String, Step)>>,
     },
-    /// Give the queues from which the pools take jobs.
-    Queues(oneshot::Sender<BTreeSet<QueueName>>),
+    /// Give what the pools take, and which of these classes no worker knows.
+    Takers(Wanted, oneshot::Sender<Takers>),
     /// Answer when no job is here.
     AtRest(oneshot::Sender<()>),
     /// Stop; the text says who asks.

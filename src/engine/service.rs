@@ -17,7 +17,8 @@ use super::judge::{Facts, concerns, judge, of_broker};
 use super::publish;
 use super::reload::Reloader;
 use super::request::{Queues, Request, View, WhySubject};
-use super::served::{mark, unserved};
+use super::served::{self, mark};
+use super::takers::Wanted;
 use super::verb_lines;
 use api::{PauseOrder, Problem, Queued, Reloaded, Service};
 use broker::{Broker, Error, EventBus};
@@ -61,10 +62,7 @@ impl Service for ApiService {
     }
 
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem> {
-        let queues = jobs.iter().map(|job| job.queue.clone()).collect();
-        let unserved = async { unserved(&self.broker, queues, self.own_queues().await.as_ref()).await };
-        let (ids, unserved) = tokio::join!(self.broker.put(jobs), unserved);
-        Ok(Queued { ids: ids.map_err(problem)?, unserved: unserved.into_iter().collect() })
+        served::put(&self.broker, &self.requests, jobs).await.map_err(problem)
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
@@ -277,7 +275,8 @@ impl ApiService {
 
     /// The queues from which the pools here take jobs; None while the supervisor ends.
     async fn own_queues(&self) -> Option<BTreeSet<QueueName>> {
-        self.put_to_loop(Request::Queues).await.ok()
+        let takers = self.put_to_loop(|answer| Request::Takers(Wanted::new(), answer)).await;
+        takers.ok().map(|takers| takers.queues)
     }
 
     /// The counts of the queues, and what is wrong with the broker.

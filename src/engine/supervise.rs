@@ -129,6 +129,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         broker: setup.broker.clone(),
         failing: Failing::new(setup.broker.complaints().clone(), setup.state_dir),
         events: events.clone(),
+        requests: requests.clone(),
         instance: setup.instance,
         lease: settings.lease,
         answers,

@@ -7,6 +7,8 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
 
 use super::aside::aside;
+use super::request::Request;
+use super::served;
 use broker::Broker;
 use model::verb::{Get, Prioritize, SetData, Tag, Track, Untrack, VerbRequest};
 use model::{Class, Fence, JobId, NewJob, Object, Payload, WorkerId, batch};
@@ -22,7 +24,7 @@ pub(super) struct Answer {
 
 /// Carries out a call, as a task of its own.
 pub(super) async fn grant(
-    broker: Arc<Broker>,
+    (broker, requests): (Arc<Broker>, Sender<Request>),
     answers: Sender<Answer>,
     worker: WorkerId,
     by: String,
@@ -30,7 +32,7 @@ pub(super) async fn grant(
     verb: String,
     args: String,
 ) {
-    let result = answer(&broker, &verb, args, by).await;
+    let result = answer(&broker, &requests, &verb, args, by).await;
     let frame = reply(n, result.map_err(|Wrong(why)| why));
     answers.send(Answer { worker, n, frame }).await.ok();
 }
@@ -44,13 +46,19 @@ impl From<broker::Error> for Wrong {
     }
 }
 
-async fn answer(broker: &Broker, verb: &str, text: String, by: String) -> Result<String, Wrong> {
+async fn answer(
+    broker: &Broker,
+    requests: &Sender<Request>,
+    verb: &str,
+    text: String,
+    by: String,
+) -> Result<String, Wrong> {
     let args = text.as_str();
     let wrong = |error: serde_json::Error| Wrong(format!("{verb}: {error}"));
     match verb {
         "put" => {
-            let ids = broker.put(read_jobs(text, by).await?).await?;
-            json(&serde_json::json!({ "ids": ids }))
+            let jobs = read_jobs(text, by).await?;
+            json(&served::put(broker, requests, jobs).await?)
         }
         "cancel" => {
             let Named { id } = fields(args).map_err(wrong)?;

@@ -25,6 +25,7 @@ mod payload;
 mod pool;
 mod progress;
 mod published_event;
+mod put_note;
 mod queue_counts;
 mod queue_set;
 mod random;
@@ -35,6 +36,7 @@ mod size_rule;
 mod slot_name;
 mod snapshot;
 mod status;
+mod suggestion;
 mod suspect;
 mod time;
 mod today;
@@ -73,6 +75,7 @@ pub use pool::{
 };
 pub use progress::Progress;
 pub use published_event::{Interest, PublishedEvent, What};
+pub use put_note::PutNote;
 pub use queue_counts::{Ordered, Pause, QueueCounts};
 pub use queue_set::QueueSet;
 pub use random::Random;
@@ -86,6 +89,7 @@ pub use status::{
     Health, Host, LogStatus, PoolNow, PoolStatus, PoolsNow, Process, RunningJob, SlotState, SlotStatus,
     Status,
 };
+pub use suggestion::suggestion;
 pub use time::{Instant, Millis, millis_up};
 pub use today::{Sum, Today};
 pub use verdict::{Count, Settlement, Verdict};

@@ -10,7 +10,7 @@ use crate::restart::Random;
 use crate::slot::Slot;
 use crate::stop::Stopping;
 use crate::unsettled::Unsettled;
-use model::{Class, Fence, Instant, JobId, QueueName, Revocation, Stop, Tally, WorkerId};
+use model::{Class, Fence, Fit, Instant, JobId, QueueName, Revocation, Stop, Tally, WorkerId};
 
 /// Keeps workers running, gives them jobs, and ends what must be ended. Events and the time go in, commands come out.
 /// ```
@@ -133,6 +133,17 @@ impl Supervisor {
     pub fn known(&self, queue: &QueueName) -> std::collections::BTreeSet<&Class> {
         let pools = self.pools.iter().filter(|pool| !pool.outdated && pool.settings.queues.contains(queue));
         pools.filter_map(|pool| pool.settings.knows.as_ref()).flat_map(|knows| knows.keys()).collect()
+    }
+
+    /// Whether there are pools for a queue, and no worker of any of them knows the class.
+    pub fn lacks(&self, queue: &QueueName, class: &Class) -> bool {
+        let mut pools = self
+            .pools
+            .iter()
+            .filter(|pool| !pool.outdated && pool.settings.queues.contains(queue))
+            .map(|pool| pool.fit_of(Some(class)) == Fit::Unknown)
+            .peekable();
+        pools.peek().is_some() && pools.all(|is_unknown| is_unknown)
     }
 
     /// The classes that workers of a pool have said they know; empty = they have said none.

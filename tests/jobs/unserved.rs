@@ -109,6 +109,29 @@ fn put_warns_of_a_class_that_no_worker_knows() {
 }
 
 #[test]
+fn put_of_a_job_and_over_http_says_what_put_says() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = crate::python::new();
+    let mut running = crate::python::start(&sandbox, "prefork", "app", &["-w", "1"]);
+    let id = sandbox.ok(&["put", "--wait", "default", "typos"]);
+    assert_eq!(serde_json::from_str::<Vec<String>>(&id).unwrap().len(), 4, "{id}");
+    let id =
+        sandbox.lines(&["job", "list", "--class", "typos", "--json"])[0]["id"].as_str().unwrap().to_owned();
+    let said = sandbox.ok(&["job", "logs", &id]);
+    for (words, hint) in [
+        ("no pool here takes jobs from queue 'mial'", "known here: default"),
+        ("no worker here knows the class 'ecoh'", "did you mean 'echo'?"),
+    ] {
+        assert_eq!(said.matches(words).count(), 1, "{said}");
+        assert!(said.contains(&format!("(hint: {hint})")) && said.contains("app.py:"), "{said}");
+    }
+    sandbox.ok(&["stop", "--now"]);
+    assert!(running.wait().success());
+}
+
+#[test]
 fn an_unexplained_sigkill_is_reported_with_possible_causes() {
     let sandbox = sandbox();
     let mut running = sandbox.start(&["-w", "1"]);

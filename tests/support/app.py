@@ -72,6 +72,12 @@ def raises(what):
     return current_job().attempt
 
 
+@job("typos")
+def typos():
+    """Puts to a queue and of a class that nobody has, twice."""
+    return [put(*place) for place in [("mial", "look"), ("default", "ecoh")] * 2]
+
+
 @job("puts")
 def puts():
     progress(0.5, "half way")

@@ -91,7 +91,7 @@ impl Service for Played {
         let before: usize = batches.iter().map(Vec::len).sum();
         let ids = (before..before + jobs.len()).map(|n| format!("j{n}").into()).collect();
         batches.push(jobs);
-        Ok(Queued { ids, unserved: Vec::new() })
+        Ok(Queued { ids, ..Queued::default() })
     }
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
         match state_of(&id)? {

@@ -519,6 +519,14 @@ if TYPE_CHECKING:
         "worker": 'NotRequired[Optional[WorkerName]]',
     })
 
+    #: What is known to keep jobs of a put from running.
+    PutNote = TypedDict("PutNote", {
+        "class": 'NotRequired[Optional[Class]]',
+        "hint": 'NotRequired[Optional[str]]',
+        "note": 'str',
+        "queue": 'QueueName',
+    })
+
     class QueueCounts(TypedDict):
         """Jobs of one queue by state, and whether it is paused."""
 
@@ -545,6 +553,7 @@ if TYPE_CHECKING:
         """Jobs that were put."""
 
         ids: list[JobId]
+        notes: NotRequired[list[PutNote]]
         unserved: NotRequired[list[QueueName]]
 
     class Ready(TypedDict):

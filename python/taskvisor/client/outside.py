@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 
 from ..errors import PutError, SupervisorError
 from ..protocol import frames
-from . import api_socket, asking, endpoint
+from . import api_socket, asking, endpoint, notes
 from .api_socket import count
 from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any, Optional
 
 
@@ -36,7 +34,7 @@ def put(jobs: list[dict[str, Any]], at: Optional[endpoint.Endpoint] = None) -> l
             reply = asking.once("POST", "/v1/jobs", body, at=place)
             if reply.is_good:
                 ids = _ids(what, place.name, reply)
-                _warn(reply.value.get("unserved") or (), place.name)
+                notes.warn(reply.value.get("notes"))
                 return ids
             why = f"{what} at {place.name}: {reply.reason()}"
             if reply.status not in asking.PASSING:
@@ -105,27 +103,6 @@ def new_id() -> str:
     """
     chance = int.from_bytes(os.urandom(10), "big")
     return f"{int(time.time() * 1000):012x}7{chance >> 68:03x}{chance >> 64 & 3 | 8:x}{chance & 2**60 - 1:015x}"
-
-
-#: Queues of which it was said that nobody serves them.
-_warned: set[str] = set()
-
-
-def _warn(unserved: Iterable[str], path: str) -> None:
-    """Says once of each queue that no pool takes jobs from it: its name may be mistyped."""
-    for queue in unserved:
-        if queue in _warned:
-            continue
-        _warned.add(queue)
-        why = (f"no pool of the supervisor on {path} takes jobs from the queue {queue!r}: what is put there waits until one "
-               "does")
-        try:
-            warnings.warn(why, stacklevel=6)
-        except Exception:
-            # A filter makes it an error. The jobs are queued: an exception would lose their ids.
-            import logging
-
-            logging.getLogger("taskvisor").warning("%s", why)
 
 
 def _ids(what: str, path: str, reply: asking.Reply) -> list[str]:

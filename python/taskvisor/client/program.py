@@ -11,7 +11,7 @@ import subprocess
 
 from ..errors import PutError, SupervisorError
 from ..protocol import frames
-from . import endpoint
+from . import endpoint, notes
 from .api_socket import count
 from .settings import settings
 
@@ -142,6 +142,7 @@ def put(jobs: list[dict[str, Any]], before: str, place: dict[str, str]) -> list[
             raise PutError(f"failed to put {count(jobs)}{queued}: {before}, and {path} put ended with "
                            f"{done.returncode}: {said}")
         ids.append(done.stdout.decode().strip())
+        notes.warn(notes.of_program(job["queue"], done.stderr.decode("utf-8", "replace")))
     return ids
 
 

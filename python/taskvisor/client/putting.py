@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import PutError
-from . import running_job, stand_in
+from . import notes, running_job, stand_in
 from .job_id import JobId
 from .new_job import NewJob
 
@@ -101,6 +101,8 @@ def _from_outside(wanted: list[dict[str, Any]]) -> list[JobId[Any]]:
 
 def _ids(answer: Any) -> list[JobId[Any]]:
     try:
-        return [JobId(id) for id in answer["ids"]]
+        ids: list[JobId[Any]] = [JobId(id) for id in answer["ids"]]
     except (TypeError, KeyError):
         raise PutError(f"failed to put: the supervisor answered {answer!r}") from None
+    notes.warn(answer.get("notes"))
+    return ids

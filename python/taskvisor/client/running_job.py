@@ -44,7 +44,7 @@ class Job:
     """
 
     __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "_data", "_marked", "retries", "time_limit",
-                 "soft_time_limit", "grace", "cwd", "fence", "started", "canceled", "_killed_at", "ended", "runtime", "partial_lines",
+                 "soft_time_limit", "grace", "cwd", "fence", "started", "canceled", "_killed_at", "ended", "runtime", "partial_lines", "scope",
                  "__weakref__")
 
     #: Its id.
@@ -100,6 +100,8 @@ class Job:
         self.ended: bool = False
         self.runtime: Optional[Runtime] = runtime
         self.partial_lines: dict[str, str] = {}
+        #: What sentry-sdk keeps of it while it runs.
+        self.scope: Any = None
 
     @property
     def data(self) -> Any:

@@ -11,7 +11,7 @@ import json
 import threading
 from contextvars import copy_context
 
-from ..client import calling, registry, running_job
+from ..client import around, calling, registry, running_job
 from ..client.job_info import JobFailed, JobInfo
 from ..client.running_job import Job
 from ..errors import PutError
@@ -138,14 +138,15 @@ class Inline(Recording):
         error = None
         try:
             args, kwargs = function.call_for(job.data)
+            around.begin(job)
             result = calling.call(function.function, args, kwargs)
             if function.is_async:
                 result = _run_coroutine(result)
+            around.end(job, result)
             line = outcome.complete(job, result)
-        except Exception as caught:
-            error = caught
-            line = outcome.ended_by(job, caught)
-        except SystemExit as caught:
+        except (Exception, SystemExit) as caught:
+            error = caught if isinstance(caught, Exception) else None
+            around.fail(job, caught)
             line = outcome.ended_by(job, caught)
         finally:
             job.ended = True

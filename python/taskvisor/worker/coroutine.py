@@ -18,7 +18,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import Any, Optional
 
-from ..client import calling
+from ..client import around, calling
 from ..client.running_job import Job, of_task
 from ..errors import Interrupted, PutError, SoftTimeLimitExceeded
 from ..protocol import frames
@@ -237,7 +237,9 @@ class Worker:
     async def _in_task(self, run: _Run, function: Function) -> None:
         try:
             args, kwargs = function.call_for(run.job.data)
+            around.begin(run.job)
             result = await calling.call_async(function.function, args, kwargs)
+            around.end(run.job, result)
             line = self._returned(run, result)
         except BaseException as error:
             line = self._raised(run, error)
@@ -248,7 +250,10 @@ class Worker:
     def _in_thread(self, run: _Run, function: Function) -> None:
         try:
             args, kwargs = function.call_for(run.job.data)
-            line = self._returned(run, calling.call(function.function, args, kwargs))
+            around.begin(run.job)
+            result = calling.call(function.function, args, kwargs)
+            around.end(run.job, result)
+            line = self._returned(run, result)
         except BaseException as error:
             line = self._raised(run, error)
         if not self._guard.is_worker:
@@ -263,6 +268,10 @@ class Worker:
         is_cancel = isinstance(error, asyncio.CancelledError)
         if run.stopped_by in ("cancel", "signal") and is_cancel:
             report_cancellation(self._why(run), error, sys.stderr)
+        if is_cancel and run.stopped_by in ("signal", "soft"):
+            error = self._why(run).with_traceback(error.__traceback__)
+        # What a job raises that was told to end is no failure.
+        around.fail(run.job, self._why(run) if run.stopped_by == "cancel" else error)
         if run.stopped_by == "cancel":
             return outcome.canceled(run.job, None if is_cancel else error)
         if run.stopped_by == "signal in company" and is_cancel:
@@ -270,9 +279,7 @@ class Worker:
             # unspent.
             return b""
         if run.stopped_by == "signal" and is_cancel:
-            return outcome.canceled(run.job, self._why(run).with_traceback(error.__traceback__))
-        if run.stopped_by is not None and is_cancel:
-            error = self._why(run).with_traceback(error.__traceback__)
+            return outcome.canceled(run.job, error)
         return outcome.ended_by(run.job, error)
 
     @staticmethod

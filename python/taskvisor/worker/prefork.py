@@ -10,7 +10,7 @@ import sys
 from contextvars import copy_context
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
-from ..client import calling, running_job
+from ..client import around, calling, running_job
 from ..client.running_job import Job
 from ..errors import Interrupted, SoftTimeLimitExceeded
 from ..protocol.frames import decode, frame, refusal
@@ -130,28 +130,33 @@ class Worker:
                     from . import own_loop
 
                 self.termination.begin_job(job)
+                around.begin(job)
                 if function.is_async:
                     result = own_loop.run(self.termination, function.function, args, kwargs)
                 else:
                     result = calling.call(function.function, args, kwargs)
+                around.end(job, result)
             finally:
                 self.termination.end_job()
         except BaseException as error:
-            raised = self.termination.raised
-            if raised is not None and type(raised) is Interrupted and (error is raised or _is_cancellation(error)):
-                # If the supervisor has not asked, somebody else has: that is no fault of the job.
-                if error is not raised:
-                    report_cancellation(raised, error, sys.stderr)
-                return outcome.canceled(job, raised.with_traceback(error.__traceback__))
-            if raised is not None and _is_cancellation(error):
-                if not isinstance(raised, SoftTimeLimitExceeded):
-                    report_cancellation(raised, error, sys.stderr)
-                return outcome.ended_by(job, raised.with_traceback(error.__traceback__))
-            return outcome.ended_by(job, error)
+            return self._raised(job, error)
         finally:
             job.ended = True
             running_job.of_process.job = None
         return outcome.complete(job, result)
+
+    def _raised(self, job: Job, error: BaseException) -> bytes:
+        raised = self.termination.raised
+        if raised is not None and _is_cancellation(error):
+            if not isinstance(raised, SoftTimeLimitExceeded):
+                report_cancellation(raised, error, sys.stderr)
+            error = raised.with_traceback(error.__traceback__)
+        around.fail(job, error)
+        if self._jobs is not None:
+            around.flush()
+        # If the supervisor has not asked, somebody else has: that is no fault of the job.
+        is_interrupted = error is raised and type(raised) is Interrupted
+        return outcome.canceled(job, error) if is_interrupted else outcome.ended_by(job, error)
 
 
 def cpu_seconds() -> float:

@@ -181,6 +181,8 @@ def _prepare_logging() -> None:
     if not logging.getLogger().handlers:
         stream: Any = _CurrentStderr()
         logging.basicConfig(stream=stream, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        # The supervisor has the trace of a failure already; it is for handlers of the application.
+        logging.getLogger().handlers[0].addFilter(lambda record: record.name != "taskvisor.jobs")
 
 
 class _CurrentStderr:

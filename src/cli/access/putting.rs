@@ -96,7 +96,7 @@ impl Access {
 
 /// Ids of jobs whose queues are not known.
 fn only_ids(ids: Vec<JobId>) -> Queued {
-    Queued { ids, unserved: Vec::new() }
+    Queued { ids, ..Queued::default() }
 }
 
 /// The put may have been carried out. All of it was, or nothing, so the first job shows it.

@@ -2,7 +2,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 
-use config::suggestion;
+use model::suggestion;
 use model::{JobState, Millis, parse_duration};
 
 pub const RETRY_USAGE: &str = "\

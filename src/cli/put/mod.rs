@@ -22,7 +22,7 @@ use super::term::screen::{escaped, print};
 use api::Queued;
 use config::Config;
 use failure::{Failure, exit};
-use model::{Bytes, JobId, NewJob, Payload};
+use model::{Bytes, JobId, NewJob, Payload, PutNote};
 
 /// Limit of the jobs in one batch.
 const BATCH: usize = 500;
@@ -130,8 +130,8 @@ struct Sink<'a> {
     acknowledged: usize,
     /// The first job that was put.
     first: Option<JobId>,
-    /// That job, and whether no pool takes jobs from its queue, as far as the supervisor knows.
-    sample: Option<(NewJob, bool)>,
+    /// That job, and what keeps it from running, as far as the supervisor knows.
+    sample: Option<(NewJob, Vec<PutNote>)>,
 }
 
 impl<'a> Sink<'a> {
@@ -142,9 +142,9 @@ impl<'a> Sink<'a> {
 
     async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
         let count = jobs.len();
-        let Some(queue) = jobs.first().map(|job| job.queue.clone()) else { return Ok(()) };
-        let sample = jobs.first().filter(|_| self.sample.is_none()).cloned();
-        let Queued { ids, unserved } = match self.access.put(self.config, jobs).await {
+        let Some(first) = jobs.first() else { return Ok(()) };
+        let sample = self.sample.is_none().then(|| first.clone());
+        let Queued { ids, notes, .. } = match self.access.put(self.config, jobs).await {
             Ok(queued) => queued,
             Err(not_put) => return Err(self.refused(count, not_put)),
         };
@@ -158,7 +158,7 @@ impl<'a> Sink<'a> {
             Err(failure) => return Err(failure.of("failed to print the ids").hint(self.in_words())),
             Ok(()) => {}
         }
-        self.sample = self.sample.take().or_else(|| Some((sample?, unserved.contains(&queue))));
+        self.sample = self.sample.take().or_else(|| Some((sample?, notes)));
         Ok(())
     }
 
@@ -183,12 +183,12 @@ impl<'a> Sink<'a> {
 
     /// Once all are put, prints what keeps the jobs from running: all jobs of a put have one queue and one directory.
     async fn note(&self) {
-        let (Some(first), Some((sample, unserved))) = (&self.first, &self.sample) else { return };
+        let (Some(first), Some((sample, notes))) = (&self.first, &self.sample) else { return };
         if leads_nowhere(io::stdout()) {
             eprintln!("note: stdout is closed or /dev/null: {}", self.in_words());
         }
         let job = (first, &sample.queue, &sample.payload);
-        note_put(self.config, &self.access, self.typed, job, *unserved).await;
+        note_put(self.config, &self.access, self.typed, job, notes).await;
     }
 
     /// What was put, for a user who did not get all ids and might put the jobs again.

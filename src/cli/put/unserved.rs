@@ -1,6 +1,7 @@
 //! Notes on stderr about jobs that no pool will run: a misspelled queue or directory, a forgotten `--`, another user's
 //! shell, a directory that the pool's user may not enter. The job is put all the same.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,14 +12,14 @@ use crate::cli::access::elsewhere::{another, client};
 use crate::cli::access::hosts::Hosts;
 use crate::cli::args::Put;
 use crate::cli::term::screen::escaped;
-use config::{Config, suggestion};
-use model::{Class, Fit, JobId, NewJob, Payload, PoolStatus, QueueName, Subject, Why};
+use config::Config;
+use model::{Class, JobId, NewJob, Payload, PoolStatus, PutNote, QueueName, Subject, Why};
 
 /// Why no pool runs the jobs of a queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Nobody {
     /// A supervisor runs here, but no pool of it takes the queue. Has the queues that it takes, if they are known.
-    NoPool(Vec<String>),
+    NoPool(BTreeSet<QueueName>),
     /// No supervisor runs here.
     NoSupervisor {
         /// The socket without a listener.
@@ -44,11 +45,7 @@ impl Nobody {
             Access::Api(..) if !unserved => None,
             Access::Api(api, _) => {
                 let pools = api.status().await.map(|status| status.pools).unwrap_or_default();
-                let mut taken: Vec<String> =
-                    pools.iter().flat_map(|pool| &pool.queues).map(ToString::to_string).collect();
-                taken.sort();
-                taken.dedup();
-                Some(Nobody::NoPool(taken))
+                Some(Nobody::NoPool(pools.into_iter().flat_map(|pool| pool.queues).collect()))
             }
             Access::Store(_) if config.broker.card().shared => {
                 let hosts = Hosts::of(access).await;
@@ -76,9 +73,8 @@ impl Nobody {
     pub fn words(&self, queue: &QueueName) -> (String, String) {
         match self {
             Nobody::NoPool(taken) => {
-                let known: Vec<&str> = taken.iter().map(String::as_str).collect();
-                let hint = suggestion(queue.as_str(), &known).unwrap_or_default();
-                (format!("no pool here takes jobs from queue '{queue}': what is put there waits"), hint)
+                let PutNote { note, hint, .. } = PutNote::no_pool(queue, taken);
+                (note, hint.unwrap_or_default())
             }
             Nobody::NoSupervisor { socket, store, uid, of_root } => {
                 let roots = if *of_root { "; root may have one: sudo taskvisor …" } else { "" };
@@ -109,23 +105,20 @@ impl Nobody {
 /// The run directory of root's supervisor.
 const OF_ROOT: &str = "/run/taskvisor";
 
-/// Prints a note if something is known to keep the jobs of a put from running.
+/// Prints a note if something is known to keep the jobs of a put from running; `notes` is what the supervisor has said.
 pub async fn note_put(
     config: &Config,
     access: &Access,
     typed: &Put,
     (job, queue, payload): (&JobId, &QueueName, &Payload),
-    unserved: bool,
+    notes: &[PutNote],
 ) {
-    if let Some(nobody) = Nobody::of(config, access, queue, unserved).await {
+    if let Some(PutNote { note, hint, class, .. }) = notes.first() {
+        let meant = meant(typed).filter(|_| class.is_none());
+        say(note, &meant.or_else(|| hint.clone()).unwrap_or_default());
+    } else if let Some(nobody) = Nobody::of(config, access, queue, false).await {
         let (what, hint) = nobody.words(queue);
         say(&what, &meant(typed).unwrap_or(hint));
-    } else if let (Access::Api(api, _), Payload::Data(_), Some(class)) = (access, payload, &typed.class)
-        && let Ok(why) = api.why(&Subject::Job(job.clone())).await
-        && !why.pools.is_empty()
-        && why.pools.iter().all(|(_, fit)| *fit == Fit::Unknown)
-    {
-        note_unknown(class, &why.known);
     } else if let (Access::Api(api, _), Payload::Exec(exec), None) = (access, payload, &config.remote)
         && let dir = Path::new(OsStr::from_bytes(&exec.cwd.0))
         && let Some(closed) = closed(dir)
@@ -142,15 +135,6 @@ pub async fn note_put(
             say(&what, "put it from a directory that all may enter: cd / && taskvisor put …");
         }
     }
-}
-
-/// Prints a note that no worker knows a class; `known` are the classes that they know.
-fn note_unknown(class: &str, known: &[Class]) {
-    let known: Vec<&str> = known.iter().map(Class::as_str).collect();
-    let what = format!(
-        "no worker here knows the class '{class}': its jobs come back later, and are held in the end"
-    );
-    say(&what, &suggestion(class, &known).unwrap_or_default());
 }
 
 /// The classes that the workers on a queue know, if that is known and `class` is none of them.
@@ -187,7 +171,8 @@ pub async fn note_recurring(config: &Config, access: &Access, job: &NewJob) {
     } else if let Payload::Data(_) = job.payload
         && let Some(known) = known_instead(access, queue, &job.class).await
     {
-        note_unknown(job.class.as_str(), &known);
+        let PutNote { note, hint, .. } = PutNote::unknown(queue, &job.class, &known);
+        say(&note, &hint.unwrap_or_default());
     }
 }
 
@@ -250,10 +235,10 @@ mod tests {
     #[test]
     fn the_message_names_the_missing_supervisor_and_what_to_do() {
         let words = |nobody: Nobody| nobody.words(&"mial".into());
-        let (what, hint) = words(Nobody::NoPool(vec!["default".into(), "mail".into()]));
+        let (what, hint) = words(Nobody::NoPool(["default".into(), "mail".into()].into()));
         assert_eq!(what, "no pool here takes jobs from queue 'mial': what is put there waits");
         assert_eq!(hint, "did you mean 'mail'?");
-        let (_, hint) = words(Nobody::NoPool(vec!["default".into(), "video".into()]));
+        let (_, hint) = words(Nobody::NoPool(["default".into(), "video".into()].into()));
         assert_eq!(hint, "known here: default, video");
         let missing = |of_root| Nobody::NoSupervisor {
             socket: "/tmp/taskvisor-7/ctl.sock".into(),

@@ -1,0 +1,112 @@
+"""What runs around a job: middleware, and sentry-sdk by the log record of an exception."""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import rq_installed
+
+from support import HERE, PACKAGE, Worker
+
+from taskvisor import Middleware, job, middleware
+from taskvisor.client import around
+from taskvisor.testing import inline
+
+
+class MiddlewareTest(unittest.TestCase):
+    def worker(self, mode="prefork", **options):
+        worker = Worker(module="sample_around", mode=mode, **options)
+        self.addCleanup(worker.close)
+        return worker
+
+    def test_methods_run_around_each_job_in_order_and_in_its_context(self):
+        for mode in ("prefork", "coroutine"):
+            for name in ("plain", "waits"):
+                with self.subTest(mode=mode, name=name):
+                    worker = self.worker(mode)
+                    self.assertEqual(worker.outcome(f"sample_around.{name}", ["tea"])["result"], "tea")
+                    self.assertEqual(worker.outcome("sample_around.notes", [])["result"],
+                                     ["outer before", "inner before", "inner after tea", "outer after tea"])
+                    failed = worker.outcome(f"sample_around.{name}", ["raises"])
+                    self.assertEqual((failed["outcome"], failed["error"]["group"]), ("failed", "LookupError"))
+                    self.assertEqual(worker.outcome("sample_around.notes", [])["result"][2:],
+                                     ["inner failure LookupError", "outer failure LookupError"])
+                    self.assertEqual(worker.outcome(f"sample_around.{name}", ["again"])["outcome"], "retry")
+                    self.assertEqual(worker.outcome("sample_around.notes", [])["result"][2:],
+                                     ["inner failure Retry", "outer failure Retry"])
+
+    def test_before_may_refuse_a_job_and_after_cannot_undo_it(self):
+        worker = self.worker()
+        refused = worker.outcome("sample_around.plain", ["refused"])
+        self.assertEqual((refused["outcome"], refused["error"]["group"]), ("failed", "PermissionError"))
+        self.assertEqual(worker.outcome("sample_around.plain", ["trips"])["result"], "trips")
+        self.assertIn("ERROR taskvisor: middleware", worker.stderr())
+        self.assertNotIn("taskvisor.jobs", worker.stderr())
+
+    def test_inline_runs_it_too_and_other_objects_are_refused(self):
+        class Counting(Middleware):
+            count = 0
+
+            def before(self, job):
+                self.count += 1
+
+        counting = middleware(Counting())
+        self.addCleanup(around._all.remove, counting)
+
+        @job("around.Inline")
+        def inlined():
+            return 5
+
+        with inline():
+            self.assertEqual((inlined.put().result(), counting.count), (5, 1))
+        with self.assertRaisesRegex(TypeError, "inherits Middleware, not <class"):
+            middleware(Counting)
+
+    def test_log_record_has_the_exception_without_our_frames_and_the_job(self):
+        running = mock.Mock(id="7", class_name="c", queue="q", attempt=2, scope=None)
+        with self.assertLogs("taskvisor.jobs", "ERROR") as logged:
+            try:
+                raise ValueError("no")
+            except ValueError as error:
+                around.fail(running, error)
+        record, = logged.records
+        self.assertEqual(record.getMessage(), "job 7 (c) has failed")
+        self.assertEqual(record.taskvisor, {"id": "7", "class": "c", "queue": "q", "attempt": 2})
+        self.assertEqual(record.exc_info[2].tb_frame.f_code.co_name, self._testMethodName)
+
+
+@unittest.skipIf(sys.version_info < (3, 8), "sentry-sdk of today is for newer versions of Python")
+class SentryTest(unittest.TestCase):
+    def events(self, mode, **options):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        path = ":".join([PACKAGE, HERE, rq_installed.site("2.20.0", "sentry-sdk")])
+        worker = Worker(module="sample_around", mode=mode, env={"PYTHONPATH": path, "EVENTS": directory.name}, **options)
+        self.addCleanup(worker.close)
+        for word, how in (("fine", "complete"), ("crisp", "failed"), ("dry", "failed")):
+            self.assertEqual(worker.outcome("sample_around.crumbles", [word], id=word)["outcome"], how)
+        events = []
+        for name in os.listdir(directory.name):
+            with open(os.path.join(directory.name, name)) as file:
+                events.append(json.load(file))
+        return sorted(events, key=lambda event: event["extra"]["taskvisor"]["id"])
+
+    def test_exception_of_a_job_is_an_event_with_its_job_and_its_own_breadcrumbs(self):
+        for mode in ("prefork", "coroutine"):
+            with self.subTest(mode=mode):
+                crisp, dry = self.events(mode)
+                for event, word in ((crisp, "crisp"), (dry, "dry")):
+                    exception = event["exception"]["values"][-1]
+                    self.assertEqual((exception["type"], exception["value"]), ("KeyError", repr(word)))
+                    self.assertEqual([frame["function"] for frame in exception["stacktrace"]["frames"]], ["crumbles"])
+                    self.assertEqual(event["transaction"], "sample_around.crumbles")
+                    self.assertEqual(event["extra"]["taskvisor"]["id"], word)
+                    crumbs = [crumb["message"] for crumb in event["breadcrumbs"]["values"]]
+                    self.assertEqual(crumbs, [f"crumb of {word}"])
+
+
+if __name__ == "__main__":
+    unittest.main()
