@@ -19,6 +19,7 @@ FOLDERS = {
     "api": {"", "protocol", "client"},
     "redis": {"", "protocol", "client", "api"},
     "django": {"", "protocol", "client", "worker", "api", "redis"},
+    "sqlalchemy": {"", "client"},
     "testing": {"", "protocol", "client", "worker"},
 }
 

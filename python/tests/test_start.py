@@ -121,7 +121,8 @@ class Documentation(unittest.TestCase):
     def test_the_examples_of_the_docstrings_work(self):
         examined = 0
         for name in package.modules():
-            if not name.endswith(("__main__", ".pytest_plugin")):
+            # These import what is not installed everywhere: tests of their own load them.
+            if not name.endswith(("__main__", ".pytest_plugin")) and not name.startswith("taskvisor.django"):
                 failed, attempted = doctest.testmod(importlib.import_module(name), extraglobs={"job": taskvisor.job})
                 self.assertEqual(failed, 0, name)
                 examined += attempted
