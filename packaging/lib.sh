@@ -3,7 +3,7 @@
 
 # The version of the workspace.
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-# The only machine that packages are built for; docs/releasing.md says what would be needed for others.
+# The only machine that packages are built for; packaging/README.md says what would be needed for others.
 machine=x86_64
 # The oldest glibc that the program runs with: 2.28 is that of Debian 10 and RHEL 8. memfd_create needs 2.27.
 glibc=2.28

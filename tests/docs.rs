@@ -16,7 +16,7 @@ fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).into();
     let is_page = |path: &PathBuf| path.extension().is_some_and(|end| end == "md");
-    for folder in ["docs", "docs/design", "tests"] {
+    for folder in ["docs", "docs/design", "tests", "packaging"] {
         let entries = fs::read_dir(folder).expect("a folder of pages").flatten();
         pages.extend(entries.map(|entry| entry.path()).filter(is_page));
     }

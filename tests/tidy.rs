@@ -196,10 +196,16 @@ fn pages() -> Vec<PathBuf> {
             }
         }
     }
-    let mut found: Vec<PathBuf> =
-        ["README.md", "CONTRIBUTING.md", "python/README.md", "rust/README.md", "tests/README.md"]
-            .map(PathBuf::from)
-            .into();
+    let mut found: Vec<PathBuf> = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "packaging/README.md",
+        "python/README.md",
+        "rust/README.md",
+        "tests/README.md",
+    ]
+    .map(PathBuf::from)
+    .into();
     walk(Path::new("docs"), &mut found);
     found.sort();
     found
