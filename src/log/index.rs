@@ -222,10 +222,12 @@ impl Index {
             Some(last) if self.goes_on(last.mark, mark) => return Ok(()),
             None | Some(_) => {}
         }
+        // Beside a second record, the absence of the first would mean something else.
         if let Some(first) = self.last.filter(|_| self.implied) {
             self.add(first)?;
         }
         self.implied = false;
+        // All later output belongs to this piece, whatever its stream.
         let is_last = self.count + 1 == MOST;
         self.add(if is_last { Piece { mark: Mark::unknown(mark.at), ..piece } } else { piece })
     }
@@ -239,6 +241,7 @@ impl Index {
     /// Adds a record. No descriptor is kept open for it.
     fn add(&mut self, piece: Piece) -> io::Result<()> {
         let mut options = OpenOptions::new();
+        // A link put here would have another file written.
         options.write(true).create(true).truncate(false).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW);
         let at = self.count * SIZE as u64;
         options.open(&self.path)?.write_all_at(&piece.encode(), at)?;

@@ -62,6 +62,7 @@ impl Rotated {
 
     fn rotate_for(&mut self, more: u64) -> io::Result<()> {
         let Ok(open) = self.current() else { return Ok(()) };
+        // An empty file takes any line, even one above the limit.
         if open.len == 0 || open.len + more <= self.rotate.size {
             return Ok(());
         }

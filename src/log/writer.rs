@@ -216,6 +216,7 @@ impl Writer {
     fn tidy(&mut self) {
         let now = clock::now();
         if self.shelf.wait(now) == Duration::ZERO {
+            // Files that are still written to are never removed.
             let written: HashSet<PathBuf> = self.attempts.keys().map(|job| (self.job)(job)).collect();
             self.shelf.step(now, Millis(clock::wall_millis()), &written);
         }

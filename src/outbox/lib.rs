@@ -81,6 +81,7 @@ impl Outbox {
 
     /// Stores a job in the outbox.
     async fn keep(self: Arc<Self>, job: NewJob) -> Result<(), Error> {
+        // Counted before it is stored, so that no later job goes past it to the broker.
         self.count.fetch_add(1, Ordering::SeqCst);
         let put = self.store.put(vec![job]).await;
         if put.is_err() {
@@ -177,6 +178,7 @@ impl Outbox {
         self.store.remove(put).await?;
         self.count.fetch_sub(gone, Ordering::SeqCst);
         self.wrong.well(PASS_ON, clock::now());
+        // Those that went through are removed by now, so the caller may try again.
         away.map_or(Ok(count), Err)
     }
 

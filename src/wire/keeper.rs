@@ -253,6 +253,7 @@ impl Report {
                 packet.extend_from_slice(&hello.pid.to_le_bytes());
                 packet.extend_from_slice(&hello.restarts.to_le_bytes());
                 packet.push(u8::from(hello.ended.is_some()));
+                // A status that is none still takes its bytes: the frame has one length.
                 encode_status(packet, hello.ended.unwrap_or(ExitStatus::Code(0)));
                 packet.extend_from_slice(&hello.oom_kills.unwrap_or(u64::MAX).to_le_bytes());
                 packet.extend_from_slice(&hello.generation.to_le_bytes());

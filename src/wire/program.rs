@@ -76,6 +76,7 @@ impl Said {
         match (Failed::decode(rest).filter(|_| rest.len() == 8), marks.last()) {
             (Some(failed), _) => Said::Failed(failed),
             (None, None | Some(&WAITS)) if rest.is_empty() => Said::Nothing,
+            // Nobody knows what this is: the program may have run.
             (None, _) => Said::Begun,
         }
     }

@@ -141,6 +141,7 @@ impl Ledger {
         }
         let asked = ends.iter().map(|end| (end.job.clone(), end.fence)).collect();
         let asked = self.soon("failed to read from the ledger who is canceled", self.store.canceling(asked));
+        // Without an answer the verdicts stand.
         let canceled = asked.await.unwrap_or_default().into_iter().chain(std::iter::repeat(false));
         let in_force = |(end, is_canceled): (Settlement, bool)| match is_canceled && !is_done(&end.verdict) {
             true => Settlement { verdict: Verdict::Canceled, ..end },

@@ -162,6 +162,7 @@ impl<S: BareSource> Source for WithLedger<S> {
                 }
             },
             Renewal::Canceling(_) => {
+                // The ledger was asked about this lease too: the answer belongs to no other one.
                 noted.next();
                 renewal
             }
@@ -216,6 +217,7 @@ impl<S: BareSource> Recovery for WithLedger<S> {
         let mut lost = self.0.ledger().held(&instance).await;
         self.0.take_over(&lost);
         lost.retain(|one| !keep.contains(&(one.job.clone(), one.fence)));
+        // The ledger comes last: if the broker fails, it still knows what was held.
         let released = self.0.release(&instance, lost, &keep).await?;
         self.0.ledger().recover(instance, keep).await;
         Ok(released)

@@ -100,6 +100,7 @@ impl Arrivals {
         };
         let mut cmd = redis::cmd("BLMOVE");
         cmd.arg(&self.key).arg(&self.key).arg(&self.end).arg(&self.end).arg(BLOCK);
+        // The server answers after BLOCK at the latest, so later silence is that of a dead connection.
         let late = Duration::from_secs(BLOCK + 10);
         let answer: RedisResult<Value> =
             timeout(late, cmd.query_async(&mut live)).await.map_err(|_| link.silent(VERB))?;

@@ -129,6 +129,7 @@ impl Shared {
                 () = sleep(wait) => {}
                 () = self.delayed.notified() => {}
             }
+            // Below 0, a pass over the jobs of all other clients is over.
             if from < 0 && again <= Moment::now() {
                 (from, again) = (0, Moment::now() + self.settings.tidy_interval);
                 self.learn(&mut place).await;

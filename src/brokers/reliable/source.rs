@@ -94,6 +94,7 @@ impl Reliable {
             cmd.arg(request.workers.len()).arg(request.lease.as_secs_f64());
             write_list(cmd.arg(shared.holder(&request.instance)).arg(&name), unheard.iter());
             for names in [&request.filter.only, &request.filter.except] {
+                // `take` has compared the URL's class, and the script knows none of it.
                 let asked = if shared.settings.class.is_some() { &[] } else { &names[..] };
                 write_list(cmd, asked.iter().map(|class| class.as_str()));
             }
@@ -101,6 +102,7 @@ impl Reliable {
             judged.iter().for_each(|(id, class)| _ = cmd.arg(id).arg(class.as_str()));
         });
         let answer: Result<(Vec<Given>, u64, Vec<_>, u64), Error> = answer.await;
+        // The script may have given jobs: the next fetch names this one, and they wait again.
         if answer.is_err() && is_sent {
             shared.unheard.add(name);
         }
@@ -110,6 +112,7 @@ impl Reliable {
             shared.dropped.fetch_add(dropped, Ordering::Relaxed);
             tracing::warn!(dropped, "ids in 'pending' without a value: whoever put them died half way");
         }
+        // Before all are judged, the script gives none and counts none.
         if unjudged.is_empty() {
             shared.arrivals.fetched(left, all.len() == request.workers.len());
         }
@@ -133,6 +136,7 @@ impl BareSource for Reliable {
         shared.owed.pay(async |left| shared.release(&request.instance, &left).await).await?;
         let expires_at = shared.link.now() + request.lease;
         let (mut all, mut unjudged) = self.take_or_judge(request, &[]).await?;
+        // The script cannot read values: it asks for the classes.
         while !unjudged.is_empty() {
             let judged = unjudged.into_iter().map(|(id, value)| (id, settings.class_of(&value)));
             (all, unjudged) = self.take_or_judge(request, &judged.collect::<Vec<_>>()).await?;
@@ -206,6 +210,7 @@ impl BareSource for Reliable {
     }
 
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        // By id and token the script recognizes a put that is repeated.
         let named = |job: NewJob| NewJob {
             id: job.id.or_else(|| Some(Uuid::now_v7().to_string().into())),
             token: job.token.or_else(|| Some(Uuid::now_v7().simple().to_string())),
