@@ -20,6 +20,7 @@ impl Sqlite {
     /// The next jobs after `place` that the ledger has as waiting, in order, with their places.
     pub async fn waiting_behind(&self, place: i64) -> Result<Vec<(i64, JobId)>, Error> {
         self.run(Kind::Read, move |store| {
+            // SQLite uses the partial index of due jobs as the query repeats its condition, `due_at IS NOT NULL`.
             let mut statement = store.conn.prepare_cached(&format!(
                 "SELECT id, jid FROM job INDEXED BY job_waiting WHERE state = 0 AND id > ?1
                  UNION ALL SELECT id, jid FROM job INDEXED BY job_due

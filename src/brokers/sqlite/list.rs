@@ -23,6 +23,7 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         Some(at) => at,
         None => start(store, filter)?,
     };
+    // CROSS JOIN makes SQLite look at the jobs first, in their order, and then at the queue of each.
     let order = if filter.id_prefix.is_some() { "jid" } else { "id" };
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD}, kind, CASE WHEN length(payload) <= {} THEN payload END, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
@@ -42,6 +43,7 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
     let Filter { group, recurring, tag, tracked, .. } = filter;
     let (since, until) = (filter.since.map(|at| at.0), filter.until.map(|at| at.0));
     let begins = filter.id_prefix.as_deref();
+    // No id with this beginning sorts behind it with the greatest character added.
     let before = id
         .as_ref()
         .map(JobId::as_str)

@@ -136,6 +136,7 @@ pub(super) fn refuse_cycle(store: &Store, row: i64, id: &JobId, needed: &[JobId]
     for id in needed {
         open.push_back((store.place(id)?.0, row));
     }
+    // Breadth first: the refusal names a shortest circle.
     while let Some((at, before)) = open.pop_front() {
         if from.contains_key(&at) {
             continue;

@@ -66,6 +66,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
             "SELECT id, queue, state, started_at, class FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
         )?
         .query_row(params![settlement.job.as_str(), settlement.fence.0], |row| {
+            // A start that cannot be read must not fail the verdict: it serves statistics only.
             let started = row.get::<_, Option<i64>>(3).unwrap_or_default();
             Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), started, row.get::<_, String>(4)?))
         })

@@ -53,6 +53,7 @@ fn bucket(seconds: i64) -> u32 {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
+    // The last bucket has all longer durations.
     let seconds = seconds.min(6 * DAY);
     let width = match seconds {
         ..MINUTE => 1,

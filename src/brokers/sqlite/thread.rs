@@ -351,6 +351,7 @@ impl Room {
             self.take(Turn { timer: true, ..Turn::default() });
         }
         if let Some(disk) = self.disk {
+            // The syncer ends with its channel, after what is left in it.
             drop(disk.orders);
             let _ = disk.syncer.join();
         }

@@ -8,6 +8,7 @@ use super::{count, figures, occur};
 impl Store {
     /// Opens a transaction and drops caches that another process has made stale.
     pub(super) fn begin(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
+        // IMMEDIATE, as a reader cannot become a writer once another process has written.
         let begin = if writes { "BEGIN IMMEDIATE" } else { "BEGIN" };
         self.conn.prepare_cached(begin)?.execute([])?;
         if self.changed_elsewhere()? {

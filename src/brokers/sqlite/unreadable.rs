@@ -37,6 +37,7 @@ pub(super) fn fault(trouble: &Trouble) -> Option<String> {
 /// Holds such a job of a queue that is about to be fetched from.
 pub(super) fn hold(store: &mut Store, queue: i64, (row, why): Unreadable, now: i64) -> Result<(), Trouble> {
     let failure = failure(why);
+    // The id may itself be damaged: cast, and read as far as it is text.
     let id: Option<JobId> = store
         .conn
         .prepare_cached(

@@ -80,6 +80,7 @@ fn condition(filter: &ClassFilter) -> String {
     let mut any_of = |names: &[Class]| -> String {
         let each =
             names.iter().zip(parameters.by_ref()).map(|(name, n)| match name.as_str().ends_with('*') {
+                // Neither LIKE nor GLOB: a class may contain their wildcards.
                 true => format!("substr(class, 1, length(?{n})) = ?{n}"),
                 false => format!("class = ?{n}"),
             });
@@ -100,6 +101,7 @@ fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
     let id: i64 = row.get(0)?;
     let job = Job {
         id: row.get_ref(2)?.as_str().unwrap_or_default().into(),
+        // The caller knows the name.
         queue: "".into(),
         class: row.get_ref(3)?.as_str().unwrap_or_default().into(),
         priority: row.get(4)?,
