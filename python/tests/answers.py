@@ -98,6 +98,31 @@ def made(openapi):
     return "\n".join([HEAD, *aliases, *classes]) + TAIL
 
 
+def facts(text):
+    """The types in the text of the module: by name, and for an object by the names of its fields, too."""
+    found, name = {}, ""
+    for line in text.split("\n"):
+        head = re.match(r"    (?:class )?(\w+)(?:\(TypedDict\):| = (.*))$", line)
+        field = re.match(r"""        ["']?(\w+)["']?: (.*?),?$""", line)
+        if head:
+            name = head.group(1)
+            found[name] = head.group(2) or "TypedDict"
+        elif field:
+            found[f"{name}.{field.group(1)}"] = field.group(2).strip("'\"")
+    return found
+
+
+def changed(before, after):
+    """What is gone or has another type. The API may gain types, fields and words, and loses none."""
+    def is_kept(old, new):
+        if new is None or old == new:
+            return old == new
+        words = [set(re.findall(r'"([^"]*)"', kind)) for kind in (old, new)]
+        return bool(words[0]) and words[0] <= words[1]
+
+    return {name: (old, after.get(name)) for name, old in before.items() if not is_kept(old, after.get(name))}
+
+
 def paths():
     """The description and the module; the first is not in a package that was installed."""
     here = os.path.dirname(os.path.abspath(__file__))

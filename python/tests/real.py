@@ -25,9 +25,9 @@ class RealTest(unittest.TestCase):
         if program() is None:
             self.skipTest("no program taskvisor: cargo build makes it")
 
-    def server(self, **options):
-        """A supervisor whose workers load `real_jobs`."""
-        server = Server("real_jobs", program=program(), **options)
+    def server(self, *modules, **options):
+        """A supervisor whose workers load these modules, or `real_jobs`."""
+        server = Server(*(modules or ["real_jobs"]), program=program(), **options)
         server.start()
         self.addCleanup(server.stop)
         return server

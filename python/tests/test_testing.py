@@ -2,70 +2,15 @@
 
 import asyncio
 import os
-import sys
-import tempfile
 import threading
 import unittest
 from unittest import mock
 
-import real
 import real_jobs
 import support  # noqa: F401
 
 from taskvisor import JobFailed, NewJob, NoSuchJob, PutError, as_completed, gather, put, put_many
 from taskvisor.testing import inline, recording
-
-
-def cases(directory):
-    """What is put, by name: a function that puts it."""
-    path = os.path.join(directory, "snoozed")
-    return {
-        "result": lambda: real_jobs.add.put(1, b=2),
-        "default": lambda: real_jobs.add.put(1),
-        "positional data": lambda: put("default", "real_jobs.add", [1, 2]),
-        "single value": lambda: put("default", "real_jobs.add", 7),
-        "tries": real_jobs.fails.put,
-        "no tries": lambda: real_jobs.fails.options(retries=0).put(),
-        "for good": real_jobs.fails_for_good.put,
-        "arguments": lambda: put("default", "real_jobs.misfits", {"b": 1}),
-        "exit": lambda: real_jobs.exits.options(retries=0).put(),
-        "no json": real_jobs.has_no_json.put,
-        "retry": lambda: real_jobs.third_time.options(retries=5).put(),
-        "retries and fails": real_jobs.retries_and_fails.put,
-        "snooze": lambda: real_jobs.snoozes.put(path),
-        "stages": real_jobs.stages.put,
-        "puts": lambda: real_jobs.puts.put(3),
-        "coroutine": lambda: real_jobs.coroutine.put(4),
-        "coroutine fails": lambda: real_jobs.coroutine_fails.options(retries=0).put(),
-    }
-
-
-def ends(directory):
-    """How each of the cases ends."""
-    found = {}
-    for name, begin in cases(directory).items():
-        id = begin()
-        id.wait(60)
-        info = id.info()
-        failure = info.failure if info.state == "failed" else {}
-        found[name] = (info.state, info.queue, info.attempt, info.record.get("result"), failure.get("group"), failure.get("message"))
-    return found
-
-
-class Agreement(real.RealTest):
-    def test_jobs_end_inline_as_by_workers_of_each_mode(self):
-        with tempfile.TemporaryDirectory() as directory, inline():
-            wanted = ends(directory)
-        self.assertEqual(wanted["stages"][:4], ("complete", "default", 1, ["default", 1]))
-        self.assertEqual(wanted["tries"], ("failed", "default", 3, None, "ValueError", "attempt 3"))
-        for mode in ("prefork", "fork", "coroutine"):
-            if mode == "fork" and sys.version_info < (3, 8):
-                continue
-            with self.subTest(mode=mode), tempfile.TemporaryDirectory() as directory:
-                server = self.server(mode=mode)
-                self.assertEqual(ends(directory), wanted)
-                server.drain(20)
-                server.stop()
 
 
 class Inline(unittest.TestCase):

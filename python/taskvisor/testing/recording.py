@@ -117,13 +117,14 @@ class Recording:
         """The records of new jobs; those of jobs whose id is known already, where they say so."""
         fresh: dict[str, dict[str, Any]] = {}
         taken = []
+        batch = {job.get("id") for job in jobs}
         for job in jobs:
             id = job.get("id") or outside.new_id()
             known = self._records.get(id) or fresh.get(id)
             if known is not None and job.get("exists") != "skip":
                 raise PutError(f"failed to put {id}: the job {id!r} exists already")
             for need in job.get("depends", ()):
-                if need not in self._records and need not in fresh:
+                if need not in self._records and need not in batch:
                     raise PutError(f"failed to put {id}: there is no job {need!r} for it to depend on")
             if known is None:
                 known = fresh[id] = {**through_json(job), "id": id, "attempt": 0, "history": [],
