@@ -50,18 +50,22 @@ def job(__class_name: Optional[str] = None, *, queue: str = "default", time_limi
         cpu_limit: Optional[float] = None, process_limit: Optional[int] = None,
         output_limit: Union[int, str, None] = None, retries: Optional[int] = None,
         retry_delay: Optional[float] = None,
-        retry_cap: Optional[float] = None) -> Decorator: ...
+        retry_cap: Optional[float] = None, cron: Optional[str] = None, tz: Optional[str] = None) -> Decorator: ...
 
 
 def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "default",
         time_limit: Optional[float] = None, soft_time_limit: Optional[float] = None,
         memory_limit: Union[int, str, None] = None, cpu_limit: Optional[float] = None,
         process_limit: Optional[int] = None, output_limit: Union[int, str, None] = None,
-        retries: Optional[int] = None, retry_delay: Optional[float] = None, retry_cap: Optional[float] = None) -> Any:
+        retries: Optional[int] = None, retry_delay: Optional[float] = None, retry_cap: Optional[float] = None,
+        cron: Optional[str] = None, tz: Optional[str] = None) -> Any:
     """Makes a function a job. Its class is the given name, else ``module.function``.
 
     Times are in seconds, memory and output in bytes or written as "512MB". They hold for jobs that are put without
     their own, and win over those of the pool.
+
+    With `cron` it recurs while workers have it: ``@job(cron="0 3 * * *", tz="Europe/Vienna")``, without `tz` in UTC. A
+    start, a recycle or a save under `start --watch` takes a new schedule over, and removes one that the code has no longer.
 
     >>> @job("doc.Send", queue="mail", time_limit=60, retries=3, retry_delay=1, retry_cap=900)
     ... def send(to, subject="hi"):
@@ -88,6 +92,7 @@ def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "
         raise ValueError(f"soft_time_limit ({soft_time_limit!r}) must not be above time_limit ({time_limit!r}): "
                          "the job would never be told of it")
     name_of("queue", queue)
+    schedule = _schedule(cron, tz)
     if isinstance(function, str):
         name_of("the class of a job", function)
 
@@ -95,6 +100,8 @@ def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "
         arguments.check_target(target)
         name = function if isinstance(function, str) else name_of("the class of a job", _default_name(target))
         made = JobFunction(target, name, queue, settings)
+        if schedule is not None:
+            made.recurs(schedule)
         before = registry.functions.get(name)
         if before is not None and _default_name(before.function) != _default_name(target):
             raise ValueError(f"two functions are the job {name!r}: {_default_name(before.function)} and "
@@ -103,6 +110,18 @@ def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "
         return made
 
     return register(function) if callable(function) else register
+
+
+def _schedule(cron: Optional[str], tz: Optional[str]) -> Optional[dict[str, Any]]:
+    """The schedule in the form of the API. The supervisor reads the line: a wrong one stops the worker's start."""
+    if cron is None:
+        if tz is not None:
+            raise ValueError(f"tz={tz!r} is the time zone of a cron=, and there is none")
+        return None
+    for name, value in (("cron", cron), ("tz", tz)):
+        if value is not None and (not isinstance(value, str) or not value):
+            raise ValueError(f"{name} must be a text like {'0 3 * * *' if name == 'cron' else 'Europe/Vienna'!r}, not {value!r}")
+    return {"cron": {"line": cron} if tz is None else {"line": cron, "zone": tz}}
 
 
 def _default_name(function: Callable[..., Any]) -> str:

@@ -64,6 +64,8 @@ class JobFunction(Generic[P, R]):
         self.settings = settings
         #: True for ``async def``.
         self.is_async: bool = arguments.is_async(function)
+        #: When it recurs, in the form of the API, and its job then; None = it does not.
+        self.recurring: Optional[dict[str, Any]] = None
         self._shape = arguments.shape(function)
         if self._shape is None:
             self._signature: Optional[inspect.Signature] = arguments.signature(function)
@@ -87,6 +89,14 @@ class JobFunction(Generic[P, R]):
         """Calls the function here, without any queue."""
         result: R = calling.call(self.function, args, kwargs)
         return result
+
+    def recurs(self, schedule: dict[str, Any]) -> None:
+        """Has workers take this schedule over. Called by `job`; TypeError if the function cannot be called plainly."""
+        try:
+            made = Options(self, self.queue, {}).prepare()  # type: ignore[call-arg]
+        except TypeError as error:
+            raise TypeError(f"a job with cron= is called without arguments: {error}") from None
+        self.recurring = {"schedule": schedule, "job": made.fields()}
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job for this call, not queued yet: for `put_many`."""

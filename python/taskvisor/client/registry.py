@@ -21,6 +21,9 @@ class Registered(Protocol):
     #: The queue of its jobs.
     queue: str
 
+    #: Its schedule and its job then, in the form of the API; None = it does not recur.
+    recurring: Optional[dict[str, Any]]
+
     @property
     def is_async(self) -> bool:
         """Whether it is an ``async def``."""
@@ -40,6 +43,11 @@ functions: dict[str, Registered] = {}
 def hello_classes() -> dict[str, dict[str, float]]:
     """The classes with their settings, for the `hello` of the worker."""
     return {name: function.settings for name, function in functions.items()}
+
+
+def schedules() -> dict[str, dict[str, Any]]:
+    """The classes that recur, each with its schedule and its job."""
+    return {name: function.recurring for name, function in functions.items() if function.recurring is not None}
 
 
 def has_coroutines() -> bool:

@@ -55,14 +55,15 @@ def run(application: Application, load: Callable[[], bool], coroutines: bool, co
     if not load():
         return 1
     _prepare_logging()
+    warnings = _take_over_schedules(application)
     if concurrent:
         from . import coroutine
 
-        return coroutine.serve(application, descriptor, _concurrency(), hello(application, False))
-    return _serve_one_at_a_time(application, descriptor, inherited)
+        return coroutine.serve(application, descriptor, _concurrency(), hello(application, False, warnings))
+    return _serve_one_at_a_time(application, descriptor, inherited, warnings)
 
 
-def hello(application: Application, template: bool) -> bytes:
+def hello(application: Application, template: bool, further: Sequence[str] = ()) -> bytes:
     """The first frames."""
     fields: dict[str, Any] = {"protocol": _PROTOCOL, "sdk": f"taskvisor-python {VERSION}"}
     classes = application.hello_classes()
@@ -70,7 +71,7 @@ def hello(application: Application, template: bool) -> bytes:
         fields["classes"] = classes
     if template:
         fields["template"] = True
-    warnings = [frame("warning", {"text": text}) for text in getattr(application, "warnings", ())]
+    warnings = [frame("warning", {"text": text}) for text in (*getattr(application, "warnings", ()), *further)]
     return frame("hello", fields) + frame("ready", {}) + b"".join(warnings)
 
 
@@ -89,7 +90,21 @@ def _look_at_forks() -> Optional[Inherited]:
     return Inherited()
 
 
-def _serve_one_at_a_time(application: Application, descriptor: int, inherited: Optional[Inherited]) -> int:
+def _take_over_schedules(application: Application) -> list[str]:
+    """Has the supervisor know what recurs by the code. Returns what is wrong; ends the process if the code is."""
+    find = getattr(application, "schedules", None)
+    if find is None:
+        return []
+    from . import schedules
+
+    try:
+        return schedules.take_over(find())
+    except schedules.Wrong as error:
+        give_up(str(error))
+
+
+def _serve_one_at_a_time(application: Application, descriptor: int, inherited: Optional[Inherited],
+                         warnings: Sequence[str]) -> int:
     termination = Termination()
     termination.install()
     try:
@@ -98,7 +113,7 @@ def _serve_one_at_a_time(application: Application, descriptor: int, inherited: O
         prefork.prepare(application)
         if inherited is None:
             worker = prefork.Worker(application, descriptor, termination)
-            worker.channel.write(hello(application, False))
+            worker.channel.write(hello(application, False, warnings))
             return worker.serve()
         try:
             from .template import Template
@@ -107,7 +122,7 @@ def _serve_one_at_a_time(application: Application, descriptor: int, inherited: O
         channel = Channel(descriptor, termination)
         fork_descriptor = int(os.environ["TASKVISOR_FORK_FD"])
         template = Template(application, descriptor, fork_descriptor, channel, termination, inherited)
-        channel.write(hello(application, True))
+        channel.write(hello(application, True, warnings))
         return template.serve()
     except Closed as error:
         give_up(str(error))
