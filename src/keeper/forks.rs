@@ -1,4 +1,4 @@
-//! Templates: loaded programs that fork lives for the keeper, as described in `docs/worker-protocol.md`.
+//! Templates: loaded programs that fork lives for the keeper, as described in `docs/design/templates.md`.
 //!
 //! The keeper makes a life's socket, pipes and cgroup. It sends the children's ends to the template with the life's
 //! number and the directory of the cgroup in which the child is to be born. The forked child is the keeper's own child.
