@@ -83,6 +83,7 @@ impl Key {
             }
             chunk.copy_from_slice(&block);
         }
+        // X9.23 has its length in the last byte; the bytes before it may be anything.
         let padding = usize::from(*bytes.last()?);
         (1..=BLOCK).contains(&padding).then(|| bytes.truncate(bytes.len() - padding))?;
         Some(bytes)

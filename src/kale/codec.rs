@@ -80,6 +80,7 @@ impl Codec {
 fn inflate(packed: &[u8], most: usize) -> Result<Vec<u8>, CodecError> {
     let mut pickle = Vec::new();
     ZlibDecoder::new(packed)
+        // One byte above the limit shows that there is more.
         .take(most as u64 + 1)
         .read_to_end(&mut pickle)
         .map_err(|error| CodecError::Inflate(error.to_string()))?;

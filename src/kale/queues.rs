@@ -97,6 +97,7 @@ impl Reader<'_> {
             mistakes.push(self.empty());
             return None;
         }
+        // Goes on after a mistake, to find all at once.
         let name = self.name(of).map_err(|mistake| mistakes.push(mistake)).unwrap_or_default();
         let mut number = |setting, least, most| {
             self.number(of, setting, least, most)

@@ -212,12 +212,14 @@ impl RunTime {
                 median * ((p95 / median).ln() / P95 * normal(random)).exp()
             }
         };
+        // A long tail may draw more than a duration holds.
         Duration::from_secs_f64(seconds.min(LONGEST))
     }
 }
 
 /// A number from an exponential distribution with a mean of 1.
 fn exponential(random: &mut Random) -> f64 {
+    // The fraction may be 0, which has no logarithm, but never 1.
     -(1.0 - random.fraction()).ln()
 }
 

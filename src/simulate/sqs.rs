@@ -129,6 +129,7 @@ impl OnSqs {
 
     fn later(&mut self, at: u64, event: Event) {
         self.number += 1;
+        // The number keeps events of the same moment in the order of their causes.
         self.events.push(Reverse((at, self.number, event)));
     }
 
@@ -299,6 +300,7 @@ impl Supply for OnSqs {
 
     fn ended(&mut self, now: u64, (place, _): Number, ran: u64) {
         self.calls.delete += u64::from(self.lanes[place].ends.begins_call(now));
+        // A job that ends when its lease is to be renewed needs no call for that.
         self.calls.hide += ran.saturating_sub(1) / nanos(RENEWED);
     }
 
