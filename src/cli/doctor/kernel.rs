@@ -136,6 +136,7 @@ fn children(found: &Abilities) -> Check {
 
 /// Whether processes of other users are visible.
 fn proc(mounts: &str) -> Check {
+    // Of several mounts in one place the last is on top.
     let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
     let options = line.and_then(|line| line.split(' ').next_back()).unwrap_or_default();
     let hidden = options.split(',').find_map(|option| option.strip_prefix("hidepid="));
@@ -157,6 +158,7 @@ fn proc(mounts: &str) -> Check {
 
 fn ptrace(scope: &str) -> Check {
     match scope.trim() {
+        // Kernels without Yama have no such file.
         "" | "0" | "1" => Check::ok("ptrace", "debuggers may look at jobs as usual"),
         value => Check::less(
             "ptrace",

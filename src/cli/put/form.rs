@@ -230,6 +230,7 @@ fn command(args: &Put) -> Result<Payload, Failure> {
         None => Bytes::default(),
     };
     let mut argv: Vec<Bytes> = args.command.iter().map(|word| Bytes::from(word.clone())).collect();
+    // As with xargs, the line comes last if no place for it is named.
     if args.lines && !argv.iter().any(|word| has_braces(&word.0)) {
         argv.push("{}".into());
     }

@@ -143,6 +143,7 @@ async fn known_instead(access: &Access, queue: &QueueName, class: &Class) -> Opt
     let mut all = Vec::new();
     for pool in api.status().await.ok()?.pools.iter().filter(|pool| pool.queues.contains(queue)) {
         let known = api.why(&Subject::Pool(pool.name.clone())).await.ok()?.known;
+        // A list of that length is cut: the class may be among the rest.
         if known.is_empty() || known.len() >= Why::KNOWN_MAX || known.contains(class) {
             return None;
         }

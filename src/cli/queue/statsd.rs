@@ -61,6 +61,7 @@ pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
         }
         let wrong = round(config, args).await.err();
         let words = wrong.as_ref().map(Failure::in_a_line);
+        // The same trouble is printed once, not every interval.
         if let Some(wrong) = wrong.filter(|_| words != said) {
             wrong.print();
         }
@@ -69,6 +70,7 @@ pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
 }
 
 async fn round(config: &Config, args: &Args) -> Result<(), Failure> {
+    // Resolved each time, as the address may change between two rounds.
     let server = resolved(&args.statsd).await?;
     let figures = gathered(&Access::open(config).await?).await?;
     let lines = lines(&figures, &args.prefix, clock::wall());
