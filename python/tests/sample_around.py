@@ -55,6 +55,16 @@ async def waits(word):
 
 
 @job
+async def asks():
+    return [current_job().put_at.isoformat() for _ in range(2)]
+
+
+@job
+def asked():
+    return [current_job().put_at.isoformat() for _ in range(2)]
+
+
+@job
 def notes():
     """What was noted so far, of other jobs."""
     noted = seen[:]

@@ -5,13 +5,14 @@ import os
 import sys
 import tempfile
 import unittest
+from datetime import datetime, timezone
 from unittest import mock
 
 import rq_installed
 
 from support import HERE, PACKAGE, Worker
 
-from taskvisor import Middleware, job, middleware
+from taskvisor import Middleware, current_job, job, middleware
 from taskvisor.client import around
 from taskvisor.testing import inline
 
@@ -45,6 +46,25 @@ class MiddlewareTest(unittest.TestCase):
         self.assertEqual(worker.outcome("sample_around.plain", ["trips"])["result"], "trips")
         self.assertIn("ERROR taskvisor: middleware", worker.stderr())
         self.assertNotIn("taskvisor.jobs", worker.stderr())
+
+    def test_job_knows_when_it_was_put_and_asks_once(self):
+        for mode in ("prefork", "coroutine"):
+            for name in ("asks", "asked"):
+                with self.subTest(mode=mode, name=name):
+                    worker = self.worker(mode)
+                    worker.run(f"sample_around.{name}", [])
+                    kind, fields = worker.receive()
+                    self.assertEqual((kind, fields["verb"], fields["args"]), ("call", "job", {"id": "j1"}))
+                    worker.send("reply", n=fields["n"], ok={"id": "j1", "put_at_ms": 1700000000123})
+                    self.assertEqual(worker.done()["result"], ["2023-11-14T22:13:20.123000+00:00"] * 2)
+                    self.assertEqual(worker.seen, [])
+
+        @job("around.Age")
+        def age():
+            return (datetime.now(timezone.utc) - current_job().put_at).total_seconds()
+
+        with inline():
+            self.assertLess(abs(age.put().result()), 5)
 
     def test_inline_runs_it_too_and_other_objects_are_refused(self):
         class Counting(Middleware):

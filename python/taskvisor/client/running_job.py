@@ -15,6 +15,7 @@ from ..protocol import frames, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Any, Optional, Protocol, Union
 else:
     Protocol = object
@@ -44,7 +45,7 @@ class Job:
     """
 
     __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "_data", "_marked", "retries", "time_limit",
-                 "soft_time_limit", "grace", "cwd", "fence", "started", "canceled", "_killed_at", "ended", "runtime", "partial_lines", "scope",
+                 "soft_time_limit", "grace", "cwd", "fence", "started", "canceled", "_killed_at", "ended", "runtime", "partial_lines", "scope", "_put_at",
                  "__weakref__")
 
     #: Its id.
@@ -102,6 +103,7 @@ class Job:
         self.partial_lines: dict[str, str] = {}
         #: What sentry-sdk keeps of it while it runs.
         self.scope: Any = None
+        self._put_at: Optional[datetime] = None
 
     @property
     def data(self) -> Any:
@@ -119,6 +121,18 @@ class Job:
     @data.setter
     def data(self, _value: Any) -> None:
         raise AttributeError("the data of a job cannot be replaced: put another job with the new data")
+
+    @property
+    def put_at(self) -> datetime:
+        """When it was put, in UTC. Asks the supervisor the first time: a short call."""
+        if self._put_at is None:
+            from datetime import datetime, timedelta, timezone
+
+            if self.runtime is None:
+                raise RuntimeError(f"no worker runs job {self.id}: nobody knows when it was put")
+            shown = self.runtime.call("job", {"id": self.id})
+            self._put_at = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=shown["put_at_ms"])
+        return self._put_at
 
     @property
     def time_left(self) -> Optional[float]:

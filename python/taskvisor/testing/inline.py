@@ -182,7 +182,9 @@ class _Runtime:
     send_now = send
 
     def call(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Puts jobs."""
+        """Puts jobs, and shows the one that runs."""
+        if verb == "job" and arguments["id"] == self._record["id"]:
+            return self._record
         if verb != "put":
             raise PutError(f"failed to {verb}: inline() has no stand-in for it")
         return {"ids": self._inline.put(arguments["jobs"])}
