@@ -41,6 +41,8 @@ pub struct Flags {
     pub end_after: Option<u64>,
     /// Value of `--end-when-idle`.
     pub end_when_idle: Option<Duration>,
+    /// Values of `--watch`.
+    pub watch: Vec<PathBuf>,
     /// Settings of the only pool.
     pub pool: Pool,
     /// The purpose of reading the settings.

@@ -92,6 +92,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(path) => read(path, flags.in_force.as_deref()).map(|(file, source)| (file, Some(source)))?,
         None => (File::default(), None),
     };
+    let settings = of_supervisor(&flags, &file)?;
     let (broker_is_named, state_dir_is_named) = (flags.broker.is_some(), flags.state_dir.is_some());
     let broker = named_broker(&flags, &file, source.as_ref())?;
     let state_dir = match flags.state_dir.clone().or(file.state_dir.clone()) {
@@ -119,14 +120,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let api = in_file(resolve_api(file.api, flags.purpose, around), source.as_ref())?;
     let tasks = in_file(flags.wq.clone().over(file.wq).resolve(), source.as_ref())?;
     let remote = resolve_remote(&flags, around)?;
-    let default = Settings::default();
-    let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
-    let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
-    let (burst, end_after, end_when_idle) = (flags.burst, flags.end_after, flags.end_when_idle);
-    let held_degrades = file.held_degrades.unwrap_or(default.held_degrades);
-    let (pools, specs) = pools(flags, file.pools, source.as_ref(), lease, around, &broker)?;
-    let settings =
-        Settings { pools, lease, stop_deadline, burst, end_after, end_when_idle, held_degrades, ..default };
+    let (pools, specs) = pools(flags, file.pools, source.as_ref(), settings.lease, around, &broker)?;
+    let settings = Settings { pools, ..settings };
     Ok(Config {
         file: source,
         settings,
@@ -154,6 +149,33 @@ fn named_broker(flags: &Flags, file: &File, source: Option<&Source>) -> Result<O
         let place = source.filter(|_| flags.broker.is_none()).map(|source| source.of(None, "broker"));
         Error { place, ..Error::new(Fault::Config, wrong.what).hint(wrong.hint) }
     })
+}
+
+/// The settings of the supervisor alone, without pools.
+fn of_supervisor(flags: &Flags, file: &File) -> Result<Settings, Error> {
+    let default = Settings::default();
+    Ok(Settings {
+        lease: flags.lease.or(file.lease).unwrap_or(default.lease),
+        stop_deadline: flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline),
+        burst: flags.burst,
+        end_after: flags.end_after,
+        end_when_idle: flags.end_when_idle,
+        held_degrades: file.held_degrades.unwrap_or(default.held_degrades),
+        watch: flags.watch.iter().map(|dir| watched(dir)).collect::<Result<_, _>>()?,
+        ..default
+    })
+}
+
+/// A directory to watch. It is there at the start: a mistyped one would never say so.
+fn watched(dir: &Path) -> Result<PathBuf, Error> {
+    let dir = from_here(dir.to_owned())?;
+    let why = match dir.metadata() {
+        Ok(found) if found.is_dir() => return Ok(dir),
+        Ok(_) => "it is no directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let message = format!("failed to watch {}: {why}", dir.display());
+    Err(Error::new(Fault::Usage, message).hint("--watch DIR takes the directory of the code"))
 }
 
 /// The run directory, and whether it is that of the job that runs this command: a job's commands are for its own

@@ -7,6 +7,7 @@ mod attempts;
 mod authors;
 mod burst;
 mod calls;
+mod code_watch;
 mod count_cache;
 mod counting;
 mod decisions;

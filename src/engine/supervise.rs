@@ -13,6 +13,7 @@ use tokio::sync::mpsc::Sender;
 use tracing::{info, warn};
 
 use super::authors::Authors;
+use super::code_watch;
 use super::count_cache::HANGS;
 use super::effects::{Effects, fact};
 use super::event_loop::{Ended, run};
@@ -157,6 +158,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     if let Err(error) = take_over(&mut effects, left, &mut settings).await {
         return end_of_burst(&mut effects, settings.burst, error);
     }
+    code_watch::watch(&settings.watch, &requests)?;
     let tasks = begin_tasks(setup.tasks, &setup.broker, &mut effects.tellers)?;
     let outbox = pass_on(setup.outbox, &mut effects.record);
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);

@@ -1,6 +1,7 @@
 //! Settings of the pure supervisor.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct Settings {
     pub end_when_idle: Option<Duration>,
     /// Whether held jobs make the supervisor degraded.
     pub held_degrades: bool,
+    /// Directories of code: a save there has all workers exchanged for new ones.
+    pub watch: Vec<PathBuf>,
     /// Seed of all random numbers, so that a run can be replayed.
     pub seed: u64,
 }
@@ -188,6 +191,7 @@ impl Default for Settings {
             end_after: None,
             end_when_idle: None,
             held_degrades: true,
+            watch: Vec::new(),
             seed: 0,
         }
     }

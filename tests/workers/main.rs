@@ -16,6 +16,7 @@ mod protocol;
 mod qless;
 mod surroundings;
 mod templates;
+mod watch;
 
 use std::cell::Cell;
 use std::collections::HashSet;

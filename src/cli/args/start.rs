@@ -16,6 +16,7 @@ Examples:
   taskvisor start -w 8 -- python3 -m taskvisor.worker app.tasks
   taskvisor start -w 8 -m fork -- python3 -m taskvisor.worker app.tasks
   taskvisor start -w 8 -m coroutine -- python3 -m taskvisor.worker app.tasks
+  taskvisor start -w 2 --watch app -- python3 -m taskvisor.worker app.tasks
   taskvisor start -w 4 -q urgent -q default --time-limit 10m
   taskvisor start -w 2 --burst";
 
@@ -35,6 +36,10 @@ pub struct Start {
     /// Exit after this time without work
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = SUPERVISOR)]
     end_when_idle: Option<Duration>,
+    /// Exchange the workers when code in DIR is saved; those that run stay while the new code cannot be loaded
+    /// (repeatable)
+    #[arg(long, value_name = "DIR", help_heading = SUPERVISOR)]
+    watch: Vec<PathBuf>,
     /// Begin a new store where the old one is lost: its file is missing or empty, and start refuses it
     #[arg(long, help_heading = SUPERVISOR)]
     pub new_store: bool,
@@ -119,6 +124,7 @@ impl Start {
         flags.wq = self.wq.iter().cloned().fold(WqSection::default(), |before, next| next.over(before));
         flags.end_after = self.end_after;
         flags.end_when_idle = self.end_when_idle;
+        flags.watch.clone_from(&self.watch);
         flags.lease = self.lease;
         flags.stop_deadline = self.stop_deadline;
         flags.log_format = self.log_format.map(Into::into);
