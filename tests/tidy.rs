@@ -291,8 +291,10 @@ fn no_test_is_ignored_or_sleeps() {
     }
 }
 
-#[test]
-fn files_of_a_room_import_each_other_without_a_cycle() {
+/// Which file of a crate imports which others of it.
+type Imports = BTreeMap<Module, BTreeSet<Module>>;
+
+fn imports_within_crates() -> Imports {
     let files: Vec<(Module, String)> =
         sources("src").into_iter().map(|(path, text)| (module(&path), text)).collect();
     let tests: Vec<Module> = (files.iter())
@@ -304,27 +306,54 @@ fn files_of_a_room_import_each_other_without_a_cycle() {
     let paths: Vec<PathBuf> = sources("src").into_iter().map(|(path, _)| path).collect();
     let mut map = Map::of(&paths);
     files.iter().filter(|(file, _)| !is_test(file)).for_each(|(file, text)| map.read(file, text));
-    let mut edges: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+    let mut edges = Imports::new();
     for (file, path) in &map.named {
         let target = map.file_of(path, 0);
         if *file != target && !file.is_empty() && map.crate_of(file) == map.crate_of(&target) {
             edges.entry(file.clone()).or_default().insert(target);
         }
     }
-    // A file that imports nothing, or that no file imports, is in no cycle: remove it and look again.
-    let is_outside = |edges: &BTreeMap<Module, BTreeSet<Module>>, file: &Module| {
+    edges
+}
+
+/// The imports that are in a circle, or between two.
+fn circles(mut edges: Imports) -> Vec<String> {
+    // What imports nothing, or what nothing imports, is in no circle: remove it and look again.
+    let is_outside = |edges: &Imports, file: &Module| {
         edges[file].iter().all(|to| !edges.contains_key(to)) || !edges.values().any(|to| to.contains(file))
     };
     while let Some(file) = edges.keys().find(|file| is_outside(&edges, file)).cloned() {
         edges.remove(&file);
     }
-    let wrong: Vec<String> = (edges.iter())
-        .map(|(file, to)| {
-            let to =
-                to.iter().filter(|to| edges.contains_key(*to)).map(|to| to.join("::")).collect::<Vec<_>>();
-            format!("{} imports {}", file.join("::"), to.join(", "))
-        })
-        .collect();
+    let named = |file: &Module, to: &BTreeSet<Module>| {
+        let to = to.iter().filter(|to| edges.contains_key(*to)).map(|to| to.join("::")).collect::<Vec<_>>();
+        format!("{} imports {}", file.join("::"), to.join(", "))
+    };
+    edges.iter().map(|(file, to)| named(file, to)).collect()
+}
+
+#[test]
+fn files_of_a_room_import_each_other_without_a_cycle() {
+    let wrong = circles(imports_within_crates());
+    assert!(wrong.is_empty(), "in a circle, or between two:\n{}", wrong.join("\n"));
+}
+
+/// A folder and what stands beside it, folder or file, import each other in one direction: so a folder can be read alone.
+#[test]
+fn folders_import_what_is_beside_them_without_a_cycle() {
+    let mut edges = Imports::new();
+    for (from, all) in imports_within_crates() {
+        for to in all {
+            let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+            // A folder's own file and what is in the folder are one.
+            if common < from.len().min(to.len()) {
+                let beside = |file: &Module| file[..=common].to_vec();
+                edges.entry(beside(&from)).or_default().insert(beside(&to));
+            }
+        }
+    }
+    assert!(edges.len() > 100, "the folders are not found");
+    let wrong = circles(edges);
     assert!(wrong.is_empty(), "in a circle, or between two:\n{}", wrong.join("\n"));
 }
 

@@ -9,11 +9,10 @@ use clap::{CommandFactory, Parser};
 use super::args::mistyped::explained;
 use super::args::{Args, Command, ConfigCommand, StartArgs};
 use super::control::{reload, stop};
-use super::queue::statsd;
 use super::settings::{settings, settings_for};
 use super::{
     check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, release,
-    rq, simulate, status, trial, values, why, wq,
+    rq, simulate, statsd, status, trial, values, why, wq,
 };
 use ::config::{Config, Purpose, keep_users_out};
 use failure::{Failure, exit};

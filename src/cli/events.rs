@@ -126,7 +126,7 @@ fn line(news: &PublishedEvent, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::look;
+    use crate::cli::record::page::tests::look;
     use model::{Health, Millis, SlotName, WorkerName};
 
     #[test]

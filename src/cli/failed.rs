@@ -75,7 +75,7 @@ fn row(group: &FailureGroup, now: Millis) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::look;
+    use crate::cli::record::page::tests::look;
 
     #[test]
     fn groups_are_a_table() {

@@ -8,12 +8,12 @@ use jiff::tz::TimeZone;
 
 use super::access::{Access, for_each};
 use super::args::recur::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
-use super::job::page::{carried, program, row};
 use super::put::form::Form;
-use super::put::unserved::note_recurring;
+use super::record::page::{carried, program, row};
 use super::term::format::counted;
 use super::term::format::known;
 use super::term::screen::{Look, escaped, print, print_json, table};
+use super::unserved::note_recurring;
 use config::{Config, format_duration};
 use failure::{Failure, exit};
 use model::verb::{
@@ -231,7 +231,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cli::job::page::tests::look;
+    use crate::cli::record::page::tests::look;
     use model::{JobState, LatestJob, NewJob};
 
     fn nightly() -> RecurringRecord {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{Now, SeenAt, StartedAt};
+use super::format::{Now, SeenAt, StartedAt};
 use super::{Class, Instance, Instant, JobId, Millis, PoolStatus, QueueName, SlotState, Stop};
 
 /// A supervisor's presence, which it publishes to all that share its broker.

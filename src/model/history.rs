@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{DueAt, RenewedAt, StartedAt};
+use super::format::{DueAt, RenewedAt, StartedAt};
 use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueName, WorkerName};
 
 /// Something that happened to a job and is over.

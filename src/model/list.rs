@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::MaybeTime;
+use super::format::MaybeTime;
 use super::{Class, JobId, JobRecord, JobState, Millis, QueueName};
 
 /// Which jobs to list.

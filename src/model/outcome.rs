@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{EndedAt, MaybeSeconds, Seconds};
+use super::format::{EndedAt, MaybeSeconds, Seconds};
 use super::{JobId, Millis, NewJob, Payload, QueueName};
 
 /// Why an attempt did not complete.

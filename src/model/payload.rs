@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::Octal;
+use super::format::Octal;
 use super::{Bytes, Class};
 
 /// The payload of a job for its worker.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::At;
+use super::format::At;
 use super::list::words;
 use super::{Class, Health, JobId, JobState, Millis, QueueName, WorkerName};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{OldestWaitingAt, Since};
+use super::format::{OldestWaitingAt, Since};
 use super::{JobState, Millis, Today};
 
 /// Jobs of one queue by state, and whether it is paused.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{DueAt, MissedAt, NextAt, PutAt, Seconds, ThenAt};
+use super::format::{DueAt, MissedAt, NextAt, PutAt, Seconds, ThenAt};
 use super::object::object;
 use super::{JobId, JobState, Millis, NewJob, Pause, Schedule};
 

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::NextAt;
+use super::format::NextAt;
 use super::{Cron, Millis, Timetable};
 
 /// Oldest occurrence to look for: 10 years ago, in milliseconds.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::Seconds;
+use super::format::Seconds;
 
 /// A worker's processes as /proc showed them just before they were ended for a limit. Neither their arguments, nor their
 /// environment, nor their memory: no secret gets here.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{MaybeSeconds, Seconds};
+use super::format::{MaybeSeconds, Seconds};
 use super::{
     Class, DeadWorker, JobId, Ordered, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop,
     TimedSize,

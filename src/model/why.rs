@@ -6,7 +6,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{Fits, MaybeSeconds, Seconds};
+use super::format::{MaybeSeconds, Seconds};
+use super::json::Fits;
 use super::{Class, Fit, JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
 
 /// The subject of a question.

@@ -22,6 +22,7 @@ mod suspect;
 mod turn;
 mod unsettled;
 mod verdict;
+mod wear;
 mod why;
 mod work;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::slot::Wear;
+use crate::wear::Wear;
 use model::{Excess, PoolSettings, Revocation};
 
 /// Why we end a worker or a job.

@@ -67,7 +67,7 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::failed_job;
+    use crate::cli::record::page::tests::failed_job;
     use broker::Error;
     use model::PoolSign;
     use model::verb::Ability;

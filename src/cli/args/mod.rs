@@ -8,7 +8,7 @@ pub(super) mod job;
 pub(super) mod many;
 pub(super) mod mistyped;
 pub(super) mod option;
-mod put;
+pub(super) mod put;
 pub(super) mod recur;
 pub(super) mod reference;
 mod rq;
@@ -40,11 +40,10 @@ use super::access::elsewhere::Elsewhere;
 use super::doctor;
 use super::events;
 pub use super::kale::KaleCommand;
-use super::put::form;
-use super::queue::statsd;
 pub use super::redis::RedisCommand;
 pub use super::release::ReleaseCommand;
 use super::simulate;
+use super::statsd;
 use super::wq::WqCommand;
 use config::Flags;
 use failure::exit;
@@ -212,7 +211,7 @@ pub enum Command {
     #[command(after_help = "Without a flag it fetches no more and lets jobs end until the stop deadline.")]
     Stop(Stop),
     /// Queue a command, or data for workers that know its class
-    #[command(override_usage = form::USAGE, after_help = form::HELP)]
+    #[command(override_usage = put::USAGE, after_help = put::HELP)]
     Put(Put),
     /// Look at jobs, wait for them, end them
     #[command(subcommand)]

@@ -9,6 +9,25 @@ use super::many::{one_id, to_come};
 use config::parse_duration;
 use model::{Exists, Millis};
 
+/// The two ways to put.
+pub const USAGE: &str = "\
+taskvisor put [OPTIONS] -- <COMMAND>...
+       taskvisor put [OPTIONS] <QUEUE> <CLASS> [DATA|@FILE|-]";
+
+/// Text below the options.
+pub const HELP: &str = "\
+A command runs as it stands behind --. A class names code that the workers of a queue have; what it gets is JSON.
+
+Prints the id of each job, one a line, once the job cannot be lost. Works while no supervisor runs.
+
+Examples:
+  taskvisor put -- gzip -t backup.gz
+  find . -name '*.gz' -print0 | taskvisor put --lines -0 -- gzip -t {}
+  taskvisor put -q mail -d @letter.txt -- sendmail -t
+  taskvisor put mail Welcome '{\"to\": \"ann@example.org\"}'
+  taskvisor put --wait --timeout 1m math Add '[1, 2]'
+  taskvisor put mail Welcome --lines <people.jsonl";
+
 #[derive(Debug, clap::Args)]
 pub struct Put {
     /// Where a command waits [default: default]

@@ -1,23 +1,17 @@
 //! `job`: its commands, with a file for each longer one.
 
-pub mod alone;
 mod cancel;
 mod edit;
-mod killer;
 pub(super) mod lens;
 pub(super) mod list;
 mod logs;
 pub(super) mod many;
-pub(super) mod needs;
-pub(super) mod page;
-pub(super) mod processes;
 mod rows;
 mod sample;
 mod show;
 mod state_line;
 mod stats;
 mod tail;
-pub(super) mod timeline;
 pub(super) mod wait;
 
 use super::args::JobCommand;

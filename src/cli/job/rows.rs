@@ -154,7 +154,7 @@ pub fn shortened(id: &str, length: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::{failed_job, look};
+    use crate::cli::record::page::tests::{failed_job, look};
     use model::JobState;
 
     #[test]

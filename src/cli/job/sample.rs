@@ -31,7 +31,7 @@ fn described(id: &JobId, job: Option<&JobRecord>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::failed_job;
+    use crate::cli::record::page::tests::failed_job;
 
     #[test]
     fn sampled_job_is_described_by_state_queue_command_and_failure() {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{alone, killer, page};
 use crate::cli::access::Access;
 use crate::cli::access::hosts::Hosts;
 use crate::cli::access::named::too_short;
 use crate::cli::args::JobShow;
+use crate::cli::record::{alone, killer, page};
 use crate::cli::term::screen::{Look, age, print, print_json};
 use config::Config;
 use failure::{Failure, exit};

@@ -66,7 +66,7 @@ fn row(day: &ClassDay) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::look;
+    use crate::cli::record::page::tests::look;
     use model::Day;
 
     #[test]

@@ -6,13 +6,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::needs::Helps;
 use super::state_line::print_state;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, Ends, for_each};
 use crate::cli::args::{JobResult, JobWait};
-use crate::cli::put::unserved::{Nobody, say};
+use crate::cli::record::needs::Helps;
 use crate::cli::term::screen::{print, print_json};
+use crate::cli::unserved::{Nobody, say};
 use crate::cli::why::because::hindrances;
 use config::{Config, format_duration};
 use failure::{Failure, exit};

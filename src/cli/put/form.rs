@@ -4,30 +4,12 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use super::data::{check_json, read};
-use super::unserved::meant;
 use crate::cli::args::Put;
+use crate::cli::args::put::USAGE;
 use crate::cli::term::format::between;
+use crate::cli::unserved::meant;
 use failure::{Failure, exit};
 use model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
-
-/// The two ways to put.
-pub const USAGE: &str = "\
-taskvisor put [OPTIONS] -- <COMMAND>...
-       taskvisor put [OPTIONS] <QUEUE> <CLASS> [DATA|@FILE|-]";
-
-/// Text below the options.
-pub const HELP: &str = "\
-A command runs as it stands behind --. A class names code that the workers of a queue have; what it gets is JSON.
-
-Prints the id of each job, one a line, once the job cannot be lost. Works while no supervisor runs.
-
-Examples:
-  taskvisor put -- gzip -t backup.gz
-  find . -name '*.gz' -print0 | taskvisor put --lines -0 -- gzip -t {}
-  taskvisor put -q mail -d @letter.txt -- sendmail -t
-  taskvisor put mail Welcome '{\"to\": \"ann@example.org\"}'
-  taskvisor put --wait --timeout 1m math Add '[1, 2]'
-  taskvisor put mail Welcome --lines <people.jsonl";
 
 /// A job with blanks for its lines.
 pub struct Form {

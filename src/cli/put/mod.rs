@@ -2,7 +2,6 @@
 
 mod data;
 pub(super) mod form;
-pub(super) mod unserved;
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
@@ -12,13 +11,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::fstat;
 
 use self::form::Form;
-use self::unserved::note_put;
 use super::access::Access;
 use super::access::named::all_named;
 use super::access::putting::NotPut;
 use super::args::Put;
 use super::job::wait::results;
 use super::term::screen::{escaped, print};
+use super::unserved::note_put;
 use api::Queued;
 use config::Config;
 use failure::{Failure, exit};

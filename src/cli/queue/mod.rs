@@ -1,7 +1,6 @@
 //! The command `queue list|pause|resume`.
 
 mod stats;
-pub(super) mod statsd;
 
 use std::collections::BTreeMap;
 
@@ -131,7 +130,7 @@ fn row(name: &QueueName, counts: &QueueCounts, columns: &[&Column], now: Millis)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::look;
+    use crate::cli::record::page::tests::look;
 
     #[test]
     fn a_queue_whose_jobs_all_wait_for_others_does_not_look_empty() {

@@ -94,7 +94,7 @@ fn since(moment: Option<Millis>, now: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::look;
+    use crate::cli::record::page::tests::look;
     use model::MemberJob;
 
     #[test]

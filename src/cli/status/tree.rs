@@ -165,7 +165,7 @@ pub mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cli::job::page::tests::look;
+    use crate::cli::record::page::tests::look;
     use crate::cli::term::branch::PLAIN;
     use model::{
         Host, JobState, Pause, Process, Progress, QueueCounts, RunningJob, SlotId, SlotName, SlotState,

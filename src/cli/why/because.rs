@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::because_running::{canceled_by, running};
-use crate::cli::job::needs::{self, Helps};
-use crate::cli::job::timeline::interrupted_by;
+use crate::cli::record::needs::{self, Helps};
+use crate::cli::record::timeline::interrupted_by;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::age;
 use broker::Card;
@@ -275,7 +275,7 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::failed_job;
+    use crate::cli::record::page::tests::failed_job;
     use model::verb::Ability;
     use model::{Attempt, Entry, Pause, QueueCounts, Retry};
 

@@ -173,7 +173,7 @@ fn replaced(pool: &PoolStatus, why: &Why) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::look;
+    use crate::cli::record::page::tests::look;
     use crate::cli::status::tree::tests::healthy;
     use model::{Fit, Millis, Pause};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::job::alone;
+use crate::cli::record::alone;
 use crate::cli::term::format::{between, counted};
 use crate::cli::term::screen::age;
 use model::{Happened, JobRecord, JobState, Millis, RunningJob, SlotStatus, Why};

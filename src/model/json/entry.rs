@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::new_job::present;
-use super::{At, JsonText, json_text};
+use crate::format::{At, JsonText, json_text};
 use crate::{Attempt, Entry, Happened, JobState, Millis, QueueName};
 
 /// Something that happened to a job and is over. Beside `kind` there are the fields of that kind.

@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 
 use super::entry::EntryJson;
 use super::new_job::{Carried, present};
-use super::{DueAt, EndedAt, ExpiresAt, JsonText, MaybeSeconds, PutAt, RenewedAt, StartedAt, json_text};
+use crate::format::{
+    DueAt, EndedAt, ExpiresAt, JsonText, MaybeSeconds, PutAt, RenewedAt, StartedAt, json_text,
+};
 use crate::{
     Bytes, Class, Exec, Failure, Fence, Forensics, Instance, JobId, JobRecord, JobState, Millis, Need,
     Progress, QueueName, Retry, WorkerName,

@@ -1,5 +1,5 @@
 //! The public JSON: values of the model for programs, over HTTP, by `--json`, in the worker protocol and in the
-//! packages, in one form for all. The stored form is separate from it (`common::stored` of the brokers).
+//! packages, in one form for all. `format/` writes their fields. The stored form is separate from it (`common::stored` of the brokers).
 //!
 //! Durations are numbers of seconds. A moment has two fields: `NAME` (RFC 3339) and `NAME_ms` (milliseconds since 1970). Data
 //! and results are JSON, and keep every digit. `docs/openapi.json` describes all of it, and a test holds it.
@@ -9,23 +9,13 @@ mod entry;
 mod fits;
 mod job;
 mod new_job;
-mod numbers;
 #[cfg(test)]
 mod tests;
-mod texts;
-mod times;
 
 use ends::ExitStatusJson;
 pub(super) use fits::Fits;
 use job::JobJson;
 use new_job::NewJobJson;
-pub(super) use numbers::{MaybeSeconds, Octal, Seconds};
-pub(super) use texts::JsonText;
-pub use texts::{json_depth, json_text};
-pub(super) use times::{
-    At, DueAt, EndedAt, ExpiresAt, MaybeTime, MissedAt, NewestAt, NextAt, Now, OldestWaitingAt, PutAt,
-    RenewedAt, SeenAt, Since, StartedAt, ThenAt,
-};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error;

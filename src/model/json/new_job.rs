@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::texts::{DEEPEST, bytes, json, json_depth};
-use super::{JsonText, MaybeSeconds, Seconds};
+use crate::format::{DEEPEST, JsonText, MaybeSeconds, Seconds, bytes, json, json_depth};
 use crate::object::maybe_object;
 use crate::{Bytes, Class, Exec, Exists, JobId, NewJob, Payload, QueueName, Retry};
 

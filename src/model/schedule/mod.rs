@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 pub use cron::Cron;
 
+use super::format::Seconds;
 use super::format_duration;
-use super::json::Seconds;
 
 /// When a recurring job is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::json::JsonText;
+use crate::format::JsonText;
 use crate::{Bytes, Fence, JobId};
 
 /// Has a job wait for others.

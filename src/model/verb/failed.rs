@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::json::{MaybeTime, NewestAt};
+use crate::format::{MaybeTime, NewestAt};
 use crate::{Class, JobId, JobState, Millis, QueueName};
 
 /// Counts the jobs that failed or are held, by what their failure is called.

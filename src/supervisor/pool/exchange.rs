@@ -2,7 +2,7 @@
 
 use super::Pool;
 use super::index::Kind;
-use crate::slot::Wear;
+use crate::wear::Wear;
 use model::{Instant, Recycle};
 
 impl Pool {

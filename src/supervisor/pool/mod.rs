@@ -20,8 +20,9 @@ use std::time::Duration;
 
 use crate::classes::{self, Unknown};
 use crate::restart::{Boots, Random};
-use crate::slot::{self, Running, Slot, Wear};
+use crate::slot::{self, Running, Slot};
 use crate::unsettled::Unsettled;
+use crate::wear::Wear;
 use intake::Intake;
 use model::{Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
 use size::Size;

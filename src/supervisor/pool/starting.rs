@@ -7,7 +7,8 @@ use super::Pool;
 use super::index::Kind;
 use crate::Command;
 use crate::restart::{BOOTS, Random};
-use crate::slot::{MARGIN, Slot, Wears};
+use crate::slot::{MARGIN, Slot};
+use crate::wear::Wears;
 use model::{CutOff, Instant};
 
 impl Pool {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::Slot;
 use super::running::{self, MARGIN, Phase, Running};
 use super::state::State;
-use super::wear::Wears;
 use crate::Command;
 use crate::stop::Stopping;
+use crate::wear::Wears;
 use model::{CutOff, Follow, Instant, PoolSettings};
 
 /// The self-fence of a worker without a job is cleared after this time.

@@ -1,6 +1,6 @@
 //! One life of a slot: what it was made for, what it has done, and when it is worn out.
 
-use super::wear::{Wear, Wears};
+use crate::wear::{Wear, Wears};
 use crate::why::Why;
 use model::{Instant, Signal, WorkerId};
 

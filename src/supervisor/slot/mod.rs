@@ -12,7 +12,6 @@ mod running;
 mod signals;
 mod state;
 mod status;
-mod wear;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -24,11 +23,11 @@ use life::Life;
 use model::{Instant, PoolSettings, SlotId, Unproven, WorkerId};
 use state::State;
 
+use crate::wear::{Wear, Wears};
 pub(crate) use end::End;
 pub(crate) use gap::Gap;
 pub(crate) use jobs::RoomFor;
 pub(crate) use running::{Heard, MARGIN, Phase, Running, fence_at, release, unstarted};
-pub(crate) use wear::{Wear, Wears};
 
 /// A place in which one worker lives at a time.
 #[derive(Debug)]

@@ -80,7 +80,7 @@ const SHOWN: usize = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::failed_job;
+    use crate::cli::record::page::tests::failed_job;
 
     const NOW: Millis = Millis(1_790_000_060_000);
 

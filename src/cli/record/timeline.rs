@@ -202,7 +202,7 @@ fn millis(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::{failed_job, look};
+    use crate::cli::record::page::tests::{failed_job, look};
     use model::{DeadWorker, Failure, Fence};
 
     fn at(seconds: i64) -> Millis {

@@ -37,7 +37,7 @@ pub fn json_depth(text: &[u8]) -> usize {
 }
 
 /// The deepest nesting that is shown as JSON: most parsers would refuse the whole job for more.
-pub(super) const DEEPEST: usize = 100;
+pub(crate) const DEEPEST: usize = 100;
 
 /// A worker's result as JSON on one line with every digit. Text that is no JSON, which another program may have
 /// written, becomes a string, and so does what is nested deeper than 100 levels. `None` only if it cannot be written at

@@ -20,7 +20,7 @@ fn words(oom_kills: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::job::page::tests::failed_job;
+    use crate::cli::record::page::tests::failed_job;
     use model::ExitStatus;
 
     #[test]
