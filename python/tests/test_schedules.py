@@ -1,6 +1,7 @@
 """`@job(cron=…)`: workers of a real supervisor take its schedule over, and remove it with the code."""
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import real
 from taskvisor import Client, JobId, job
 from taskvisor.client import registry
 from taskvisor.testing import Server
-from taskvisor.worker import schedules
+from taskvisor.worker import schedules, start
 
 PATIENCE_SECONDS = 30
 
@@ -49,11 +50,11 @@ class DecoratorTest(unittest.TestCase):
             job(cron=3)
 
     def test_nothing_is_asked_without_a_supervisor_or_by_another_worker(self):
-        with mock.patch.object(schedules.asking, "once") as once:
+        with mock.patch.object(schedules, "take_over") as take_over:
             for environment in ({}, {"TASKVISOR_SOCKET": "/x", "TASKVISOR_POOL": "p", "TASKVISOR_WORKER": "p.2#1"}):
                 with mock.patch.dict(os.environ, environment, clear=True):
-                    self.assertEqual(schedules.take_over({"c": {}}), [])
-        once.assert_not_called()
+                    self.assertEqual(start._take_over_schedules(registry), [])
+        take_over.assert_not_called()
 
     def test_supervisor_that_cannot_be_asked_is_a_warning_of_the_worker(self):
         environment = {"TASKVISOR_SOCKET": "/nowhere/ctl.sock", "TASKVISOR_POOL": "p", "TASKVISOR_WORKER": "p.1#1"}
@@ -61,6 +62,17 @@ class DecoratorTest(unittest.TestCase):
             self.assertEqual(schedules.take_over({}), [])
             said, = schedules.take_over({"cron.Lost": {}})
         self.assertIn("failed to take over the schedules of cron.Lost: nobody listens on /nowhere/ctl.sock", said)
+
+
+    def test_supervisor_that_does_not_answer_holds_no_worker_up(self):
+        with tempfile.TemporaryDirectory() as directory, socket.socket(socket.AF_UNIX) as silent:
+            silent.bind(f"{directory}/ctl.sock")
+            silent.listen()
+            environment = {"TASKVISOR_SOCKET": f"{directory}/ctl.sock", "TASKVISOR_POOL": "p", "TASKVISOR_WORKER": "p.1#1"}
+            with mock.patch.dict(os.environ, environment, clear=True), \
+                    mock.patch.object(schedules, "_LITTLE", 0.05), mock.patch.object(schedules, "_PATIENCE_SECONDS", 0.1):
+                self.assertEqual(schedules.take_over({}), [])
+                self.assertIn("gave no answer", schedules.take_over({"cron.Late": {}})[0])
 
 
 class TakenOverTest(real.RealTest):

@@ -90,10 +90,19 @@ def _look_at_forks() -> Optional[Inherited]:
     return Inherited()
 
 
+def is_first(worker: str) -> bool:
+    """Whether this is the worker of its pool that takes schedules over: the template, or the first.
+
+    >>> is_first("mail.1#7"), is_first("mail.0#1"), is_first("mail.11#7"), is_first("")
+    (True, True, False, False)
+    """
+    return worker.partition("#")[0].rpartition(".")[2] in ("0", "1")
+
+
 def _take_over_schedules(application: Application) -> list[str]:
     """Has the supervisor know what recurs by the code. Returns what is wrong; ends the process if the code is."""
     find = getattr(application, "schedules", None)
-    if find is None:
+    if find is None or not os.environ.get("TASKVISOR_SOCKET") or not is_first(os.environ.get("TASKVISOR_WORKER", "")):
         return []
     from . import schedules
 
