@@ -13,6 +13,9 @@ use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, statvfs, utimensat};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::getpid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -107,6 +110,11 @@ impl Lookout {
         let path = self.socket.display();
         match socket_at(&self.socket) {
             Ok(found) if found.is_some() && found == *own => return Ok(Found::There),
+            // Some shared file systems number a file anew at times.
+            Ok(Some(found)) if listens_here(&self.socket) => {
+                *own = Some(found);
+                return Ok(Found::There);
+            }
             Ok(_) => return Err(format!("another file is in the place of {path}: remove it")),
             // A plain file in the place of the directory, too, is somebody's.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
@@ -140,6 +148,17 @@ fn socket_at(path: &Path) -> io::Result<Option<FileId>> {
     Ok(found.file_type().is_socket().then(|| (found.dev(), found.ino())))
 }
 
+/// Whether this process listens on the socket at a path.
+fn listens_here(path: &Path) -> bool {
+    let ask = || {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        socket_peercred(&socket)
+    };
+    ask().is_ok_and(|listener| listener.pid == getpid())
+}
+
 /// Watches for files that leave a directory or take the place of others, and for its own end.
 fn watch(dir: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
@@ -171,6 +190,17 @@ pub(super) fn no_room(dir: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn socket_is_known_by_its_listener_whatever_its_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, plain) = (dir.path().join("ours"), dir.path().join("plain"));
+        let listener = UnixListener::bind(&ours).unwrap();
+        fs::write(&plain, "").unwrap();
+        assert!(listens_here(&ours) && !listens_here(&plain));
+        drop(listener);
+        assert!(!listens_here(&ours), "nobody listens");
+    }
 
     #[test]
     fn only_a_full_disk_has_no_room() {
