@@ -19,6 +19,7 @@ mod kale;
 mod order;
 mod redrive;
 mod refusals;
+mod releases;
 mod retry;
 mod simulated;
 mod stops;

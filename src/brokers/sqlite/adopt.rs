@@ -2,6 +2,7 @@
 //! out, and grants no lease by itself. Its writes do not wait for the disk.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
@@ -133,7 +134,7 @@ impl Sqlite {
     pub async fn handles(&self, instance: Instance) -> Result<Vec<Handle>, Error> {
         self.run(Kind::Read, move |store| {
             let mut statement = store.conn.prepare_cached(
-                "SELECT jid, job.fence, coalesce(handle, ''), queue.name, state FROM job
+                "SELECT jid, job.fence, coalesce(handle, ''), queue.name, state, expires_at - ?2 FROM job
                  LEFT JOIN delivery USING (jid, fence)
                  JOIN queue ON queue.id = job.queue WHERE expires_at > ?2 AND instance = ?1",
             )?;
@@ -144,6 +145,7 @@ impl Sqlite {
                     handle: row.get(2)?,
                     queue: row.get::<_, String>(3)?.into(),
                     is_canceling: state(row.get(4)?) == JobState::Canceling,
+                    lasts: Duration::from_millis(row.get(5)?),
                 })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)

@@ -74,6 +74,8 @@ pub struct Handle {
     pub queue: QueueName,
     /// Whether a person was answered that it would be canceled.
     pub is_canceling: bool,
+    /// How long its lease lasts from now on.
+    pub lasts: Duration,
 }
 
 /// A receive that waits for messages at the broker, which goes on to give them to it even if its supervisor dies.

@@ -11,6 +11,7 @@ use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
 };
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use super::address::Place;
 use super::coalesce::Outcome;
@@ -50,6 +51,17 @@ pub(super) struct Outgoing {
     pub once: Option<String>,
     /// Attributes to send beside the body.
     pub notes: Vec<(&'static str, String)>,
+}
+
+/// A change of the time for which a message is hidden.
+#[derive(Clone, Debug)]
+pub(super) struct Hide {
+    pub handle: String,
+    /// How long it is hidden from now on; 0 = visible at once.
+    pub time: Duration,
+    /// When the delivery of this handle ends by itself. Nothing is sent after that: some services take the handle of an
+    /// earlier delivery for the next one, and would make a message visible that another client works on.
+    pub until: Instant,
 }
 
 /// Tells the time since boot; tests move it.
@@ -201,24 +213,35 @@ impl Client {
         self.each(&name, handles.len(), sent.await, Fault::of_handle)
     }
 
-    /// Makes messages invisible from now on for these times.
-    pub(super) async fn hide(self: Arc<Self>, name: String, all: Vec<(String, Duration)>) -> Vec<Outcome> {
-        let entry = |(at, (handle, time)): (usize, &(String, Duration))| {
+    /// Changes for how long messages are hidden. One whose delivery is over is visible, and is not sent.
+    pub(super) async fn hide(self: Arc<Self>, name: String, all: Vec<Hide>) -> Vec<Outcome> {
+        let now = (self.now)();
+        let entry = |(at, hide): (usize, &Hide)| {
             ChangeMessageVisibilityBatchRequestEntry::builder()
                 .id(at.to_string())
-                .receipt_handle(handle)
-                .visibility_timeout(seconds(*time))
+                .receipt_handle(&hide.handle)
+                .visibility_timeout(seconds(hide.time))
                 .build()
+        };
+        let open = || all.iter().enumerate().filter(|(_, hide)| hide.until > now);
+        let Some(until) = open().map(|(_, hide)| hide.until).min() else {
+            return vec![Err(Fault::Visible); all.len()];
         };
         let sent = async {
             let request =
                 self.aws().await?.change_message_visibility_batch().queue_url(self.url(&name).await?);
-            let entries = all.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
+            let entries = open().map(entry).collect::<Result<_, _>>()?;
             let answer = request.set_entries(Some(entries)).send().await?;
             let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
             Ok((done, answer.failed))
         };
-        self.each(&name, all.len(), sent.await, Fault::of_handle)
+        // The SDK sends again by itself, and would do so after the end of a delivery.
+        let sent = timeout(until.since(now), sent).await;
+        let sent = sent.unwrap_or_else(|_| Err(Fault::Unanswered("the service does not answer".into())));
+        let mut answers = self.each(&name, all.len(), sent, Fault::of_handle);
+        let over = answers.iter_mut().zip(&all).filter(|(_, hide)| hide.until <= now);
+        over.for_each(|(answer, _)| *answer = Err(Fault::Visible));
+        answers
     }
 
     /// Sends messages, and gives the id of each.
@@ -230,7 +253,7 @@ impl Client {
             let done = answer.successful.into_iter().map(|one| (one.id, one.message_id)).collect();
             Ok((done, answer.failed))
         };
-        self.each(&name, all.len(), sent.await, Fault::of_code)
+        self.each(&name, all.len(), sent.await, Fault::of_entry)
     }
 
     /// The answers of a batch, entry by entry.
@@ -239,7 +262,7 @@ impl Client {
         name: &str,
         count: usize,
         answer: Result<Answered, Fault>,
-        fault: fn(&str, &str) -> Fault,
+        fault: fn(&BatchResultErrorEntry) -> Fault,
     ) -> Vec<Outcome> {
         let (done, failed) = match answer {
             Ok(answer) => answer,
@@ -253,9 +276,7 @@ impl Client {
             }
         };
         done.into_iter().for_each(|(id, said)| set(&id, Ok(said)));
-        for BatchResultErrorEntry { id, code, message, .. } in failed {
-            set(&id, Err(fault(&code, message.as_deref().unwrap_or_default())));
-        }
+        failed.iter().for_each(|entry| set(&entry.id, Err(fault(entry))));
         all
     }
 }

@@ -4,6 +4,7 @@ use std::error::Error as Cause;
 use std::iter;
 
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::types::BatchResultErrorEntry;
 
 use broker::Error;
 
@@ -51,11 +52,20 @@ impl Fault {
         }
     }
 
-    /// The fault for an error code of a request about a message that was received: what is invalid is its handle.
-    pub(super) fn of_handle(code: &str, message: &str) -> Fault {
-        match code {
-            "InvalidParameterValue" | "InvalidIdFormat" => Fault::NotOurs,
-            _ => Fault::of_code(code, message),
+    /// The fault of an entry of a batch.
+    pub(super) fn of_entry(entry: &BatchResultErrorEntry) -> Fault {
+        Fault::of_code(&entry.code, entry.message.as_deref().unwrap_or_default())
+    }
+
+    /// The fault of an entry about a message that was received. The entry has nothing but its handle and a time within
+    /// the limits: if the service blames the sender, the handle is not valid, whatever the service calls that.
+    pub(super) fn of_handle(entry: &BatchResultErrorEntry) -> Fault {
+        match (entry.code.as_str(), Fault::of_entry(entry)) {
+            ("InvalidParameterValue" | "InvalidIdFormat", _) => Fault::NotOurs,
+            (code, Fault::Other(_)) if entry.sender_fault && !code.starts_with("AccessDenied") => {
+                Fault::NotOurs
+            }
+            (_, fault) => fault,
         }
     }
 
@@ -145,10 +155,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn refused_handle_is_not_ours_whatever_the_service_calls_that() {
+        let of = |code: &str, sender_fault| {
+            let entry =
+                BatchResultErrorEntry::builder().id("0").code(code).sender_fault(sender_fault).message("x");
+            Fault::of_handle(&entry.build().unwrap())
+        };
+        assert_eq!(of("MessageNotInflight", true), Fault::Visible);
+        assert_eq!(of("InvalidParameterValue", true), Fault::NotOurs);
+        assert_eq!(of("NoSuchReceipt", true), Fault::NotOurs);
+        assert!(of("InternalError", false).is_passing());
+        assert!(of("AccessDenied", true).is_passing() && of("RequestThrottled", true) == Fault::Throttled);
+    }
+
+    #[test]
     fn error_codes_of_sqs_map_to_faults() {
         assert_eq!(Fault::of_code("ReceiptHandleIsInvalid", "x"), Fault::NotOurs);
-        assert_eq!(Fault::of_handle("MessageNotInflight", "x"), Fault::Visible);
-        assert_eq!(Fault::of_handle("InvalidParameterValue", "x"), Fault::NotOurs);
         let invalid = Fault::Refused("InvalidParameterValue: x".into());
         assert_eq!(Fault::of_code("InvalidParameterValue", "x"), invalid);
         assert_eq!(Fault::of_code("AWS.SimpleQueueService.NonExistentQueue", "x"), Fault::NoQueue);

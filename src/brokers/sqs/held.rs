@@ -30,6 +30,10 @@ pub(super) struct Held {
     pub is_noted: bool,
     pub attempt: u32,
     pub received_at: Instant,
+    /// When its latest delivery ends by itself, as far as SQS has answered.
+    pub hidden_until: Instant,
+    /// The same if all renewals without an answer were carried out.
+    pub maybe_until: Instant,
 }
 
 impl Held {
@@ -39,6 +43,7 @@ impl Held {
         source: Arc<SourceQueue>,
         fence: Fence,
         received_at: Instant,
+        lease: Duration,
     ) -> Held {
         let handle = message.handle.clone();
         Held {
@@ -52,14 +57,21 @@ impl Held {
             is_noted: false,
             attempt: 1,
             received_at,
+            hidden_until: received_at + lease,
+            maybe_until: received_at + lease,
         }
     }
 
     /// A message that an earlier supervisor has received.
     pub(super) fn left_behind(left: &Handle, source: Arc<SourceQueue>, now: Instant) -> Held {
         let message = Message { handle: left.handle.clone(), ..Message::default() };
-        let held = Held::received(message, source, left.fence, now);
+        let held = Held::received(message, source, left.fence, now, left.lasts);
         Held { message: None, ..held }
+    }
+
+    /// SQS has said that its latest delivery ends then.
+    pub(super) fn is_hidden_until(&mut self, until: Instant) {
+        (self.hidden_until, self.maybe_until) = (until, until);
     }
 
     /// Time for which it can still be hidden.
@@ -93,11 +105,15 @@ impl Running {
         lock(&self.0).contains_key(job)
     }
 
-    /// Whether this is a second delivery of a running job's message; if so, the newest handle counts.
-    pub(super) fn is_double(&self, message: &Message) -> bool {
+    /// Whether this is a second delivery of a running job's message, hidden until then; if so, the newest handle counts.
+    pub(super) fn is_double(&self, message: &Message, until: Instant) -> bool {
         let mut all = lock(&self.0);
         let same = |held: &&mut Held| held.message.as_ref().is_none_or(|own| own.id == message.id);
         let held = all.get_mut(&message.job.as_str().into()).filter(|held| !held.is_ending).filter(same);
-        held.map(|held| held.handle.clone_from(&message.handle)).is_some()
+        let renew = |held: &mut Held| {
+            held.handle.clone_from(&message.handle);
+            held.is_hidden_until(until);
+        };
+        held.map(renew).is_some()
     }
 }

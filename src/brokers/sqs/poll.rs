@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant as Moment, sleep, timeout, timeout_at};
 
 use super::body::Unread;
 use super::buffer::{Buffered, for_a_busy_pool};
@@ -18,7 +18,7 @@ use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use broker::Notice;
 use common::lock;
-use model::QueueSet;
+use model::{Instant, QueueSet};
 use select::Receive;
 use select::terms::HOLD;
 
@@ -83,7 +83,7 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
 /// Waits until a receive is worthwhile and begins it. With `counts` the previous one still counts as open for a moment:
 /// usually the next follows at once, and the ledger's note covers both.
 async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>, mut counts: bool) -> Receive {
-    let patience = Instant::now() + open_note::LINGERS;
+    let patience = Moment::now() + open_note::LINGERS;
     loop {
         let wanting = source.wants.notified();
         if let Some(receive) = next(shared, source) {
@@ -209,8 +209,9 @@ fn give_back_in_time(shared: &Arc<Shared>, source: &Arc<SourceQueue>, lease: Dur
 /// Reads messages into the buffer.
 fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, lease: Duration) {
     let (since, mut oldest) = (shared.now(), None);
+    let until = since + lease;
     for message in messages {
-        if shared.held.is_double(&message) {
+        if shared.held.is_double(&message, until) {
             let shared = shared.clone();
             tokio::spawn(async move { shared.ledger.gave_back(vec![message.job.as_str().into()]).await });
             continue;
@@ -227,7 +228,7 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
             }
             Err(Unread { why, may_be_sealed: true }) if !source.is_opened.load(Ordering::Relaxed) => {
                 is_unopened(source, &why);
-                tokio::spawn(leave(shared.clone(), source.clone(), message));
+                tokio::spawn(leave(shared.clone(), source.clone(), message, until));
             }
             Err(Unread { why, .. }) => {
                 tokio::spawn(discard(shared.clone(), source.clone(), Arc::new(message), why));
@@ -239,9 +240,9 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
 
 /// Leaves a message where it is: as long as the key has opened none of its queue, the key may be wrong, and not the
 /// message. It comes again in a while, and counts no attempt.
-async fn leave(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message) {
+async fn leave(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, until: Instant) {
     shared.ledger.gave_back(vec![message.job.as_str().into()]).await;
-    source.queue.hide(&message.handle, UNOPENED).await.ok();
+    source.queue.hide(&message.handle, UNOPENED, until).await.ok();
 }
 
 /// Says that a queue has messages that no key opens, and none that the key opens.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::client::{Client, Outgoing};
+use super::client::{Client, Hide, Now, Outgoing};
 use super::coalesce::{Coalescer, Outcome};
 use super::fault::Fault;
 use super::redrive::Redrive;
@@ -24,12 +24,13 @@ pub(super) struct Queue {
     /// Whether it is made if it is missing.
     is_made: bool,
     deletes: Arc<Coalescer<String>>,
-    hides: Arc<Coalescer<(String, Duration)>>,
+    hides: Arc<Coalescer<Hide>>,
     sends: Arc<Coalescer<Outgoing>>,
     /// The kinds of requests that failed last, each with its failure and when that was.
     failing: Mutex<BTreeMap<&'static str, (String, Instant)>>,
     /// What it lets AWS do with messages that are received too often, and when that was read.
     pub redrive: tokio::sync::Mutex<Option<(Option<Redrive>, Instant)>>,
+    now: Now,
 }
 
 impl Queue {
@@ -41,6 +42,7 @@ impl Queue {
             failing: Mutex::default(),
             redrive: tokio::sync::Mutex::default(),
             is_made: client.place.create,
+            now: client.now.clone(),
             name,
         }
     }
@@ -79,10 +81,15 @@ impl Queue {
         deleted
     }
 
-    /// Makes a message invisible for this time from now; 0 = visible at once.
-    pub(super) async fn hide(&self, handle: &str, time: Duration) -> Outcome {
-        let hidden = self.hides.send((handle.to_owned(), time), handle.len()).await;
-        self.note("change the visibility of a message of", &hidden);
+    /// Makes a message invisible for this time from now, 0 = visible at once, unless the delivery of its handle has
+    /// ended: that is so at `until`.
+    pub(super) async fn hide(&self, handle: &str, time: Duration, until: Instant) -> Outcome {
+        let hide = Hide { handle: handle.to_owned(), time, until };
+        let hidden = self.hides.send(hide, handle.len()).await;
+        // After that nothing was sent, which says nothing of the service.
+        if (self.now)() < until {
+            self.note("change the visibility of a message of", &hidden);
+        }
         hidden
     }
 

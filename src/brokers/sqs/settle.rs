@@ -111,14 +111,17 @@ async fn carry_out(shared: &Shared, settlement: &Settlement, held: &Held, end: &
     }
     let queue = &held.source.queue;
     let done = match end.hidden {
-        Some(time) => queue.hide(&held.handle, time.min(held.room(shared.now()))).await,
+        Some(time) => {
+            let time = time.min(held.room(shared.now()));
+            queue.hide(&held.handle, time, held.hidden_until).await
+        }
         None => {
             note_end(shared, settlement, held, end.state).await;
             queue.delete(&held.handle).await
         }
     };
     match done {
-        // What was to be hidden for a while comes again before that.
+        // It is visible by itself, or comes before its time.
         Err(Fault::Visible) => Ok(()),
         done => done.map(drop).map_err(|fault| shared.fault(fault, held)),
     }

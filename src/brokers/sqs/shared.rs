@@ -167,7 +167,8 @@ impl Shared {
             let hides = all.into_iter().map(|one| {
                 let time = if one.is_unwanted { unwanted(one.message.received) } else { Duration::ZERO };
                 let queue = queue.clone();
-                async move { queue.hide(&one.message.handle, time).await }
+                let until = one.since + one.lease;
+                async move { queue.hide(&one.message.handle, time, until).await }
             });
             hides.collect::<JoinSet<_>>().join_all().await;
         })

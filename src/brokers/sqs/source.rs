@@ -161,10 +161,11 @@ impl BareSource for Sqs {
         for one in lost {
             self.shared.let_go(&one.job, one.fence, false);
             let queue = self.shared.queue_of(&one.queue);
+            let until = self.shared.now() + one.lasts;
             tokio::spawn(async move {
                 match one.is_canceling {
                     true => queue.delete(&one.handle).await.ok(),
-                    false => queue.hide(&one.handle, Duration::ZERO).await.ok(),
+                    false => queue.hide(&one.handle, Duration::ZERO, until).await.ok(),
                 }
             });
         }
@@ -222,7 +223,7 @@ impl Sqs {
             put_at: one.put_at,
             handle: message.handle.clone(),
         };
-        self.shared.held.insert(job, Held::received(message, source.clone(), fence, one.since));
+        self.shared.held.insert(job, Held::received(message, source.clone(), fence, one.since, one.lease));
         delivery
     }
 }
@@ -251,7 +252,9 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
         if time.is_zero() {
             return Err(Fault::NotOurs);
         }
-        match queue.hide(&held.handle, time).await {
+        let ask = |held: &mut Held| held.maybe_until = held.maybe_until.max(now + time);
+        shared.held.with(&lease.job, lease.fence, ask);
+        match queue.hide(&held.handle, time, held.maybe_until).await {
             // After a silence of SQS, or of this host: nobody else has it. This runs to its end, also if the answer to
             // the renewal comes too late: what a receive brings must not be lost.
             Err(Fault::Visible) if held.message.is_some() => {
@@ -277,7 +280,15 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
             "SQS has not answered for {patience:?} whether job '{}' is renewed",
             lease.job
         ))),
-        Ok(Ok(_)) => Renewal::Renewed(Lease { expires_at: now + time, ..lease }),
+        Ok(Ok(_)) => {
+            let expires_at = now + time;
+            shared.held.with(&lease.job, lease.fence, |now| {
+                if now.handle == held.handle {
+                    now.is_hidden_until(expires_at);
+                }
+            });
+            Renewal::Renewed(Lease { expires_at, ..lease })
+        }
         Ok(Err(fault @ (Fault::NotOurs | Fault::Visible | Fault::NoQueue))) => {
             // A lost job is not settled: if the message comes again, that is another delivery.
             shared.let_go(&lease.job, lease.fence, false);

@@ -26,6 +26,10 @@ pub struct Knobs {
     pub reorder: bool,
     /// Whether counts of messages stay as they were when this was set.
     pub stale_counts: bool,
+    /// Whether the handle of an earlier delivery changes the visibility of the next one, as with moto. Standard queues only.
+    pub old_handles: bool,
+    /// The code with which unknown receipt handles are refused, in place of that of SQS.
+    pub handle_code: Option<&'static str>,
     /// Whether receipt handles are refused as expired.
     pub expired_handles: bool,
     /// Whether all calls are refused as not allowed.

@@ -169,7 +169,7 @@ impl World {
         self.refuse_expired(given)?;
         let (now, handle) = (self.now(), text(given, "ReceiptHandle")?);
         if self.knobs.undeleted {
-            self.queue(given)?.change_visibility(handle, 0, now)?;
+            self.queue(given)?.change_visibility(handle, 0, now, false)?;
         } else {
             self.queue(given)?.delete(handle, now)?;
         }
@@ -181,7 +181,12 @@ impl World {
         let now = self.now();
         let seconds =
             ranged(given, "VisibilityTimeout", 43_200)?.ok_or_else(|| missing("VisibilityTimeout"))?;
-        self.queue(given)?.change_visibility(text(given, "ReceiptHandle")?, seconds, now)?;
+        let (old, code) = (self.knobs.old_handles, self.knobs.handle_code);
+        let changed = self.queue(given)?.change_visibility(text(given, "ReceiptHandle")?, seconds, now, old);
+        changed.map_err(|refusal| match code {
+            Some(code) => Refusal { code, ..refusal },
+            None => refusal,
+        })?;
         Ok(json!({}))
     }
 

@@ -127,8 +127,14 @@ impl Queue {
         Ok(())
     }
 
-    /// Sets when a message in flight becomes visible, in seconds from now.
-    pub fn change_visibility(&mut self, handle: &str, seconds: u64, now: u64) -> Result<(), Refusal> {
+    /// Sets when a message in flight becomes visible, in seconds from now; `old` = by any of its handles.
+    pub fn change_visibility(
+        &mut self,
+        handle: &str,
+        seconds: u64,
+        now: u64,
+        old: bool,
+    ) -> Result<(), Refusal> {
         let (id, current) = self.by_handle(handle)?;
         let gone = || {
             invalid(format!(
@@ -137,7 +143,7 @@ impl Queue {
             ))
         };
         let message = self.messages.iter_mut().find(|message| message.id == id).ok_or_else(gone)?;
-        if message.handle != current {
+        if message.handle != current && !old {
             return Err(gone());
         }
         if !message.in_flight(now) {
