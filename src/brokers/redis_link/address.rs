@@ -1,5 +1,7 @@
 //! The address of a Redis, from its URL. The URL may hold a password: it is never shown.
 
+use std::net::Ipv6Addr;
+
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode};
@@ -103,7 +105,7 @@ impl Address {
         let at = if user.is_empty() { "" } else { "@" };
         let redis = Box::new(info(&format!("redis://{user}{at}sentinel/{db}"))?);
         let read = |host: &str| {
-            let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+            let (name, port) = name_and_port(host).ok_or_else(wrong)?;
             let port = if port.is_empty() { Ok(SENTINEL_PORT) } else { port.parse().map_err(|_| wrong()) };
             Ok(match asked_by_tls {
                 true => ConnectionAddr::TcpTls {
@@ -158,6 +160,22 @@ impl Address {
             builder = builder.set_client_to_redis_password(password);
         }
         builder.build()?.async_get_client().await
+    }
+}
+
+/// The name of a sentinel and its port, which may be empty. An IPv6 address stands in brackets, or alone without a port;
+/// the system looks it up without brackets.
+fn name_and_port(host: &str) -> Option<(&str, &str)> {
+    if let Some(rest) = host.strip_prefix('[') {
+        let (name, port) = rest.split_once(']')?;
+        let port = if port.is_empty() { port } else { port.strip_prefix(':')? };
+        return name.parse::<Ipv6Addr>().ok().map(|_| (name, port));
+    }
+    match host.rsplit_once(':') {
+        _ if host.parse::<Ipv6Addr>().is_ok() => Some((host, "")),
+        Some((name, _)) if name.contains(':') => None,
+        Some(parts) => Some(parts),
+        None => Some((host, "")),
     }
 }
 
@@ -255,6 +273,24 @@ mod tests {
         assert!(read("rediss+sentinel://h/m/0?sentinel_tls=yes").2);
         for url in ["redis+sentinel://h/m?sentinel_tls=yes", "rediss+sentinel://h/m?sentinel_tls=1"] {
             assert!(Address::read(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn sentinel_may_have_an_ipv6_address() {
+        let asked = |url: &str| match Address::read(url) {
+            Ok(Address::Sentinel { asked, .. }) => {
+                asked.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+            }
+            Ok(Address::Direct(..)) => panic!("{url}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(
+            asked("redis+sentinel://[::1]:5,[fe80::1],::2,h:6,h/m"),
+            "::1:5 fe80::1:26379 ::2:26379 h:6 h:26379"
+        );
+        for url in ["redis+sentinel://[::1/m", "redis+sentinel://[::1]x/m", "redis+sentinel://a:b:c/m"] {
+            assert!(asked(url).contains("HOST:PORT"), "{url}: {}", asked(url));
         }
     }
 
