@@ -50,7 +50,7 @@ pub struct Application<'a> {
     pub python: &'a str,
     /// Absolute paths of directories in which it looks for modules first.
     pub paths: &'a [String],
-    /// The region of the environment, for an application that names none; empty = it names none either.
+    /// The region that boto3 takes for an application that names none; empty = it finds none either.
     pub region: &'a str,
     /// The directory in which the application runs.
     pub cwd: &'a str,
@@ -122,10 +122,15 @@ impl Application<'_> {
         let region = self.text("AWS_REGION").unwrap_or(self.region);
         if region.is_empty() {
             notes.push(
-                "AWS_REGION is empty: the region is that of AWS_REGION, AWS_DEFAULT_REGION or the profile where taskvisor \
-                 runs"
+                "AWS_REGION is empty and boto3 finds no region here: it is that of AWS_REGION, AWS_DEFAULT_REGION or the \
+                 profile where taskvisor runs"
                     .into(),
             );
+        } else if self.text("AWS_REGION").is_none() {
+            notes.push(format!(
+                "AWS_REGION is empty: the region {region} is what boto3 takes here, from the environment's \
+                 AWS_DEFAULT_REGION or else the profile; the environment's AWS_REGION is not read by boto3"
+            ));
         }
         // kale makes missing queues, and its own workers read what is put.
         let mut query = vec!["create=yes".to_owned(), "put=kale".to_owned()];

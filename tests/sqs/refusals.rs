@@ -240,3 +240,31 @@ fn import_refuses_an_address_that_check_would_refuse() {
         assert!(!scene.sandbox.work("new.key").exists());
     }
 }
+
+/// What kale itself takes: boto3 does not read the variable AWS_REGION.
+#[test]
+fn import_takes_the_region_that_boto3_takes_and_says_so() {
+    let scene = Scene::in_sandbox(Sandbox::new(Setting::Root));
+    let queue = "{name: mail, priority: 5, num_iterations: 2, long_poll_time_sec: 5, batch_size: 5, visibility_timeout_sec: 600}";
+    fs::write(scene.sandbox.work("queues.yaml"), format!("mail: {queue}\n")).unwrap();
+    fs::write(scene.sandbox.work("app_settings.py"), "AWS_REGION = ''\nQUEUE_CONFIG = 'queues.yaml'\n")
+        .unwrap();
+    let import = |boto3: &str, default: &str| {
+        fs::write(scene.sandbox.work("boto3.py"), boto3).unwrap();
+        let mut command = scene.sandbox.command(&["kale", "import", "app_settings", "-p", "."]);
+        command.env("AWS_REGION", "us-east-1").env("AWS_DEFAULT_REGION", default);
+        let output = command.output().unwrap();
+        let [printed, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(output.status.success(), "{said}");
+        (printed.lines().next().unwrap().to_owned(), said)
+    };
+    let session = |region: &str| format!("class Session:\n    region_name = {region}\n");
+    let (broker, said) = import(&session("'eu-north-1'"), "eu-west-2");
+    assert!(broker.starts_with("broker: sqs://eu-north-1?"), "{broker}");
+    assert!(said.contains("the region eu-north-1 is what boto3 takes"), "{said}");
+    let (broker, _) = import("raise ImportError('there is none')", "eu-west-2");
+    assert!(broker.starts_with("broker: sqs://eu-west-2?"), "{broker}");
+    let (broker, said) = import(&session("None"), "");
+    assert!(broker.starts_with("broker: sqs://?"), "{broker}");
+    assert!(said.contains("boto3 finds no region here"), "{said}");
+}

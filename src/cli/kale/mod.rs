@@ -86,7 +86,7 @@ pub(super) fn kale(command: &KaleCommand) -> Result<u8, Failure> {
 }
 
 fn import(how: &Import) -> Result<u8, Failure> {
-    let Found { settings, names, tags } =
+    let Found { settings, names, tags, region } =
         found(&Module { name: &how.module, path: &how.path, python: &how.python, timeout: how.timeout })?;
     let file = settings.get("QUEUE_CONFIG").and_then(Value::as_str).unwrap_or_default();
     let queues = queues(Path::new(file))?;
@@ -94,8 +94,8 @@ fn import(how: &Import) -> Result<u8, Failure> {
     let paths: Vec<String> = (how.path.iter())
         .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned())
         .collect();
-    let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| env::var(name).ok());
-    let region = region.unwrap_or_default();
+    // Where Python has no boto3: the variable that boto3 reads. AWS_REGION is none of its own.
+    let region = region.or_else(|| env::var("AWS_DEFAULT_REGION").ok()).unwrap_or_default();
     let cwd = env::current_dir().map(|dir| dir.to_string_lossy().into_owned()).unwrap_or_default();
     let application = Application {
         module: &how.module,

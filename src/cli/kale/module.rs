@@ -45,6 +45,9 @@ def tags():
     one, other = [{str(key): str(value) for key, value in module.SQS_QUEUE_TAG_FUNCTION(name).items()}
                   for name in ('probe', 'other')]
     return one if one == other else None
+def region():
+    import boto3
+    return boto3.Session().region_name
 settings = {name: plain(value) for name, value in vars(module).items() if name.isupper()}
 settings['QUEUE_CONFIG'] = os.path.abspath(str(settings.get('QUEUE_CONFIG') or 'queue_config.yaml'))
 found = {'settings': settings}
@@ -52,6 +55,8 @@ if isinstance(settings.get('QUEUE_CLASS'), str):
     found['names'] = tried(names)
 if 'SQS_QUEUE_TAG_FUNCTION' in settings:
     found['tags'] = tried(tags)
+if not settings.get('AWS_REGION'):
+    found['region'] = tried(region)
 print('\\n' + json.dumps(found))
 ";
 
@@ -78,6 +83,9 @@ pub(super) struct Found {
     /// The tags that its function gives every queue; None = it has no function, or the tags differ by queue.
     #[serde(default)]
     pub(super) tags: Option<BTreeMap<String, String>>,
+    /// The region that boto3 takes where the settings name none; None = it finds none, or there is no boto3.
+    #[serde(default)]
+    pub(super) region: Option<String>,
 }
 
 /// Imports the module.
