@@ -1,6 +1,6 @@
 //! Records in a ledger how jobs ended at another host, or in the broker itself.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::call::Kind;
 use super::columns::state;
@@ -20,15 +20,13 @@ impl Sqlite {
     /// The next jobs after `place` that the ledger has as waiting, in order, with their places.
     pub async fn waiting_behind(&self, place: i64) -> Result<Vec<(i64, JobId)>, Error> {
         self.run(Kind::Read, move |store| {
-            // SQLite uses the partial index of due jobs as the query repeats its condition, `due_at IS NOT NULL`.
-            let mut statement = store.conn.prepare_cached(&format!(
-                "SELECT id, jid FROM job INDEXED BY job_waiting WHERE state = 0 AND id > ?1
-                 UNION ALL SELECT id, jid FROM job INDEXED BY job_due
-                 WHERE due_at IS NOT NULL AND state = 1 AND id > ?1 ORDER BY id LIMIT {SOME}"
-            ))?;
-            let rows =
-                statement.query_map([place], |row| Ok((row.get(0)?, row.get::<_, String>(1)?.into())))?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let mut all = delayed_behind(store, place)?;
+            for (queue, priority) in lines(store)? {
+                all.extend(line_behind(store, (queue, priority), place)?);
+            }
+            all.sort_unstable_by_key(|(id, _)| *id);
+            all.truncate(SOME);
+            Ok(all)
         })
         .await
     }
@@ -41,6 +39,48 @@ impl Sqlite {
         })
         .await
     }
+}
+
+/// The queues with the priorities of their waiting jobs. Within each the index has the jobs in the order of their ids:
+/// to sort all waiting jobs for each 500 of them takes 70 ms of 100,000.
+fn lines(store: &Store) -> Result<Vec<(i64, i64)>, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "WITH RECURSIVE line (queue, priority) AS (
+             SELECT id, (SELECT max(priority) FROM job INDEXED BY job_waiting WHERE state = 0 AND queue = queue.id)
+             FROM queue
+             UNION ALL
+             SELECT queue, (SELECT max(priority) FROM job INDEXED BY job_waiting
+                            WHERE state = 0 AND queue = line.queue AND priority < line.priority)
+             FROM line WHERE priority IS NOT NULL)
+         SELECT queue, priority FROM line WHERE priority IS NOT NULL",
+    )?;
+    let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// The next waiting jobs of a queue and a priority.
+fn line_behind(store: &Store, line: (i64, i64), place: i64) -> Result<Vec<(i64, JobId)>, Trouble> {
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT id, jid FROM job INDEXED BY job_waiting
+         WHERE state = 0 AND queue = ?1 AND priority = ?2 AND id > ?3 ORDER BY id LIMIT {SOME}"
+    ))?;
+    let found = statement.query_map(params![line.0, line.1, place], listed)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// The next delayed jobs.
+fn delayed_behind(store: &Store, place: i64) -> Result<Vec<(i64, JobId)>, Trouble> {
+    // SQLite uses the partial index of due jobs as the query repeats its condition, `due_at IS NOT NULL`.
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT id, jid FROM job INDEXED BY job_due
+         WHERE due_at IS NOT NULL AND state = 1 AND id > ?1 ORDER BY id LIMIT {SOME}"
+    ))?;
+    let found = statement.query_map([place], listed)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn listed(row: &Row<'_>) -> Result<(i64, JobId), rusqlite::Error> {
+    Ok((row.get(0)?, row.get::<_, String>(1)?.into()))
 }
 
 fn learn(store: &mut Store, job: &JobId, how: &Elsewhere, now: i64) -> Result<(), Trouble> {
