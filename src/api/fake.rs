@@ -106,7 +106,11 @@ impl Service for Fake {
             return Err(Problem::unavailable("the disk is gone").hint("mend it"));
         }
         let ids = (place..).take(left.min(PAGE) as usize);
-        let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left, id: None });
+        let next = left.checked_sub(PAGE).map(|left| Cursor {
+            place: place + PAGE as i64,
+            left,
+            ..Cursor::default()
+        });
         Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
     }
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem> {

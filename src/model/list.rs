@@ -96,6 +96,8 @@ pub struct Cursor {
     pub place: i64,
     /// The last id that was looked at, in a list ordered by id; with RQ the queue where it goes on.
     pub id: Option<JobId>,
+    /// With RQ the last row that was looked at there, in the words of its script; empty = none.
+    pub row: Vec<u8>,
     /// How many jobs may still follow.
     pub left: u64,
 }

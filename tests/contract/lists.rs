@@ -18,7 +18,8 @@ contract!(
     lists_by_id_prefix_are_complete_and_ordered [ShowWaiting],
     list_by_id_prefix_continues_while_its_jobs_are_removed [ShowWaiting, Listed],
     task_counts_follow_state_changes [Retry, ShowWaiting],
-    list_continues_while_its_jobs_change_state [ShowWaiting, Listed],
+    list_continues_while_its_jobs_change_state [ShowWaiting],
+    list_passes_no_job_over_while_its_jobs_are_canceled [ShowWaiting],
     page_size_is_bounded_by_bytes_too [Listed],
 );
 
@@ -292,6 +293,25 @@ async fn list_continues_while_its_jobs_change_state(scene: Scene) {
         (count, at) = (count + page.jobs.len(), page.next);
     }
     assert_eq!(count, 1200, "each once, without the one that came later");
+}
+
+/// As `job cancel` does with all that match.
+async fn list_passes_no_job_over_while_its_jobs_are_canceled(scene: Scene) {
+    scene.put_all((0..1200).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
+    let filter = Filter { limit: 0, states: vec![JobState::Waiting], ..Filter::default() };
+    let (mut count, mut at) = (0, None);
+    loop {
+        let page = scene.page(&filter, at).await.unwrap();
+        for one in &page.jobs {
+            scene.cancel(one.id.clone()).await.unwrap();
+        }
+        count += page.jobs.len();
+        at = page.next;
+        if at.is_none() {
+            break;
+        }
+    }
+    assert_eq!(count, 1200);
 }
 
 async fn page_size_is_bounded_by_bytes_too(scene: Scene) {

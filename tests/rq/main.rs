@@ -26,3 +26,4 @@ mod own_tests;
 mod scene;
 mod schedulers;
 mod spoiled;
+mod waits;

@@ -68,7 +68,8 @@ pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) ->
                 ),
                 None => i64::MAX,
             };
-            Cursor { place, left: if filter.limit == 0 { u64::MAX } else { filter.limit.into() }, id: None }
+            let left = if filter.limit == 0 { u64::MAX } else { filter.limit.into() };
+            Cursor { place, left, ..Cursor::default() }
         }
     };
     let rows = if filter.id_prefix.is_some() { IDS } else { ROWS };
@@ -94,7 +95,7 @@ pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) ->
         .collect::<Result<Vec<_>, Error>>()?;
     let left = left - jobs.len() as u64;
     let next = reply::some_number::<f64>(&next).filter(|_| left > 0);
-    Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left, id: None }) })
+    Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left, ..Cursor::default() }) })
 }
 
 /// How many tasks have ids that begin so and are in any of these states, or in any at all.

@@ -42,6 +42,7 @@ pub(super) async fn attend(shared: Arc<Shared>) {
             _ = ticks.tick() => {}
             () = shared.hurry.notified() => sign_at = Moment::now(),
         }
+        shared.fail_refused().await;
         let now = Moment::now();
         let done = async {
             if now >= sign_at {

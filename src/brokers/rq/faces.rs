@@ -141,19 +141,22 @@ impl Rq {
             limit: 0,
             ..Filter::default()
         };
-        let at = Place::of_number(asked.after.unwrap_or(0));
         let most = asked.limit.unwrap_or(u64::MAX);
         let lists = self.lists(&filter).await?;
+        let at = asked.after.map(|ticket| self.sweeps.get(ticket));
+        if asked.dry_run && at == Some(None) {
+            let why = "where this dry run goes on is not known any more: begin it again";
+            return Err(Error::Refused(why.into()));
+        }
+        let at = at.flatten().unwrap_or_default();
+        let at = Place::of_cursor(at, &lists);
         let (jobs, next) = self.stretch(&filter, &lists, at, most, "oldest").await?;
-        let (mut swept, mut gone) = (Swept::default(), 0);
+        let mut swept = Swept::default();
         for job in &jobs {
             let done = if asked.dry_run { Ok(Done {}) } else { self.change(asked.act, &job.id, by).await };
             match done {
                 Ok(Done {}) => {
                     swept.count += 1;
-                    let goes_on = next.and_then(|next| lists.get(next.list));
-                    let is_of_it = goes_on.is_some_and(|list| list.0 == job.queue && list.1 == job.state);
-                    gone += i64::from(!asked.dry_run && is_of_it);
                     if swept.jobs.len() < 10 {
                         swept.jobs.push(job.id.clone());
                     }
@@ -163,8 +166,7 @@ impl Rq {
                 Err(error) => return Err(error),
             }
         }
-        // Removed jobs move the rest of the same list forward.
-        swept.next = next.map(|next| Place { from: (next.from - gone).max(0), ..next }.number());
+        swept.next = next.and_then(|next| next.cursor(&lists, 0)).map(|cursor| self.sweeps.keep(cursor));
         Ok(swept)
     }
 }
@@ -174,10 +176,10 @@ impl Browse for Rq {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         let lists = self.lists(filter).await?;
         let all = if filter.limit == 0 { u64::MAX } else { filter.limit.into() };
-        let (at, left) = match (at, &filter.after) {
-            (Some(at), _) => (Place::of_cursor(&at, &lists), at.left),
-            (None, Some(job)) => (self.behind(job, &lists).await?, all),
-            (None, None) => (Place { list: 0, from: 0 }, all),
+        let (left, at) = match (at, &filter.after) {
+            (Some(at), _) => (at.left, Place::of_cursor(at, &lists)),
+            (None, Some(job)) => (all, self.behind(job, &lists).await?),
+            (None, None) => (all, Place::default()),
         };
         let (jobs, next) = self.stretch(filter, &lists, at, left, "newest").await?;
         let left = left - jobs.len() as u64;
@@ -188,15 +190,17 @@ impl Browse for Rq {
         let lists = self.lists(&Filter { states: states.to_vec(), ..Filter::default() }).await?;
         let mut count = 0;
         for (queue, state) in lists {
-            let (mut from, mut looked) = (0, IDS);
-            while looked == IDS {
+            let mut row: Vec<u8> = Vec::new();
+            loop {
                 let asked = self.asked("count_tasks", |cmd| {
-                    cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(IDS).arg(begins);
+                    cmd.arg(queue.as_str()).arg(state.as_str()).arg(&row).arg(IDS).arg(begins);
                 });
                 let found: u64;
-                (looked, found) = asked.await?;
+                (row, found) = asked.await?;
                 count += found;
-                from += looked;
+                if row.is_empty() {
+                    break;
+                }
             }
         }
         Ok(count)

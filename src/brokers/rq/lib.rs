@@ -16,11 +16,13 @@ mod job;
 mod lists;
 mod put;
 mod record;
+mod refused;
 mod script;
 mod settings;
 mod settle;
 mod shared;
 mod source;
+mod sweeps;
 mod workers;
 
 pub use adapter::RqOnRedis;

@@ -27,40 +27,30 @@ const CALLS: usize = 50;
 const ROWS: u32 = 100;
 /// Limit of the ids read in one call, where the beginning of an id is asked for.
 pub(super) const IDS: u32 = 5_000;
-/// A cursor's place is the number of a state times this, plus the position in the list that a queue has of it. For a
-/// change of many jobs it is the number of the list.
-const LIST: i64 = 1 << 32;
 
-/// Where lists go on: at which one, and at which position in it.
-#[derive(Clone, Copy)]
+/// Where lists go on: at which one, and behind which row of it. A row has its job's id, so jobs that come and go
+/// meanwhile have no other one passed over.
+#[derive(Clone, Default)]
 pub(super) struct Place {
-    pub(super) list: usize,
-    pub(super) from: i64,
+    list: usize,
+    /// As the script writes it; empty = at the beginning.
+    row: Vec<u8>,
 }
 
 impl Place {
-    pub(super) fn of_number(place: i64) -> Place {
-        Place { list: usize::try_from(place / LIST).unwrap_or(usize::MAX), from: place % LIST }
-    }
-
-    pub(super) fn number(self) -> i64 {
-        self.list as i64 * LIST + self.from
-    }
-
     /// The place that a cursor names. Queues may have come and gone meanwhile.
-    pub(super) fn of_cursor(cursor: &Cursor, lists: &[(QueueName, JobState)]) -> Place {
-        let Place { list: state, from } = Place::of_number(cursor.place);
+    pub(super) fn of_cursor(cursor: Cursor, lists: &[(QueueName, JobState)]) -> Place {
+        let state = usize::try_from(cursor.place).unwrap_or(usize::MAX);
         let wanted = (state, cursor.id.as_ref().map_or("", JobId::as_str));
         let is_before = |list: &(QueueName, JobState)| (order(list.1), list.0.as_str()) < wanted;
         let list = lists.partition_point(is_before);
         let is_there = lists.get(list).is_some_and(|list| (order(list.1), list.0.as_str()) == wanted);
-        Place { list, from: if is_there { from } else { 0 } }
+        Place { list, row: if is_there { cursor.row } else { Vec::new() } }
     }
 
     pub(super) fn cursor(self, lists: &[(QueueName, JobState)], left: u64) -> Option<Cursor> {
         let (queue, state) = lists.get(self.list)?;
-        let place = Place { list: order(*state), ..self }.number();
-        Some(Cursor { id: Some(queue.as_str().into()), place, left })
+        Some(Cursor { id: Some(queue.as_str().into()), place: order(*state) as i64, row: self.row, left })
     }
 }
 
@@ -129,13 +119,13 @@ impl Rq {
             }
             let words = some.iter().flat_map(|(queue, state)| [queue.as_str(), state.as_str()]);
             let words: Vec<&str> = words.collect();
-            let asked = self.asked::<(usize, i64, Vec<Row>)>("page", |cmd| {
-                cmd.arg(at.from).arg(looks).arg(first).arg(ROWS);
+            let asked = self.asked::<(usize, Vec<u8>, Vec<Row>)>("page", |cmd| {
+                cmd.arg(&at.row).arg(looks).arg(first).arg(ROWS);
                 cmd.arg(filter.id_prefix.as_deref().unwrap_or_default());
                 write_list(cmd, words.into_iter());
             });
-            let (list, from, jobs) = asked.await?;
-            at = Place { list: at.list + list, from };
+            let (list, row, jobs) = asked.await?;
+            at = Place { list: at.list + list, row };
             let jobs = jobs.into_iter().map(|job| record(job, false));
             found = jobs.filter(|job| matches(filter, job)).take(most).collect();
         }
@@ -147,12 +137,12 @@ impl Rq {
     pub(super) async fn behind(&self, job: &JobId, lists: &[(QueueName, JobState)]) -> Result<Place, Error> {
         let found = self.get(job).await?;
         let is_there = |list: &(QueueName, JobState)| list.0 == found.queue && list.1 == found.state;
-        let Some(list) = lists.iter().position(is_there) else { return Ok(Place { list: 0, from: 0 }) };
-        Ok(Place { list, from: self.place(&found).await?.map_or(0, |(place, _)| place + 1) })
+        let Some(list) = lists.iter().position(is_there) else { return Ok(Place::default()) };
+        Ok(Place { list, row: self.place(&found).await?.map_or_else(Vec::new, |(row, _)| row) })
     }
 
-    /// The position of a job in its list, newest first, and how many come before it.
-    pub(super) async fn place(&self, job: &JobRecord) -> Result<Option<(i64, u64)>, Error> {
+    /// The row of a job in its list, and how many come before it.
+    pub(super) async fn place(&self, job: &JobRecord) -> Result<Option<(Vec<u8>, u64)>, Error> {
         let found = self.asked("place", |cmd| {
             cmd.arg(job.id.as_str()).arg(job.queue.as_str()).arg(job.state.as_str());
         });

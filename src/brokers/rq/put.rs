@@ -1,13 +1,15 @@
 //! Puts jobs as RQ's own client would: with RQ's default serializer, so that any worker of RQ can run them.
 
+use std::time::Duration;
+
 use redis::Cmd;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Number, Value as Json};
 use uuid::Uuid;
 
 use super::job::deflated;
 use broker::Error;
 use kale::pickle::{self, Value};
-use model::{Exists, JobId, NewJob, Payload};
+use model::{Exists, JobId, NewJob, Payload, Retry};
 
 /// A new job in the form of RQ.
 pub(super) struct Written {
@@ -64,17 +66,33 @@ pub(super) fn write(job: &NewJob) -> Result<Written, Error> {
     ];
     if let Some(limit) = job.time_limit {
         // RQ's timeouts are whole seconds.
-        fields.push(("timeout", limit.as_secs().max(1).to_string().into_bytes()));
+        fields.push(("timeout", limit.as_millis().div_ceil(1000).max(1).to_string().into_bytes()));
     }
     if let Some(retry) = job.retry.filter(|retry| retry.retries > 0) {
-        const SHOWN: u32 = 30;
-        let intervals = (0..retry.retries.min(SHOWN))
-            .map(|at| retry.delay.saturating_mul(2u32.saturating_pow(at)).min(retry.cap).as_secs());
-        let intervals = serde_json::to_vec(&intervals.collect::<Vec<_>>()).unwrap_or_default();
+        let Some(intervals) = intervals(&retry) else {
+            return refused(&format!(
+                "has at most {LISTED} retries with waits that grow, as RQ keeps each wait: any number can wait equally long"
+            ));
+        };
         fields.push(("retries_left", retry.retries.to_string().into_bytes()));
-        fields.push(("retry_intervals", intervals));
+        fields.push(("retry_intervals", serde_json::to_vec(&intervals).unwrap_or_default()));
     }
     Ok(Written { id, fields })
+}
+
+/// Limit of the waits that are written into a job.
+const LISTED: u32 = 1000;
+
+/// The waits before the retries, in seconds. RQ takes one for each retry from the end of this list, and its first one
+/// as long as more retries are left: a list shorter than the retries would begin to grow at its end. `None` = too many.
+fn intervals(retry: &Retry) -> Option<Vec<Number>> {
+    let wait = |at| retry.delay.saturating_mul(2u32.saturating_pow(at)).min(retry.cap);
+    let count = if wait(0) == retry.cap || wait(0).is_zero() { 1 } else { retry.retries };
+    let seconds = |wait: Duration| match wait.subsec_nanos() {
+        0 => Number::from(wait.as_secs()),
+        _ => Number::from_f64(wait.as_secs_f64()).unwrap_or_else(|| wait.as_secs().into()),
+    };
+    (count <= LISTED).then(|| (0..count).map(|at| seconds(wait(at))).collect())
 }
 
 impl Written {
@@ -106,6 +124,28 @@ mod tests {
             ("[] {}".into(), "[1,2] {}".into(), "[7] {}".into())
         );
         assert!(arguments(b"x").is_err());
+    }
+
+    /// As RQ's Job.get_retry_interval.
+    fn taken(intervals: &[Number], left: usize) -> String {
+        intervals[intervals.len().saturating_sub(left)].to_string()
+    }
+
+    #[test]
+    fn waits_grow_from_the_first_of_many_retries_on() {
+        let retry = |retries, delay, cap| Retry {
+            retries,
+            delay: Duration::from_millis(delay),
+            cap: Duration::from_millis(cap),
+        };
+        let many = intervals(&retry(200, 1000, 60_000)).unwrap();
+        let waits = [200, 199, 198, 194, 193, 1].map(|left| taken(&many, left));
+        assert_eq!(waits, ["1", "2", "4", "60", "60", "60"]);
+        let few = intervals(&retry(3, 1500, 4000)).unwrap();
+        assert_eq!([3, 2, 1].map(|left| taken(&few, left)), ["1.5", "3", "4"]);
+        let equal = intervals(&retry(1_000_000, 5000, 5000)).unwrap();
+        assert_eq!((taken(&equal, 1_000_000), equal.len()), ("5".into(), 1));
+        assert!(intervals(&retry(1001, 1000, 60_000)).is_none());
     }
 
     #[test]

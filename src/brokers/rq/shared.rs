@@ -44,6 +44,8 @@ pub(super) struct Shared {
     /// Whether the latest fetch has found all queues suspended.
     pub is_suspended: AtomicBool,
     spoiled: Mutex<BTreeSet<String>>,
+    /// Jobs that cannot be run and are still to be failed: their ids and executions.
+    pub refused: Mutex<Vec<(Vec<u8>, String)>>,
     pub complaints: Complaints,
     /// Lines about commands that end no job: anybody can publish them.
     pub strange: Damper,
@@ -90,6 +92,7 @@ impl Shared {
             taken: AtomicU64::new(0),
             is_suspended: AtomicBool::new(false),
             spoiled: Mutex::default(),
+            refused: Mutex::default(),
             complaints: Complaints::default(),
             strange: Damper::default(),
         }))

@@ -14,6 +14,7 @@ use super::put::{self, Written};
 use super::settings::Settings;
 use super::settle::{self, End};
 use super::shared::{Held, Shared, lock};
+use super::sweeps::Sweeps;
 use super::{chores, commands};
 use broker::{Address, Complaints, Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source};
 use common::stored;
@@ -29,6 +30,8 @@ pub struct Rq {
     pub(super) shared: Arc<Shared>,
     /// They end with this value.
     tasks: Mutex<JoinSet<()>>,
+    /// Where changes of many jobs go on.
+    pub(super) sweeps: Sweeps,
 }
 
 /// A worker to which a job may go: its name in RQ, its life, and the execution that the job would be.
@@ -43,7 +46,11 @@ impl Rq {
     /// RQ's jobs at this address. Sends no request yet.
     pub(super) fn open(at: &Address) -> Result<Rq, Error> {
         let settings = Settings::read(at.reveal())?;
-        Ok(Rq { shared: Shared::new(settings, &at.to_string())?, tasks: Mutex::default() })
+        Ok(Rq {
+            shared: Shared::new(settings, &at.to_string())?,
+            tasks: Mutex::default(),
+            sweeps: Sweeps::default(),
+        })
     }
 
     /// Sets the supervisor that holds the leases, and starts the periodic work.
@@ -128,29 +135,6 @@ impl Rq {
         Fetched { job, lease }
     }
 
-    /// Fails jobs whose ids are not UTF-8. If that cannot be done now, they come again after their leases.
-    async fn refuse(&self, jobs: &[(Vec<u8>, &Asking)]) {
-        if jobs.is_empty() {
-            return;
-        }
-        for (id, _) in jobs {
-            tracing::warn!(
-                "the id of a job is not UTF-8, so it cannot be run and fails: {}",
-                id.escape_ascii()
-            );
-        }
-        let refused = self.shared.call::<Vec<String>>("settle jobs in", "settle", |cmd| {
-            cmd.arg(jobs.len());
-            jobs.iter().for_each(|(id, asked)| End::refused(id).write(cmd, id, &asked.execution));
-        });
-        let what = "jobs with ids that are not UTF-8 cannot be failed";
-        let refused = refused.await.and_then(|said| {
-            let wrong = said.iter().find_map(|said| said.strip_prefix("wrong: "));
-            wrong.map_or(Ok(()), |why| Err(self.shared.link.refused("settle jobs in", why)))
-        });
-        self.shared.complaints.note(what, &refused, self.shared.link.now());
-    }
-
     /// Notes how many jobs a fetch has `left` in each queue; `None` if RQ is suspended.
     fn listen(&self, queues: &[QueueName], left: Option<Vec<u64>>, is_full: bool) {
         self.shared.is_suspended.store(left.is_none(), Ordering::Relaxed);
@@ -197,15 +181,14 @@ impl Source for Rq {
         self.shared.tell_spoiled(spoiled);
         self.listen(&request.queues, left, jobs.len() >= asking.len());
         self.shared.took(jobs.len());
-        let (mut given, mut refused) = (Vec::new(), Vec::new());
+        let mut given = Vec::new();
         for (queue, id, place, fields) in jobs {
             let Some(asked) = asking.get(place) else { continue };
             match String::from_utf8(id) {
                 Ok(id) => given.push(self.given((queue, id, fields), asked, &request, at)),
-                Err(odd) => refused.push((odd.into_bytes(), asked)),
+                Err(odd) => self.shared.refuse(odd.into_bytes(), asked.execution.clone()),
             }
         }
-        self.refuse(&refused).await;
         Ok(given)
     }
 

@@ -19,7 +19,7 @@ const SHOWN: i64 = Payload::SHOWN as i64;
 
 /// The matching jobs among the next rows.
 pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
-    let Cursor { place, id, mut left } = match at {
+    let Cursor { place, id, mut left, .. } = match at {
         Some(at) => at,
         None => start(store, filter)?,
     };
@@ -73,7 +73,7 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         }
     }
     let goes_on = left > 0 && (seen == ROWS || bytes >= BYTES);
-    Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, id: last_id, left }) })
+    Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, id: last_id, left, ..Cursor::default() }) })
 }
 
 /// Adds data and history, and gives the size of the data. Data that cannot be read is left out.
@@ -103,7 +103,7 @@ fn start(store: &mut Store, filter: &Filter) -> Result<Cursor, Trouble> {
         None => i64::MAX,
     };
     let left = if filter.limit == 0 { u64::MAX } else { filter.limit.into() };
-    Ok(Cursor { place, id: filter.after.clone(), left })
+    Ok(Cursor { place, id: filter.after.clone(), left, ..Cursor::default() })
 }
 
 /// Whether a row is in one of the states.

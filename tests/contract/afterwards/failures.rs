@@ -8,6 +8,7 @@ contract!(
     jobs_of_a_failure_group_are_listed_in_pages [Holds],
     bulk_retry_selects_jobs_by_filter [Clock, Retry, Queues],
     bulk_verb_works_in_batches [Retry],
+    bulk_verb_passes_no_job_over_while_others_change_the_same_list [ShowWaiting],
     bulk_limit_takes_the_oldest_jobs_first [Retry],
     bulk_dry_run_changes_nothing [Retry],
     bulk_discard_accepts_only_ended_states [ShowWaiting],
@@ -138,6 +139,25 @@ async fn bulk_verb_works_in_batches(scene: Scene) {
     }
     assert_eq!(swept(&scene, bulk(Act::Discard, JobState::Canceled)).await, MANY);
     assert_eq!(scene.counts().await.unwrap()[&"q".into()].jobs, BTreeMap::new());
+}
+
+/// Of every two jobs one matches.
+async fn bulk_verb_passes_no_job_over_while_others_change_the_same_list(scene: Scene) {
+    const MANY: usize = 1_200;
+    let one = |n: usize| NewJob { class: ["mine", "other"][n % 2].into(), ..job(&n.to_string()) };
+    scene.put_all((0..MANY).map(one).collect()).await.unwrap();
+    for n in 0..MANY {
+        scene.cancel(n.to_string().as_str().into()).await.unwrap();
+    }
+    let asked = Bulk { class: Some("mine".into()), ..bulk(Act::Discard, JobState::Canceled) };
+    let first: Swept = scene.tell(asked.clone(), "").await.unwrap();
+    // Those that stay and were looked at are no landmarks.
+    let is_mine = |one: &usize| one.is_multiple_of(2);
+    for n in (0..MANY).filter(|one| !is_mine(one)) {
+        scene.tell(model::verb::Discard { job: n.to_string().as_str().into() }, "me").await.unwrap();
+    }
+    let rest = swept(&scene, Bulk { after: first.next, ..asked }).await;
+    assert_eq!(first.count + rest, (MANY / 2) as u64);
 }
 
 async fn bulk_limit_takes_the_oldest_jobs_first(scene: Scene) {

@@ -76,10 +76,13 @@ end
 -- One less than a number of tries, in all digits: Redis writes a large number in a form that RQ cannot read.
 local function one_less(left) return string.format('%.0f', math.min(left, 2 ^ 53) - 1) end
 
--- Waits in seconds that other programs have written: a list, or a single one.
+-- Waits in seconds that other programs have written: a list, or a single one. RQ takes fractions, too.
 local function waits_of(value)
   local all = {}
-  for i, wait in ipairs(type(value) == 'table' and value or { value }) do all[i] = amount(wait) or 0 end
+  for i, wait in ipairs(type(value) == 'table' and value or { value }) do
+    wait = tonumber(wait)
+    all[i] = wait and wait == wait and math.max(-MOST, math.min(wait, MOST)) or 0
+  end
   return all
 end
 
@@ -185,7 +188,8 @@ local function schedule(queue, id, after)
   call('HSET', job_key(id), 'status', 'scheduled', 'origin', queue)
   call('HSETNX', job_key(id), 'timeout', DEFAULT_TIMEOUT)
   expire_waiting(id)
-  call('ZADD', key('scheduled', queue), math.floor(NOW + after), id)
+  -- RQ's schedulers look at whole seconds; none may come early.
+  call('ZADD', key('scheduled', queue), string.format('%.0f', math.ceil(NOW + after)), id)
 end
 
 -- Raises an error before anything is written if another program uses the key of a queue.

@@ -45,7 +45,7 @@ end
 
 -- A job for the broker: its state, its fields, the latest result; for a running job also its holder and the end of its
 -- lease.
-local function row(id, fields)
+local function shown(id, fields)
   local results = key('results', id)
   local latest = kind(results) == 'stream' and call('XREVRANGE', results, '+', '-', 'COUNT', 1)[1]
   local status, origin, canceled = unpack(call('HMGET', job_key(id), 'status', 'origin', 'taskvisor_canceled'))
@@ -82,69 +82,122 @@ local function get()
     -- One that was deleted will not complete either.
     needs[#needs + 1] = { needed, state_of(call('HGET', job_key(needed), 'status') or 'canceled') }
   end
-  return { row(id, fields), needs, waiting_for(id) }
+  return { shown(id, fields), needs, waiting_for(id) }
 end
 
--- The ids in a state of a queue from a place on, newest or oldest first.
-local function stretch(queue, state, from, most, is_oldest)
-  local ids = {}
-  if size(queue, state) <= from then return ids end
-  if state == 'waiting' then
-    local found = call('LRANGE', key('queue', queue), -from - most, -from - 1)
-    for i = #found, 1, -1 do ids[#ids + 1] = found[i] end
-    return ids
+-- Whether a member stands before another one of the same score, as Redis orders them: by their bytes.
+local function is_before(one, other)
+  for i = 1, math.min(#one, #other) do
+    local a, b = string.byte(one, i), string.byte(other, i)
+    if a ~= b then return a < b end
   end
-  ids = call(is_oldest and 'ZRANGE' or 'ZREVRANGE', key(REGISTRIES[state], queue), from, from + most - 1)
-  if state ~= 'running' then return ids end
-  for i, id in ipairs(ids) do ids[i] = split(id) or id end
-  return ids
+  return #one < #other
 end
 
--- Reads so many jobs whose ids begin so, of these queues and states, from a place in the first one on. Gives in which
--- one to go on, and from where.
+-- How many members of a registry stand before the place behind a row, from its oldest or its newest end, though the row
+-- may be gone.
+local function passed(name, mark, member, is_oldest)
+  local is = call('ZSCORE', name, member)
+  if is == mark then return call(is_oldest and 'ZRANK' or 'ZREVRANK', name, member) + 1 end
+  local count = is_oldest and call('ZCOUNT', name, '-inf', '(' .. mark) or call('ZCOUNT', name, '(' .. mark, '+inf')
+  for _, other in ipairs(call('ZRANGEBYSCORE', name, mark, mark)) do
+    local is_passed
+    if is_oldest then is_passed = is_before(other, member) else is_passed = is_before(member, other) end
+    if is_passed then count = count + 1 end
+  end
+  return count
+end
+
+-- The rows of a queue's list behind a row, newest first. A row has its place, counted from the oldest end. Where the
+-- row is gone that place holds: jobs that came at the other end, or were taken from either, have none passed over.
+local function waiting_behind(name, mark, id, most)
+  local place = mark and (call('LPOS', name, id, 'RANK', -1) or math.min(tonumber(mark), call('LLEN', name)))
+    or call('LLEN', name)
+  local ids, rows = {}, {}
+  local found = place > 0 and call('LRANGE', name, math.max(place - most, 0), place - 1) or {}
+  for i = #found, 1, -1 do
+    ids[#ids + 1] = found[i]
+    rows[#ids] = string.format('%d %s', place - #ids, found[i])
+  end
+  return ids, rows
+end
+
+-- The executions that run behind a row, in the order of their members: their scores change while they run.
+local function running_behind(name, member, most)
+  local members, ids, rows = call('ZRANGE', name, 0, -1), {}, {}
+  table.sort(members, is_before)
+  for _, one in ipairs(members) do
+    if #ids < most and (not member or is_before(member, one)) then
+      ids[#ids + 1] = split(one) or one
+      rows[#ids] = '0 ' .. one
+    end
+  end
+  return ids, rows
+end
+
+-- The ids in a state of a queue behind a row, newest or oldest first, and the row of each: where it stands, and its
+-- member. An empty row is none.
+local function stretch(queue, state, row, most, is_oldest)
+  local mark, member = string.match(row, '^(%S+) (.*)$')
+  if size(queue, state) == 0 then return {}, {} end
+  if state == 'waiting' then return waiting_behind(key('queue', queue), mark, member, most) end
+  local name, ids, rows = key(REGISTRIES[state], queue), {}, {}
+  if state == 'running' then return running_behind(name, member, most) end
+  local from = mark and passed(name, mark, member, is_oldest) or 0
+  local found = call(is_oldest and 'ZRANGE' or 'ZREVRANGE', name, from, from + most - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    ids[#ids + 1] = found[i]
+    rows[#ids] = found[i + 1] .. ' ' .. found[i]
+  end
+  return ids, rows
+end
+
+-- Reads so many jobs whose ids begin so, of these queues and states, from behind a row of the first one on. Gives in
+-- which one to go on, and behind which row.
 local function page()
-  local from, looks, is_oldest, rows, prefix, lists = number(), number(), arg() == 'oldest', number(), arg(), list()
+  local row, looks, is_oldest, most, prefix, lists = arg(), number(), arg() == 'oldest', number(), arg(), list()
   local jobs = {}
   for i = 1, #lists, 2 do
-    local ids = stretch(lists[i], lists[i + 1], from, looks, is_oldest)
+    local ids, rows = stretch(lists[i], lists[i + 1], row, looks, is_oldest)
     for at, id in ipairs(ids) do
       local fields = string.sub(id, 1, #prefix) == prefix and fields_of(id, false)
       if fields then
-        local job = row(id, fields)
+        local job = shown(id, fields)
         for n, value in ipairs(job[4]) do
           if #value > LARGEST then job[4][n] = '' end
         end
         jobs[#jobs + 1] = job
-        if #jobs == rows then return { (i - 1) / 2, from + at, jobs } end
+        if #jobs == most then return { (i - 1) / 2, rows[at], jobs } end
       end
     end
-    if #ids == looks then return { (i - 1) / 2, from + looks, jobs } end
-    from, looks = 0, looks - #ids
+    if #ids == looks then return { (i - 1) / 2, rows[looks], jobs } end
+    row, looks = '', looks - #ids
   end
-  return { #lists / 2, 0, jobs }
+  return { #lists / 2, '', jobs }
 end
 
 -- Counts the tasks of a stretch whose ids begin so, and gives how far it has looked. The id of a task has four elements
 -- in base 32, the last one of 26 letters.
 local function count_tasks()
-  local queue, state, from, looks, prefix = arg(), arg(), number(), number(), arg()
-  local found, ids = 0, stretch(queue, state, from, looks, false)
+  local queue, state, row, looks, prefix = arg(), arg(), arg(), number(), arg()
+  local found, ids, rows = 0, stretch(queue, state, row, looks, false)
   for _, id in ipairs(ids) do
     local unique = string.sub(id, 1, #prefix) == prefix and string.match(id, '^%w*_%w*_%w*_(%w+)$') or ''
     if #unique == 26 and kind(job_key(id)) == 'hash' then found = found + 1 end
   end
-  return { #ids, found }
+  return { rows[looks] or '', found }
 end
 
--- Where a job stands in the list of its queue and state, and how many come before it; nothing if it is in none.
+-- The row of a job in the list of its queue and state, and how many come before it; nothing if it is in none.
 local function place()
   local id, queue, state = arg(), arg(), arg()
   if state == 'waiting' then
     local at = call('LPOS', key('queue', queue), id)
-    return at and { call('LLEN', key('queue', queue)) - at - 1, at }
+    return at and { at .. ' ' .. id, at }
   end
-  local at = REGISTRIES[state] and call('ZREVRANK', key(REGISTRIES[state], queue), id)
-  return at and { at, at }
+  local name = REGISTRIES[state] and key(REGISTRIES[state], queue)
+  local at = name and call('ZREVRANK', name, id)
+  return at and { call('ZSCORE', name, id) .. ' ' .. id, at }
 end
 
 -- The answer to a change: whether it was made, and the state of the job; no state if there is no such job.

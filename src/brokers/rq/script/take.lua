@@ -81,17 +81,30 @@ local function heads()
   return all
 end
 
--- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields}, the keys that
--- hold something other than a job, and how many jobs are left in each queue; nil instead of that if all are suspended.
-local function take()
-  local owner, unheard = { fetch = arg() }, {}
-  for _, fetch in ipairs(list()) do unheard[fetch] = true end
-  local lease, in_turn
-  lease, owner.instance, in_turn = number(), arg(), arg() == 'turn'
-  for _, one in ipairs(next(unheard) and held_of(owner.instance) or {}) do
+-- Puts back the jobs of fetches whose replies were lost. Says whether `fetch` is one of them: one that arrives now,
+-- by an old connection, must give nothing.
+local function is_unheard(instance, fetch, fetches)
+  local name, unheard = key('taskvisor', 'unheard'), {}
+  for _, one in ipairs(fetches) do unheard[one] = true end
+  for _, one in ipairs(#fetches > 0 and held_of(instance) or {}) do
     local id, execution, _, held = unpack(one)
     if unheard[held.fetch] then give_back(held.queue, id, execution, held.worker) end
   end
+  if #fetches > 0 then
+    for _, one in ipairs(fetches) do call('ZADD', name, SECOND, one) end
+    call('ZREMRANGEBYSCORE', name, '-inf', SECOND - 3600)
+    call('EXPIRE', name, 3600)
+  end
+  return call('ZSCORE', name, fetch)
+end
+
+-- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields}, the keys that
+-- hold something other than a job, and how many jobs are left in each queue; nil instead of that if all are suspended.
+local function take()
+  local owner, unheard = { fetch = arg() }, list()
+  local lease, in_turn
+  lease, owner.instance, in_turn = number(), arg(), arg() == 'turn'
+  local is_late = is_unheard(owner.instance, owner.fetch, unheard)
   local queues, workers, wanted = list(), {}, nil
   if arg() == 'some' then
     wanted = {}
@@ -99,6 +112,7 @@ local function take()
   end
   for i = 1, number() do workers[i] = { name = arg(), life = arg(), slot = arg(), execution = arg() } end
   if call('EXISTS', key('suspended')) == 1 then return { {}, {}, false } end
+  if is_late then workers = {} end
   local jobs, odd, from, at, empty = {}, {}, {}, 1, 0
   while #jobs < #workers and empty < #queues do
     local queue = queues[at]
