@@ -14,8 +14,10 @@ mod redis_server;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 
+mod late;
 mod outage;
 mod pauses;
+mod poison;
 mod rule;
 mod servers;
 mod spoiled;

@@ -21,14 +21,14 @@ const END_OF_RQ: Spoiled = (&["SET rq:results:bad x"], &["DEL rq:results:bad"]);
 const OF_RELIABLE: Spoiled =
     (&["COPY taskvisor:jobs kept", "HSET taskvisor:jobs bad x"], &["RENAME kept taskvisor:jobs"]);
 
-struct Scene {
-    server: RedisServer,
+pub struct Scene {
+    pub server: RedisServer,
     _dir: tempfile::TempDir,
-    broker: Broker,
+    pub broker: Broker,
 }
 
 impl Scene {
-    fn over(scheme: &str) -> Scene {
+    pub fn over(scheme: &str) -> Scene {
         let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
         let how = Opening { serves: true, place: "here".into(), state_dir: dir.path().to_owned() };
         let url = format!("{scheme}+{}", server.url());
@@ -36,19 +36,19 @@ impl Scene {
         Scene { server, _dir: dir, broker }
     }
 
-    fn ask(&self, lines: &[&str]) {
+    pub fn ask(&self, lines: &[&str]) {
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             redis::cmd(words[0]).arg(&words[1..]).exec(&mut self.server.connect()).unwrap();
         }
     }
 
-    async fn put(&self, id: &str) {
+    pub async fn put(&self, id: &str) {
         let job = NewJob::new("default".into(), "klass".into(), Payload::Data("{}".into()));
         self.broker.put(vec![NewJob { id: Some(id.into()), ..job }]).await.unwrap();
     }
 
-    async fn fetch(&self, count: u16) -> Vec<Fetched> {
+    pub async fn fetch(&self, count: u16) -> Vec<Fetched> {
         let worker = |index| WorkerId { slot: SlotId { pool: 0, index }, generation: 1 };
         let request = Fetch {
             instance: "me".into(),

@@ -17,6 +17,7 @@ mod sentinel;
 mod support;
 
 mod beside_clients;
+mod canceled;
 mod days;
 mod jobs;
 mod reached;

@@ -160,6 +160,10 @@ impl Ledger {
                 (Settling::Settled(JobState::Complete), _) => {
                     Some(Settlement { verdict: Verdict::Complete { result: None, next: None }, ..end })
                 }
+                // Another host has canceled it.
+                (Settling::Settled(JobState::Canceled), _) => {
+                    Some(Settlement { verdict: Verdict::Canceled, ..end })
+                }
                 (Settling::Settled(_), _) => Some(end),
             });
         self.note_ends(applied.collect(), Vec::new()).await;

@@ -179,19 +179,19 @@ impl Source for Qless {
             fetch::write(cmd, &request, &workers, &name, &unheard);
             cmd.arg(u8::from(self.shared.link.is_settling()));
         });
-        let answer = answer.await;
+        let answer = answer.await.and_then(fetch::read);
+        // An answer of an odd form is as good as lost: the next fetch puts the jobs back that it may have had.
         if answer.is_err() && sent.is_some() {
             // The script may have handed out jobs: the next fetch gives them back.
             self.shared.unheard.add(name);
         }
-        let [due, jobs, odd, full] = reply::parts(answer?)?;
+        let (due, jobs, odd, full) = answer?;
         self.shared.unheard.remove(&unheard);
-        fetch::tell_odd(&self.shared, &request.queues, reply::array(odd)?)?;
+        fetch::tell_odd(&self.shared, &request.queues, odd);
         self.shared.saw(&request.queues, reply::number(&full));
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
         let wait = due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now()));
         self.shared.wake_at(&request.queues, wait);
-        let jobs = reply::array(jobs)?;
         self.shared.wakes.fetched(was_heard, jobs.is_empty(), self.shared.link.now());
         // Counted from before the call, so that it ends here no later than at the server.
         Ok(fetch::granted(&self.shared, jobs, at + request.lease))

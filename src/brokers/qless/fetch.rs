@@ -36,15 +36,23 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
     }
 }
 
+/// The parts of the answer to a fetch: when something is due, the jobs, odd keys, and whether a queue is full.
+pub(super) fn read(answer: Value) -> Result<(Value, Vec<Value>, Value, Value), Error> {
+    let [due, jobs, odd, full] = reply::parts(answer)?;
+    Ok((due, reply::array(jobs)?, odd, full))
+}
+
 /// Logs keys that have another type than those of jobs and queues, or content that the script cannot use. Each comes with
 /// the queue of which something has to wait for it, `*` for all, and the job if only that one has to.
-pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Vec<Value>) -> Result<(), Error> {
+pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Value) {
     /// Limit of the remembered keys.
     const MANY: usize = 1000;
     let mut spoiled = shared.spoiled.lock().unwrap_or_else(PoisonError::into_inner);
     spoiled.retain(|queue, _| !queues.contains(queue));
-    for odd in keys {
-        let [key, kind, of, job] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
+    for odd in reply::array(keys).unwrap_or_default() {
+        // It is only a line of the log: the jobs beside it are handed out.
+        let Ok(parts) = reply::parts(odd) else { continue };
+        let [key, kind, of, job] = parts.map(|text| reply::text(&text).unwrap_or_default());
         for queue in queues.iter().filter(|queue| of == "*" || of == queue.as_str()) {
             let why = format!(
                 "{}: another program has spoiled the key {key} ({kind}); `redis-cli DEL` removes it",
@@ -61,7 +69,6 @@ pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Vec<Value>) 
             );
         }
     }
-    Ok(())
 }
 
 /// What cannot be done in a queue because of a key.
@@ -97,4 +104,18 @@ pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) ->
         fetched.push(Fetched { job: Arc::new(job), lease });
     }
     fetched
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_of_an_odd_form_counts_as_lost() {
+        let answer = |jobs: Value| Value::Array(vec![Value::Nil, jobs, Value::Int(7), Value::Nil]);
+        assert!(read(answer(Value::Array(Vec::new()))).is_ok() && read(answer(Value::Nil)).is_ok());
+        for odd in [answer(Value::Int(1)), Value::Int(1), Value::Array(Vec::new())] {
+            assert!(read(odd).is_err());
+        }
+    }
 }

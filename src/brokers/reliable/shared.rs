@@ -1,7 +1,7 @@
 //! State that the calls share with the supervisor's two tasks: one notices new jobs, one handles what is due.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
@@ -11,7 +11,7 @@ use tokio::time::{Instant as Moment, sleep};
 
 use super::settings::Settings;
 use broker::{Complaints, Error, Notice};
-use common::{Damper, InDoubt, Owed, Unheard};
+use common::{Damper, InDoubt, Owed, Unheard, lock};
 use ledger::{Elsewhere, Ledger};
 use model::{Failure, Fence, Instance, JobId, QueueSet};
 use redis_link::values::{Text, read, write_list};
@@ -33,6 +33,12 @@ pub(super) struct Left {
     pub canceled: Vec<Fence>,
 }
 
+/// An end of a job: id, fence, the verdict's word, delay and text.
+pub(super) type End<'a> = (&'a [u8], Fence, &'a str, Duration, String);
+
+/// A value that is no job: its id, the fence under which it was taken, and its dead letter.
+pub(super) type Poison = (Vec<u8>, Fence, String);
+
 pub(super) struct Shared {
     pub link: Link,
     pub settings: Settings,
@@ -47,6 +53,8 @@ pub(super) struct Shared {
     pub dropped: AtomicU64,
     /// Lines about poison.
     pub poison: Damper,
+    /// Poison that is still to be ended.
+    pub unended: Mutex<Vec<Poison>>,
     pub owed: Owed<Left>,
     pub complaints: Complaints,
 }
@@ -83,6 +91,41 @@ impl Shared {
         released.await
     }
 
+    /// Ends jobs in Redis.
+    pub(super) async fn end(&self, ends: &[End<'_>]) -> Result<Vec<Text>, Error> {
+        let answer = self.call("settle jobs in", "settle", |cmd| {
+            cmd.arg(ends.len());
+            for (id, fence, verdict, after, text) in ends {
+                let is_again = u8::from(self.in_doubt.contains(*fence));
+                cmd.arg(id).arg(fence.0).arg(verdict).arg(after.as_secs_f64()).arg(text).arg(is_again);
+            }
+        });
+        let answer = answer.await;
+        self.in_doubt.note(ends.iter().map(|(_, fence, ..)| *fence), &answer);
+        if ends.iter().any(|(_, _, _, after, _)| !after.is_zero()) {
+            self.delayed.notify_one();
+        }
+        answer
+    }
+
+    /// Ends poison, and keeps what cannot be ended now for the next round. An answer for one of them, whatever it is, is
+    /// the last: its lease is over, or Redis has a fault that a later fetch meets again.
+    async fn end_poison(&self) {
+        let all = lock(&self.unended).clone();
+        if all.is_empty() {
+            return;
+        }
+        let ends =
+            all.iter().map(|(id, fence, letter)| (&id[..], *fence, "fail", Duration::ZERO, letter.clone()));
+        let ended = self.end(&ends.collect::<Vec<_>>()).await;
+        self.complaints.note("values that are no jobs cannot be ended", &ended, self.link.now());
+        if ended.is_ok() {
+            lock(&self.unended).retain(|one| !all.contains(one));
+            // The workers for them are free.
+            self.ledger.say(Notice::Wake(QueueSet::All));
+        }
+    }
+
     /// Asks Redis how jobs ended; None = not ended.
     pub(super) async fn ended(&self, jobs: &[JobId]) -> Result<Vec<Option<Elsewhere>>, Error> {
         let asked = self.call("ask about jobs in", "ended", |cmd| {
@@ -115,6 +158,7 @@ impl Shared {
         let seconds = [self.settings.stale_time, self.settings.keep].map(|time| time.as_secs_f64());
         let (mut from, mut again, mut place) = (0, Moment::now(), i64::MIN);
         loop {
+            self.end_poison().await;
             let done: Result<(i64, Option<f64>), Error> =
                 self.call("tidy", "tidy", |cmd| _ = cmd.arg(&seconds).arg(from).arg(self.settling())).await;
             self.complaints.note("failed to look at what is due", &done, self.link.now());

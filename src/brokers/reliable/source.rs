@@ -12,11 +12,14 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::settings::Settings;
-use super::shared::{Left, Shared};
+use super::shared::{End, Left, Shared};
 use broker::{Error, Fetch, Health, Notice, Renewal, Settling};
 use common::{Damper, InDoubt, Owed, Unheard, lock};
 use ledger::{BareSource, Delivery, Elsewhere, Handle, Ledger, WaitingJobs};
-use model::{Class, Exists, Fence, Instance, JobId, Lease, NewJob, Next, QueueSet, Settlement, Verdict};
+use model::verb::{Answer, Each, Fate, Refusal, Verb};
+use model::{
+    Class, Exists, Fence, Instance, JobId, JobState, Lease, NewJob, Next, QueueSet, Settlement, Verdict,
+};
 use redis_link::values::{Text, read, write_list};
 use redis_link::{Arrivals, Link};
 
@@ -29,9 +32,6 @@ pub struct Reliable {
 
 /// A fetched job: id, fence, attempt and value.
 type Given = (Vec<u8>, u64, u32, Vec<u8>);
-
-/// An end of a job: id, fence, the verdict's word, delay and text.
-type End<'a> = (&'a [u8], Fence, &'a str, Duration, String);
 
 impl Reliable {
     pub(super) fn new(link: Link, settings: Settings, ledger: Ledger, place: &str) -> Reliable {
@@ -47,6 +47,7 @@ impl Reliable {
             delayed: Notify::new(),
             dropped: AtomicU64::default(),
             poison: Damper::default(),
+            unended: Mutex::default(),
             owed: Owed::default(),
         };
         Reliable { shared: Arc::new(shared), tasks: Mutex::default() }
@@ -61,24 +62,6 @@ impl Reliable {
             let shared = self.shared.clone();
             tasks.spawn(async move { shared.link.pulse().await });
         }
-    }
-
-    /// Ends jobs in Redis.
-    async fn end(&self, ends: &[End<'_>]) -> Result<Vec<Text>, Error> {
-        let in_doubt = &self.shared.in_doubt;
-        let answer = self.shared.call("settle jobs in", "settle", |cmd| {
-            cmd.arg(ends.len());
-            for (id, fence, verdict, after, text) in ends {
-                let is_again = u8::from(in_doubt.contains(*fence));
-                cmd.arg(id).arg(fence.0).arg(verdict).arg(after.as_secs_f64()).arg(text).arg(is_again);
-            }
-        });
-        let answer = answer.await;
-        in_doubt.note(ends.iter().map(|(_, fence, ..)| *fence), &answer);
-        if ends.iter().any(|(_, _, _, after, _)| !after.is_zero()) {
-            self.shared.delayed.notify_one();
-        }
-        answer
     }
 
     /// Takes jobs, or none and gives the first ones whose class Redis does not know; `judged` names classes.
@@ -155,17 +138,15 @@ impl BareSource for Reliable {
                     if let Some(left_out) = shared.poison.allows(shared.link.now()) {
                         tracing::warn!(%job, why, left_out, "a value is poison; it goes to the dead letters");
                     }
-                    poison.push((id, Fence(fence), why));
+                    let letter = json!({ "error": format!("poison: {why}") }).to_string();
+                    poison.push((id, Fence(fence), letter));
                 }
             }
         }
         if !poison.is_empty() {
-            let dead = |why: &String| json!({ "error": format!("poison: {why}") }).to_string();
-            let ends =
-                poison.iter().map(|(id, fence, why)| (&id[..], *fence, "fail", Duration::ZERO, dead(why)));
-            self.end(&ends.collect::<Vec<_>>()).await?;
-            // The workers for them are free.
-            shared.ledger.say(Notice::Wake(QueueSet::All));
+            // Its end may fail: the jobs of this fetch do not wait for it.
+            lock(&shared.unended).append(&mut poison);
+            shared.delayed.notify_one();
         }
         Ok(good)
     }
@@ -199,7 +180,7 @@ impl BareSource for Reliable {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
-        let said = self.end(&settlements.iter().map(end).collect::<Vec<_>>()).await?;
+        let said = self.shared.end(&settlements.iter().map(end).collect::<Vec<_>>()).await?;
         let read = |(one, Text(said)): (&Settlement, &Text)| {
             let verb = format!("settle job '{}' in", one.job);
             Settling::read(Some(said), |why| self.shared.link.refused(&verb, why))
@@ -250,6 +231,35 @@ impl BareSource for Reliable {
         // The earlier supervisor may have settled them without an answer.
         self.shared.in_doubt.add(left.keep.iter().copied());
         self.shared.owed.or_owed(self.shared.release(instance, &left).await, left)
+    }
+
+    /// A job that runs at another host is canceled in Redis: its supervisor hears of that with its next renewal.
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        let answer = self.shared.ledger.ask(verb, by).await?;
+        let Answer::Cancel(mut each) = answer else { return Ok(answer) };
+        let is_elsewhere = |one: &&mut Each| {
+            matches!(
+                one.fate,
+                Fate::Refused(
+                    Refusal::NoJob | Refusal::State { state: JobState::Waiting | JobState::Delayed }
+                )
+            )
+        };
+        let mut open: Vec<&mut Each> = each.iter_mut().filter(is_elsewhere).collect();
+        if !open.is_empty() {
+            let asked = self.shared.call("cancel jobs in", "cancel", |cmd| {
+                write_list(cmd, open.iter().map(|one| one.job.as_str()));
+            });
+            let found: Vec<Text> = asked.await?;
+            for (one, Text(state)) in open.iter_mut().zip(found) {
+                one.fate = match state.parse() {
+                    Ok(JobState::Canceling) => Fate::State(JobState::Canceling),
+                    Ok(state) => Fate::Refused(Refusal::State { state }),
+                    Err(_) => Fate::Refused(Refusal::NoJob),
+                };
+            }
+        }
+        Ok(Answer::Cancel(each))
     }
 
     async fn elsewhere(&self, jobs: &[JobId]) -> Result<Vec<Option<Elsewhere>>, Error> {

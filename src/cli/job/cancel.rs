@@ -27,7 +27,9 @@ pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     let each = access.ask(asked(args, jobs)).await?;
     for_each(each, async |Each { job, fate, told }| {
         let state = match fate {
-            Fate::State(state) if args.wait && !state.has_ended() => access.ended(&job).await?,
+            Fate::State(state) if args.wait && !state.has_ended() => {
+                access.ended(&job).await.map_err(|failure| unseen(&job, failure))?
+            }
             Fate::State(state) => state,
             Fate::Refused(why) => return Err(not_canceled(job, why)),
         };
@@ -56,6 +58,18 @@ fn unproven(job: &JobId, worker: &str, waits: bool) -> Result<(), Failure> {
     }
     eprintln!("taskvisor: {what}");
     Ok(())
+}
+
+/// The end of a job at another host, of which a ledger here knows nothing.
+fn unseen(job: &JobId, failure: Failure) -> Failure {
+    if failure.code != exit::NOTHING_MATCHED {
+        return failure;
+    }
+    let job = escaped(job.as_str());
+    let what = format!(
+        "job {job} runs at another host: that was told to end it, and nobody here can tell whether it has"
+    );
+    Failure::new(exit::FAILED, what).hint(format!("ask that host: taskvisor job show {job}"))
 }
 
 fn not_canceled(job: JobId, why: Refusal) -> Failure {

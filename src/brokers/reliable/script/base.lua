@@ -1,17 +1,19 @@
 -- The script of the reliable queue. The keys values, pending, working and results are the tutorial's; those that begin
 -- with taskvisor: are ours. ARGV: a command, the caller's time (only the server's own counts), the command's arguments.
 local VALUES, PENDING, WORKING, RESULTS = 'values', 'pending', 'working', 'results'
-local JOBS = 'taskvisor:jobs' -- id -> in JSON attempts, losses, token of its put, and who has it: fence, holder, fetch
+-- Id -> in JSON attempts, losses, token of its put, who has it (fence, holder, fetch), and whether that is canceled.
+local JOBS = 'taskvisor:jobs'
 local UNTIL = 'taskvisor:until' -- id -> the score that we gave it in working: the end of its lease, or of its delay
 local DEAD = 'taskvisor:dead' -- id -> fence, and in JSON why it is not tried again
 local DONE = 'taskvisor:done' -- id and fence -> when it completed
 local SEEN = 'taskvisor:seen' -- id in working of another client -> its score there, and when we saw that first
 local CLASSES = 'taskvisor:classes' -- id in pending -> the class of its value, as a program reads it: a cache
+local UNHEARD = 'taskvisor:unheard' -- name of a fetch whose reply was lost -> when that was said
 local COUNTS = 'taskvisor:counts' -- the latest fence; how many ids had no value
 local KINDS = {
   [VALUES] = 'hash', [PENDING] = 'list', [WORKING] = 'zset', [RESULTS] = 'hash', [JOBS] = 'hash', [UNTIL] = 'zset',
   [DEAD] = 'hash', [DONE] = 'zset', [SEEN] = 'hash', [CLASSES] = 'hash',
-  [COUNTS] = 'hash',
+  [COUNTS] = 'hash', [UNHEARD] = 'zset',
 }
 -- In this order: how many jobs a fetch looks at beyond those it gives; how many it looks at in one step; how many bytes
 -- it gives; after how many deaths of its holder a job is dead; how many entries one tidying, or one Redis command,
@@ -72,7 +74,7 @@ local function job(id) return read(id, call('HGET', JOBS, id)) end
 local function text(one)
   return cjson.encode({
     attempts = one.attempts, losses = one.losses, token = one.token,
-    fence = one.fence, holder = one.holder, fetch = one.fetch,
+    fence = one.fence, holder = one.holder, fetch = one.fetch, canceling = one.canceling,
   })
 end
 
@@ -94,10 +96,11 @@ local function delay(id, seconds) hold_until({ id }, string.format('%.6f', now +
 -- Leases end at a full second: Redis is slow to print fractions.
 local function lease(ids, seconds) hold_until(ids, string.format('%.0f', math.ceil(now + seconds))) end
 
+-- What may fail comes first: until the last two the jobs are ours.
 local function let_go(ids)
+  many('HDEL', SEEN, ids)
   many('ZREM', WORKING, ids)
   many('ZREM', UNTIL, ids)
-  many('HDEL', SEEN, ids)
 end
 
 local function forget(ids)
@@ -125,9 +128,17 @@ local function holds(one, fence)
   return one.fence == fence and is_ours(one.id, call('ZSCORE', UNTIL, one.id), call('ZSCORE', WORKING, one.id))
 end
 
+-- Ends a job that a person has canceled.
+local function cancel_one(one)
+  forget({ one.id })
+  call('HDEL', VALUES, one.id)
+  return 'canceled'
+end
+
 -- Puts a job back, in front of the others. A job with a result is done, even if another client wrote the result.
 local function back(one, seconds)
   if call('HEXISTS', RESULTS, one.id) == 1 then return done({ one.id }, { 0 }) end
+  if one.canceling then return cancel_one(one) end
   one.fence, one.holder, one.fetch = nil, nil, nil
   keep(one)
   if seconds > 0 then
@@ -140,14 +151,14 @@ local function back(one, seconds)
 end
 
 local function bury(one, why)
-  forget({ one.id })
   call('HSET', DEAD, one.id, (one.fence or 0) .. ' ' .. why)
+  forget({ one.id })
 end
 
 -- The holder of the job died without an outcome.
 local function lost(one)
   one.attempts, one.losses = math.max(one.attempts - 1, 0), one.losses + 1
-  if one.losses < LOSSES then return back(one, 0) end
+  if one.losses < LOSSES or one.canceling then return back(one, 0) end
   bury(one, cjson.encode({ error = 'interrupted: whoever ran it died, ' .. one.losses .. ' times' }))
 end
 

@@ -4,13 +4,10 @@
 local DEAD_STATES = { fail = 'failed', hold = 'held' }
 
 local function settle(one, verdict, seconds, why)
+  if verdict == 'canceled' or one.canceling then return cancel_one(one) end
   if DEAD_STATES[verdict] then
     bury(one, why)
     return DEAD_STATES[verdict]
-  elseif verdict == 'canceled' then
-    forget({ one.id })
-    call('HDEL', VALUES, one.id)
-    return verdict
   elseif verdict == 'release' then
     if why ~= '' then one.losses = one.losses + 1 end
     return unspent(one, seconds)
@@ -79,6 +76,29 @@ function commands.put()
       if one.seconds > 0 then delay(one.id, one.seconds) else call('LPUSH', PENDING, one.id) end
     end
   end
+end
+
+-- Cancels jobs that supervisors run: each hears of that with its next renewal. Gives the state of each; an empty one if
+-- there is no such job.
+function commands.cancel()
+  local answers = {}
+  for i, id in ipairs(args()) do
+    local one, score = job(id), call('ZSCORE', WORKING, id)
+    if not one.is_odd and one.fence and is_ours(id, call('ZSCORE', UNTIL, id), score) then
+      one.canceling = true
+      keep(one)
+      answers[i] = 'canceling'
+    elseif score then
+      answers[i] = call('ZSCORE', UNTIL, id) and 'delayed' or 'running'
+    elseif call('HEXISTS', RESULTS, id) == 1 then
+      answers[i] = 'complete'
+    elseif call('HEXISTS', VALUES, id) == 1 then
+      answers[i] = call('HEXISTS', DEAD, id) == 1 and not call('LPOS', PENDING, id) and 'failed' or 'waiting'
+    else
+      answers[i] = ''
+    end
+  end
+  return answers
 end
 
 -- Takes back what an instance held when it died. The first list is of fences to keep, the second of jobs that a person

@@ -56,14 +56,26 @@ local function take_out(ids, passed)
   for _, id in ipairs(ids) do call('LREM', PENDING, -1, id) end
 end
 
+-- Takes back the jobs of fetches whose replies were lost. Says whether `fetch` is one of them: one that arrives only
+-- now, by an old connection, must give nothing.
+local function is_unheard(fetch, unheard)
+  if #unheard > 0 then
+    release(function(one) return is_one_of(unheard, one.fetch) end, function(one) unspent(one, 0) end)
+    local scored = {}
+    for _, name in ipairs(unheard) do add(scored, string.format('%.0f', now), name) end
+    many('ZADD', UNHEARD, scored)
+    call('ZREMRANGEBYSCORE', UNHEARD, '-inf', now - 3600)
+    call('EXPIRE', UNHEARD, 3600)
+  end
+  return call('ZSCORE', UNHEARD, fetch)
+end
+
 -- Gives jobs, the number of ids that were dropped, jobs to judge, and how many wait. A pool that takes some classes
 -- gets no job before the next fetch has named the classes of those to judge (`judged`).
 function commands.fetch()
   local count, seconds, holder, fetch = tonumber(arg()), tonumber(arg()), arg(), arg()
   local unheard, only, except, judged = args(), args(), args(), args()
-  if #unheard > 0 then
-    release(function(one) return is_one_of(unheard, one.fetch) end, function(one) unspent(one, 0) end)
-  end
+  if is_unheard(fetch, unheard) then return { {}, 0, {}, call('LLEN', PENDING) } end
   keep_classes(judged)
   local is_picky = #only + #except > 0
   local unknown = is_picky and unjudged(count + LOOK) or {}
@@ -118,7 +130,7 @@ function commands.renew()
     local one = job(id)
     local is_held = not one.is_odd and holds(one, fence)
     if is_held then add(held, id) end
-    answers[i] = one.is_odd and odd(id) or is_held and 'renewed' or 'lost'
+    answers[i] = one.is_odd and odd(id) or not is_held and 'lost' or one.canceling and 'canceling' or 'renewed'
   end
   lease(held, seconds)
   return answers
