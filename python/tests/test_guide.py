@@ -1,7 +1,6 @@
-"""The habits of other libraries in docs/python-guide.md: each example runs with a real supervisor."""
+"""The habits of other libraries, of which docs/python-guide.md has a list: each example runs with a real supervisor."""
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -11,22 +10,25 @@ import real
 import rq_installed
 import support
 
-PAGE = os.path.join(support.PACKAGE, "..", "docs", "python-guide.md")
+EXAMPLES = os.path.join(support.PACKAGE, "..", "examples", "python")
 #: What the examples import, with the first Python that has these versions.
 PACKAGES = {"flask": "3.1.2", "fastapi": "0.121.0", "httpx": "0.28.1", "sqlalchemy": "2.0.43"}
 
 
 def examples():
-    """The examples by name: blocks of Python under the heading, whose first line is a comment with their name."""
-    with open(PAGE, encoding="utf-8") as file:
-        part = file.read().partition("## Habits of other libraries\n")[2].partition("\n## ")[0]
-    return {name: text for name, text in re.findall(r"\n```python\n# (\w+)\.py[^\n]*\n(.*?)\n```", part, re.S)}
+    """The texts of the examples by the names of their modules."""
+    found = {}
+    for name in sorted(os.listdir(EXAMPLES)):
+        if name.endswith(".py"):
+            with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
+                found[name[:-3]] = file.read()
+    return found
 
 
 class Habits(real.RealTest):
     def test_each_example_runs(self):
-        if not os.path.exists(PAGE):
-            self.skipTest("the guide is not in a package")
+        if not os.path.exists(EXAMPLES):
+            self.skipTest("the examples are not in a package")
         if sys.version_info < (3, 10):
             self.skipTest("the frameworks of the examples need Python 3.10")
         sites = [rq_installed.site(version, package) for package, version in PACKAGES.items()]
@@ -36,7 +38,7 @@ class Habits(real.RealTest):
         with tempfile.TemporaryDirectory() as directory:
             for name, text in found.items():
                 with open(os.path.join(directory, f"{name}.py"), "w", encoding="utf-8") as file:
-                    file.write(text + "\n")
+                    file.write(text)
             if not django:
                 del found["in_django"]
             else:
