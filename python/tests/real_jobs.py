@@ -140,3 +140,8 @@ def cannot_be_kept_and_goes_on():
     if current_job().queue == "stages":
         return Advance("default", object())
     return "done"
+
+
+@job
+def tells_nothing():
+    pass

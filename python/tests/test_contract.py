@@ -36,6 +36,7 @@ def end(info):
             stages, progress)
 
 
+@support.some_pythons
 class Contract(real.RealTest):
     def setUp(self):
         super().setUp()

@@ -25,6 +25,7 @@ def examples():
     return found
 
 
+@support.some_pythons
 class Habits(real.RealTest):
     def test_each_example_runs(self):
         if not os.path.exists(EXAMPLES):
@@ -55,6 +56,15 @@ class Habits(real.RealTest):
                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
                                           env={**os.environ, "PYTHONPATH": path}, cwd=directory)
                     self.assertEqual(done.returncode, 0, done.stdout + server.log()[-2000:])
+
+
+class Bench(real.RealTest):
+    def test_figures_are_printed_beside_their_goals(self):
+        done = subprocess.run([sys.executable, os.path.join(support.PACKAGE, "bench"), "inline", "memory"],
+                              stdout=subprocess.PIPE, universal_newlines=True,
+                              env={**os.environ, "TASKVISOR_PROGRAM": real.program()})
+        self.assertIn(done.returncode, (0, 1))
+        self.assertRegex(done.stdout, r"goal +here\ninline.* 60 +[\d.]+.*\nas_completed of 10,000.* 20 +[\d.]+.*\n")
 
 
 if __name__ == "__main__":

@@ -140,6 +140,7 @@ class Alike(RedisTest):
         self.assertEqual([(one["job"], one["state"]) for one in said], [("there", "canceled"), ("after", "canceled")])
 
 
+@support.some_pythons
 class Run(RedisTest):
     def setUp(self):
         super().setUp()

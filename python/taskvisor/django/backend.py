@@ -8,7 +8,6 @@ from functools import partial
 from django.core import checks
 from django.db import transaction
 from django.tasks import base
-from django.tasks.backends.base import BaseTaskBackend
 from django.tasks.exceptions import TaskResultDoesNotExist
 from django.tasks.signals import task_enqueued
 from django.utils import timezone
@@ -27,11 +26,25 @@ if TYPE_CHECKING:
 
     from ..client.stand_in import StandIn
 
+    class _Backend:
+        """Django's class, which has no types."""
+
+        alias: str
+        options: dict[str, Any]
+        task_class: type
+
+        def __init__(self, alias: str, params: dict[str, Any]) -> None: ...
+
+        def validate_task(self, task: Any) -> None:
+            """Raises `InvalidTask` for a task that this backend cannot queue."""
+else:
+    from django.tasks.backends.base import BaseTaskBackend as _Backend
+
 #: What OPTIONS may hold.
 _OPTIONS = frozenset(("on_commit", "database", "retries", "time_limit", "url", "token_file", "socket", "redis"))
 
 
-class Backend(BaseTaskBackend):  # type: ignore[misc,unused-ignore]
+class Backend(_Backend):
     """Queues tasks of Django as jobs, with the path of the task as their class.
 
     OPTIONS, all of them optional: `on_commit` puts when the transaction of `database` is committed; `retries` and
@@ -39,10 +52,10 @@ class Backend(BaseTaskBackend):  # type: ignore[misc,unused-ignore]
     """
 
     task_class = Task
-    supports_defer = True
-    supports_async_task = True
-    supports_get_result = True
-    supports_priority = True
+    supports_defer: bool = True
+    supports_async_task: bool = True
+    supports_get_result: bool = True
+    supports_priority: bool = True
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)

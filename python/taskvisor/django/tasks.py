@@ -46,7 +46,7 @@ class TaskFunction:
 
     def __init__(self, task: Any) -> None:
         self._task = task
-        self.is_async = _is_async(task.func)
+        self.is_async: bool = _is_async(task.func)
         self.function: Callable[..., Any] = self._run_coroutine if self.is_async else self._run
 
     def call_for(self, data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
