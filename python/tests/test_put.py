@@ -334,7 +334,7 @@ class Outside(support.WorkerTest):
             both.put(1)
 
     def test_put_without_supervisor_and_program_says_what_to_do(self):
-        with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*no program taskvisor in PATH; start"):
+        with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*no program taskvisor in PATH .pip install taskvisor .*; start"):
             both.put(1)
 
     def test_name_like_an_option_is_not_given_to_the_program(self):

@@ -113,7 +113,7 @@ def _store(socket: str) -> Optional[str]:
 def hindrance(socket: str) -> str:
     """Why the program cannot be used."""
     if path() is None:
-        return "there is no program taskvisor in PATH"
+        return "there is no program taskvisor in PATH (pip install taskvisor brings it)"
     if _environment() is None:
         return _cannot_be_told()
     return f"{os.path.dirname(socket)} does not say where the jobs are without it"
