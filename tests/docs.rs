@@ -152,39 +152,6 @@ fn every_page_with_examples_is_run() {
     }
 }
 
-#[test]
-fn docs_explain_every_setting() {
-    let (file, page) = (read("conf/taskvisor.yaml"), read("docs/configuration.md"));
-    let mut sections: Vec<(usize, String)> = Vec::new();
-    let mut missing = Vec::new();
-    for line in file.lines() {
-        // Settings whose default depends on the user are comments without a blank after the `#`.
-        let line =
-            line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line).replace("- ", "  ");
-        let key: String =
-            line.trim_start().chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
-        let depth = line.len() - line.trim_start().len();
-        let rest = &line[depth + key.len()..];
-        if key.is_empty() || !rest.starts_with(':') {
-            continue;
-        }
-        sections.retain(|(other, _)| *other < depth);
-        let name = match sections.last() {
-            Some((_, section)) if ["log", "env", "limits", "api", "wq"].contains(&section.as_str()) => {
-                format!("{section}.{key}")
-            }
-            Some(_) | None => key.clone(),
-        };
-        if rest == ":" {
-            sections.push((depth, key));
-        } else if !page.contains(&format!("\n| `{name}` |")) {
-            missing.push(name);
-        }
-    }
-    assert!(missing.is_empty(), "docs/configuration.md says nothing of {missing:?}");
-    assert!(page.contains("`pools`"));
-}
-
 /// The names of the `tracing` fields in the source, with the file of each.
 fn fields_of_the_log() -> Vec<(String, PathBuf)> {
     let mut fields = Vec::new();

@@ -94,7 +94,7 @@ fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
         return Some(rq::rq(&args.common, command));
     }
     if let Command::Simulate(how) = &args.command {
-        return Some(simulate::simulate(how, args.common.flags().broker.as_deref()));
+        return Some(simulate::simulate(how, args.common.flags().whole.broker.as_deref()));
     }
     if let Command::Wq(_) = &args.command {
         let what = "wq up comes first on the command line, what else there is behind it";

@@ -7,30 +7,60 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use super::paths::from_here;
-use super::{Error, Fault, Flags, Purpose, Surroundings};
+use super::row::settings;
+use super::{Error, Fault, Purpose, Surroundings};
 use model::SpawnSpec;
 
-/// The section `api` of the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ApiSection {
-    /// Address and port.
-    pub listen: Option<String>,
-    /// The file with the token that may do everything.
-    pub token_file: Option<PathBuf>,
-    /// The file with the token that may look.
-    pub view_token_file: Option<PathBuf>,
-    /// The file with the token that may put jobs, and see its own.
-    pub put_token_file: Option<PathBuf>,
-    /// Names that clients may use besides this machine's own names for itself.
-    pub hosts: Option<Vec<String>>,
-    /// Web origins whose pages may use the API.
-    pub origins: Option<Vec<String>>,
-    /// Whether programs can be put through it.
-    pub allow_exec: Option<bool>,
+settings! {
+    /// The section `api` of the file.
+    #[serde(deny_unknown_fields)]
+    pub struct ApiSection {
+        /// Address and port.
+        listen: String {
+            default: "null",
+            default_in_docs: "`null`: no TCP",
+            docs: "address and port of the API [by TCP](api.md#by-tcp), as `127.0.0.1:9180`",
+            conf: "Address and port, as 127.0.0.1:9180; null = no TCP.",
+        }
+        /// The file with the token that may do everything.
+        token_file: PathBuf {
+            default: "null",
+            default_in_docs: "`null`: the variable",
+            how: "`TASKVISOR_API_TOKEN`",
+            docs: "a file with the token of requests by TCP that may do everything, 16 letters at least; the variable holds the token itself. A file that others may read or change is refused, and so is a token in the settings",
+            conf: "The file that holds the token with which a request may do everything; without it the variable TASKVISOR_API_TOKEN does. Only root or the supervisor's user may own the file, and others may not read it.",
+        }
+        /// The file with the token that may look.
+        view_token_file: PathBuf {
+            default: "null",
+            docs: "the same for [a token that only looks](api.md#by-tcp); with it the first may be left out",
+            conf: "The same for a token that only looks, as for Prometheus, and for one that puts jobs and sees those alone, as for a web application. Where one of them is set, the token for everything may be left out.",
+        }
+        /// The file with the token that may put jobs, and see its own.
+        put_token_file: PathBuf {
+            default: "null",
+            docs: "the same for one that puts jobs and sees its own",
+        }
+        /// Names that clients may use besides this machine's own names for itself.
+        hosts: Vec<String> {
+            default: "[]",
+            docs: "names allowed in `Host`, besides `localhost` and loopback addresses",
+            conf: "Names in the requests' Host besides localhost and loopback addresses.",
+        }
+        /// Web origins whose pages may use the API.
+        origins: Vec<String> {
+            default: "[]",
+            docs: "web pages that may use it: `https://jobs.example.org`",
+            conf: "Web pages that may use it, as https://jobs.example.org, when a browser says where a request comes from.",
+        }
+        /// Whether programs can be put through it.
+        allow_exec: bool {
+            default: "false",
+            docs: "let programs be put by TCP",
+            conf: "Let programs be put by TCP: whoever has the token can then run anything as the supervisor's user.",
+        }
+    }
 }
 
 /// The API over TCP, resolved.
@@ -115,14 +145,18 @@ pub struct Remote {
 }
 
 /// The supervisor to talk to, for commands that look for one; None = that of this machine.
-pub(super) fn resolve_remote(flags: &Flags, around: &Surroundings) -> Result<Option<Remote>, Error> {
-    let (Some(url), Purpose::Find) = (flags.url.clone(), flags.purpose) else { return Ok(None) };
-    if flags.token_file.is_none() && around.api_token.is_none() {
+pub(super) fn resolve_remote(
+    url: Option<String>,
+    token_file: Option<PathBuf>,
+    around: &Surroundings,
+) -> Result<Option<Remote>, Error> {
+    let Some(url) = url else { return Ok(None) };
+    if token_file.is_none() && around.api_token.is_none() {
         let message = format!("no token is given, without which no supervisor answers at {url}");
         let hint = format!("give --token-file FILE or set TASKVISOR_TOKEN_FILE or {VARIABLE}");
         return Err(Error::new(Fault::Usage, message).hint(hint));
     }
-    let token = token(flags.token_file.clone(), around).map_err(|(_, error)| {
+    let token = token(token_file, around).map_err(|(_, error)| {
         error.hint("it is the token of that supervisor, in a file that nobody else can read or change")
     })?;
     Ok(Some(Remote { url, token }))

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use super::duration::duration;
+use super::kinds::of_file;
 use super::log::LogSection;
 use super::pool::Pool;
 use super::positions::{Source, repetition};
 use super::route::RouteSection;
+use super::row::{Flag, Kind, Setting, complete, settings};
 use super::text::read_text;
 use super::{ApiSection, Error, Fault, WqSection};
 use model::suggestion;
@@ -21,41 +20,100 @@ const SIZE_MAX: u64 = 1 << 20;
 /// 100,000 would keep it busy for half a minute.
 const BRACKETS_MAX: usize = 5_000;
 
-/// The content of the file. Everything is optional.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct File {
-    /// The directory for data that must last.
-    pub state_dir: Option<PathBuf>,
-    /// The directory for the socket.
-    pub run_dir: Option<PathBuf>,
-    /// The group whose members may use the socket.
-    pub socket_group: Option<String>,
-    /// The URL of the broker.
-    pub broker: Option<String>,
-    /// Rules that send new jobs to another broker.
-    #[serde(default)]
-    pub route: Vec<RouteSection>,
-    /// Length of a lease.
-    #[serde(default, deserialize_with = "duration")]
-    pub lease: Option<Duration>,
-    /// Time from the order to stop to the last KILL.
-    #[serde(default, deserialize_with = "duration")]
-    pub stop_deadline: Option<Duration>,
-    /// Whether held jobs make the supervisor degraded.
-    pub held_degrades: Option<bool>,
-    /// How the supervisor logs, and how much output of jobs it keeps.
-    #[serde(default)]
-    pub log: LogSection,
-    /// The API over TCP.
-    #[serde(default)]
-    pub api: ApiSection,
-    /// Settings for notifications.
-    #[serde(default)]
-    pub wq: WqSection,
-    /// The pools, in their order.
-    pub pools: Option<Vec<Pool>>,
+settings! {
+    /// The content of the file. Everything is optional.
+    #[serde(deny_unknown_fields)]
+    pub struct File {
+        /// The directory for data that must last.
+        state_dir: PathBuf {
+            example: "/var/lib/taskvisor",
+            default_in_docs: "root: `/var/lib/taskvisor`; others: `$XDG_STATE_HOME/taskvisor`, else `~/.local/state/taskvisor`",
+            flags: &[
+                Flag::new("state_dir", "state-dir", "DIR", Kind::Path, "Where the store and the output of jobs are kept").env("TASKVISOR_STATE_DIR").everywhere(),
+            ],
+            docs: "store and output of jobs. Commands about jobs refuse a supervisor with another one",
+            conf: "Where what must last is kept: the store and the output of jobs. Made with mode 0700; others may pass through it, and see nothing, where a pool has both sandbox and user. Default: $XDG_STATE_HOME/taskvisor or ~/.local/state/taskvisor; for root /var/lib/taskvisor.",
+        }
+        /// The directory for the socket.
+        run_dir: PathBuf {
+            example: "/run/taskvisor",
+            default_in_docs: "root: `/run/taskvisor`; others: `$XDG_RUNTIME_DIR/taskvisor`, else `/tmp/taskvisor-UID`",
+            flags: &[
+                Flag::new("run_dir", "run-dir", "DIR", Kind::Path, "Where the supervisor's socket is").env("TASKVISOR_RUN_DIR").everywhere(),
+            ],
+            docs: "the socket",
+            conf: "Where the socket is. Default: $XDG_RUNTIME_DIR/taskvisor or /tmp/taskvisor-UID; for root /run/taskvisor.",
+        }
+        /// The group whose members may use the socket.
+        socket_group: String {
+            default: "null",
+            default_in_docs: "`null`: nobody",
+            docs: "a group whose members may use the socket, and so [run anything as the supervisor's user](security.md#who-is-trusted)",
+            conf: "A group whose members may use the socket, besides the supervisor's user and root. They can then run anything as the supervisor's user. It is opened with mode 0660, and the directory with 0710.",
+        }
+        /// The URL of the broker.
+        broker: String {
+            example: "sqlite:/var/lib/taskvisor/store.db",
+            default_in_docs: "`sqlite:` with `store.db` in `state_dir`",
+            flags: &[
+                Flag::new("broker", "broker", "URL", Kind::Text, "Where jobs wait: sqlite:PATH, memory:, [rq+|reliable+]redis://HOST, sqs://REGION").short('b').env("TASKVISOR_BROKER").everywhere(),
+            ],
+            docs: "[where jobs wait](brokers.md). Where flag or variable name another broker than the local supervisor's, `put`, `job`, `queue` and the like go there; `status`, `reload` and the like refuse",
+            conf: "Where jobs wait: sqlite:PATH, memory: (gone when the supervisor ends), redis://HOST:PORT/DB or sqs://REGION. Default: store.db in state_dir.",
+        }
+        /// Rules that send new jobs to another broker.
+        route: Vec<RouteSection> {
+            default: "[]",
+            docs: "new jobs of some classes [go to another broker](#move-to-another-broker)",
+            conf: "New jobs of some classes go to another broker instead, all of them or a share, while a team moves from one to the other: [{classes: [mail.*], percent: 10, to: redis://HOST:PORT/DB}]. The first rule that takes a job counts.",
+        }
+        /// Length of a lease.
+        lease: Duration {
+            default: "60s",
+            flags: &[
+                Flag::new("lease", "lease", "DURATION", Kind::Duration, "How long a lease on a job lasts; the supervisor renews it while the job runs [default: {}]"),
+            ],
+            docs: "how long this supervisor holds a job unless it renews the lease, each third of that time. At least twice the grace and 4 s",
+            conf: "How long a job belongs to this supervisor without a renewal. Renewed at a third of it. A supervisor that hangs has its jobs killed before their leases end, so that no job ever runs twice at a time.",
+        }
+        /// Time from the order to stop to the last KILL.
+        stop_deadline: Duration {
+            default: "25s",
+            flags: &[
+                Flag::new("stop_deadline", "stop-deadline", "DURATION", Kind::Duration, "From the order to stop to the last KILL [default: {}]"),
+            ],
+            docs: "from the order to stop to the last KILL; TERM is sent one grace before it",
+            conf: "From the order to stop to the last KILL. TERM is sent one grace before it; a second order goes a stage further.",
+        }
+        /// Whether held jobs make the supervisor degraded.
+        held_degrades: bool {
+            default: "true",
+            docs: "whether [held](guarantees.md#the-job) jobs make the verdict `degraded`",
+            conf: "Whether jobs that are held for a person make the verdict of status degraded, until somebody retries or discards the last of them. With false they are only counted: in status, in queue list and in the metrics.",
+        }
+        /// How the supervisor logs, and how much output of jobs it keeps.
+        log: LogSection {
+            conf: "The supervisor's own log, and what is kept of the output of jobs and workers. A size is a number with B, kB, MB, GB, KiB, MiB, GiB or TiB.",
+        }
+        /// The API over TCP.
+        api: ApiSection {
+            conf: "The API of the socket over TCP, too (docs/api.md). Plain HTTP: for other machines put a proxy with TLS before it.",
+        }
+        /// Settings for notifications.
+        wq: WqSection {
+            conf: "Notifications of context brokers become jobs, as in QuantumLeap's work queue (docs/quantumleap.md).",
+        }
+        /// The pools, in their order.
+        pools: Vec<Pool> {
+            conf: "Pools of equal workers. null is the default of every setting.",
+        }
+    }
 }
+
+of_file!(Vec<RouteSection>: &[], Vec<Pool>: Pool::ROWS);
+
+/// A row without its text or default is found here.
+const _: () = assert!(complete(File::ROWS), "a setting without default or docs");
 
 /// Reads a file, or its text from `instead` if that has the settings in force. Keeps the text, to point at errors.
 pub(super) fn read(path: &Path, instead: Option<&Path>) -> Result<(File, Source), Error> {
@@ -168,7 +226,7 @@ mod tests {
         );
         check(
             "log:\n  colour: true\n",
-            "t.yaml:2:3: unknown setting 'colour' | known here: dir, format, job_cap, keep, level, quota, rotate",
+            "t.yaml:2:3: unknown setting 'colour' | known here: format, level, job_cap, quota, keep, dir, rotate",
         );
     }
 

@@ -65,7 +65,7 @@ fn may_write(user: &Identity, found: &Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Flags, Surroundings, resolve};
+    use super::super::{File, Flags, Surroundings, resolve};
     use super::*;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
@@ -74,11 +74,12 @@ mod tests {
     fn below(volume: &Path, mode: u32, user: u32, group: u32) -> Config {
         fs::set_permissions(volume, Permissions::from_mode(mode)).unwrap();
         let around = Surroundings { uid: 0, home: Some("/".into()), ..Surroundings::default() };
-        let flags = Flags {
+        let whole = File {
             state_dir: Some(volume.join("state")),
             run_dir: Some(volume.join("run")),
-            ..Flags::default()
+            ..File::default()
         };
+        let flags = Flags { whole, ..Flags::default() };
         let mut config = resolve(flags, &around).unwrap();
         config.specs[0].identity = Some(Identity {
             uid: user,

@@ -3,63 +3,92 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
-use serde::Deserialize;
-
-use super::duration::duration;
-use super::size::size;
+use super::kinds::of_file;
+use super::pool_values::Named;
+use super::row::{Flag, Kind, settings};
+use super::size::Size;
 use super::wrong::Wrong;
 use super::{Fault, Purpose, Surroundings};
 use model::{self, Class, ProcessLimits};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 /// Fewest descriptors with which a worker can run: the Python package keeps some of its own above 100.
 const FEWEST_FILES: u64 = 128;
 
-/// The limits of a pool, or of one of its classes, in the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "{time: 10m, memory: 1GB, …}")]
-pub struct Limits {
-    /// Longest run of an attempt.
-    #[serde(default, deserialize_with = "duration")]
-    pub time: Option<Duration>,
-    /// When the worker tells the job that its time is nearly over.
-    #[serde(default, deserialize_with = "duration")]
-    pub soft_time: Option<Duration>,
-    /// Memory of a job's tree.
-    #[serde(default, deserialize_with = "size")]
-    pub memory: Option<u64>,
-    /// CPU time of a job's tree.
-    #[serde(default, deserialize_with = "duration")]
-    pub cpu: Option<Duration>,
-    /// Processes of a job's tree at a time.
-    pub processes: Option<u64>,
-    /// Bytes printed by an attempt.
-    #[serde(default, deserialize_with = "size")]
-    pub output: Option<u64>,
-    /// Descriptors of a process.
-    pub open_files: Option<u64>,
-    /// Niceness of a process.
-    pub nice: Option<i32>,
-    /// Score of a process for the out-of-memory killer.
-    pub oom_score_adj: Option<i32>,
-}
-
-impl Limits {
-    /// These limits, and those of `other` where these have none.
-    pub(super) fn over(self, other: Limits) -> Limits {
-        Limits {
-            time: self.time.or(other.time),
-            soft_time: self.soft_time.or(other.soft_time),
-            memory: self.memory.or(other.memory),
-            cpu: self.cpu.or(other.cpu),
-            processes: self.processes.or(other.processes),
-            output: self.output.or(other.output),
-            open_files: self.open_files.or(other.open_files),
-            nice: self.nice.or(other.nice),
-            oom_score_adj: self.oom_score_adj.or(other.oom_score_adj),
+settings! {
+    /// The limits of a pool, or of one of its classes, in the file.
+    #[serde(deny_unknown_fields, expecting = "{time: 10m, memory: 1GB, …}")]
+    pub struct Limits {
+        /// Longest run of an attempt.
+        time: Duration {
+            default: "null",
+            default_in_docs: "`null`: none",
+            flags: &[
+                Flag::new("limits.time", "time-limit", "DURATION", Kind::Duration, "The longest run of an attempt, for jobs that bring none"),
+            ],
+            docs: "the longest run of an attempt, for jobs that bring none",
+            conf: "The longest run (--time-limit): then TERM, and KILL a grace later.",
+        }
+        /// When the worker tells the job that its time is nearly over.
+        soft_time: Duration {
+            default: "null",
+            default_in_docs: "`null`: none",
+            docs: "when the worker tells the job that its time is nearly over",
+            conf: "After so long the job is told, by its worker, that its time is nearly over. Programs are told nothing.",
+        }
+        /// Memory of a job's tree.
+        memory: Size {
+            default: "null",
+            default_in_docs: "`null`: none",
+            docs: "[memory](workers.md#limits-and-retries) of a job's process tree",
+            conf: "Memory of its process tree: KILL. In modes prefork and coroutine the application counts, too.",
+        }
+        /// CPU time of a job's tree.
+        cpu: Duration {
+            default: "null",
+            default_in_docs: "`null`: none",
+            docs: "CPU time of a job's process tree; not for mode `coroutine`",
+            conf: "CPU time of its process tree: TERM, KILL a grace later. Not for mode coroutine, nor is processes.",
+        }
+        /// Processes of a job's tree at a time.
+        processes: u64 {
+            default: "null",
+            default_in_docs: "`null`: none",
+            docs: "processes of a job's tree at a time; not for mode `coroutine`",
+            conf: "Processes of its tree at a time: KILL.",
+        }
+        /// Bytes printed by an attempt.
+        output: Size {
+            default: "null",
+            default_in_docs: "`null`: none",
+            docs: "what an attempt prints",
+            conf: "What it prints: TERM, KILL a grace later. What is kept of it is cut at 10 MiB in any case.",
+        }
+        /// Descriptors of a process.
+        open_files: u64 {
+            default: "null",
+            default_in_docs: "`null`: the supervisor's",
+            docs: "descriptors of each process, 128 or more; only root can go above `ulimit -Hn`",
+            conf: "What each process of the pool has to begin with: descriptors, willingness to let others go first (-20 to 19), likelihood to be chosen when the machine is out of memory (-1000 to 1000). null = what the supervisor has; of the last as much more as 128 MiB of memory count for, so that a job is killed before the supervisor.",
+        }
+        /// Niceness of a process.
+        nice: i32 {
+            default: "null",
+            default_in_docs: "`null`: that of `taskvisor start`",
+            docs: "-20 to 19; only root can go below 0",
+        }
+        /// Score of a process for the out-of-memory killer.
+        oom_score_adj: i32 {
+            default: "null",
+            default_in_docs: "`null`: the supervisor's or 0, the greater, plus what 128 MiB count for in the memory of machine or container: 8 with 16 GB, 125 with 1 GiB, at most 500",
+            docs: "-1000 to 1000: who is killed first for want of memory; only root can go below the supervisor's",
         }
     }
+}
 
+of_file!(Named<Limits>: &[]);
+
+impl Limits {
     /// The limits of an attempt.
     fn of_attempt(&self, of: &str, shared: bool) -> Result<model::Limits, Wrong> {
         self.are_no_nonsense(of)?;
@@ -71,6 +100,7 @@ impl Limits {
             return Err(Wrong::new(format!("{of}{name}"), message).hint("use mode prefork or fork"));
         }
         let Limits { time, soft_time, memory, cpu, processes, output, .. } = *self;
+        let (memory, output) = (memory.map(Size::bytes), output.map(Size::bytes));
         Ok(model::Limits { time, soft_time, memory, cpu, processes, output })
     }
 
@@ -79,10 +109,10 @@ impl Limits {
         let zeros = [
             ("time", is_zero(self.time)),
             ("soft_time", is_zero(self.soft_time)),
-            ("memory", self.memory == Some(0)),
+            ("memory", self.memory == Some(Size(0))),
             ("cpu", is_zero(self.cpu)),
             ("processes", self.processes == Some(0)),
-            ("output", self.output == Some(0)),
+            ("output", self.output == Some(Size(0))),
         ];
         if let Some((name, _)) = zeros.iter().find(|(_, zero)| *zero) {
             return Err(Wrong::new(format!("{of}{name}"), format!("{of}{name} is 0: no job could run"))

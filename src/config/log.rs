@@ -3,68 +3,95 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::Error;
-use super::duration::duration;
 use super::paths::from_here;
-use super::size::size;
+use super::row::{Flag, Kind, settings};
+use super::size::Size;
 use model::{LogFormat, LogLevel, LogSettings, Rotate};
 
-/// The section `log` of the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LogSection {
-    /// The directory for the supervisor's own log and for what slots print outside of jobs.
-    pub dir: Option<PathBuf>,
-    /// The format of the supervisor's log.
-    pub format: Option<LogFormat>,
-    /// Limit of the output kept of one attempt.
-    #[serde(default, deserialize_with = "size")]
-    pub job_cap: Option<u64>,
-    /// How long output is kept.
-    #[serde(default, deserialize_with = "duration")]
-    pub keep: Option<Duration>,
-    /// The level of the supervisor's log.
-    pub level: Option<LogLevel>,
-    /// Limit of the output kept of all jobs.
-    #[serde(default, deserialize_with = "size")]
-    pub quota: Option<u64>,
-    /// When to rotate the files in `dir`.
-    #[serde(default)]
-    pub rotate: RotateSection,
+settings! {
+    /// The section `log` of the file.
+    #[serde(deny_unknown_fields)]
+    pub struct LogSection {
+        /// The format of the supervisor's log.
+        format: LogFormat {
+            default: "auto",
+            flags: &[
+                Flag::new("log.format", "log-format", "FORMAT", Kind::Words(&["auto", "text", "json", "journald"]), "For people, for programs or for the journal [default: {}]"),
+            ],
+            docs: "[format](watching.md#read-the-logs) of the supervisor's own log: `text`, `json`, `journald`, or `auto`: `journald` where stderr is the journal's, else `text`",
+            conf: "text, json, journald (entries with fields), or auto: journald where stderr is the journal's, else text (--log-format).",
+        }
+        /// The level of the supervisor's log.
+        level: LogLevel {
+            default: "info",
+            flags: &[
+                Flag::new("log.level", "log-level", "LEVEL", Kind::Words(&["error", "warn", "info", "debug", "trace"]), "How much [default: {}]").env("TASKVISOR_LOG"),
+            ],
+            docs: "`error`, `warn`, `info`, `debug` or `trace`",
+            conf: "error, warn, info, debug or trace (--log-level)",
+        }
+        /// Limit of the output kept of one attempt.
+        job_cap: Size {
+            default: "10MiB",
+            docs: "the most output kept of one attempt of a job",
+            conf: "The most output kept of one attempt of a job.",
+        }
+        /// Limit of the output kept of all jobs.
+        quota: Size {
+            default: "1GiB",
+            docs: "the most output kept of all jobs, in blocks of 4 KiB: above it that of ended jobs is removed, the oldest first, down to nine tenths",
+            conf: "Output of jobs that have ended is removed, the oldest first, when that of all takes more than this ...",
+        }
+        /// How long output is kept.
+        keep: Duration {
+            default: "30d",
+            docs: "how long output is kept since it was written",
+            conf: "... or was written so long ago.",
+        }
+        /// The directory for the supervisor's own log and for what slots print outside of jobs.
+        dir: PathBuf {
+            default: "null",
+            default_in_docs: "`null`: stderr",
+            docs: "a directory for [log files](watching.md#read-the-logs)",
+            conf: "Keep files in this directory: taskvisor.log, and slot-POOL.N.log with what a worker prints outside of jobs. null = both go to stderr.",
+        }
+        /// When to rotate the files in `dir`.
+        rotate: RotateSection {
+            default: "{size: 50MiB, keep: 10}",
+            docs: "their size, and the number of older files: a slot takes 550 MiB at most",
+            conf: "Begin these files anew before they have more than size, and keep so many older ones.",
+        }
+    }
 }
 
-/// When to rotate a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RotateSection {
-    /// Number of older files to keep.
-    pub keep: Option<u32>,
-    /// Largest size of a file, in bytes.
-    #[serde(default, deserialize_with = "size")]
-    pub size: Option<u64>,
+settings! {
+    /// When to rotate a file.
+    #[serde(deny_unknown_fields)]
+    pub struct RotateSection {
+        /// Largest size of a file.
+        size: Size {}
+        /// Number of older files to keep.
+        keep: u32 {}
+    }
 }
 
 impl LogSection {
-    /// Resolves the section together with the flags.
-    pub(super) fn resolve(
-        self,
-        format: Option<LogFormat>,
-        level: Option<LogLevel>,
-    ) -> Result<LogSettings, Error> {
+    /// Resolves the section.
+    pub(super) fn resolve(self) -> Result<LogSettings, Error> {
         let default = LogSettings::default();
+        let rotate = self.rotate.unwrap_or_default();
         let rotate = Rotate {
-            size: self.rotate.size.unwrap_or(default.rotate.size),
-            keep: self.rotate.keep.unwrap_or(default.rotate.keep),
+            size: rotate.size.map_or(default.rotate.size, Size::bytes),
+            keep: rotate.keep.unwrap_or(default.rotate.keep),
         };
         Ok(LogSettings {
-            format: format.or(self.format).unwrap_or(default.format),
-            level: level.or(self.level).unwrap_or(default.level),
+            format: self.format.unwrap_or(default.format),
+            level: self.level.unwrap_or(default.level),
             dir: self.dir.map(from_here).transpose()?,
             rotate,
-            job_cap: self.job_cap.unwrap_or(default.job_cap),
-            quota: self.quota.unwrap_or(default.quota),
+            job_cap: self.job_cap.map_or(default.job_cap, Size::bytes),
+            quota: self.quota.map_or(default.quota, Size::bytes),
             keep: self.keep.unwrap_or(default.keep),
         })
     }

@@ -49,8 +49,9 @@ impl Origins {
 
     /// The origin of a setting of a pool, or of the whole supervisor. `env.pass` is the key `pass` below `env`.
     pub fn of(&self, pool: Option<usize>, name: &str) -> Origin {
-        let section = name.split('.').next().unwrap_or(name);
-        if let Some(how) = self.typed.get(name).or_else(|| self.typed.get(section)) {
+        // The flag of a section sets what is below it, and one of a part this setting.
+        let of_this = |typed: &str| rest_of(name, typed).is_some() || rest_of(typed, name).is_some();
+        if let Some((_, how)) = self.typed.iter().find(|(typed, _)| of_this(typed)) {
             return Origin::Typed(how.clone());
         }
         match (self.in_file(pool, name), &self.source) {

@@ -1,387 +1,249 @@
-//! A pool in the file or on the command line. Everything is optional.
+//! The settings of a pool: a row for each.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use super::Limits;
+use super::pool_values::{Env, Mode, Named, Wear, Workers};
+use super::row::{Flag, Kind, Setting, settings};
+use model::{Bytes, CutOff, Leftovers, Order};
 
-use super::duration::duration;
-use super::size::size;
-use super::{Limits, words};
-use model::{Bytes, Cron, CutOff, Leftovers, Order};
-
-/// The settings of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pool {
-    /// The pool's name.
-    pub name: Option<String>,
-    /// How its workers run jobs.
-    pub mode: Option<Mode>,
-    /// Number of slots of the pool.
-    pub workers: Option<Workers>,
-    /// Jobs at a time in one worker.
-    pub concurrency: Option<u32>,
-    /// When to replace a worker by a new one.
-    pub recycle: Option<Wear>,
-    /// The queues from which it takes jobs.
-    pub queues: Option<Vec<String>>,
-    /// How to choose among the queues.
-    pub order: Option<Order>,
-    /// The priorities of its queues.
-    pub queue_priorities: Option<Named<u64>>,
-    /// How many jobs its queues give in a row once a lottery has drawn them.
-    pub queue_turns: Option<Named<u64>>,
-    /// Take only these classes.
-    pub classes: Option<Vec<String>>,
-    /// Do not take these classes.
-    pub except_classes: Option<Vec<String>>,
-    /// The command of its workers, which speak the worker protocol.
-    #[serde(default, deserialize_with = "command")]
-    pub command: Option<Vec<Bytes>>,
-    /// A program for each job, which gets the job's data on stdin.
-    #[serde(default, deserialize_with = "command")]
-    pub run: Option<Vec<Bytes>>,
-    /// The environment of its processes.
-    pub env: Option<Env>,
-    /// The working directory of its processes.
-    pub cwd: Option<PathBuf>,
-    /// Their file mode creation mask, octal.
-    pub umask: Option<String>,
-    /// Their user: a name or a number.
-    pub user: Option<String>,
-    /// Their group: a name or a number.
-    pub group: Option<String>,
-    /// Whether each job gets an empty directory.
-    pub sandbox: Option<bool>,
-    /// What to do with orphans of a job.
-    pub leftovers: Option<Leftovers>,
-    /// Time from TERM to KILL.
-    #[serde(default, deserialize_with = "duration")]
-    pub grace: Option<Duration>,
-    /// The same for a job that another supervisor may already run.
-    #[serde(default, deserialize_with = "duration")]
-    pub lost_grace: Option<Duration>,
-    /// What to do with jobs when the broker does not answer.
-    pub when_cut_off: Option<CutOff>,
-    /// Time from spawn to ready.
-    #[serde(default, deserialize_with = "duration")]
-    pub boot_timeout: Option<Duration>,
-    /// Limits of an attempt.
-    pub limits: Option<Limits>,
-    /// The same for classes.
-    pub class_limits: Option<Named<Limits>>,
-    /// Tries after the first one.
-    pub retries: Option<u32>,
-    /// Wait before the first retry.
-    #[serde(default, deserialize_with = "duration")]
-    pub retry_delay: Option<Duration>,
-    /// The longest wait before a retry.
-    #[serde(default, deserialize_with = "duration")]
-    pub retry_cap: Option<Duration>,
-}
-
-/// When a worker has run for long enough.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "{jobs: N, age: DURATION, idle: DURATION, memory: SIZE}")]
-pub struct Wear {
-    /// After this number of jobs.
-    pub jobs: Option<u64>,
-    /// At this age.
-    #[serde(default, deserialize_with = "duration")]
-    pub age: Option<Duration>,
-    /// After this time without a job.
-    #[serde(default, deserialize_with = "duration")]
-    pub idle: Option<Duration>,
-    /// With more memory than this after a job, in bytes.
-    #[serde(default, deserialize_with = "size")]
-    pub memory: Option<u64>,
-}
-
-/// How workers run jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// A worker runs one job after the other.
-    Prefork,
-    /// A process for each job.
-    Fork,
-    /// A worker runs many jobs at a time.
-    Coroutine,
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Prefork => "prefork",
-            Mode::Fork => "fork",
-            Mode::Coroutine => "coroutine",
-        })
+settings! {
+    /// The settings of a pool, in the file or on the command line.
+    #[serde(deny_unknown_fields)]
+    pub struct Pool {
+        /// The pool's name.
+        name: String {
+            default: "default",
+            docs: "of the pool; each has its own",
+        }
+        /// Number of slots of the pool.
+        workers: Workers {
+            default: "1",
+            flags: &[
+                Flag::new("workers.max", "workers", "N", Kind::Number(1, 65_535), "How many workers [default: {}]").short('w').env("TASKVISOR_WORKERS"),
+                Flag::new("workers.min", "min-workers", "N", Kind::Number(1, 65_535), "How many of them at least; the others come when jobs wait [default: all]"),
+            ],
+            docs: "[how many](workers.md#choose-the-number-of-workers); or `{min: 2, max: 8}`; or [by the time of day](#pool-size-by-time-of-day)",
+            conf: "How many workers (-w), or {min: 2, max: 8}: 2 always, and up to 8 while jobs wait (--min-workers). By the time of day: {max: 4, at: {\"0 8 * * mon-fri\": 16, \"0 20 * * *\": 4}, zone: UTC}.",
+        }
+        /// How its workers run jobs.
+        mode: Mode {
+            default: "fork",
+            default_in_docs: "`fork`; with `command` `prefork`",
+            flags: &[
+                Flag::new("mode", "mode", "MODE", Kind::Words(&["prefork", "fork", "coroutine"]), "One job after the other in a worker, a forked process for each, or many at a time [default: prefork; without COMMAND fork]").short('m'),
+            ],
+            docs: "`prefork`, `fork` or `coroutine`",
+            conf: "fork: a process for each job. prefork: a worker runs one job after the other. coroutine: a worker runs many at a time. Without a command only fork is possible; with one the default is prefork (-m).",
+        }
+        /// Jobs at a time in one worker.
+        concurrency: u32 {
+            default: "1",
+            default_in_docs: "`100` in mode `coroutine`",
+            flags: &[
+                Flag::new("concurrency", "concurrency", "N", Kind::Number(1, 4_294_967_295), "Jobs at a time in one worker, in mode coroutine [default: 100]"),
+            ],
+            docs: "jobs at a time in one worker; 1 in the other modes",
+            conf: "Jobs at a time in one worker: 100 in mode coroutine, elsewhere 1 (--concurrency).",
+        }
+        /// When to replace a worker by a new one.
+        recycle: Wear {
+            default: "{jobs: null, age: null, idle: null, memory: null}",
+            default_in_docs: "nothing",
+            flags: &[
+                Flag::new("recycle.jobs", "max-jobs", "N", Kind::Number(1, u64::MAX), "Replace a worker after N jobs, in modes prefork and coroutine [default: never]"),
+            ],
+            docs: "`{jobs: N, age: DURATION, idle: DURATION, memory: SIZE}`: replace a healthy worker, in modes `prefork` and `coroutine`: after N jobs, at this age, after this time without work, or with more memory after a job. A quarter of the pool at most is away for it, and each life has up to a tenth more. The only worker of a pool takes jobs until the new one is ready, except with `jobs: 1`",
+            conf: "Exchange a worker that is well for a new one, in modes prefork and coroutine: after so many jobs (--max-jobs), at an age, when it has had nothing to do for so long, or with more memory than that after a job. It ends its jobs first; never more than a quarter of the pool is away for it, and each life has up to a tenth more. null = never.",
+        }
+        /// Time from spawn to ready.
+        boot_timeout: Duration {
+            default: "30s",
+            flags: &[
+                Flag::new("boot_timeout", "boot-timeout", "DURATION", Kind::Duration, "From the start of a worker until it must take jobs [default: {}]"),
+            ],
+            docs: "from the start of a worker to the moment it takes jobs",
+            conf: "From the start of a worker to the moment it takes jobs (--boot-timeout).",
+        }
+        /// The command of its workers, which speak the worker protocol.
+        command: Vec<Bytes> {
+            apart: true,
+            default: "null",
+            flags: &[
+                Flag::new("command", "", "COMMAND", Kind::Command, "A worker that speaks the worker protocol, and its arguments"),
+            ],
+            docs: "workers that speak the protocol: a list, or one string, split as by a shell, without expansion",
+            conf: "Workers that speak the worker protocol: a list, or one string that is split like a shell would, without any expansion (-- COMMAND). null = each job is a program of its own, as taskvisor put -- PROGRAM queues it.",
+        }
+        /// A program for each job, which gets the job's data on stdin.
+        run: Vec<Bytes> {
+            default: "null",
+            docs: "a program for each job, written likewise",
+            conf: "Or: this program for each job, with the job's data on stdin.",
+        }
+        /// The queues from which it takes jobs.
+        queues: Vec<String> {
+            apart: true,
+            default: "[default]",
+            flags: &[
+                Flag::new("queues", "queue", "QUEUE", Kind::Texts, "Take jobs from this queue; several in this order [default: default]").short('q'),
+            ],
+            docs: "where the jobs come from",
+            conf: "Where the jobs come from (-q).",
+        }
+        /// How to choose among the queues.
+        order: Order {
+            default: "ordered",
+            flags: &[
+                Flag::new("order", "order", "ORDER", Kind::Words(&["ordered", "round_robin", "shuffled", "random", "lottery", "highest_priority_first", "highest_priority_lottery", "lottery_lottery", "reduced_lottery", "strict_priority", "priority_aging"]), "From which queue first: as given, in turn, by chance, priority or age [default: {}]"),
+            ],
+            docs: "[from which queue](#the-order-of-queues) a fetch takes jobs",
+            conf: "ordered: from the first queue that has a job. round_robin: from each in turn. shuffled: in turn, in a new order for each fetch (--order). By priority: strict_priority, highest_priority_first, highest_priority_lottery, priority_aging. By chance: random, lottery, lottery_lottery, reduced_lottery. docs/configuration.md says which is for what.",
+        }
+        /// The priorities of its queues.
+        queue_priorities: Named<u64> {
+            default: "{}",
+            default_in_docs: "`{}`: all 5",
+            docs: "`{QUEUE: N}`: from 1 to 100, higher comes first or has more tickets in a lottery",
+            conf: "The priorities of its queues, from 1 to 100; 5 where it says nothing: {mail: 80, reports: 10}.",
+        }
+        /// How many jobs its queues give in a row once a lottery has drawn them.
+        queue_turns: Named<u64> {
+            default: "{}",
+            default_in_docs: "`{}`: all 1, with SQS 10",
+            docs: "`{QUEUE: N}`, from 1 to 10000: how many jobs in a row a queue gives once a lottery has drawn it. Its share is its priority times its turn",
+            conf: "How many jobs in a row a queue gives once a lottery has drawn it: {mail: 50}. 1 where it says nothing, with SQS 10.",
+        }
+        /// Take only these classes.
+        classes: Vec<String> {
+            default: "[]",
+            default_in_docs: "`[]`: all",
+            flags: &[
+                Flag::new("classes", "class", "CLASS", Kind::Texts, "Take jobs of this class only; mail.* takes all classes that begin with mail. (repeatable)"),
+            ],
+            docs: "take these classes only: names, or a beginning and a `*`, as `mail.*`",
+            conf: "Take these classes only, by name or by a beginning and *, as in mail.* ([] = all), but none of those (--class).",
+        }
+        /// Do not take these classes.
+        except_classes: Vec<String> {
+            default: "[]",
+            docs: "but none of these",
+        }
+        /// Limits of an attempt.
+        limits: Limits {
+            conf: "What an attempt may take; null = as much as there is. A job may bring a time of its own, and a class all but the last three. A size is a number with a unit: 64kB, 512MB, 1GiB.",
+        }
+        /// The same for classes.
+        class_limits: Named<Limits> {
+            default: "{}",
+            docs: "the first six for classes: `{mail.Send: {memory: 1GB}}`; wins over what their code says",
+            conf: "The same for classes by their whole names, as {mail.Send: {memory: 1GB}}; wins over what their code says.",
+        }
+        /// Tries after the first one.
+        retries: u32 {
+            default: "0",
+            default_in_docs: "`0`; with `command` `5`",
+            flags: &[
+                Flag::new("retries", "retries", "N", Kind::Number(0, 4_294_967_295), "Tries after the first one, for jobs that do not say [default: 0; with COMMAND 5]"),
+            ],
+            docs: "tries after the first one, for jobs that bring none",
+            conf: "Tries after the first one, for jobs that bring none (--retries). With a command: 5.",
+        }
+        /// Wait before the first retry.
+        retry_delay: Duration {
+            default: "1s",
+            docs: "the wait before the first retry, doubled for each later one; for jobs put without `--retries`",
+            conf: "The wait before the first retry; doubled for each later one, up to the cap.",
+        }
+        /// The longest wait before a retry.
+        retry_cap: Duration {
+            default: "15m",
+            docs: "the longest such wait",
+        }
+        /// Time from TERM to KILL.
+        grace: Duration {
+            default: "10s",
+            flags: &[
+                Flag::new("grace", "grace", "DURATION", Kind::Duration, "From TERM to KILL [default: {}]"),
+            ],
+            docs: "from TERM to KILL",
+            conf: "From TERM to KILL (--grace).",
+        }
+        /// The same for a job that another supervisor may already run.
+        lost_grace: Duration {
+            default: "0s",
+            docs: "the same for a job that somebody else may run already (`lock_lost`, `moved`). A worker with several jobs has at least 1 s to end that one alone",
+            conf: "The same for a job that somebody else may run already, since the broker has taken it from us: 0s = KILL at once. A worker with several jobs at a time has 1s at the least to end that one alone.",
+        }
+        /// What to do with jobs when the broker does not answer.
+        when_cut_off: CutOff {
+            default: "kill",
+            docs: "a job whose lease ends because [the broker does not answer](redis.md#a-redis-that-is-away): `kill` ends it before; with `carry_on` it runs on, perhaps on two hosts",
+            conf: "What becomes of a job whose lease ends because the broker does not answer: kill, before another host may run it, or carry_on: it runs on, perhaps on two hosts, and is ended when the broker says that it is not ours any more.",
+        }
+        /// What to do with orphans of a job.
+        leftovers: Leftovers {
+            default: "report",
+            docs: "[processes that a job leaves](workers.md#leftovers) in mode `prefork`: `report` names them, `kill` kills them too",
+            conf: "What becomes of processes that a job leaves behind in a worker of mode prefork: report or kill.",
+        }
+        /// The environment of its processes.
+        env: Env {
+            apart: true,
+            flags: &[
+                Flag::new("env", "env", "NAME[=VALUE]", Kind::Texts, "Pass this variable to the workers, or set it; may be given several times"),
+            ],
+            conf: "The workers see a few variables, as PATH, HOME and LANG, and these.",
+        }
+        /// The working directory of its processes.
+        cwd: PathBuf {
+            default: "null",
+            default_in_docs: "`null`: the supervisor's",
+            flags: &[
+                Flag::new("cwd", "cwd", "DIR", Kind::Path, "Where they work"),
+            ],
+            docs: "where they work; must exist",
+            conf: "Where the workers work; a relative path is from the directory where start was typed (--cwd). null = there.",
+        }
+        /// Whether each job gets an empty directory.
+        sandbox: bool {
+            default: "false",
+            flags: &[
+                Flag::new("sandbox", "sandbox", "", Kind::Switch, "Give each job an empty directory to work in").not_with("cwd"),
+            ],
+            docs: "give each job an empty directory to work in; not with `cwd`, nor in mode `coroutine`",
+            conf: "Give each job an empty directory to work in; not together with cwd, and not for mode coroutine (--sandbox).",
+        }
+        /// Their file mode creation mask, octal.
+        umask: String {
+            default: "null",
+            default_in_docs: "`null`: the supervisor's, or the job's own",
+            docs: "octal, as `\"022\"`",
+            conf: "The mask of modes, as \"022\". null = the supervisor's, or the one that a job brings.",
+        }
+        /// Their user: a name or a number.
+        user: String {
+            default: "null",
+            default_in_docs: "`null`: the supervisor's",
+            docs: "name or number; only root can set another",
+            conf: "Who the workers are, by name or number; only root can be somebody else. null = the supervisor's user and group, or the group of the user.",
+        }
+        /// Their group: a name or a number.
+        group: String {
+            default: "null",
+            default_in_docs: "`null`: that of the user",
+            docs: "name or number; only root can set another",
+        }
     }
 }
-
-/// The number of slots, and how many of them always have a worker.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Workers {
-    /// None = as many as there are slots.
-    pub min: Option<u16>,
-    /// None = the default.
-    pub max: Option<u16>,
-    /// Other numbers of slots, each from the moments of a cron line on.
-    pub at: Vec<(Cron, u16)>,
-    /// The time zone of these lines; None = UTC.
-    pub zone: Option<String>,
-}
-
-/// Additions to the few variables that every process gets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "{pass: [NAME], set: {NAME: VALUE}}")]
-pub struct Env {
-    /// Variables to pass on from the supervisor's own environment.
-    pub pass: Option<Vec<String>>,
-    /// Variables to set, with their values.
-    pub set: Option<Named<String>>,
-}
-
-/// Names and values, in order, without duplicate names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named<T, K = String>(pub Vec<(K, T)>);
 
 impl Pool {
-    /// Whether the setting is set; only for settings with a flag.
-    pub(super) fn says(&self, key: &str) -> bool {
-        match key.split('.').next().unwrap_or(key) {
-            "mode" => self.mode.is_some(),
-            "workers" => self.workers.is_some(),
-            "concurrency" => self.concurrency.is_some(),
-            "recycle" => self.recycle.is_some(),
-            "queues" => self.queues.is_some(),
-            "order" => self.order.is_some(),
-            "classes" => self.classes.is_some(),
-            "command" => self.command.is_some(),
-            "env" => self.env.is_some(),
-            "cwd" => self.cwd.is_some(),
-            "sandbox" => self.sandbox.is_some(),
-            "grace" => self.grace.is_some(),
-            "limits" => self.limits.is_some(),
-            _ => false,
-        }
-    }
-
-    /// These settings, and those of `other` where these have none.
+    /// The settings of the command line, and those of the file where it has none.
     #[must_use]
-    pub fn over(self, other: Pool) -> Pool {
-        Pool {
-            name: self.name.or(other.name),
-            mode: self.mode.or(other.mode),
-            workers: over(self.workers, other.workers, Workers::over),
-            concurrency: self.concurrency.or(other.concurrency),
-            recycle: over(self.recycle, other.recycle, Wear::over),
-            queues: self.queues.or(other.queues),
-            order: self.order.or(other.order),
-            queue_priorities: self.queue_priorities.or(other.queue_priorities),
-            queue_turns: self.queue_turns.or(other.queue_turns),
-            classes: self.classes.or(other.classes),
-            except_classes: self.except_classes.or(other.except_classes),
-            // Both settings name the workers' program.
-            run: self.run.or(other.run.filter(|_| self.command.is_none())),
-            command: self.command.or(other.command),
-            env: over(self.env, other.env, Env::over),
-            cwd: self.cwd.or(other.cwd),
-            umask: self.umask.or(other.umask),
-            user: self.user.or(other.user),
-            group: self.group.or(other.group),
-            sandbox: self.sandbox.or(other.sandbox),
-            leftovers: self.leftovers.or(other.leftovers),
-            grace: self.grace.or(other.grace),
-            lost_grace: self.lost_grace.or(other.lost_grace),
-            when_cut_off: self.when_cut_off.or(other.when_cut_off),
-            boot_timeout: self.boot_timeout.or(other.boot_timeout),
-            limits: over(self.limits, other.limits, Limits::over),
-            class_limits: self.class_limits.or(other.class_limits),
-            retries: self.retries.or(other.retries),
-            retry_delay: self.retry_delay.or(other.retry_delay),
-            retry_cap: self.retry_cap.or(other.retry_cap),
-        }
-    }
-}
-
-fn over<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(both(one, other)),
-        (one, other) => one.or(other),
-    }
-}
-
-impl Workers {
-    /// `-w 4` sets the number that always run; `--min-workers 2` alone leaves the largest number to the file.
-    fn over(self, other: Workers) -> Workers {
-        match self.max {
-            Some(_) => self,
-            None => Workers { min: self.min, ..other },
-        }
-    }
-}
-
-impl Wear {
-    fn over(self, other: Wear) -> Wear {
-        let (jobs, age) = (self.jobs.or(other.jobs), self.age.or(other.age));
-        Wear { jobs, age, idle: self.idle.or(other.idle), memory: self.memory.or(other.memory) }
-    }
-}
-
-impl Env {
-    /// Both sets of variables; if both have one, this one's value counts.
-    fn over(self, other: Env) -> Env {
-        let pass = over(self.pass, other.pass, |one, other| [other, one].concat());
-        let set = over(self.set, other.set, |one, other| {
-            let own = |name: &String| one.0.iter().any(|(set, _)| set == name);
-            let rest = other.0.into_iter().filter(|(name, _)| !own(name));
-            Named(rest.chain(one.0.iter().cloned()).collect())
-        });
-        Env { pass, set }
-    }
-}
-
-impl<'de> Deserialize<'de> for Workers {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WorkersVisitor)
-    }
-}
-
-struct WorkersVisitor;
-
-impl<'de> Visitor<'de> for WorkersVisitor {
-    type Value = Workers;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number up to 65535, {min: N, max: N}, or {max: N, at: {CRON: N}}")
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Workers, E> {
-        let max = u16::try_from(number)
-            .map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))?;
-        Ok(Workers { max: Some(max), ..Workers::default() })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Workers, A::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Said {
-            min: Option<u16>,
-            max: u16,
-            at: Option<Named<u16, CronLine>>,
-            zone: Option<String>,
-        }
-        let Said { min, max, at, zone } = Said::deserialize(MapAccessDeserializer::new(map))?;
-        if min.is_none() && at.is_none() {
-            return Err(A::Error::missing_field("min"));
-        }
-        let at =
-            at.map_or(Vec::new(), |at| at.0.into_iter().map(|(line, number)| (line.0, number)).collect());
-        Ok(Workers { min, max: Some(max), at, zone })
-    }
-}
-
-/// A cron line as a key, so that an error has its position.
-#[derive(PartialEq)]
-struct CronLine(Cron);
-
-impl<'de> Deserialize<'de> for CronLine {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(CronVisitor)
-    }
-}
-
-struct CronVisitor;
-
-impl Visitor<'_> for CronVisitor {
-    type Value = CronLine;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a cron line")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<CronLine, E> {
-        let wrong = |wrong| E::custom(format!("'{line}' is no cron line: {wrong}"));
-        line.parse().map(CronLine).map_err(wrong)
-    }
-}
-
-impl fmt::Display for CronLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-fn command<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Bytes>>, D::Error> {
-    deserializer.deserialize_option(CommandVisitor)
-}
-
-struct CommandVisitor;
-
-impl<'de> Visitor<'de> for CommandVisitor {
-    type Value = Option<Vec<Bytes>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a program and its arguments: a list of words, or one string")
-    }
-
-    fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        let words = words::split(text).map_err(E::custom)?;
-        Ok(Some(words.iter().map(|word| word.as_str().into()).collect()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-        let words = Vec::<String>::deserialize(SeqAccessDeserializer::new(list))?;
-        Ok(Some(words.iter().map(|word| word.as_str().into()).collect()))
-    }
-}
-
-impl<'de, T: Deserialize<'de>, K: Deserialize<'de> + PartialEq + fmt::Display> Deserialize<'de>
-    for Named<T, K>
-{
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(NamedVisitor(PhantomData))
-    }
-}
-
-struct NamedVisitor<T, K>(PhantomData<(T, K)>);
-
-impl<'de, T: Deserialize<'de>, K: Deserialize<'de> + PartialEq + fmt::Display> Visitor<'de>
-    for NamedVisitor<T, K>
-{
-    type Value = Named<T, K>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("names with their values")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T, K>, A::Error> {
-        let mut found: Vec<(K, Option<T>)> = Vec::new();
-        while let Some((name, value)) = map.next_entry::<K, Option<T>>()? {
-            if found.iter().any(|(known, _)| *known == name) {
-                return Err(A::Error::custom(format!("duplicate field `{name}`")));
-            }
-            found.push((name, value));
-        }
-        // A name without a value counts as not set.
-        Ok(Named(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
+    pub fn typed_over(self, file: Pool) -> Pool {
+        // Both settings name the workers' program.
+        let run = file.run.filter(|_| self.command.is_none());
+        self.over(Pool { run, ..file })
     }
 }

@@ -14,6 +14,7 @@ use super::pool::Pool;
 use super::positions::Source;
 use super::purpose::Purpose;
 use super::route::{RouteSection, RouteTo};
+use super::row::Setting;
 use super::spec::resolve_pool;
 use super::volume::place_within_volume;
 use super::wrong::Wrong;
@@ -92,10 +93,12 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(path) => read(path, flags.in_force.as_deref()).map(|(file, source)| (file, Some(source)))?,
         None => (File::default(), None),
     };
+    let (broker_is_named, state_dir_is_named) =
+        (flags.whole.broker.is_some(), flags.whole.state_dir.is_some());
+    let file = flags.whole.clone().over(file);
     let settings = of_supervisor(&flags, &file)?;
-    let (broker_is_named, state_dir_is_named) = (flags.broker.is_some(), flags.state_dir.is_some());
     let broker = named_broker(&flags, &file, source.as_ref())?;
-    let state_dir = match flags.state_dir.clone().or(file.state_dir.clone()) {
+    let state_dir = match file.state_dir.clone() {
         Some(dir) => from_here(dir)?,
         None => around.state_dir()?,
     };
@@ -113,13 +116,15 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         None => brokers::in_file(state_dir.join("store.db")),
     };
     // Routes belong to the file's broker: a broker named elsewhere has none.
-    let said = if broker_is_named { Vec::new() } else { file.route };
-    let routes = in_file(routes(said, &broker), source.as_ref())?;
-    let mut log = file.log.resolve(flags.log_format, flags.log_level)?;
+    let said = file.route.filter(|_| !broker_is_named).unwrap_or_default();
+    let routes = in_file(&flags, routes(said, &broker), source.as_ref())?;
+    let mut log = file.log.unwrap_or_default().resolve()?;
     log.dir = log.dir.map(|dir| place_within_volume(dir, around.uid, looks)).transpose()?;
-    let api = in_file(resolve_api(file.api, flags.purpose, around), source.as_ref())?;
-    let tasks = in_file(flags.wq.clone().over(file.wq).resolve(), source.as_ref())?;
-    let remote = resolve_remote(&flags, around)?;
+    let api =
+        in_file(&flags, resolve_api(file.api.unwrap_or_default(), flags.purpose, around), source.as_ref())?;
+    let tasks = in_file(&flags, file.wq.unwrap_or_default().resolve(), source.as_ref())?;
+    let url = flags.url.clone().filter(|_| flags.purpose == Purpose::Find);
+    let remote = resolve_remote(url, flags.token_file.clone(), around)?;
     let (pools, specs) = pools(flags, file.pools, source.as_ref(), settings.lease, around, &broker)?;
     let settings = Settings { pools, ..settings };
     Ok(Config {
@@ -143,10 +148,10 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
 
 /// The broker that a flag, the environment or the file names.
 fn named_broker(flags: &Flags, file: &File, source: Option<&Source>) -> Result<Option<Address>, Error> {
-    let Some(url) = flags.broker.as_ref().or(file.broker.as_ref()) else { return Ok(None) };
+    let Some(url) = &file.broker else { return Ok(None) };
     brokers::address(url).map(Some).map_err(|wrong| {
         // A flag or the environment has no place in the file.
-        let place = source.filter(|_| flags.broker.is_none()).map(|source| source.of(None, "broker"));
+        let place = source.filter(|_| flags.whole.broker.is_none()).map(|source| source.of(None, "broker"));
         Error { place, ..Error::new(Fault::Config, wrong.what).hint(wrong.hint) }
     })
 }
@@ -155,8 +160,8 @@ fn named_broker(flags: &Flags, file: &File, source: Option<&Source>) -> Result<O
 fn of_supervisor(flags: &Flags, file: &File) -> Result<Settings, Error> {
     let default = Settings::default();
     Ok(Settings {
-        lease: flags.lease.or(file.lease).unwrap_or(default.lease),
-        stop_deadline: flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline),
+        lease: file.lease.unwrap_or(default.lease),
+        stop_deadline: file.stop_deadline.unwrap_or(default.stop_deadline),
         burst: flags.burst,
         end_after: flags.end_after,
         end_when_idle: flags.end_when_idle,
@@ -181,7 +186,7 @@ fn watched(dir: &Path) -> Result<PathBuf, Error> {
 /// The run directory, and whether it is that of the job that runs this command: a job's commands are for its own
 /// supervisor, unless they name another place. A supervisor that a job starts is none of them.
 fn run_dir(flags: &Flags, file: &File, around: &Surroundings) -> Result<(PathBuf, bool), Error> {
-    let named = flags.run_dir.clone().or(file.run_dir.clone());
+    let named = file.run_dir.clone();
     let of_job = match flags.purpose {
         Purpose::Find if named.is_none() => around.run_dir_of_job(),
         Purpose::Find | Purpose::Start | Purpose::Serve => None,
@@ -230,8 +235,13 @@ fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, (St
 }
 
 /// Resolves a section of the file; an error names the setting and its position.
-fn in_file<T, N: AsRef<str>>(found: Result<T, (N, Error)>, source: Option<&Source>) -> Result<T, Error> {
+fn in_file<T, N: AsRef<str>>(
+    flags: &Flags,
+    found: Result<T, (N, Error)>,
+    source: Option<&Source>,
+) -> Result<T, Error> {
     found.map_err(|(name, error)| {
+        let source = source.filter(|_| !flags.whole.says(name.as_ref()));
         let place = source.map(|source| source.of(None, name.as_ref()));
         Error { place, ..error }
     })
@@ -271,7 +281,7 @@ fn pools(
             let error = Error::new(Fault::Config, "there is no pool: nothing would run");
             return Err(Error { place: place(), ..error });
         }
-        [only] => *only = flags.pool.clone().over(std::mem::take(only)),
+        [only] => *only = flags.pool.clone().typed_over(std::mem::take(only)),
         several if flags.pool != Pool::default() => return Err(unclear(several.len())),
         _ => {}
     }

@@ -1,7 +1,7 @@
 //! Every setting with its value and its origin, in YAML that `start -c` reads again.
 //!
-//! The list of settings is the example file, which has all of them with their defaults. Over these come the values of
-//! the file, and then resolved values of settings that flags, the user or other settings influence.
+//! The list of settings are the rows, which have all of them with their defaults. Over these come the values of the file,
+//! and then resolved values of settings that flags, the user or other settings influence.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,15 @@ use serde_yaml::{Mapping, Value};
 
 use super::values::{route, workers};
 use super::wq::shown;
-use super::{Config, Origin, Origins, format_duration};
+use super::{Config, File, Origin, Origins, Pool, Row, Setting, format_duration};
 use model::{Bytes, PoolSettings, SpawnSpec, Work};
 
-const DEFAULTS: &str = include_str!("../../conf/taskvisor.yaml");
-
-/// All settings, in the order of the example file.
+/// All settings, in the order of the rows.
 #[derive(Debug)]
 pub struct Shown {
-    whole: Vec<Setting>,
+    whole: Vec<ShownSetting>,
     /// Pools with their names.
-    pools: Vec<(String, Vec<Setting>)>,
+    pools: Vec<(String, Vec<ShownSetting>)>,
 }
 
 /// A setting that has changed: the pool, the name, the values before and after.
@@ -28,7 +26,7 @@ pub type Difference = (Option<String>, String, String, String);
 
 /// One setting with its value.
 #[derive(Debug)]
-struct Setting {
+struct ShownSetting {
     /// Its name, after those of its sections.
     path: Vec<String>,
     value: Value,
@@ -39,8 +37,6 @@ struct Setting {
 
 /// Collects all settings. Secrets are left out unless `secrets`.
 pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
-    // A test ensures that it is complete and valid.
-    let defaults: Value = serde_yaml::from_str(DEFAULTS).unwrap_or_default();
     let settings = |pool: Option<usize>, values: Mapping| {
         let mut found = Vec::new();
         leaves(&mut Vec::new(), values, &mut |path, value| {
@@ -49,19 +45,27 @@ pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
         found
     };
     let pools = config.settings.pools.iter().zip(&config.specs).enumerate().map(|(index, (pool, spec))| {
-        let mut values = section(defaults.get("pools").and_then(|pools| pools.get(0)));
+        let mut values = defaults(Pool::ROWS);
         overlay(&mut values, section(origins.written().get("pools").and_then(|pools| pools.get(index))));
         of_pool(&mut values, pool, spec);
         (pool.name.clone(), settings(Some(index), values))
     });
     let pools = pools.collect();
-    let mut values = Mapping::new();
-    of_whole(&mut values, config);
-    overlay(&mut values, section(Some(&defaults)));
+    let mut values = defaults(File::ROWS);
     overlay(&mut values, section(Some(origins.written())));
     of_whole(&mut values, config);
     values.shift_remove("pools");
     Shown { whole: settings(None, values), pools }
+}
+
+/// The default of each row. The pools are not among them.
+fn defaults(rows: &[Row]) -> Mapping {
+    let own = |row: &Row| match row.docs {
+        // A test ensures that each is valid.
+        text if !text.is_empty() => serde_yaml::from_str(row.default).unwrap_or_default(),
+        _ => Value::from(defaults(row.below)),
+    };
+    rows.iter().filter(|row| row.name != "pools").map(|row| (row.name.into(), own(row))).collect()
 }
 
 fn section(of: Option<&Value>) -> Mapping {
@@ -96,10 +100,15 @@ fn setting(
     path: Vec<String>,
     value: Value,
     secrets: bool,
-) -> Setting {
+) -> ShownSetting {
     let name = path.join(".");
     let hidden = may_hold_secrets(&path) && !value.is_null() && !secrets;
-    Setting { origin: origins.of(pool, &name), value: if hidden { Value::Null } else { value }, path, hidden }
+    ShownSetting {
+        origin: origins.of(pool, &name),
+        value: if hidden { Value::Null } else { value },
+        path,
+        hidden,
+    }
 }
 
 /// Whether secrets may stand there: no guess by names finds all of them.
@@ -238,8 +247,8 @@ impl Shown {
 
     /// The settings as JSON of the schema `taskvisor.config/1`.
     pub fn to_json(&self) -> serde_json::Value {
-        let all = |settings: &[Setting]| -> BTreeMap<String, serde_json::Value> {
-            let of = |setting: &Setting| {
+        let all = |settings: &[ShownSetting]| -> BTreeMap<String, serde_json::Value> {
+            let of = |setting: &ShownSetting| {
                 let from = setting.origin.to_string();
                 let value =
                     serde_json::json!({ "value": setting.value, "from": from, "hidden": setting.hidden });
@@ -253,8 +262,8 @@ impl Shown {
 }
 
 /// Each setting: its full name, its value on one line, and whether it is a secret.
-fn named(settings: Option<&Vec<Setting>>) -> Vec<(String, String, bool)> {
-    let line = |setting: &Setting| {
+fn named(settings: Option<&Vec<ShownSetting>>) -> Vec<(String, String, bool)> {
+    let line = |setting: &ShownSetting| {
         let secret = may_hold_secrets(&setting.path) && !setting.value.is_null();
         (setting.path.join("."), flow(&setting.value), secret)
     };
@@ -263,10 +272,10 @@ fn named(settings: Option<&Vec<Setting>>) -> Vec<(String, String, bool)> {
 
 /// Writes a line for each setting, and one for each section that begins. The first line has another margin than the
 /// others.
-fn block(out: &mut String, settings: &[Setting], first: &str, margin: &str) {
+fn block(out: &mut String, settings: &[ShownSetting], first: &str, margin: &str) {
     let mut open: &[String] = &[];
     let mut lead = first;
-    for Setting { path, value, origin, hidden } in settings {
+    for ShownSetting { path, value, origin, hidden } in settings {
         let (name, sections) = path.split_last().map_or(("", &[][..]), |(name, of)| (name.as_str(), of));
         let shared = open.iter().zip(sections).take_while(|(open, own)| open == own).count();
         for (depth, section) in sections.iter().enumerate().skip(shared) {

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
+use super::row::Setting;
+
 const UNITS: [(&str, u64); 9] = [
     ("B", 1),
     ("kB", 1_000),
@@ -31,14 +33,27 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(*factor).ok_or_else(wrong)
 }
 
-pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserializer.deserialize_any(SizeVisitor)
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl Size {
+    /// The number of bytes.
+    pub(super) fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl Setting for Size {
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Self>, D::Error> {
+        from.deserialize_any(SizeVisitor)
+    }
 }
 
 struct SizeVisitor;
 
 impl Visitor<'_> for SizeVisitor {
-    type Value = Option<u64>;
+    type Value = Option<Size>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a size like 512MB or 1GiB")
@@ -61,7 +76,7 @@ impl Visitor<'_> for SizeVisitor {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        parse_size(text).map(Some).map_err(E::custom)
+        parse_size(text).map(|bytes| Some(Size(bytes))).map_err(E::custom)
     }
 }
 

@@ -11,8 +11,10 @@ use super::class_names::classes;
 use super::identity::identity;
 use super::limits;
 use super::paths::from_here;
-use super::pool::{Env, Mode, Named, Pool, Wear, Workers};
+use super::pool::Pool;
+use super::pool_values::{Env, Mode, Named, Wear, Workers};
 use super::program::{must_be_there, program};
+use super::size::Size;
 use super::wrong::Wrong;
 use super::{Purpose, Surroundings};
 use model::{
@@ -135,7 +137,7 @@ fn jobs_at_once(mode: Mode, concurrency: Option<u32>) -> Result<u32, Wrong> {
 }
 
 fn recycle(shape: &Shape, pool: &Pool) -> Result<Recycle, Wrong> {
-    let Some(said) = pool.recycle.filter(|said| *said != Wear::default()) else {
+    let Some(said) = pool.recycle.clone().filter(|said| *said != Wear::default()) else {
         return Ok(Recycle::default());
     };
     if shape.jobs_per_life.is_some() {
@@ -153,8 +155,8 @@ fn recycle(shape: &Shape, pool: &Pool) -> Result<Recycle, Wrong> {
         Wear { jobs: Some(0), .. } => none("jobs"),
         Wear { age: Some(Duration::ZERO), .. } => none("age"),
         Wear { idle: Some(Duration::ZERO), .. } => none("idle"),
-        Wear { memory: Some(0), .. } => none("memory"),
-        Wear { jobs, age, idle, memory } => Ok(Recycle { jobs, age, idle, memory }),
+        Wear { memory: Some(Size(0)), .. } => none("memory"),
+        Wear { jobs, age, idle, memory } => Ok(Recycle { jobs, age, idle, memory: memory.map(Size::bytes) }),
     }
 }
 

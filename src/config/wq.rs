@@ -4,42 +4,85 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_yaml::{Mapping, Value};
 
-use super::duration::duration;
 use super::paths::from_here;
+use super::row::settings;
 use super::{Error, Fault};
 use model::{Class, format_duration, name_fault};
 use wq::{Settings, WhenAway};
 
-/// Settings for notifications.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WqSection {
-    /// Whether notifications are accepted.
-    pub enabled: Option<bool>,
-    /// The queue for their jobs.
-    pub queue: Option<String>,
-    /// The class of their jobs; None = each request names it.
-    pub class: Option<String>,
-    /// Tries after the first one.
-    pub max_retries: Option<u32>,
-    /// Time from the first failure to the first retry.
-    #[serde(default, deserialize_with = "duration")]
-    pub retry_delay: Option<Duration>,
-    /// How long tasks that succeeded are kept.
-    #[serde(default, deserialize_with = "duration")]
-    pub success_ttl: Option<Duration>,
-    /// How long tasks that failed are kept.
-    #[serde(default, deserialize_with = "duration")]
-    pub failure_ttl: Option<Duration>,
-    /// What to do with a notification while the broker is away.
-    pub when_away: Option<WhenAway>,
-    /// The directory for samples of how long tasks took.
-    pub telemetry_dir: Option<PathBuf>,
-    /// Address and port where notifications come without a token.
-    pub listen: Option<String>,
+settings! {
+    /// Settings for notifications.
+    #[serde(deny_unknown_fields)]
+    pub struct WqSection {
+        /// Whether notifications are accepted.
+        enabled: bool {
+            default: "false",
+            how: "`--wq enabled=true`, and so on",
+            docs: "make jobs of notifications to the API ([quantumleap.md](quantumleap.md))",
+            conf: "Whether they are taken in, by the API.",
+        }
+        /// The queue for their jobs.
+        queue: String {
+            default: "default",
+            docs: "where their jobs wait",
+            conf: "Where their jobs wait.",
+        }
+        /// The class of their jobs; None = each request names it.
+        class: String {
+            default: "null",
+            docs: "their class; `null`: the header `taskvisor-class` of each request names it",
+            conf: "The class of their jobs; null = each request names it in the header taskvisor-class.",
+        }
+        /// Address and port where notifications come without a token.
+        listen: String {
+            default: "null",
+            default_in_docs: "`null`: no port",
+            how: "`--wq listen=127.0.0.1:8668`",
+            docs: "a loopback address and port for [QuantumLeap's routes without a token](quantumleap.md#the-port-without-a-token); wants `wq.class`",
+            conf: "A loopback address and port where they come without a token, as 127.0.0.1:8668; wants a class. null = none.",
+        }
+        /// Tries after the first one.
+        max_retries: u32 {
+            default: "0",
+            docs: "tries after the first one",
+            conf: "Tries after the first one.",
+        }
+        /// Time from the first failure to the first retry.
+        retry_delay: Duration {
+            default: "20s",
+            docs: "from the first failure to the first retry; doubled for each later one",
+            conf: "From the first failure to the first retry; doubled for each later one.",
+        }
+        /// How long tasks that succeeded are kept.
+        success_ttl: Duration {
+            default: "null",
+            default_in_docs: "`null`: as the option is",
+            docs: "how long tasks that succeeded are kept: sets the option `keep_complete`, for all jobs, and keeps any number",
+            conf: "How long tasks that succeeded and that failed are kept. These set the broker's options keep_complete and keep_failed, which hold for all its jobs; null = as those are.",
+        }
+        /// How long tasks that failed are kept.
+        failure_ttl: Duration {
+            default: "null",
+            default_in_docs: "`null`: as the option is",
+            docs: "the same of failed tasks: sets `keep_failed`",
+        }
+        /// What to do with a notification while the broker is away.
+        when_away: WhenAway {
+            default: "refuse",
+            docs: "with `keep` notifications [wait in the state directory](quantumleap.md#when-the-broker-is-away) while the broker is away",
+            conf: "What becomes of a notification while the broker does not answer: `refuse` answers 500; `keep` has it wait in the state directory, in order, until the broker is back.",
+        }
+        /// The directory for samples of how long tasks took.
+        telemetry_dir: PathBuf {
+            default: "null",
+            default_in_docs: "`null`: nowhere",
+            how: "`--wq telemetry_dir=DIR`",
+            docs: "a directory for [samples](quantumleap.md#what-is-the-same)",
+            conf: "Write how long each task took (duration-*.csv) and how many there are to do (gauge-*.csv, once a second) into this directory. A file is written at 1 MiB and at the end. null = nowhere.",
+        }
+    }
 }
 
 impl WqSection {
@@ -47,23 +90,6 @@ impl WqSection {
     pub fn parse(text: &str) -> Result<WqSection, String> {
         let (name, value) = text.split_once('=').ok_or("this is not NAME=VALUE, like class=Insert")?;
         serde_yaml::from_str(&format!("{name}: {value}")).map_err(|error| error.to_string())
-    }
-
-    /// These settings, and those of `other` where these have none.
-    #[must_use]
-    pub fn over(self, other: WqSection) -> WqSection {
-        WqSection {
-            enabled: self.enabled.or(other.enabled),
-            queue: self.queue.or(other.queue),
-            class: self.class.or(other.class),
-            max_retries: self.max_retries.or(other.max_retries),
-            retry_delay: self.retry_delay.or(other.retry_delay),
-            success_ttl: self.success_ttl.or(other.success_ttl),
-            failure_ttl: self.failure_ttl.or(other.failure_ttl),
-            when_away: self.when_away.or(other.when_away),
-            telemetry_dir: self.telemetry_dir.or(other.telemetry_dir),
-            listen: self.listen.or(other.listen),
-        }
     }
 
     /// Resolves the section; None = no notifications are accepted.
@@ -147,6 +173,7 @@ pub(super) fn shown(tasks: &Settings) -> Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setting;
 
     fn listen(said: &str) -> Result<Option<SocketAddr>, String> {
         let section = [said, "class=Insert", "enabled=true"].map(|said| WqSection::parse(said).unwrap());

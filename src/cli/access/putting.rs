@@ -144,7 +144,8 @@ mod tests {
         let program = Payload::Exec(Exec::default());
         let job =
             NewJob { id: Some("j1".into()), ..NewJob::new("default".into(), Class::EXEC.into(), program) };
-        let flags = Flags { run_dir: Some(dir.path().into()), ..Flags::default() };
+        let whole = config::File { run_dir: Some(dir.path().into()), ..config::File::default() };
+        let flags = Flags { whole, ..Flags::default() };
         let around = Surroundings { home: Some(dir.path().into()), ..Surroundings::default() };
         let config = Arc::new(resolve(flags, &around).unwrap());
         let put = Access::Api(Client::new(&socket), config).put_here(vec![job]).await;

@@ -12,6 +12,7 @@ pub(super) mod put;
 pub(super) mod recur;
 pub(super) mod reference;
 mod rq;
+mod settings;
 mod start;
 pub(super) mod stats;
 pub(super) mod status;
@@ -33,6 +34,7 @@ pub use self::option::OptionCommand;
 pub use self::put::Put;
 pub use self::recur::RecurCommand;
 pub use self::rq::RqCommand;
+use self::settings::WhereFlags;
 pub use self::start::Start;
 pub use self::status::Status;
 pub use self::why::{WhyCommand, WhyOf};
@@ -98,37 +100,8 @@ pub struct Common {
         help_heading = "Where"
     )]
     config: Option<PathBuf>,
-    /// Where the store and the output of jobs are kept
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "TASKVISOR_STATE_DIR",
-        hide_env_values = true,
-        help_heading = "Where"
-    )]
-    state_dir: Option<PathBuf>,
-    /// Where the supervisor's socket is
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "TASKVISOR_RUN_DIR",
-        hide_env_values = true,
-        help_heading = "Where"
-    )]
-    run_dir: Option<PathBuf>,
-    /// Where jobs wait: sqlite:PATH, memory:, [rq+|reliable+]redis://HOST, sqs://REGION
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "URL",
-        env = "TASKVISOR_BROKER",
-        hide_env_values = true,
-        help_heading = "Where"
-    )]
-    broker: Option<String>,
+    #[command(flatten)]
+    whole: WhereFlags,
     #[command(flatten)]
     elsewhere: Elsewhere,
 }
@@ -180,9 +153,7 @@ impl Common {
     pub fn flags(&self) -> Flags {
         Flags {
             config: self.config.clone(),
-            state_dir: self.state_dir.clone(),
-            run_dir: self.run_dir.clone(),
-            broker: self.broker.clone(),
+            whole: self.whole.0.clone(),
             url: self.elsewhere.url.clone(),
             token_file: self.elsewhere.token_file.clone(),
             ..Flags::default()

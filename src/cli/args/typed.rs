@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-/// The flag or variable of each setting, by the setting's name in the file. An argument has the name of its setting,
-/// except those for settings in a section of the file, or for half of one.
+/// The flag or variable of each setting, by the setting's name in the file. An argument has the full name of its
+/// setting.
 pub fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let (mut command, mut matches) = (command, matches);
@@ -23,22 +23,11 @@ pub fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String
                 }
                 Some(_) | None => continue,
             };
-            found.insert(setting(id).to_owned(), how);
+            found.insert(id.to_owned(), how);
         }
         let Some((name, below)) = matches.subcommand() else { return found };
         let Some(next) = command.find_subcommand(name) else { return found };
         (command, matches) = (next, below);
-    }
-}
-
-fn setting(id: &str) -> &str {
-    match id {
-        "min_workers" => "workers",
-        "max_jobs" => "recycle.jobs",
-        "time_limit" => "limits.time",
-        "log_format" => "log.format",
-        "log_level" => "log.level",
-        id => id,
     }
 }
 
@@ -63,7 +52,7 @@ mod tests {
             ("log.level", "--log-level"),
             ("queues", "--queue"),
             ("state_dir", "--state-dir"),
-            ("workers", "--min-workers"),
+            ("workers.min", "--min-workers"),
         ];
         assert_eq!(found, expected);
     }

@@ -23,9 +23,9 @@ const MOST: u32 = 1000;
 /// The directories that were set; else those for its name; else the first that are free. The returned lock keeps others
 /// away, also while this process becomes another program.
 pub fn place(common: &Common, name: Option<&str>) -> Result<(Option<Flock<File>>, Place), Failure> {
-    let flags = Flags { purpose: Purpose::Find, ..common.flags() };
-    let (state_is_said, run_is_said) = (flags.state_dir.is_some(), flags.run_dir.is_some());
-    let flags = Flags { broker: None, ..flags };
+    let mut flags = Flags { purpose: Purpose::Find, ..common.flags() };
+    let (state_is_said, run_is_said) = (flags.whole.state_dir.is_some(), flags.whole.run_dir.is_some());
+    flags.whole.broker = None;
     let config = resolve(flags, &Surroundings::of_process())?;
     let (state, run) = (config.state_dir, config.run_dir);
     if state_is_said || run_is_said {
