@@ -16,6 +16,7 @@ const BROKER_PATIENCE: Duration = Duration::from_secs(30);
 impl Supervisor {
     /// The broker has no job left that could run here. `left` says in words which jobs cannot run here.
     pub(super) fn on_idle(&mut self, now: Instant, left: Option<String>) {
+        // The answer may be older than a job that has begun since.
         if !self.burst || self.stop.is_some() || !self.is_quiet() {
             return;
         }
@@ -52,6 +53,8 @@ impl Supervisor {
         if !self.burst || self.stop.is_some() || !self.is_quiet() {
             self.ask_at = None;
         } else if self.ask_at.is_none_or(|at| at <= now) {
+            // Jobs of a pool that cannot run them would keep the burst going: `on_idle` names that pool
+            // instead.
             let pools = || self.staffed().filter(|pool| self.cannot_run(pool).is_none());
             let queues = pools().flat_map(|pool| pool.settings.queues.clone()).collect();
             let unknown: Vec<Class> = pools().flat_map(|pool| pool.unknown.counts().into_keys()).collect();

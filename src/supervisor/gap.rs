@@ -18,6 +18,7 @@ const LATE: Duration = Duration::from_millis(250);
 impl Supervisor {
     fn gap(&self, now: Instant) -> Option<Gap> {
         let since_last = now.since(self.seen);
+        // The cheap question first: `poll_timeout` looks at all pools.
         if since_last < LATE {
             return None;
         }

@@ -25,11 +25,14 @@ impl Supervisor {
         let Some(Alive { mut slot, boots, .. }) = self.life(worker) else { return };
         if slot.ready(now) {
             boots.succeeded();
+            // A template that boots proves nothing yet: only its forks run jobs.
             boots.proven |= !slot.is_template();
         }
     }
 
     pub(super) fn on_exited(&mut self, now: Instant, worker: WorkerId, exit: &Exit, followed: bool) {
+        // Before the verdicts: a job cut off from its broker is released unspent, not charged with our own
+        // KILL.
         self.fence_off(now);
         self.hear_of_fence(now, worker, exit);
         let Some(Alive { pool, mut slot, boots, random, mut book, .. }) = self.life(worker) else { return };
@@ -37,6 +40,7 @@ impl Supervisor {
         let (count, death) = (jobs.len(), verdict::of_death(slot.fault(), exit));
         let (in_company, is_worker) = (count > 1, pool.jobs_per_life != Some(1));
         for job in jobs {
+            // Nobody can tell which of several jobs the worker died of: each possible cause runs again alone.
             if in_company && job.is_suspect() {
                 let name = WorkerName::new(pool.name.as_str(), slot.id());
                 slot.keep(job.after_death(now, name, &death.message));
@@ -63,6 +67,7 @@ impl Supervisor {
         if !is_killed || !slot.has_fallen(now) {
             return;
         }
+        // A job that is ending, or has ended, keeps its reason.
         let ours = slot.leased().filter(|job| *job.phase() == Phase::Runs);
         let leases: Vec<Lease> = ours.map(|job| job.lease().clone()).collect();
         drop(slot);
@@ -80,6 +85,7 @@ impl Supervisor {
     /// The first process of the life has ended, or we or the self-fence killed it, and some process of its tree does
     /// not die. Until that is proven dead its jobs are ours: their leases are renewed, and nothing is settled.
     pub(super) fn on_stuck(&mut self, now: Instant, worker: WorkerId, cause: String) {
+        // Before the state changes: `fenced` gives up none of the jobs of a slot that is stuck.
         self.fence_off(now);
         let Some(Alive { mut slot, .. }) = self.life(worker) else { return };
         slot.stuck(now, cause);

@@ -11,6 +11,7 @@ impl Supervisor {
         if self.is_over() {
             return;
         }
+        // First, so that no step below begins something with a job that must be given up.
         self.fence_off(now);
         self.give_up_burst(now);
         self.end_by_itself(now);
@@ -19,10 +20,13 @@ impl Supervisor {
         }
         self.give_back(now);
         self.tend_workers(now);
+        // After `tend_workers`: a suspect that has just begun has the host for itself from now on.
         self.hold_up(now);
         if self.stop.is_none() {
             for pool in &mut self.pools {
                 pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);
+                // Jobs at hand find room first: their worker is not idle then, and the fetch asks for what is
+                // left.
                 pool.assign_ahead(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.shrink(now, &mut self.orders);
                 pool.fetch(now, &mut self.random, &mut self.unsettled, &mut self.orders);
@@ -68,13 +72,17 @@ impl Supervisor {
         let (room_for, stop) = (self.room_for(now), self.stop.as_ref());
         for Pool { slots, settings, .. } in &mut self.pools {
             slots.tend(now, settings, stop, |slot| {
+                // In this order: a late job makes a signal due, and a worker that got one takes no waiting
+                // job.
                 slot.end_late_jobs(now, settings, &mut self.orders);
                 if let Some(signal) = slot.due_signal(now, settings, stop) {
                     let kill_at = now + signal.1.grace(settings);
+                    // A stop ends at its deadline, whatever grace the pool gives.
                     let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }
                 slot.assign_waiting(now, settings, room_for, &mut self.orders);
+                // Last, because the self-fence depends on the jobs that the slot has now.
                 slot.arm(now, settings, &mut self.orders);
             });
         }
@@ -112,6 +120,7 @@ impl Supervisor {
         let ends = self.tallies().values().flat_map(|tally| &tally.settled);
         let confirmed =
             ends.filter(|(verdict, _)| **verdict != "released").map(|(_, count)| count).sum::<u64>();
+        // Verdicts on their way count: to wait for the broker would begin more jobs than the set number.
         confirmed + self.unsettled.ended()
     }
 

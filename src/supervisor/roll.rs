@@ -148,6 +148,7 @@ impl Supervisor {
         old.outdated = true;
         let (size, rank) = (old.filled(), old.rank);
         let resized = !old.configured.has_size_of(&fresh);
+        // A new size in the settings replaces the one that a person has asked for.
         let lasting = |change: &Change| !(resized && matches!(change, Change::Scale(_)));
         let changes: Vec<Change> = old.changes().filter(lasting).collect();
         self.found(now, fresh);
@@ -159,6 +160,7 @@ impl Supervisor {
 
     /// Makes a new pool, at the number of one that is gone, or behind all others.
     fn found(&mut self, now: Instant, settings: PoolSettings) {
+        // `on_settled` counts by the number of the pool: an unconfirmed verdict would go to the wrong one.
         let is_free = |pool: &Pool| pool.is_gone() && !self.unsettled.has_of(pool.number);
         let free = self.pools.iter().position(is_free);
         let number = free.unwrap_or(self.pools.len());
@@ -200,8 +202,10 @@ impl Supervisor {
             let heir = self.current(name).map(|heir| self.pools[heir].to_come());
             let left = missing.entry(name).or_insert(heir.unwrap_or(0));
             let pool = &mut self.pools[number];
+            // Workers that were never ready run no jobs: nothing is lost with them.
             let keep = if pool.boots.proven { *left } else { 0 };
             let why = pool.worn.map_or(Why::Replaced, Why::Relieved);
+            // The workers that stay stand in for the heir's; a still older pool keeps only the rest.
             *left -= pool.at_most(now, keep, why);
         }
     }

@@ -61,6 +61,7 @@ impl Supervisor {
 
     /// When [`Supervisor::handle_all`] is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        // A supervisor that stops starts no life, fetches nothing and grows no pool.
         let pools = self.pools.iter().filter(|_| self.stop.is_none());
         let pools = pools.flat_map(|pool| {
             let size = [pool.start_at(), pool.grow_at(), pool.shrink_at(), pool.worn_at()];
@@ -97,6 +98,7 @@ impl Supervisor {
 
     pub(super) fn on_stop(&mut self, now: Instant, stage: Stop) {
         let deadline = now + self.stop_deadline;
+        // A second order keeps the deadline of the first.
         let stop = self.stop.get_or_insert(Stopping::new(stage, deadline));
         stop.stage = stop.stage.max(stage);
         let deadline = stop.deadline;
@@ -143,6 +145,7 @@ impl Supervisor {
             .filter(|pool| !pool.outdated && pool.settings.queues.contains(queue))
             .map(|pool| pool.fit_of(Some(class)) == Fit::Unknown)
             .peekable();
+        // `all` is true of no pools: a queue that no pool here serves is not short of a worker.
         pools.peek().is_some() && pools.all(|is_unknown| is_unknown)
     }
 

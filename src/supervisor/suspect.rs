@@ -43,7 +43,10 @@ impl Supervisor {
         let runs = suspects.any(Slot::runs_suspect);
         match (runs, self.alone(now).is_some()) {
             (true, true) => RoomFor::None,
+            // It runs beyond its time alone: others begin again, but no second suspect.
             (true, false) => RoomFor::Others,
+            // If the supervisor dies, the broker must know of this one job alone: only then does the death
+            // tell something.
             (false, true) if self.pools.iter().all(rests) && is_clear() => RoomFor::Suspects,
             (false, true) => RoomFor::Others,
             (false, false) => RoomFor::Suspects,

@@ -41,9 +41,11 @@ impl Supervisor {
         for life in settings.unproven {
             supervisor.inherit(now, life);
         }
+        // Before the first `reconcile`, so that no life starts that the changed size does not want.
         for (pool, change) in settings.changes {
             supervisor.on_change(now, Some(&pool), change);
         }
+        // After the changes: `on_change` takes each pool that it pauses out of this map.
         supervisor.left_paused = settings.left_paused;
         supervisor.reconcile(now);
         supervisor
@@ -111,6 +113,7 @@ impl Supervisor {
     /// for that time. A template has no jobs, so it is left out.
     fn inherit(&mut self, now: Instant, life: Unproven) {
         let lease = self.lease;
+        // The settings may have fewer pools now: the life needs a slot all the same.
         let number = usize::from(life.worker.slot.pool).min(self.pools.len().saturating_sub(1));
         let Some(pool) = self.pools.get_mut(number).filter(|_| life.worker.slot.index > 0) else { return };
         let mut inherited = Slot::inherited(now, life, lease);

@@ -27,6 +27,7 @@ impl Unsettled {
     /// A job of this pool has ended.
     pub(super) fn add(&mut self, now: Instant, pool: u16, settlement: Settlement) {
         let key = (settlement.job.clone(), settlement.fence);
+        // The first verdict under a lease counts.
         if let Entry::Vacant(free) = self.waiting.entry(key) {
             self.due.insert(free.key().clone(), now);
             free.insert(Waiting { pool, settlement, backoff: Backoff::BROKER });

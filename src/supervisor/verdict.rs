@@ -44,6 +44,7 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut
 /// A stranger's SIGTERM has ended the worker: that is no fault of the job. But a job that sends it must not come
 /// back for ever.
 fn of_interruption(failure: Failure, job: &Job) -> Verdict {
+    // `crashes` does not count this end yet.
     match job.crashes + 1 >= CRASHES {
         true => Verdict::Hold { failure },
         false => Verdict::Release { after: Duration::ZERO, counts: None },
@@ -58,6 +59,7 @@ pub(super) fn unknown(job: &Job, random: &mut Random) -> Verdict {
         let message = format!("no worker knows the class '{}' ({UNKNOWN} times asked)", job.class);
         return Verdict::Hold { failure: failure("unknown class", message) };
     }
+    // The check above bounds the power: 2^9 at most.
     let after = random.jitter(UNKNOWN_CAP.min(UNKNOWN_FIRST * 2u32.pow(times - 1)), 10);
     Verdict::Release { after, counts: Some(Count::UnknownClass) }
 }
@@ -65,6 +67,7 @@ pub(super) fn unknown(job: &Job, random: &mut Random) -> Verdict {
 /// The verdict on a spent attempt: retried while tries remain.
 pub(super) fn spent(failure: Failure, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
     let Retry { retries, delay, cap } = retry;
+    // The first attempt is no retry: with 3 retries a job has 4 attempts.
     if job.attempt > retries {
         return Verdict::Fail { failure };
     }
@@ -103,6 +106,7 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
         Why::Lost(Revocation::Canceled) => return Some(Verdict::Canceled),
         // No process of it lives. If the lease has not ended yet, the job can be released at once.
         Why::Lost(Revocation::SelfFenced) => Some(Count::Stopped),
+        // The lease is another's: the broker would refuse a verdict under this fence.
         Why::Lost(_) => return None,
         Why::Limit(excess) => {
             let failure = failure(excess.name(), excess.message());
@@ -110,6 +114,7 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
         }
         Why::Stop => Some(Count::Stopped),
         Why::Orphaned => Some(Count::Interrupted),
+        // The supervisor ended the worker for a reason that is not the job's: nothing is counted.
         Why::Neighbour | Why::Boot | Why::Spent | Why::Backoff | Why::Fault | Why::Unfit => None,
         Why::Idle | Why::Worn(_) | Why::Relieved(_) | Why::Scaled | Why::Replaced => None,
     };

@@ -43,6 +43,7 @@ impl Wears {
         let (age, idle) = (rules.age.map(&mut later), rules.idle.map(&mut later));
         let jobs = rules.jobs.map(|jobs| {
             let more =
+                // One less than the maximum, as `more + 1` must not overflow.
                 usize::try_from(jobs.saturating_mul(u64::from(JITTER)) / 100).unwrap_or(usize::MAX - 1);
             jobs.saturating_add(random.below(more + 1) as u64)
         });

@@ -33,6 +33,7 @@ impl Supervisor {
         let (job, since) = (slot.job(index).job().clone(), slot.job(index).since());
         let retry = classes::retry(pool, &job);
         let begun = outcome.is_of_a_begun_job();
+        // The time in which a worker refuses a job says nothing about how long jobs take.
         if begun {
             ahead.finished(now.since(since));
         }
@@ -72,6 +73,7 @@ impl Supervisor {
     pub(super) fn on_fetched(&mut self, now: Instant, pool: u16, jobs: Vec<Fetched>) {
         let found = self.pools.get_mut(usize::from(pool));
         let Some(asked) = found.and_then(|pool| pool.fetched(&jobs)) else { return };
+        // The broker has recorded the nth worker with the nth job: the order must stay.
         let meant = asked.into_iter().map(Some).chain(std::iter::repeat(None));
         for (fetched, meant) in jobs.into_iter().zip(meant) {
             self.place(now, pool, fetched, meant);
@@ -99,6 +101,7 @@ impl Supervisor {
         }
         let pool = &mut self.pools[usize::from(number)];
         let is_suspect = fetched.job.is_suspect();
+        // Where a worker runs one job at a time, a crashed job is alone in it anyway.
         let alone = is_suspect || fetched.job.crashes > 0 && pool.settings.jobs_at_once > 1;
         let place = match alone {
             true if is_suspect => pool.place_suspect(meant).map_or(Place::Nowhere, Place::Now),
@@ -116,6 +119,8 @@ impl Supervisor {
             }
             Place::Later => pool.ahead.keep(running, meant),
             Place::Nowhere => {
+                // All slots are taken: at once the job would only come back. A suspect's next fetch is for a
+                // life that exists.
                 let after = if alone && !is_suspect { PAUSE } else { Duration::ZERO };
                 self.unsettled.add(now, number, slot::release(running.lease(), after));
             }
@@ -134,11 +139,14 @@ impl Supervisor {
         let release = |after| Some(Verdict::Release { after, counts: None });
         match self.early.get(&(lease.job.clone(), lease.fence)) {
             Some(Revocation::Canceled) => Some(Verdict::Canceled),
+            // The lease is another's: `place` drops the job without a verdict.
             Some(_) => None,
             // An earlier attempt that we lost is still dying here: the two must not run together.
             None if runs_here => release(grace.min(PAUSE)),
+            // The answer came so late that the job would have to be given up at once.
             None if slot::fence_at(lease, grace) <= now => release(PAUSE),
             None if self.stop.is_some() || pool.intake.paused || is_alone => release(Duration::ZERO),
+            // Of two suspects together both would be held for what one of them does.
             None if is_second => release(SECOND_SUSPECT),
             None if !classes::knows(&pool.settings, job) => Some(pool.unknown.refuse(job, &mut self.random)),
             None => None,
@@ -149,6 +157,7 @@ impl Supervisor {
         let lease = self.lease;
         if let Some(mut slot) = holder(&mut self.pools, &right.job, right.fence)
             && let Some(running) = slot.held(&right.job, right.fence)
+            // An answer that a revocation has overtaken must not lengthen the lease.
             && running.is_ours()
         {
             running.renewed(now, right, lease);
@@ -219,6 +228,7 @@ impl Supervisor {
 
     fn forget_early(&mut self) {
         if self.pools.iter().all(|pool| pool.intake.asked.is_none()) {
+            // No fetch is under way that could still bring one of these leases.
             self.early.clear();
         }
     }

@@ -30,6 +30,7 @@ impl Pool {
         }
         let index = self.slots.index();
         let workers = index.all(Kind::Lasting);
+        // By turns: each worker has a first job ahead before one gets a second.
         let turns = (0..).flat_map(|turn| workers.clone().map(move |at| self.later(&self.slots[at], turn)));
         turns.take(self.ahead.missing(index.count(Kind::Lasting))).collect()
     }
@@ -63,6 +64,7 @@ impl Pool {
             while slot.room(&self.settings) > 0
                 && let Some(job) = self.ahead.next_for(slot.id(), others)
             {
+                // What the workers know may have become known since the fetch.
                 if classes::knows(&self.settings, job.job()) {
                     slot.assign(now, job, &self.settings, orders);
                 } else {
@@ -88,6 +90,7 @@ impl Pool {
             Some((at, slot)) if Some(slot.id()) == meant && slot.room(&self.settings) > 0 => Place::Now(at),
             Some((_, slot)) if Some(slot.id()) == meant && slot.is_to_come() => Place::Later,
             Some((_, slot)) if Some(slot.id()) < meant => Place::Later,
+            // The broker has recorded that life for the job, so no other one may run it.
             Some(_) | None => Place::Nowhere,
         }
     }

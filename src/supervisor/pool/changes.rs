@@ -33,8 +33,10 @@ impl Pool {
             self.intake.turn_to(now, &fresh);
         }
         self.configured = fresh.clone();
+        // The workers stay, so what they have said of their classes still holds.
         let knows = self.settings.knows.take().filter(|_| fresh.knows.is_none()).or(fresh.knows.clone());
         self.settings = PoolSettings { knows, ..fresh };
+        // A size that a person has asked for lasts until the settings name another.
         if !resized {
             (self.settings.workers, self.settings.min_workers) = size;
         }

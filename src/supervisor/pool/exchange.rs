@@ -49,7 +49,9 @@ impl Pool {
             return 0;
         }
         let all = self.slots.index().count(Kind::Wanted);
+        // Workers that boot are away as well, whatever their predecessors ended for.
         let away = all - self.slots.index().count(Kind::Working);
+        // At least one, or a pool of three would never exchange any.
         (all / 4).max(1).saturating_sub(away)
     }
 }

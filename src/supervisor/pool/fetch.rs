@@ -33,6 +33,7 @@ impl Pool {
             return;
         }
         let mut workers = self.room();
+        // Jobs that still run in the worn out worker take up places of its heir.
         workers.truncate(workers.len().saturating_sub(self.intake.beside));
         workers.extend(self.ahead_for());
         if workers.is_empty() {

@@ -27,6 +27,7 @@ impl Pool {
         {
             self.slots.edit(least, &self.settings).let_go(now, why);
         }
+        // The template goes last: a fork that is being made needs it.
         if most == 0 && self.outdated && self.template().is_some() && !self.slots.index().has(Kind::Starting)
         {
             self.slots.edit(0, &self.settings).let_go(now, why);
@@ -58,6 +59,7 @@ impl Pool {
     pub(crate) fn scale(&mut self, by: Scale) {
         let workers = by.of(self.settings.workers);
         self.settings.workers = workers;
+        // From the configured minimum, so that a pool scaled down and up again has it back.
         self.settings.min_workers = self.configured.min_workers.map(|min| min.min(workers));
     }
 
@@ -100,6 +102,7 @@ impl Pool {
     /// Handles the answer: if jobs wait, fills one more slot; the next one only after that worker had time to help.
     pub(crate) fn waiting(&mut self, now: Instant, waiting: bool) {
         match self.size.answered(now, waiting) {
+            // The pool may have been paused or scaled since the question.
             Answer::Grow if self.may_grow() => {
                 if let Some(at) = self.spare_slot() {
                     self.slots.edit(at, &self.settings).want(now);
@@ -132,6 +135,7 @@ impl Pool {
     /// Whether workers that were started first have yet to become ready.
     fn is_coming_up(&self) -> bool {
         let index = self.slots.index();
+        // While workers cannot boot, one more would fare no better.
         index.has(Kind::Wanted) && !index.has(Kind::Booted) || self.boots.probing.is_some()
     }
 
@@ -160,6 +164,7 @@ impl Pool {
         if self.slots.index().count(Kind::Working) <= usize::from(self.min_workers()) {
             return None;
         }
+        // A job is perhaps on its way to a worker for which a fetch is under way.
         let asked =
             |at: usize| self.intake.asked.as_ref().is_some_and(|asked| asked.contains(&self.slots[at].id()));
         let idlest = self.slots.index().idle.positions().find(|at| !asked(*at))?;

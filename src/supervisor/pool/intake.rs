@@ -82,6 +82,7 @@ impl Intake {
             self.selection.woken();
         }
         self.known_next = in_vain && !self.asks_for_known;
+        // A fetch for known classes alone says nothing about the jobs of the others.
         let may_wait = jobs.len() >= asked.len() || self.asks_for_known;
         Some((asked, may_wait))
     }
@@ -89,6 +90,7 @@ impl Intake {
     /// Notes that the fetch got no answer, and backs off.
     pub(crate) fn failed(&mut self, now: Instant, random: &mut Random) {
         if self.asked.take().is_some() {
+            // `ask` has cleared this, but the fetch has found nothing out.
             self.maybe_waiting = true;
             self.silent_since.get_or_insert(now);
             self.due = now + random.jitter(self.backoff.failed(), 20);

@@ -62,6 +62,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(number: u16, settings: PoolSettings, generation: u32, now: Instant) -> Self {
+        // Slot 0 is the template's.
         let (first, min) = (u16::from(!settings.template), settings.min_workers.unwrap_or(settings.workers));
         let slot = |index| {
             let start = (index <= min).then_some(now);
@@ -130,6 +131,7 @@ impl Pool {
         let kept = self.slots.index().all(Kind::Leased).find(is_kept);
         match (least_loaded, kept) {
             (Some((0, at)), _) => Some(at),
+            // No second slot is reserved: the others go on with jobs that have not crashed.
             (_, Some(at)) => (self.slots[at].leased().count() < most).then_some(at),
             (least_loaded, None) => least_loaded.map(|(_, at)| at),
         }
@@ -163,8 +165,10 @@ impl Pool {
         for at in self.slots.index().all(Kind::Waiting).collect::<Vec<_>>() {
             let mut slot = self.slots.edit(at, &self.settings);
             let is_down = slot.is_down();
+            // No worker comes up here soon: another slot or host may have the jobs earlier.
             let in_vain = stopping || cannot_fork && is_down || !slot.has_booted();
             let in_vain = in_vain || slot.is_stuck() || slot.is_leaving();
+            // The broker has recorded the life for which a suspect was fetched, and that life is over.
             let leaves = |waiting: &Running| in_vain || is_down && waiting.is_suspect_of_all();
             let back = |waiting: &Running| leaves(waiting) || !classes::knows(&self.settings, waiting.job());
             while let Some(job) = slot.take_waiting(now, back, &self.settings) {

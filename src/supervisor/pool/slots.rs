@@ -52,6 +52,7 @@ impl Slots {
     pub(crate) fn push(&mut self, slot: Slot, pool: &PoolSettings) -> usize {
         let at = self.slots.len();
         self.slots.push(slot);
+        // The end of the edit puts the slot into the index.
         drop(self.edit(at, pool));
         at
     }
@@ -90,6 +91,8 @@ impl Slots {
         let others = || (0..self.slots.len()).filter(|at| !due.contains(at));
         debug_assert!(others().all(|at| self.slots[at].rests(now, pool, stop)));
         for at in due {
+            // Without `edit`, which would note the slot as changed, so that `tend` would come by again for
+            // nothing.
             tend(&mut self.slots[at]);
             self.index.update(at, &self.slots[at], pool);
         }

@@ -87,6 +87,7 @@ impl Slot {
 
     /// Judgement on the life that just ended. Its jobs are taken off before.
     pub(crate) fn end(&self, now: Instant, pool: &PoolSettings, exit: &Exit) -> End {
+        // Before the planned ends: we end such a life ourselves, but the next one must not follow at once.
         if let Some(why) = &self.life.unfit {
             return End::Early(why.clone());
         }

@@ -119,6 +119,7 @@ impl Slot {
             retries,
         });
         let deadline = limits.time.map(|limit| now + limit);
+        // A job that waited here begins now: its wait counts towards no limit.
         self.jobs.push(Running { since: now, deadline, limits, stopped: Duration::ZERO, ..job });
         self.life.taken += 1;
         self.weigh(now, pool);
@@ -184,6 +185,7 @@ impl Slot {
     /// whether it can begin any.
     pub(crate) fn hear(&mut self, index: usize, outcome: Outcome, pool: &PoolSettings) -> Heard {
         let begun = outcome.is_of_a_begun_job();
+        // The life has not used up one of its jobs.
         if !begun {
             self.life.taken = self.life.taken.saturating_sub(1);
         }
@@ -257,6 +259,7 @@ impl Slot {
         orders: &mut VecDeque<Command>,
     ) {
         let why = Why::Limit(excess);
+        // The first process has ended: only the proof is missing, and no limit changes the verdict.
         if let State::Unproven { .. } = self.state {
             return;
         }

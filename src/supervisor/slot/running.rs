@@ -177,6 +177,7 @@ impl Running {
 
     /// A renewal got no answer.
     pub(crate) fn renew_failed(&mut self, now: Instant, random: &mut Random) {
+        // An answer that overtook this one may have set the next renewal already.
         if self.renew_at.is_none() {
             self.renew_at = Some(now + random.jitter(self.backoff.failed(), 20));
         }

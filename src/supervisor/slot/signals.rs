@@ -37,6 +37,7 @@ impl Slot {
                 stops.map(|signal| (signal, Why::Stop)).or(leaves)
             }
             State::Ready | State::Busy => self
+                // KILL comes before any reason for TERM.
                 .kill_for_job(now, pool)
                 .or_else(|| stops.map(|signal| (signal, Why::Stop)))
                 .or_else(|| self.term_for_job(pool))
@@ -53,6 +54,7 @@ impl Slot {
     fn kill_for_job(&self, now: Instant, pool: &PoolSettings) -> Option<(Signal, Why)> {
         self.jobs.iter().find_map(|job| match job.phase {
             Phase::Ends(why @ Why::Limit(excess)) if excess.is_urgent() => Some((Signal::Kill, why)),
+            // `term_for_job` ends it with its worker; the deadline of that TERM brings the KILL.
             Phase::Ends(why) if pool.jobs_at_once == 1 && !why.is_anothers() => None,
             Phase::Ends(why) if job.deadline.is_some_and(|at| at <= now) => Some((Signal::Kill, why)),
             Phase::Ends(_) | Phase::Runs | Phase::Said(_) => None,
