@@ -31,7 +31,8 @@ impl Stage {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                serve(tokio::net::UnixListener::from_std(listener).unwrap(), routes, Limits::default()).await;
+                let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+                serve(listener, routes, Limits::default(), |_| ()).await;
             });
         });
         Stage { played, dir }
