@@ -24,6 +24,7 @@ pub fn main() -> ExitCode {
 
 /// Runs the supervisor, which the keeper starts with the arguments of `start`.
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
+    // First, as relative paths among the arguments start from this directory.
     start_dir::take_from_environment();
     let typed: Vec<OsString> = std::iter::once("taskvisor".into()).chain(args).collect();
     match StartArgs::try_parse_from(&typed) {
@@ -64,6 +65,7 @@ fn with_args(
     let args = match Args::try_parse_from(&typed) {
         Ok(args) => args,
         Err(error) => {
+            // For clap --help is an error, too, and needs no explanation.
             let error = if error.use_stderr() { explained(Args::command(), &typed, error) } else { error };
             let printed = error.print().map_err(Failure::from);
             return match printed {
@@ -125,6 +127,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         match args.command {
+            // Carried out above; named here, so that a new command is not forgotten.
             Command::Start(_)
             | Command::Check(_)
             | Command::Config(_)

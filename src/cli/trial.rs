@@ -40,8 +40,10 @@ pub(super) fn adapt(mut config: Config) -> Config {
         (config.broker, config.broker_is_named) = (memory, true);
     }
     config.log = LogSettings { level: config.log.level, ..LogSettings::default() };
+    // A trial must not reach other stores, nor listen where the service does.
     (config.routes, config.api, config.tasks, config.socket_group) = (Vec::new(), None, None, None);
     let settings = &mut config.settings;
+    // A burst without jobs would end before its workers are ready.
     (settings.burst, settings.end_after, settings.end_when_idle) = (false, None, None);
     for pool in &mut settings.pools {
         (pool.workers, pool.min_workers) = (1, None);
@@ -101,11 +103,13 @@ pub(super) fn trial(config: &Config) -> Result<ExitCode, Failure> {
 
 fn begin(place: &Place) -> Result<Child, Failure> {
     let log = OpenOptions::new().write(true).create_new(true).mode(0o600).open(place.0.join("log"))?;
+    // Only our own --check is taken out: behind `--` it is a word like any other.
     let mut is_ours = true;
     let arguments = env::args_os().skip(1).filter(move |argument| {
         is_ours &= argument != "--";
         !is_ours || argument != "--check"
     });
+    // This very program, also if its file has been replaced by now.
     let mut command = Command::new("/proc/self/exe");
     // systemd must not take the trial for the service.
     command.args(arguments).env(VARIABLE, &place.0).env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");

@@ -49,6 +49,7 @@ impl Nobody {
             }
             Access::Store(_) if config.broker.card().shared => {
                 let hosts = Hosts::of(access).await;
+                // A broker that does not show its supervisors says nothing about who takes the queue.
                 let nobody = hosts.shared && hosts.that_take(queue).is_empty();
                 nobody.then(|| Nobody::NoneOf(config.broker.to_string()))
             }

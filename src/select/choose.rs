@@ -41,6 +41,7 @@ impl Known {
 
     /// The urgency: grows while its oldest job waits, faster with a higher priority.
     fn urgency(&self) -> u128 {
+        // A queue that is empty by now waits no longer, whatever its last count said.
         let age = self.age.filter(|_| self.may_have_work()).unwrap_or_default();
         age.as_nanos() * u128::from(self.priority)
     }
@@ -89,6 +90,7 @@ pub fn choose(
                     return Some(drawn);
                 }
             }
+            // No queue has work as far as is known, which may be out of date: one is taken all the same.
             lottery(queues, all(), below)
         }
         Order::ReducedLottery => {

@@ -35,6 +35,7 @@ impl Demand {
         let (count, second) = (counts.iter().sum(), Duration::from_secs(1));
         match self.second {
             Some(start) if now.since(start) < second => self.taken.1 += count,
+            // The second is over: its count stands for the rate until the next one has its own.
             Some(start) if now.since(start) < 2 * second => {
                 (self.taken, self.second) = ((self.taken.1, count), Some(now));
             }
@@ -53,7 +54,9 @@ impl Demand {
 
     /// Number of jobs that it takes in a second.
     fn rate(&self, now: Instant) -> usize {
+        // Without a job for two seconds the pool is not fast any more, whatever it was before.
         let is_recent = self.second.is_some_and(|start| now.since(start) < Duration::from_secs(2));
+        // The second under way may have just begun, so the higher of the two counts.
         if is_recent { self.taken.0.max(self.taken.1) } else { 0 }
     }
 
@@ -72,6 +75,7 @@ impl Demand {
 
     /// How many messages it takes soon: one for each worker that waits, and those that it takes in a second.
     pub(super) fn soon(&self, now: Instant) -> usize {
+        // At least one: SQS refuses a receive of no messages.
         (self.ready + self.rate(now)).max(1)
     }
 }

@@ -175,6 +175,7 @@ impl PollPlan {
         here: impl Fn(&QueueName) -> usize,
     ) -> Option<Receive> {
         let state = self.queues.get(queue).cloned().unwrap_or_default();
+        // One receive at a time from each queue: its answer says whether another is worthwhile.
         if state.open.is_some() {
             return None;
         }
@@ -187,11 +188,14 @@ impl PollPlan {
             if is_reached && demand.is_worth_a_receive(queue, waiting, now) {
                 most += demand.soon(now);
                 lease = demand.lease;
+                // Behind the last queue there is none that could wait.
                 is_awaited |= demand.is_ordered && at + 1 < demand.queues.len();
             }
         }
         let known = state.known(now);
+        // A queue that is known to be empty, or that fails, holds up none.
         let is_awaited = is_awaited && matches!(known, Known::Unknown | Known::HasMore { .. });
+        // A long poll would keep the queues behind waiting, unless messages are almost certain.
         let is_long = !is_awaited || known == Known::HasMore { is_full: true };
         (most > 0).then(|| Receive { most: most.min(MOST), lease, is_long, is_awaited })
     }
@@ -244,7 +248,9 @@ impl PollPlan {
             return;
         }
         let is_full = messages >= MOST;
+        // The new messages may be of another group or class, so the queue is not blocked until that shows.
         (state.known, state.is_blocked) = (Known::HasMore { is_full }, false);
+        // Not of a bell: its time is that until the next message comes, not that of the service.
         if let Some(Open::Awaited(begun)) = open {
             self.usual = Some(now.since(begun));
         }

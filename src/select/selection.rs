@@ -27,6 +27,7 @@ impl Selection {
     pub fn new(order: Order, queues: impl IntoIterator<Item = (QueueName, u8)>) -> Self {
         let mut queues: Vec<(QueueName, u8)> = queues.into_iter().collect();
         if order.uses_priorities() {
+            // A stable sort: queues of one priority keep the order in which they were given.
             queues.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
         }
         let (queues, known): (Vec<_>, Vec<_>) =
@@ -109,6 +110,8 @@ impl Selection {
         for queue in jobs {
             if let Some(at) = self.place(queue) {
                 let known = &mut self.known[at];
+                // A count that has run down to 0 is forgotten: 0 would say that the queue is empty, which
+                // nobody has seen.
                 known.waiting =
                     known.waiting.map(|waiting| waiting.saturating_sub(1)).filter(|left| *left > 0);
                 known.empty = false;
@@ -120,7 +123,9 @@ impl Selection {
             self.first = (at + 1) % self.queues.len();
         }
         let looked = match (full, self.order) {
+            // Fewer than asked for: all queues were looked at, and have no more.
             (false, _) => self.asked.len(),
+            // Taken in turn, a full answer shows of no queue that it is empty.
             (true, Order::RoundRobin | Order::Shuffled) => 0,
             (true, _) => self.asked.iter().position(|at| Some(*at) == last).unwrap_or(0),
         };
@@ -134,6 +139,7 @@ impl Selection {
     pub fn woken(&mut self) {
         for known in &mut self.known {
             known.empty = false;
+            // A 0 may be out of date now; any other count still says that there are jobs.
             known.waiting = known.waiting.filter(|waiting| *waiting > 0);
         }
     }

@@ -121,6 +121,7 @@ impl<'a> Run<'a> {
         let soonest = [arrival, end, answer, self.supply.due()].into_iter().flatten().min();
         let Some(now) = soonest.filter(|_| self.left > 0) else { return false };
         self.now = now;
+        // Before the answer: jobs that come and workers that are free at this moment belong to it.
         self.arrive();
         self.end();
         if self.supply.happen(now) {
@@ -214,6 +215,7 @@ impl<'a> Run<'a> {
         let queues: Vec<Latency> = queues
             .map(|(queue, waits)| Latency::of(queue.name.as_str(), Some(queue.priority), waits.clone()))
             .collect();
+        // A queue without jobs has no latency that could be the worst.
         let worst = queues.iter().filter(|queue| queue.jobs > 0).max_by_key(|queue| queue.p95);
         let worst = worst.map_or_else(String::new, |queue| queue.name.clone());
         let all = Latency::of("all", None, self.waits.concat());

@@ -162,6 +162,8 @@ impl OnSqs {
     /// A receive looks for messages at the service.
     fn looks(&mut self, now: u64, place: usize) {
         let (way, lane) = (self.way(), &mut self.lanes[place]);
+        // Each message that appears has the receive look again: the first look of a moment may have found
+        // all.
         let Some(open) = lane.open.as_mut().filter(|open| open.stage != Stage::Answers) else { return };
         while open.brings.len() < open.receive.most
             && let Some(number) = lane.visible.pop_first()

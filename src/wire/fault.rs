@@ -30,6 +30,8 @@ impl Fault {
     /// Judges a failure before the program began.
     pub fn of(failed: Failed, by_job: ByJob) -> Fault {
         match failed.step {
+            // The kernel counts arguments and environment together: the fault depends on which of them is
+            // long.
             Step::Exec | Step::Order if failed.errno == libc::E2BIG => {
                 if by_job.length {
                     Fault::Job
@@ -48,6 +50,7 @@ impl Fault {
 /// Judges the failure to use a path that the job names.
 fn of_path(errno: i32) -> Fault {
     match Errno::from_raw(errno) {
+        // Before `passes`, which includes these: a host that lacks something fails every job.
         errno if is_want(errno) => Fault::Host,
         errno if passes(errno) => Fault::Moment,
         _ => Fault::Job,

@@ -164,6 +164,7 @@ impl Order {
             Order::Spawn(worker) => head(packet, 1, *worker),
             Order::KillAt(worker, at) => {
                 head(packet, 2, *worker);
+                // The largest number stands for none: no moment is as late.
                 packet.extend_from_slice(&at.map_or(u64::MAX, |at| at.0).to_le_bytes());
             }
             Order::Terminate(worker) => head(packet, 3, *worker),

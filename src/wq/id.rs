@@ -99,6 +99,7 @@ fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(5) * 8);
     let (mut bits, mut word) = (0, 0u32);
     for byte in bytes {
+        // What was written already runs off the top: only the lowest `bits` count.
         (bits, word) = (bits + 8, word << 8 | u32::from(*byte));
         while bits >= 5 {
             bits -= 5;

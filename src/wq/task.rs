@@ -132,6 +132,7 @@ fn input(data: &[u8]) -> Option<Box<RawValue>> {
     }
     match serde_json::from_slice(data) {
         Ok(Call { args: [input], kwargs }) if kwargs.is_empty() => Some(input),
+        // A call with several arguments, or with names for them, is shown whole.
         Ok(_) | Err(_) => serde_json::from_slice(data).ok(),
     }
 }
@@ -139,6 +140,7 @@ fn input(data: &[u8]) -> Option<Box<RawValue>> {
 fn retries_left(job: &JobRecord) -> Option<u32> {
     let retries = job.retry.map(|retry| retry.retries).filter(|retries| *retries > 0)?;
     let is_spent = match job.state {
+        // The attempt that runs, or has completed, is no failure.
         JobState::Running | JobState::Canceling | JobState::Complete => job.attempt.saturating_sub(1),
         JobState::Waiting
         | JobState::Delayed
@@ -160,6 +162,7 @@ fn errors(job: &JobRecord) -> Vec<String> {
         | Happened::Noted { .. } => None,
     };
     let errors: Vec<String> = job.history.iter().filter_map(|entry| of_attempt(&entry.what)).collect();
+    // Without its history a job still shows its latest failure.
     if errors.is_empty() { job.failure.iter().map(told).collect() } else { errors }
 }
 

@@ -83,6 +83,7 @@ pub fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
     }
     let signed = |dir: &Path| fs::read_to_string(dir.join("lock")).unwrap_or_default();
     let (theirs, ours) = (signed(&config.run_dir), signed(&config.state_dir));
+    // A lock that nobody has signed proves nothing, so nothing is refused for it.
     let Some((number, theirs)) = theirs.split_once('\n') else { return Ok(()) };
     let (place, dir) = (client.place(), config.state_dir.display().to_string());
     if theirs.trim_end() == dir || ours.lines().next() == Some(number) {

@@ -57,6 +57,7 @@ impl Access {
                     Ok(Access::Api(client, Arc::new(config.clone())))
                 }
                 Some(other) if config.remote.is_some() || config.broker.is_of_supervisor() => Err(other),
+                // A broker was named that is not this supervisor's, so it is reached without the supervisor.
                 Some(_) => Access::direct(config, absent),
             },
             Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),

@@ -96,6 +96,7 @@ fn inotify(watched: nix::Result<()>) -> Check {
 /// The score of this process for the out-of-memory killer; None = it cannot be set.
 fn own_oom_score() -> Option<i32> {
     let path = "/proc/self/oom_score_adj";
+    // Opening it for writing shows whether the score can be set; nothing is written.
     OpenOptions::new().write(true).open(path).ok()?;
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

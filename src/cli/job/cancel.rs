@@ -188,6 +188,7 @@ impl Sweep {
                 let each = access.ask(asked(args, jobs.to_vec())).await?;
                 self.took(each, args.wait);
             }
+            // A round that has canceled none has freed none: the next would do no better.
             if self.done.count == before {
                 self.done.needed = self.needed.len() as u64;
                 return Ok(());

@@ -50,8 +50,10 @@ pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     };
     if args.follow && !job.state.has_ended() {
         follow(config, &id, &mut output).await?;
+        // As it is by now: another host may have taken it meanwhile.
         job = Access::open(config).await?.job(&id).await?;
     }
+    // After the wait, during which this attempt may have begun.
     if let Some(attempt) = args.attempt {
         has_attempt(&job, attempt)?;
     }
@@ -88,6 +90,7 @@ fn elsewhere<'a>(config: &Config, job: &'a JobRecord) -> Option<&'a Instance> {
     let ours = match fs::read_to_string(config.state_dir.join("instance")) {
         Ok(name) => Some(name),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
+        // Without our own name nothing is known: the output is looked for here.
         Err(_) => return None,
     };
     job.instance.as_ref().filter(|theirs| ours.is_none_or(|ours| ours.trim() != theirs.as_str()))

@@ -65,6 +65,7 @@ async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Fa
             class: many.class.as_deref().map(Into::into),
             queue: many.queue.as_deref().map(Into::into),
             since: many.since,
+            // The limit holds for all states together.
             limit: many.limit.map(|limit| limit.saturating_sub(done.count)),
             dry_run: many.dry_run,
             ..every(act, state)
@@ -76,6 +77,7 @@ async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Fa
             failure
         })?;
     }
+    // A misspelled name matches nothing, too.
     if (done.count, done.needed) == (0, 0) {
         must_be_known(config, &named(many)).await?;
     }

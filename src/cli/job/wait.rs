@@ -40,6 +40,7 @@ pub async fn results(
     json: bool,
 ) -> Result<u8, Failure> {
     each_end(config, ids, timeout, true, async |id, state| {
+        // The supervisor may have been replaced since the wait began.
         let job = Access::open(config).await?.job(&id).await?;
         match &job.result {
             _ if json => {
@@ -106,6 +107,7 @@ async fn each_end<F>(
 where
     F: AsyncFnMut(JobId, JobState) -> Result<(), Failure>,
 {
+    // A time beyond the range of the clock is no limit.
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut ends = Ends::open(config, all.clone()).await?;
     let mut glances = Glances { config, access: None, until: Instant::now() };
@@ -121,6 +123,7 @@ where
             Some(_) => None,
         };
         let ended = match ended {
+            // The time is over, but jobs further down the list may have ended long ago.
             None => glances.end_of(&id).await?,
             ended => ended,
         };

@@ -32,6 +32,7 @@ const BATCH_BYTES: usize = 4 << 20;
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     let mut form = Form::of(&args)?;
     let access = Access::open_or_make(config).await?;
+    // Refused before anything is put: afterwards the jobs would run with nobody waiting.
     if args.wait {
         access.require_waits().await?;
     }
@@ -49,6 +50,7 @@ pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
 }
 
 async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure> {
+    // A buffer of our own, because that of `io::stdin` does not show whether it holds another line.
     let stdin = io::stdin();
     let mut input =
         BufReader::with_capacity(64 << 10, stdin.as_fd().try_clone_to_owned().map(std::fs::File::from)?);
@@ -71,6 +73,7 @@ async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure>
                 bytes += weight(&job);
                 batch.push(job);
             }
+            // The lines before it are put, as earlier batches were, so that the user goes on at this line.
             Err(failure) => {
                 sink.send(batch).await?;
                 let queued = sink.acknowledged;
@@ -85,6 +88,7 @@ async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure>
 /// The next line without its end; `None` after the last one.
 fn read_line(input: &mut impl BufRead, end: u8) -> Result<Option<Vec<u8>>, Failure> {
     let mut line = Vec::new();
+    // A line without an end must not fill the memory.
     let read = input.take(Bytes::LONGEST as u64).read_until(end, &mut line)?;
     if line.last() == Some(&end) {
         line.pop();
@@ -100,6 +104,7 @@ fn weight(job: &NewJob) -> usize {
         Payload::Exec(exec) => exec.stdin.0.len() + exec.argv.iter().map(|word| word.0.len()).sum::<usize>(),
         Payload::Data(data) => data.0.len(),
     };
+    // 256 for everything beside the data.
     256 + carried
 }
 
@@ -202,6 +207,7 @@ impl<'a> Sink<'a> {
     /// Prints a line for each job.
     fn tell<'b>(&self, fates: impl Iterator<Item = Fate<'b>>) -> Result<(), Failure> {
         if self.awaited.is_some() {
+            // With --wait, stdout belongs to the results.
             fates.filter_map(Fate::id).for_each(|id| eprintln!("queued as {}", escaped(id.as_str())));
             return Ok(());
         }

@@ -215,6 +215,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Writes data to stdout as it is.
 pub fn print_bytes(data: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
+    // Flushed here, so that a reader that has gone fails this command and not its exit.
     let written = out.write_all(data).and_then(|()| out.flush());
     written.map_err(|error| Failure::from(error).of("failed to write to stdout"))
 }
