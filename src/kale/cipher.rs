@@ -47,15 +47,18 @@ impl Key {
         Ok(Key(match bytes.len() {
             24 => Schedule::Aes192(Aes192::new_from_slice(bytes).map_err(wrong)?),
             32 => Schedule::Aes256(Aes256::new_from_slice(bytes).map_err(wrong)?),
+            // Any length but 16 fails here, and the error names it.
             _ => Schedule::Aes128(Aes128::new_from_slice(bytes).map_err(wrong)?),
         }))
     }
 
     /// Pads and encrypts.
     pub(super) fn encrypt(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        // A whole block where the length fits already: whoever decrypts always removes some.
         let padding = BLOCK - bytes.len() % BLOCK;
         bytes.resize(bytes.len() + padding - 1, 0);
         bytes.push(u8::try_from(padding).unwrap_or(0));
+        // Block by block, each for itself: kale uses ECB.
         for chunk in bytes.chunks_exact_mut(BLOCK) {
             let mut block = block(chunk);
             match &self.0 {

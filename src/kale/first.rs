@@ -19,6 +19,7 @@ impl Message {
     /// {…}, "app_data": …}`; each of these may be missing. `Err` says what is wrong with it.
     pub fn first(task: &str, id: String, data: &[u8], sender: Sender) -> Result<Message, String> {
         let wanted = r#"the data of a task of kale is {"args": […], "kwargs": {…}, "app_data": …}"#;
+        // kale's workers import the part before the last dot.
         if task.rsplit_once('.').is_none_or(|(module, class)| module.is_empty() || class.is_empty()) {
             return Err(format!("'{task}' is no task of kale: name its class as module.Class"));
         }
@@ -41,6 +42,7 @@ impl Message {
             }
         };
         let app_data = value(part("app_data"))?;
+        // A key that is left is likely misspelt, and its value would be lost without a word.
         if let Some(other) = call.keys().next() {
             return Err(format!("{wanted}: it has no '{other}'"));
         }

@@ -175,6 +175,7 @@ impl Application<'_> {
         }
         let (fits, odd): (Vec<_>, Vec<_>) = (self.tags.into_iter().flatten())
             .map(|(key, value)| format!("{key}:{value}"))
+            // Either character would end the value in the URL.
             .partition(|tag| !tag.contains(['&', '#']));
         notes.extend(odd.iter().map(|tag| format!("the tag {tag} cannot be part of a URL, and is left out")));
         fits.iter().map(|tag| format!("tag={tag}")).collect()
@@ -238,6 +239,7 @@ impl Application<'_> {
             ("cwd", self.cwd.into()),
             ("env", env.into()),
         ]);
+        // With these each queue keeps its share: a worker of kale stays with the queue that it has drawn for a while.
         if order.draws() {
             pool.insert("queue_turns".into(), by_queue(turn));
         }

@@ -21,6 +21,7 @@ impl Message {
             between = if args.is_empty() { "" } else { ", " };
         }
         if let Value::Dict(entries) = &self.kwargs {
+            // Each takes at least one character, so no more of them fit.
             for (key, value) in entries.iter().take(most) {
                 out.put(between);
                 match key {
@@ -148,6 +149,7 @@ impl Repr {
     /// A text or bytes in quotes. No more of them is looked at than there is room for.
     fn quoted(&mut self, chars: impl Iterator<Item = char> + Clone, are_bytes: bool) {
         let has = |quote| chars.clone().take(self.room).any(|c| c == quote);
+        // As Python chooses its quotes.
         let quote = if has('\'') && !has('"') { '"' } else { '\'' };
         self.push(quote);
         for char in chars {

@@ -50,6 +50,7 @@ pub(super) async fn attend(shared: Arc<Shared>) {
                 sign_at = now + SIGN;
             }
             let queues = shared.queues();
+            // No queue is known before the first fetch.
             if queues.is_empty() {
                 return Ok(());
             }
@@ -58,6 +59,7 @@ pub(super) async fn attend(shared: Arc<Shared>) {
             if now >= heal_at {
                 let is_full = now >= clean_at;
                 tidy(&shared, &queues, is_full).await?;
+                // Only after it has worked: after an error the next tick tries again.
                 heal_at = now + HEAL;
                 if is_full {
                     clean_at = now + shared.settings.maintenance;
@@ -80,11 +82,13 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
     let asked = shared.call("look after jobs in", "tick", |cmd| {
         cmd.arg(owner).arg(INTERRUPTED.0).arg(interrupted());
         write_list(cmd, queues.iter().map(QueueName::as_str));
+        // After an outage the holders get time to renew before their executions expire.
         cmd.arg(if shared.link.is_settling() { "settling" } else { "" });
         cmd.arg(shared.workers.host()).arg(std::process::id());
     });
     let (abandoned, wrong): (Vec<Abandoned>, Option<Text>) = asked.await?;
     for pair in &abandoned {
+        // RQ keeps this text compressed, which the script cannot do.
         let said = format!(
             "Moved to FailedJobRegistry, due to AbandonedJobError, at {}: its worker did not say that it lives",
             clock::wall()

@@ -92,8 +92,10 @@ fn obey(shared: &Shared, channels: &str, message: &Msg) {
         }
         _ => 0,
     };
+    // A command that ends a job is always logged; anybody can publish the others.
     let allowed = if ended > 0 { Some(0) } else { shared.strange.allows(shared.link.now()) };
     if let Some(left_out) = allowed {
+        // Anybody can publish a command of any length.
         let command: String = said.command.chars().take(80).collect();
         tracing::info!(worker, left_out, "RQ tells a worker to {command}: it ends {ended} jobs");
     }

@@ -100,6 +100,7 @@ async fn latest(conn: &mut MultiplexedConnection, key: &str) -> Option<String> {
 }
 
 async fn ask<T: FromRedisValue>(conn: &mut MultiplexedConnection, cmd: &Cmd) -> Option<T> {
+    // XREAD itself may wait for one HEARING: a longer silence means a dead connection.
     let answer: RedisResult<T> = timeout(2 * HEARING, cmd.query_async(conn)).await.ok()?;
     answer.ok()
 }

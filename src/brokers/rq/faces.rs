@@ -73,6 +73,7 @@ impl Rq {
             return Err(Error::Refused(fault));
         }
         let (mut answers, mut jobs) = (Vec::new(), asked.jobs.clone());
+        // The list grows while it is walked: a dependent may have dependents of its own.
         while let Some(job) = jobs.get(answers.len()).cloned() {
             let fate = match self.get(&job).await {
                 Ok(record) => {
@@ -144,6 +145,7 @@ impl Rq {
         let most = asked.limit.unwrap_or(u64::MAX);
         let lists = self.lists(&filter).await?;
         let at = asked.after.map(|ticket| self.sweeps.get(ticket));
+        // A dry run changes nothing, so from the beginning it would count the same jobs once more.
         if asked.dry_run && at == Some(None) {
             let why = "where this dry run goes on is not known any more: begin it again";
             return Err(Error::Refused(why.into()));

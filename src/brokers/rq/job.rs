@@ -95,14 +95,17 @@ impl Taken {
         let left = self.count("retries_left");
         let intervals = self.text("retry_intervals").and_then(|text| serde_json::from_str(text).ok());
         let intervals: Vec<f64> = intervals.unwrap_or_default();
+        // RQ takes its waits from the end of the list.
         let next = intervals.get(intervals.len().saturating_sub(left as usize)).copied().unwrap_or(0.0);
         let wait = Duration::try_from_secs_f64(next).unwrap_or_default();
+        // RQ keeps the retries that are left, the engine counts all of a job.
         Some(Retry { retries: spent.saturating_add(left), delay: wait, cap: wait })
     }
 
     /// The job in the form of the engine.
     pub(super) fn job(self, execution: &str, worker: &str, prefix: &str) -> Arc<Job> {
         let callback: Option<Json> = self.text(CALLBACK).and_then(|text| serde_json::from_str(text).ok());
+        // Callbacks run after the function, each with a timeout of its own.
         let limit = self.timeout().map(|seconds| Duration::from_secs(seconds) + BEYOND + self.callbacks());
         let (spent, class) = (self.spent(), self.class());
         let [crashes, interrupted] =
@@ -148,6 +151,7 @@ fn is_name(text: &str) -> bool {
 
 /// The name of the function in a job's `data`: the first of four parts, pickled or JSON, compressed or not.
 fn function(data: &[u8]) -> Option<String> {
+    // The name comes first: the arguments behind it may take megabytes.
     const ENOUGH: u64 = 4096;
     let start = inflated(data, ENOUGH);
     of_pickle(&start).or_else(|| of_json(&start))
@@ -156,6 +160,7 @@ fn function(data: &[u8]) -> Option<String> {
 /// Reads the first text of a pickled tuple, in the form that every pickle protocol since 2 writes for four parts.
 fn of_pickle(bytes: &[u8]) -> Option<String> {
     let rest = bytes.strip_prefix(&[0x80])?.get(1..)?;
+    // From protocol 4 on a frame's opcode and its length of eight bytes come first.
     let rest = rest.strip_prefix(&[0x95]).map_or(Some(rest), |framed| framed.get(8..))?;
     let rest = rest.strip_prefix(b"(")?;
     let (long, rest) = match rest.split_first()? {

@@ -45,6 +45,7 @@ impl Place {
         let is_before = |list: &(QueueName, JobState)| (order(list.1), list.0.as_str()) < wanted;
         let list = lists.partition_point(is_before);
         let is_there = lists.get(list).is_some_and(|list| (order(list.1), list.0.as_str()) == wanted);
+        // If the queue is gone, its row says nothing about the list that stands there now.
         Place { list, row: if is_there { cursor.row } else { Vec::new() } }
     }
 
@@ -62,6 +63,7 @@ fn order(state: JobState) -> usize {
 impl Rq {
     /// All queues in order, some names in each call.
     pub(super) async fn queue_names(&self) -> Result<Vec<QueueName>, Error> {
+        // SSCAN may give the same name in several answers.
         let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
         loop {
             let asked = self.asked("queue_names", |cmd| _ = cmd.arg(&cursor));
@@ -76,6 +78,7 @@ impl Rq {
 
     /// Ids that begin so, in order: goes through all keys, some at a time.
     pub(super) async fn find(&self, prefix: &str) -> Result<Vec<JobId>, Error> {
+        // SCAN may give the same key in several answers.
         let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
         loop {
             let asked = self.asked("find", |cmd| _ = cmd.arg(prefix).arg(escaped(prefix)).arg(&cursor));
@@ -96,6 +99,7 @@ impl Rq {
         };
         let wanted = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
         let states: Vec<JobState> = STATES.into_iter().filter(wanted).collect();
+        // In the order by which `of_cursor` searches.
         Ok(states.iter().flat_map(|state| queues.iter().map(|queue| (queue.clone(), *state))).collect())
     }
 
@@ -114,6 +118,7 @@ impl Rq {
         let mut found = Vec::new();
         for _ in 0..CALLS {
             let some = &lists[at.list.min(lists.len())..lists.len().min(at.list.saturating_add(LISTS))];
+            // A page need not be full: its reader goes on from the place that it gets.
             if some.is_empty() || !found.is_empty() {
                 break;
             }
@@ -161,6 +166,7 @@ fn matches(filter: &Filter, job: &JobRecord) -> bool {
         && filter.group.as_ref().is_none_or(is_of)
         && filter.since.is_none_or(|since| at >= since)
         && filter.until.is_none_or(|until| at < until)
+        // RQ has no tags, recurring or tracked jobs, so such a filter matches none.
         && filter.tag.is_none()
         && filter.recurring.is_none()
         && !filter.tracked

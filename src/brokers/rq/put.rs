@@ -21,6 +21,7 @@ pub(super) struct Written {
 /// arguments, `null` for none, or one argument.
 fn arguments(data: &[u8]) -> Result<(Vec<Json>, Map<String, Json>), serde_json::Error> {
     let is_call = |object: &Map<String, Json>| {
+        // `{}` is one argument: a call without any has `null` as its data.
         !object.is_empty()
             && object.iter().all(|(name, value)| match name.as_str() {
                 "args" => value.is_array(),
@@ -52,6 +53,7 @@ pub(super) fn write(job: &NewJob) -> Result<Written, Error> {
         return refused("needs data that is JSON: its arguments");
     };
     let id = job.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string().into());
+    // RQ's clients refuse other ids, so they could not read the job.
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !id.as_str().bytes().all(allowed) {
         return refused("has an id of letters, digits, dashes and underscores");
@@ -87,6 +89,7 @@ const LISTED: u32 = 1000;
 /// as long as more retries are left: a list shorter than the retries would begin to grow at its end. `None` = too many.
 fn intervals(retry: &Retry) -> Option<Vec<Number>> {
     let wait = |at| retry.delay.saturating_mul(2u32.saturating_pow(at)).min(retry.cap);
+    // Equal waits need one entry: RQ uses it for every retry.
     let count = if wait(0) == retry.cap || wait(0).is_zero() { 1 } else { retry.retries };
     let seconds = |wait: Duration| match wait.subsec_nanos() {
         0 => Number::from(wait.as_secs()),

@@ -51,6 +51,7 @@ pub(super) fn record(row: Row, is_whole: bool) -> JobRecord {
     let at = |Text(seconds): &Text| Some(Millis((seconds.parse::<f64>().ok()? * 1000.0) as i64));
     let state = state(&name);
     let holder: Option<Holder> = serde_json::from_str(&holder).ok();
+    // Without an entry of ours a worker of RQ itself runs it.
     let other = of("worker_name").filter(|_| state.is_leased() && holder.is_none());
     let description = of("description");
     let put_at = time("created_at").or_else(|| time("enqueued_at")).unwrap_or(Millis(0));
@@ -113,6 +114,7 @@ fn why(latest: &Fields, state: JobState, last: Option<&Attempt>) -> Option<Failu
         return None;
     }
     let told = || latest.get("exc_string").filter(|_| state.has_ended()).and_then(|packed| unpacked(packed));
+    // RQ's type of result for a `Retry` that was returned more often than it allows.
     let is_used_up = state == JobState::Failed && latest.get("type").is_some_and(|kind| kind == b"5");
     last.and_then(|last| last.failure.clone())
         .or_else(|| told().map(|said| failure(&said)))

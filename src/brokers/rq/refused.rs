@@ -33,6 +33,7 @@ impl Shared {
         for (job, Text(said)) in all.iter().zip(answers) {
             match said.strip_prefix("wrong: ") {
                 Some(why) => wrong = Err(self.link.refused("settle jobs in", why)),
+                // Not cleared: `refuse` may have added others while the server was asked.
                 None => lock(&self.refused).retain(|one| one != job),
             }
         }

@@ -72,6 +72,7 @@ impl Settings {
             "scheduler" => return Err("0 or 1"),
             "maintenance_interval" => self.maintenance = Duration::from_secs(number()?.max(1)),
             "worker_ttl" => self.worker_ttl = number()?.saturating_add(BEYOND),
+            // The only one of `OURS` that is left.
             _ => self.max_jobs = Some(number()?),
         }
         Ok(())

@@ -90,6 +90,7 @@ impl End {
             }
             End::new("fail", said)
         };
+        // A job that was done before the request reached it stays done.
         match if asked.is_some() && !is_done { &Verdict::Canceled } else { &settlement.verdict } {
             Verdict::Complete { next: Some(next), .. } => failed(&next.refused(ONE_QUEUE)),
             Verdict::Complete { result, next: None } => End::of_result(result.as_deref(), ttl),
@@ -198,6 +199,7 @@ fn died(status: i32) -> String {
 fn death<'a>(settlement: &'a Settlement, failure: &Failure) -> Option<(i32, &'a Exit)> {
     let exit = settlement.forensics.as_ref()?.exit.as_ref()?;
     match exit.status {
+        // waitpid has the exit code in the second byte of its status.
         ExitStatus::Code(code) if settlement.crashed => Some((code << 8, exit)),
         ExitStatus::Signal { signal, .. } if settlement.crashed || failure.trace.is_none() => {
             Some((signal, exit))
@@ -213,6 +215,7 @@ fn killed(settlement: &Settlement, failure: &Failure) -> Option<Json> {
     let used = &exit.usage;
     let [user, system] = [used.user, used.system].map(|time| time.as_secs_f64());
     Some(
+        // RQ's handler gets KiB, as getrusage gives them.
         json!({"kind": "killed", "status": status, "user": user, "system": system, "max_rss": used.max_rss / 1024}),
     )
 }

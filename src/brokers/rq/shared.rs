@@ -245,6 +245,7 @@ impl Shared {
     pub(super) fn tell_spoiled(&self, keys: Vec<Text>) {
         const MANY: usize = 1000;
         for Text(key) in keys {
+            // Other programs may make any number of such keys, and all names are kept.
             let mut told = lock(&self.spoiled);
             if told.len() < MANY && told.insert(key.clone()) {
                 tracing::warn!(

@@ -71,6 +71,7 @@ impl Rq {
             self.shared.owed.is_paid();
         }
         let names: Vec<String> = asking.iter().map(|one| one.name.clone()).collect();
+        // Before the jobs are taken: the script names these workers as their holders.
         if self.shared.workers.take(&names, &request.queues) {
             self.shared.sign().await?;
         }
@@ -90,6 +91,7 @@ impl Rq {
 
     /// Those of the first jobs of its queues that a request may take; `None` = all.
     async fn wanted(&self, request: &Fetch) -> Result<Option<Vec<Vec<u8>>>, Error> {
+        // The class is inside a job's compressed data, which the script cannot read.
         let filter = &request.filter;
         if filter.only.is_empty() && filter.except.is_empty() {
             return Ok(None);
@@ -140,6 +142,7 @@ impl Rq {
         self.shared.is_suspended.store(left.is_none(), Ordering::Relaxed);
         let mut known = lock(&self.shared.arrivals);
         let is_full = is_full && left.is_some();
+        // While RQ is suspended nothing is known of its queues: each may hold a job.
         for (queue, left) in queues.iter().zip(left.unwrap_or_else(|| vec![1; queues.len()])) {
             let arrivals = known.entry(queue.clone()).or_insert_with(|| self.begin_to_listen(queue));
             arrivals.fetched(left, is_full);
@@ -163,11 +166,13 @@ impl Source for Rq {
         self.serve(&request.instance);
         let asking = self.asking(&request);
         self.prepare(&request, &asking).await?;
+        // Before the request: a lease must not seem longer here than it is at the server.
         let at = self.shared.link.now();
         let wanted = self.wanted(&request).await?;
         let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all());
         let mut is_sent = false;
         let answer = self.shared.call("fetch jobs from", "take", |cmd| {
+            // A call that failed before this has taken nothing.
             is_sent = true;
             write_list(cmd.arg(&name), unheard.iter());
             write_take(cmd, &request, wanted.as_deref(), &asking);
@@ -177,6 +182,7 @@ impl Source for Rq {
             self.shared.unheard.add(name);
         }
         let (jobs, spoiled, left): (Vec<(Text, Vec<u8>, usize, Fields)>, Vec<Text>, _) = answer?;
+        // With its answer the script has put back what those fetches had taken.
         self.shared.unheard.remove(&unheard);
         self.shared.tell_spoiled(spoiled);
         self.listen(&request.queues, left, jobs.len() >= asking.len());
@@ -233,6 +239,7 @@ impl Source for Rq {
             }
         });
         let answers: Vec<Text> = asked.await?;
+        // Workers fetch a callback as they fetch a job.
         if ends.iter().any(End::has_callback) {
             self.shared.notices.push(Notice::Wake(QueueSet::All));
         }
@@ -242,6 +249,7 @@ impl Source for Rq {
             let happened = match &settled {
                 Settling::Settled(state) => (What::of_end(*state), *state),
                 Settling::NotOurs => (What::LockLost, JobState::Waiting),
+                // The end of a callback that ran by itself is no end of a job: no event says it.
                 Settling::Aside => {
                     self.shared.let_go(&settlement.job, settlement.fence);
                     settle::tell_callback(settlement);
@@ -258,6 +266,7 @@ impl Source for Rq {
     }
 
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        // All are checked before any is sent: one that RQ could not run refuses them all.
         let written = jobs.iter().map(put::write).collect::<Result<Vec<_>, Error>>()?;
         let answer = self.shared.call("put jobs into", "put", |cmd| {
             cmd.arg(jobs.len());
@@ -333,6 +342,7 @@ impl Peers for Rq {
     }
 
     async fn leave(&self) -> Result<(), Error> {
+        // First: the chores would register the workers again.
         lock(&self.tasks).abort_all();
         let (names, queues) = (self.shared.workers.names(), self.shared.queues());
         self.shared.leave(&names, &queues).await

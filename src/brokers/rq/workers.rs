@@ -68,6 +68,7 @@ impl Workers {
         }
         let mut all = lock(&self.all);
         for (name, known) in &mut now {
+            // RQ lists a worker with its queues, so a worker with others registers again.
             let same = all.get(name).filter(|before| before.queues == known.queues);
             known.is_signed = same.is_some_and(|before| before.is_signed);
         }
@@ -97,6 +98,7 @@ impl Workers {
     pub(super) fn shut_down(&self, name: &str) -> bool {
         let all = lock(&self.all);
         let mut told = lock(&self.told);
+        // Anybody can publish a command to a name that nobody has.
         if all.contains_key(name) {
             told.insert(name.to_owned());
         }

@@ -37,8 +37,10 @@ impl Arena {
     /// Copies the tree below a node, of at most `depth` levels. Subtracts the memory that it takes from `budget`, in
     /// bytes.
     pub(super) fn value(&self, id: Id, depth: usize, budget: &mut usize) -> Result<Value, Unfit> {
+        // First: a list that holds itself would never end.
         let depth = depth.checked_sub(1).ok_or(Unfit::Deep)?;
         let node = &self.0[id as usize];
+        // Before the copy: a few bytes of a pickle can name one list in a million places.
         *budget = budget.checked_sub(node.weight()).ok_or(Unfit::Large)?;
         let mut all =
             |ids: &[Id]| ids.iter().map(|id| self.value(*id, depth, budget)).collect::<Result<Vec<_>, _>>();

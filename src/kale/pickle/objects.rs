@@ -17,6 +17,7 @@ impl Reader<'_> {
                 }
             }
             INST => {
+                // The arguments of an object are dropped: it is never made.
                 self.pop_to_mark()?;
                 Node::Object(self.two_lines()?)
             }
@@ -30,6 +31,7 @@ impl Reader<'_> {
             }
             BUILD => {
                 self.pop()?;
+                // The state is dropped, as the object is never made.
                 let id = self.top()?;
                 if !matches!(self.arena.0[id as usize], Node::Object(_)) {
                     return Err("it sets the state of what is no object".into());

@@ -99,6 +99,7 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
             POP => match self.marks.last() {
+                // As in Python: with no value above the mark, the mark goes.
                 Some(mark) if *mark == self.stack.len() => self.pop_to_mark().map(drop),
                 _ => self.pop().map(drop),
             },
@@ -223,6 +224,7 @@ impl<'a> Reader<'a> {
         }
         let id = self.top()?;
         self.memo.insert(index, id);
+        // A memo adds no value, so it needs a limit of its own.
         if self.memo.len() > self.values_max {
             return Err(format!("it has more than {} memos", self.values_max));
         }
@@ -232,6 +234,7 @@ impl<'a> Reader<'a> {
     fn frame(&mut self) -> Result<(), Refusal> {
         let length = usize::try_from(u64::from_le_bytes(self.array()?)).unwrap_or(usize::MAX);
         let end = self.at.checked_add(length).filter(|end| *end <= self.bytes.len());
+        // As in Python: a frame must not begin inside another.
         let end = end.filter(|_| self.frame_end <= self.at);
         self.frame_end = end.ok_or("it has a frame that does not fit")?;
         Ok(())

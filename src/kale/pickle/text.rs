@@ -39,6 +39,7 @@ pub(super) fn long(line: &str) -> Option<Value> {
             bytes.push(carry.to_le_bytes()[0]);
         }
     }
+    // A zero on top leaves the highest bit free for the sign.
     bytes.push(0);
     if negative {
         negate(&mut bytes);

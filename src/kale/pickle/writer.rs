@@ -17,6 +17,7 @@ pub fn write(value: &Value) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     put(&mut body, value);
     body.push(STOP);
+    // The default of Python 3.8 to 3.13; all of them read it.
     let mut pickle = vec![PROTO, 4];
     if body.len() < FRAME_MAX {
         pickle.push(FRAME);
