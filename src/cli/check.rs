@@ -70,6 +70,7 @@ impl Way {
 pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
     let (mut sizes, mut routes) = (Vec::new(), Vec::new());
     let looked = settings(args).and_then(|config| {
+        // Kept outside of the result, so that --json shows them of refused settings as well.
         sizes = sizes_of(&config, Millis(clock::wall_millis()));
         routes = config.routes.iter().map(Way::of).collect();
         let found = findings(args, &config)?;
@@ -145,6 +146,7 @@ pub(super) fn warn_of_findings(args: &Args, config: &Config) {
             None => warn!(rule, place, hint, "{message}"),
         }
     }
+    // The process becomes the keeper by exec, which ends the threads that write the log.
     log.flush(LAST_LINES);
 }
 

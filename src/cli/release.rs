@@ -74,6 +74,7 @@ pub(super) async fn release(config: &Config, command: &ReleaseCommand) -> Result
     let mut queues = look(config, &how.release).await?;
     let mut drained = false;
     if how.wait {
+        // Some thirty looks in all: each is a call that Amazon SQS bills.
         let pause = (how.empty_for / 30).clamp(Duration::from_millis(100), Duration::from_secs(30));
         let mut empty_since = clock::now();
         while !drained && !queues.is_empty() {

@@ -51,6 +51,7 @@ pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
     let Some(every) = args.every else { return Ok(exit::OK) };
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut ticks = tokio::time::interval(every);
+    // The first tick comes at once, and the first round is over.
     ticks.tick().await;
     let mut said = None;
     loop {
@@ -74,6 +75,7 @@ async fn round(config: &Config, args: &Args) -> Result<(), Failure> {
     let server = resolved(&args.statsd).await?;
     let figures = gathered(&Access::open(config).await?).await?;
     let lines = lines(&figures, &args.prefix, clock::wall());
+    // A socket of IPv4 cannot send to an address of IPv6.
     let own: SocketAddr = if server.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let failed =
         |error| Failure::from(error).of(format!("failed to send to the StatsD server {}", args.statsd));

@@ -42,6 +42,7 @@ pub fn start_instead(typed: &[OsString]) -> Option<Failure> {
         Ok(arguments) => arguments,
         Err(why) => return Some(Failure::new(exit::USAGE, why).hint("taskvisor wq up --help")),
     };
+    // By exec, so that the pid stays the one that a service manager knows.
     let error = Command::new("/proc/self/exe").arg0("taskvisor").args(arguments).exec();
     Some(Failure::from(error).of("failed to become taskvisor start"))
 }
@@ -50,6 +51,7 @@ pub fn start_instead(typed: &[OsString]) -> Option<Failure> {
 fn options(typed: &[OsString]) -> Option<&[OsString]> {
     let [_, wq, up, options @ ..] = typed else { return None };
     let own = options.split(|option| option == "--").next().unwrap_or_default();
+    // Behind `--` a -h belongs to the worker's command.
     let asks_for_help = own.iter().any(|option| option == "-h" || option == "--help");
     (wq == "wq" && up == "up" && !asks_for_help).then_some(options)
 }
@@ -140,6 +142,7 @@ fn broker(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<String>, S
     }
     let (host, port) = (host.unwrap_or_else(|| "localhost".into()), port.unwrap_or_else(|| "6379".into()));
     let port: u16 = port.trim().parse().map_err(|_| format!("REDIS_PORT: '{port}' is no port"))?;
+    // In a URL an address of IPv6 stands in brackets.
     let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
     Ok(Some(format!("redis://{host}:{port}/0")))
 }

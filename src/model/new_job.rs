@@ -192,6 +192,7 @@ pub fn name_fault(what: &str, name: &str) -> Option<String> {
     if name.is_empty() {
         Some(format!("{what} cannot be empty"))
     } else if name.len() > NewJob::NAME_MAX {
+        // Only its beginning: a name of megabytes would be sent back whole.
         let start: String = name.chars().take(32).collect();
         let (long, most) = (name.len(), NewJob::NAME_MAX);
         Some(format!("{what} of {long} bytes is too long ('{start}…'): {most} are the most"))

@@ -43,6 +43,7 @@ impl Failure {
 /// The beginning of a text, at most `most` bytes, with a note on how many more it had.
 pub fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
+        // Never within a character: the rest would be no UTF-8.
         let end = text.floor_char_boundary(most);
         let more = text.len() - end;
         text.truncate(end);
@@ -302,6 +303,7 @@ impl Forensics {
     /// Whether a SIGKILL ended it that we did not send, and that was not for lack of memory in its own cgroup.
     pub fn is_killed_by_others(&self) -> bool {
         let killed = |exit: &Exit| matches!(exit.status, ExitStatus::Signal { signal: 9, .. }) && !exit.oom;
+        // After a signal of ours the KILL is taken for ours as well.
         self.signals.is_empty() && self.exit.as_ref().is_some_and(killed)
     }
 }

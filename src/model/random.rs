@@ -30,12 +30,14 @@ impl Random {
 
     /// A number from 0 (included) to 1 (excluded).
     pub fn fraction(&mut self) -> f64 {
+        // A float has 53 bits: with more, rounding could give 1.
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// `wait` plus up to `percent` of it, so that calls that failed together are not repeated together.
     pub fn jitter(&mut self, wait: Duration, percent: u32) -> Duration {
         let share = (self.next() % 1001) as u32;
+        // Divided before it is multiplied, so that a long wait does not overflow.
         wait.saturating_add(wait / 100_000 * percent * share)
     }
 }

@@ -34,6 +34,7 @@ impl SizeRule {
     fn shown(&self, moment: Millis) -> i64 {
         let Ok(at) = Timestamp::from_millisecond(moment.0) else { return moment.0 };
         let clock = moment.0 + i64::from(self.zone.to_offset(at).seconds()) * 1000;
+        // The line is read in UTC, because the time on the clock is written as if it were UTC.
         let lines = Timetable::Cron(self.at.clone(), TimeZone::UTC);
         lines.latest(clock.saturating_sub(LONGEST_AGO), clock, 1).pop().unwrap_or(clock)
     }
@@ -55,6 +56,7 @@ impl SizeRule {
         let next = |rule: &SizeRule| rule.timetable().after(moment.0).map(Millis);
         rules
             .iter()
+            // `min_by_key` keeps the first of equals: reversed, that is the later rule, as in `in_force`.
             .rev()
             .filter_map(|rule| Some((next(rule)?, rule)))
             .min_by_key(|(at, rule)| (*at, Reverse(rule.shown(*at))))

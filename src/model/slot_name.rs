@@ -65,6 +65,7 @@ impl FromStr for SlotName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // From the right: the index comes last, whatever the name before it contains.
         let parts = text.rsplit_once('.').filter(|(pool, _)| !pool.is_empty());
         let named = parts.and_then(|(pool, index)| Some(SlotName::new(pool, index.parse().ok()?)));
         named.ok_or_else(|| format!("'{text}' is no slot: POOL.N, e.g. mail.1"))

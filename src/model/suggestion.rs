@@ -3,6 +3,7 @@
 /// The known name that was probably meant, or all of them.
 pub fn suggestion(typed: &str, known: &[&str]) -> Option<String> {
     let (distance, best) = known.iter().map(|name| (distance(typed, name), name)).min()?;
+    // One typing error in a short word, more in a longer one.
     match distance <= 1 + typed.len() / 4 {
         true => Some(format!("did you mean '{best}'?")),
         false => Some(format!("known here: {}", known.join(", "))),
@@ -14,6 +15,7 @@ fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {
+        // One row is enough: `corner` is the cell to the upper left, which the row has overwritten.
         let mut corner = i;
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {

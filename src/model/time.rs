@@ -76,6 +76,7 @@ impl std::str::FromStr for Millis {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let moment = || text.parse::<jiff::Timestamp>().map(|at| at.as_millisecond());
+        // The number first: no date of RFC 3339 is one.
         text.parse().or_else(|_| moment()).map(Millis).map_err(|_| {
             format!(
                 "'{text:.40}' is no time: it is RFC 3339, as 2026-11-22T19:51:36Z, or milliseconds since 1970"

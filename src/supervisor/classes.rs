@@ -23,7 +23,7 @@ pub(super) fn limits(pool: &PoolSettings, job: &Job) -> Limits {
     let of_class = pool.class_limits.get(&job.class).copied().unwrap_or_default();
     let by_code = class(pool, job).map(|class| class.limits).unwrap_or_default();
     let limits = own.or(of_class).or(by_code).or(pool.limits);
-    // Memory and processes are measured per worker: jobs that share one have the pool's limits.
+    // Jobs that share a worker share its memory: no job's own limit of it can hold there.
     if pool.jobs_at_once > 1 { limits.shared(pool.limits) } else { limits }
 }
 

@@ -40,6 +40,7 @@ pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
 pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
     let access = Access::open_or_make(config).await?;
     let name = QueueName::from(args.queue.as_str());
+    // Asked before the pause, which puts the queue on the list.
     let is_new = access.ask(Queues {}).await.is_ok_and(|queues| !queues.contains_key(&name));
     access.ask(Pause { queue: args.queue.as_str().into(), reason: args.reason.clone() }).await?;
     if is_new {

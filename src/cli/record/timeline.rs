@@ -17,6 +17,7 @@ struct Event {
 /// All known events, and when the job is due.
 pub fn render(out: &mut String, job: &JobRecord, look: &Look) {
     let mut events = events(job, look);
+    // A stable sort: events of one moment stay in the order in which they were noted.
     events.sort_by_key(|event| event.at);
     out.push_str("\ntimeline\n");
     let mut before = None;
@@ -186,6 +187,7 @@ fn used(left: &Forensics) -> String {
             format!("{processes} left behind and killed")
         });
         let peak = format!("peak rss {}", size(exit.usage.max_rss));
+        // In a worker that lives on, its own figure counts: the exit has the CPU of all its jobs.
         let cpu = left.cpu.is_none().then_some(cpu);
         [Some(exit_status(exit)), cpu, Some(peak), stayed].into_iter().flatten()
     });

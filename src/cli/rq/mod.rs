@@ -46,12 +46,14 @@ pub fn rq(common: &Common, RqCommand::Of(typed): &RqCommand) -> Result<ExitCode,
     for note in &planned.notes {
         eprintln!("taskvisor rq: {note}");
     }
+    // After the translation, so that wrong flags leave no directory behind.
     let (claim, place) = place::place(common, planned.name.as_deref())?;
     if let Some(path) = asked.pid_file() {
         write_pid(path)
             .map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
     }
     let error = become_it(common, &planned, &place);
+    // Only here, after exec has failed: the lock keeps others away until `start` has its own.
     drop(claim);
     Err(Failure::from(error).of("failed to run taskvisor start"))
 }

@@ -50,6 +50,7 @@ pub fn place(common: &Common, name: Option<&str>) -> Result<(Option<Flock<File>>
 fn plain(name: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => (byte as char).to_string(),
+        // Escaped and not replaced, so that two names never share a directory.
         other => format!("%{other:02X}"),
     };
     name.bytes().map(escape).collect()
@@ -71,6 +72,7 @@ fn claim(dir: &Path) -> Result<Option<Flock<File>>, Failure> {
     let Ok(claim) = Flock::lock(open("claim").map_err(failed)?, FlockArg::LockExclusiveNonblock) else {
         return Ok(None);
     };
+    // The keeper has closed the claim: once it runs, its own lock says that the place is taken.
     if Flock::lock(open("lock").map_err(failed)?, FlockArg::LockExclusiveNonblock).is_err() {
         return Ok(None);
     }

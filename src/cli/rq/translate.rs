@@ -104,6 +104,7 @@ fn from_redis_py<'a>(scheme: &str, url: &'a str) -> (String, Vec<&'a str>) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (scheme, name) {
             (_, name) if OF_JOBS.contains(&name) => of_jobs.push(name),
+            // redis-py lets `db` win over the path.
             ("redis" | "rediss", "db") => {
                 let host = place.find("://").map_or(0, |at| at + 3);
                 let end = place[host..].find('/').map_or(place.len(), |at| host + at);
@@ -181,6 +182,7 @@ fn args(asked: &Asked, worker: &Worker, queues: &[String]) -> Vec<OsString> {
         say(&["--burst"]);
     }
     if let Some(jobs) = worker.max_jobs {
+        // RQ runs one job before it looks at the number, so 0 means 1.
         say(&["--end-after", &jobs.max(1).to_string()]);
     }
     if let Some(seconds) = idle {
@@ -245,6 +247,7 @@ fn kind(shared: &Shared) -> &str {
 
 fn mode(shared: &Shared) -> &'static str {
     match (shared.mode, kind(shared)) {
+        // RQ's SimpleWorker runs jobs in its own process, one after the other.
         (Some(Mode::Prefork), _) | (None, "SimpleWorker") => "prefork",
         (Some(Mode::Fork) | None, _) => "fork",
     }

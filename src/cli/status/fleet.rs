@@ -14,6 +14,7 @@ use model::{Fleet, Member, Millis, PoolSign};
 
 /// Prints it, whether a supervisor runs here or not.
 pub async fn fleet(config: &Config, args: &Args) -> Result<u8, Failure> {
+    // The jobs of all supervisors are a long list: asked for only where they are shown.
     let asked = ShowFleet { jobs: args.verbose || args.json };
     // Without a store, its kind still says what it cannot show.
     let of_kind = |failure| match config.broker.card().require(Ability::Fleet) {

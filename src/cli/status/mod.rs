@@ -68,10 +68,12 @@ fn verdict(status: &Status) -> u8 {
 
 /// Draws until Ctrl-C. While the supervisor is away the screen says so, and it is looked for again.
 async fn watch(client: &Client, args: &Args, every: Duration) -> Result<u8, Failure> {
+    // JSON on a terminal is a stream of lines, too.
     let full_screen = io::stdout().is_terminal() && !args.json;
     if full_screen {
         print(OPEN)?;
     }
+    // Caught, so that the terminal gets its screen and its cursor back.
     let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let shown = tokio::select! {
         shown = redraw(client, args, every, full_screen) => shown,

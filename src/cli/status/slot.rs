@@ -72,6 +72,7 @@ fn trouble(slot: &SlotStatus) -> Option<Node> {
         (Some(why), 0) => Some(why.clone()),
         (Some(why), restarts) => Some(format!("restarts {restarts}, last: {why}")),
     };
+    // The words are of an earlier life: beside one that runs they would mislead.
     let trace = slot.trace.as_deref().filter(|_| slot.state == SlotState::Down).unwrap_or_default();
     let words = words.or_else(|| (!trace.is_empty()).then(|| "its last words on stderr".into()))?;
     Some(Node { text: last_lines(trace), ..Node::leaf(escaped(&words)) })
@@ -94,6 +95,7 @@ fn color(slot: &SlotStatus) -> &'static str {
     match slot.state {
         SlotState::Ready | SlotState::Busy => GREEN,
         SlotState::Starting | SlotState::Stopping => YELLOW,
+        // It is not wanted now, or waits for its turn: that is no failure.
         SlotState::Down if slot.until.is_none() => YELLOW,
         SlotState::Down | SlotState::Killed | SlotState::Unkillable => RED,
     }

@@ -99,6 +99,7 @@ impl From<EntryJson> for Entry {
                 result: entry.result.map(|json| json.get().to_owned()),
                 result_bytes: entry.result_bytes,
             },
+            // An attempt without its data is still an event.
             (Kind::Noted | Kind::Attempt, _) => Happened::Noted { what: text },
         };
         Entry { at: entry.at.unwrap_or(Millis(0)), what }

@@ -163,6 +163,7 @@ impl Reader<'_> {
             months,
             // 7 is Sunday, too.
             weekdays: (weekdays | weekdays >> 7) & 0x7f,
+            // 0-23 means the same as *, so it goes by elapsed time, too.
             any_hour: star(1) || hours == (1 << 24) - 1,
             any_day: star(2),
             any_weekday: star(4),
@@ -224,6 +225,7 @@ impl Reader<'_> {
 
     fn step(&self, field: &Field, place: &Range<usize>) -> Result<usize, WrongLine> {
         match self.number(place) {
+            // A step of 0 has no next value, and one longer than the field has no second one.
             Some(step) if (1..=field.high).contains(&step) => Ok(step.into()),
             Some(_) | None => Err(self.wrong(place, format!("a step is a number from 1 to {}", field.high))),
         }
@@ -249,6 +251,7 @@ impl Reader<'_> {
 
     fn number(&self, place: &Range<usize>) -> Option<u8> {
         let text = &self.line[place.clone()];
+        // Rust's own `parse` would take a sign, too.
         text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
     }
 }

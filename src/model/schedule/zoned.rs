@@ -38,6 +38,7 @@ fn first_time(zone: &TimeZone, what: DateTime) -> Option<Timestamp> {
     match zone.to_ambiguous_timestamp(what).offset() {
         AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(what).ok(),
         AmbiguousOffset::Fold { before, .. } => before.to_timestamp(what).ok(),
+        // With the offset after the jump, the time that does not exist lies before it.
         AmbiguousOffset::Gap { after, .. } => {
             let before_the_jump = after.to_timestamp(what).ok()?;
             zone.following(before_the_jump).next().map(|jump| jump.timestamp())
