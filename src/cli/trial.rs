@@ -127,6 +127,7 @@ fn end(child: &mut Child) {
             break;
         }
     }
+    // It may have ended by now, or it hangs: in both cases it is reaped below.
     _ = child.kill();
     _ = child.wait();
 }
@@ -134,6 +135,7 @@ fn end(child: &mut Child) {
 /// Waits until a child has ended, for `patience` at most. Gives whether it has; it is not reaped.
 fn ends_within(child: &Child, patience: Duration) -> bool {
     let pid = rustix::process::Pid::from_child(child);
+    // A pidfd can be waited for with a time limit, and reaps nothing.
     let Ok(ended) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else {
         return false;
     };
@@ -147,6 +149,7 @@ async fn watch(
     place: &Place,
     child: &mut Child,
 ) -> Result<Vec<(String, Option<String>)>, Failure> {
+    // The slowest pool decides: all boot at the same time.
     let boot = config.settings.pools.iter().map(|pool| pool.boot_timeout).max().unwrap_or_default();
     let until = clock::now() + boot + PATIENCE;
     let client = Client::new(run(&place.0).join("ctl.sock"));
@@ -164,6 +167,7 @@ async fn watch(
             }
             let runs =
                 status.queues.values().flat_map(|queue| &queue.jobs).any(|(state, _)| !state.has_ended());
+            // Where one pool fails, its programs would be waited for in vain.
             let fails = found.iter().any(|(_, state)| matches!(state, State::Fails(_)));
             let rests = programs.is_some_and(|until| fails || !runs || clock::now() >= until);
             if decided && rests {

@@ -8,6 +8,7 @@ const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 /// Reads a duration. A number needs a unit, except `0`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no duration like 250ms, 10s, 1m30s, 2h or 1d");
+    // Zero is the same in every unit, so it needs none.
     if text == "0" {
         return Ok(Duration::ZERO);
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 /// The text with control characters and changes of direction escaped, so that it cannot control a terminal.
 pub fn escaped(text: &str) -> Cow<'_, str> {
+    // Nearly always: then nothing is copied.
     if !text.chars().any(controls_terminal) {
         return text.into();
     }

@@ -44,6 +44,7 @@ impl Payload {
                 let words: Vec<_> = exec.argv.iter().map(|word| word.to_text()).collect();
                 words.join(" ")
             }
+            // Null is what a job has without data, so it says nothing.
             Payload::Data(data) if data.0 == b"null" => class.to_string(),
             Payload::Data(data) => format!("{class} {}", data.to_text()),
         };

@@ -271,6 +271,7 @@ impl Interest {
     /// Whether a subscriber wants this event. Lost events and the end of the stream are always wanted.
     pub fn takes(&self, news: &PublishedEvent) -> bool {
         let is = |wanted: bool, same: bool| !wanted || same;
+        // These are about the stream itself, so every subscriber gets them.
         matches!(news.what, What::Lost | What::Ended)
             || (is(!self.kinds.is_empty(), self.kinds.contains(&news.what))
                 && is(self.queue.is_some(), self.queue == news.queue)

@@ -43,6 +43,7 @@ impl Batch {
     /// One more request; true if it begins a call.
     pub(super) fn begins_call(&mut self, now: u64) -> bool {
         let lingers = u64::try_from(LINGER.as_nanos()).unwrap_or(u64::MAX);
+        // Requests share a call until it is full or has waited for long enough, as in the adapter.
         let is_open = (1..MOST).contains(&self.requests) && now - self.first <= lingers;
         (self.requests, self.first) = if is_open { (self.requests + 1, self.first) } else { (1, now) };
         !is_open

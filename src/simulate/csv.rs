@@ -17,6 +17,7 @@ impl Workload {
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            // Only as the first line: further down it would be a job without a run time.
             if columns.is_none() && fields.last() == Some(&"run_time") {
                 columns = Some(fields.len());
                 continue;

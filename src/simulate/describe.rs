@@ -135,6 +135,7 @@ impl Workload {
 fn line_of(text: &str, from: usize, message: &str) -> usize {
     let lines = || text.lines().enumerate().skip(from.saturating_sub(1));
     let quoted = message.split('\'').nth(1);
+    // A message that quotes nothing keeps the line of the parser.
     let found = quoted.and_then(|quoted| lines().find(|(_, line)| line.contains(quoted)));
     found.map_or(from, |(at, _)| at + 1)
 }
@@ -165,6 +166,7 @@ impl DescribedQueue {
             if at >= end {
                 return Ok(());
             }
+            // Checked for each, because the jobs of a wrong rate would not fit into memory.
             if jobs.len() == JOBS_MAX {
                 let message = format!(
                     "the {JOBS_MAX} jobs that fit are full in queue '{name}': give a lower rate or a shorter duration"
@@ -349,6 +351,8 @@ impl<'de> Visitor<'de> for NamedVisitor {
         let mut found = BTreeMap::new();
         let mut queues: Vec<(String, DescribedQueue)> = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
+            // A map of YAML may have a name twice: the later queue must not replace the earlier one in
+            // silence.
             if found.insert(name.clone(), ()).is_some() {
                 return Err(A::Error::custom(format!("queue `{name}` is described twice")));
             }

@@ -65,6 +65,7 @@ impl Goal {
     pub fn is_met(&self, report: &Report) -> Option<bool> {
         let named = |name: &str| self.queue == "*" || self.queue == name;
         let mut queues = report.queues.iter().filter(|queue| named(&queue.name)).peekable();
+        // `all` of no queue would be true: a goal for a queue that is not there is not met.
         queues.peek()?;
         Some(queues.all(|queue| self.figure.of(queue) < self.below))
     }
@@ -84,6 +85,7 @@ impl FromStr for Goal {
             Some((queue, figure))
         });
         let (queue, figure) = figure.unwrap_or((what, Figure::P95));
+        // No latency is below 0, so no number of workers would be enough.
         if queue.is_empty() || below.is_zero() {
             return Err(wrong());
         }

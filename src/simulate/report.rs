@@ -44,6 +44,7 @@ impl Latency {
             Duration::from_nanos(waits.get(rank).copied().unwrap_or(0))
         };
         let sum: u128 = waits.iter().map(|wait| u128::from(*wait)).sum();
+        // A queue may have no jobs at all.
         let mean = u64::try_from(sum / jobs.max(1) as u128).unwrap_or(u64::MAX);
         Latency {
             name: name.into(),

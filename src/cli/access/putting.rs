@@ -73,6 +73,7 @@ impl Access {
     /// again, and recognized by an id made here, or by the token beside a given id.
     pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, NotPut> {
         let unique = || uuid::Uuid::now_v7().simple().to_string();
+        // Made once, before the loop: a repeated put must be recognized as the same.
         let token = unique();
         for job in &mut jobs {
             match &job.id {
@@ -104,6 +105,7 @@ fn in_doubt(mut failure: Failure, ids: &[JobId]) -> Failure {
     const NAMED: usize = 20;
     let Some(id) = ids.first() else { return failure };
     let named: Vec<&str> = ids.iter().take(NAMED).map(JobId::as_str).collect();
+    // A batch may have hundreds: a few are enough to find out.
     let more = ids.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let named = named.join(" ");

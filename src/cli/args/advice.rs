@@ -39,6 +39,7 @@ pub fn advised(typed: &[OsString], mut error: Error) -> Error {
         return in_plain_words(error);
     };
     if let Some(tip) = tip {
+        // Ours knows what was meant; clap's goes by the spelling alone.
         error.remove(ContextKind::SuggestedSubcommand);
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
@@ -78,6 +79,7 @@ fn instead(words: &[&str], arg: &str) -> Option<String> {
     }
     let is_negative =
         arg.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    // clap takes a negative number for a flag, so its message speaks of an unknown one.
     let at = words.iter().position(|word| is_negative && word.starts_with(arg))?;
     let flag = words.get(at.checked_sub(1)?).filter(|flag| flag.starts_with('-'))?;
     Some(format!("the value of {flag} cannot be negative"))

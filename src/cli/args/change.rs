@@ -100,6 +100,7 @@ fn parse_scale(text: &str) -> Result<Workers, String> {
         false => format!("'{text}' is no number of workers: write 8, or +2 or -2 for more or fewer"),
     };
     match text.as_bytes().first() {
+        // A sign decides: `+2` and `2` are the same number, but not the same order.
         Some(b'+' | b'-') => text.parse().map(Workers::By).map_err(wrong),
         _ => text.parse().map(Workers::To).map_err(wrong),
     }

@@ -171,6 +171,7 @@ pub fn to_come(text: &str) -> Result<Millis, String> {
 fn moment(text: &str, zone: jiff::tz::TimeZone) -> Option<Millis> {
     let at = match text.parse::<jiff::Timestamp>() {
         Ok(at) => at,
+        // Without an offset it is the time on the clock of the one who typed it.
         Err(_) => text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(zone).ok()?.timestamp(),
     };
     Some(Millis(at.as_millisecond()))

@@ -15,6 +15,7 @@ pub fn explained(command: Command, typed: &[OsString], error: Error) -> Error {
 }
 
 fn of_the_command_line(mut command: Command, typed: &[OsString], error: Error) -> Error {
+    // If the error is there without the variables as well, the flag was typed wrongly.
     let again = without_variables(command.clone()).try_get_matches_from(typed);
     match again {
         Err(again) if again.kind() == error.kind() => again,

@@ -114,6 +114,7 @@ async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
                 tokio::time::sleep(BETWEEN).await;
             }
             Err(Error::Lost(..)) => return Ok(None),
+            // It was there for an earlier try, so it has ended since: that was the order.
             Err(Error::NotRunning(_)) if lived => return Ok(None),
             Err(error) => return Err(error.into()),
         }

@@ -30,6 +30,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         id_prefix: args.id_prefix,
         since: args.since,
         until: args.until,
+        // The largest may be anywhere in the list, so all of it is read to sort it.
         limit: if args.sort.is_some() { 0 } else { args.limit },
         after,
         whole: false,
@@ -40,6 +41,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
     }
     let extra = Extra { tags: args.tags, sort: args.sort };
     let first = listing.next().await?;
+    // An empty list may be right; a name that no job has is most likely misspelled.
     if first.is_empty() && args.limit > 0 {
         must_be_known(config, &filter).await?;
     }
@@ -98,6 +100,7 @@ async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<Vec<Job
         let more = listing.next().await?;
         let is_over = more.is_empty();
         jobs.extend(more);
+        // Cut now and then, so that a long list takes no more memory than its result and some slack.
         if is_over || jobs.len() > most.saturating_mul(2).saturating_add(SLACK) {
             jobs.sort_by_cached_key(|job| std::cmp::Reverse(weight(job, sort)));
             jobs.truncate(most);

@@ -39,6 +39,7 @@ impl JobTable {
 
     /// The lines for the next jobs.
     pub fn lines(&mut self, jobs: &[JobRecord], now: Millis) -> String {
+        // In a pipe the ids stay whole, as other commands take them from there.
         let length = if self.look.tty { short(jobs.iter().map(|job| job.id.as_str())) } else { usize::MAX };
         let rows: Vec<Vec<String>> = jobs.iter().map(|job| self.row(job, length, now)).collect();
         self.columns.lines(&self.look, &rows)
@@ -129,6 +130,7 @@ pub fn ran(job: &JobRecord, now: Millis) -> Option<Duration> {
     if job.state.is_leased() {
         return Some(between(start, now));
     }
+    // The forensics may be of an earlier attempt.
     let own = job.forensics.as_ref().filter(|left| left.at.is_none_or(|at| at >= start));
     own.map(|left| left.ran)
         .filter(|ran| !ran.is_zero())
@@ -141,6 +143,7 @@ pub fn short<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
     const LEAST: usize = 12;
     const MORE: usize = 4;
     let mut ids: Vec<&str> = ids.filter(|id| is_made(id, MADE)).collect();
+    // Sorted, the most alike ids are neighbours.
     ids.sort_unstable();
     let alike = |pair: &[&str]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
     ids.windows(2).map(alike).max().map_or(LEAST, |alike| (alike + 1 + MORE).max(LEAST))

@@ -22,6 +22,7 @@ impl Tail {
         if let Some(at) = ends.skip_while(is_last).nth(self.lines.saturating_sub(1)) {
             self.kept.drain(..=at);
         }
+        // The search above keeps one line at least.
         if self.lines == 0 {
             self.kept.clear();
         }

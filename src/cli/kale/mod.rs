@@ -114,6 +114,7 @@ fn import(how: &Import) -> Result<u8, Failure> {
         Failure::new(exit::CONFIG, format!("failed to import {}: {error}", how.module))
     };
     let imported = application.import().map_err(wrong)?;
+    // Before anything is written: settings that `start` refuses are not printed.
     brokers::address(&imported.broker).map_err(|Wrong { what, hint }| {
         let message = format!(
             "failed to import {}: its region, queues and address of SQS give no broker: {what}",
@@ -157,6 +158,7 @@ fn whole(file: &Path) -> Result<String, Failure> {
 
 fn write_key(file: &str, settings: &Map<String, Value>) -> Result<(), Failure> {
     let key = settings.get("UTIL_CRYPT_CIPHER").and_then(Value::as_str).filter(|key| !key.is_empty());
+    // Never over an existing file: its key may still be needed to read messages.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     let mut made = made.map_err(|error| unwritten(file, &error))?;
     made.write_all(key.unwrap_or(DEFAULT_KEY).as_bytes())

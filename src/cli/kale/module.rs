@@ -113,6 +113,7 @@ fn output(how: &Module) -> Result<Output, io::Error> {
     command.args(["-c", SHOW, how.name]).args(how.path).env("KALE_SETTINGS_MODULE", how.name);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let python = Pid::from_raw(child.id().cast_signed());
+    // `wait_with_output` has no time limit, so a thread waits in our place.
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait_with_output()));
     told.recv_timeout(how.timeout).unwrap_or_else(|_| {

@@ -28,6 +28,7 @@ pub fn read(data: &OsStr) -> Result<(Vec<u8>, String), Failure> {
 fn read_limited(from: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
     const LONGEST: usize = Bytes::LONGEST;
     let mut data = Vec::new();
+    // One more than allowed, so that too much shows without reading all of it.
     let limit = LONGEST as u64 + 1;
     let failed = |error| Failure::from(error).of(format!("failed to read the data from {name}"));
     from.take(limit).read_to_end(&mut data).map_err(failed)?;
@@ -46,6 +47,7 @@ pub fn check_json(data: &[u8], name: &str) -> Result<(), Failure> {
             Err(error) => error.to_string(),
         },
         Err(error) => {
+            // serde names the place of wrong JSON only, not that of bytes that are no text.
             let before = &data[..error.valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
             let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;

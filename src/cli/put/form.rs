@@ -188,6 +188,7 @@ fn check_data(args: &Put, queue: &str, class: &str) -> Result<(), Failure> {
 /// The payload of a job with a class; with `--lines` the lines fill it.
 fn data(args: &Put) -> Result<Payload, Failure> {
     let typed = match &args.data {
+        // With --lines, stdin has the data of the jobs, and `-` says only that.
         Some(data) if !args.lines => data,
         Some(_) | None => return Ok(Payload::Data("null".into())),
     };

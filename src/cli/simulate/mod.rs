@@ -51,6 +51,7 @@ pub(super) fn simulate(how: &Simulate, broker: Option<&str>) -> Result<ExitCode,
         let message = format!("--slo {goal}: the workload has no queue '{}'", goal.queue);
         return Err(Failure::new(exit::USAGE, message).hint(format!("it has {}", names.join(", "))));
     }
+    // With a goal the search ends early, so only the runs without one are limited.
     let counts = how.workers.clone().count();
     if how.goals.is_empty() && counts * how.orders().len() > RUNS_MAX {
         let message = format!("these are {} runs, more than {RUNS_MAX}", counts * how.orders().len());
@@ -91,6 +92,7 @@ fn tried(how: &Simulate, workload: &Workload, sqs: Option<Sqs>, order: Order) ->
         let report = run(workload, &plan);
         let reached = how.goals.iter().all(|goal| goal.is_met(&report) == Some(true));
         all.push(Tried { reached: (!how.goals.is_empty()).then_some(reached), report });
+        // The counts go up, so this is the smallest that is enough.
         if !how.goals.is_empty() && reached {
             break;
         }

@@ -31,6 +31,7 @@ impl Line {
     pub fn draw(&self, look: &Look, out: &mut String) {
         let text = look.cut(&self.text);
         match &self.colored {
+            // A line that was cut within the word stays plain: the color would have no end.
             Some((word, color)) if look.color && text.is_char_boundary(word.end) && text.len() > word.end => {
                 let (before, word, after) = (&text[..word.start], &text[word.clone()], &text[word.end..]);
                 let _ = writeln!(out, "{before}{color}{word}{PLAIN}{after}");

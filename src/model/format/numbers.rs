@@ -81,6 +81,7 @@ impl Octal {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
         let text = Cow::<'de, str>::deserialize(from)?;
+        // `from_str_radix` would take a sign, too.
         let is_octal = !text.is_empty() && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
         let mask = if is_octal { u32::from_str_radix(&text, 8).ok() } else { None };
         mask.filter(|mask| *mask <= Self::MAX).ok_or_else(|| {

@@ -140,6 +140,7 @@ impl TryFrom<NewJobJson> for NewJob {
         }
         let payload = carried.payload().unwrap_or(Payload::Data("null".into()));
         let usual = if matches!(payload, Payload::Exec(_)) { Retry::NONE } else { Retry::CLASS };
+        // Without any of the three the policy is left to the class or the pool.
         let says = job.retries.is_some() || job.retry_delay.is_some() || job.retry_cap.is_some();
         let retry = Retry {
             retries: job.retries.unwrap_or(usual.retries),

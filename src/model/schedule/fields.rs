@@ -36,6 +36,7 @@ impl Fields {
         let midnight = self.time_from(Time::midnight())?;
         let mut date = first.tomorrow().ok()?;
         while date <= end {
+            // Month by month, because 50 years have 18,000 days.
             if !has(self.months, date.month()) {
                 date = date.last_of_month().tomorrow().ok()?;
             } else if self.has_day(date) {
@@ -50,6 +51,7 @@ impl Fields {
     fn has_day(&self, date: Date) -> bool {
         let (day, weekday) =
             (has(self.days, date.day()), has(self.weekdays, date.weekday().to_sunday_zero_offset()));
+        // As in cron: if both kinds of day are restricted, either is enough.
         let is_meant = if self.any_day || self.any_weekday { day && weekday } else { day || weekday };
         is_meant && has(self.months, date.month())
     }

@@ -39,6 +39,7 @@ impl ClassStats {
     pub fn span(&self, today: Day) -> (Day, Day) {
         let last = self.day.unwrap_or(today);
         let days = i64::from(self.days.unwrap_or(1)).clamp(1, ClassStats::DAYS_KEPT);
+        // Days before that are not kept.
         (Day((last.0 - days + 1).max(today.0 - ClassStats::DAYS_KEPT)), last)
     }
 
@@ -116,6 +117,7 @@ impl ClassSums {
             JobState::Waiting | JobState::Delayed if matches!(settlement.verdict, Verdict::Retry { .. }) => {
                 sums.retries = 1;
             }
+            // Released unspent: the attempt does not count, here neither.
             JobState::Waiting | JobState::Delayed | JobState::Depends => return None,
             JobState::Running | JobState::Canceling | JobState::Canceled => return None,
         }
