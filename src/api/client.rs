@@ -134,6 +134,7 @@ impl Client {
             None => self.line().await?,
         };
         let (State { state }, line) = self.exchange(line, Method::GET, &path, Bytes::new()).await?;
+        // Only after a whole answer: a connection with a rest in it would confuse the next call.
         *kept() = Some(line);
         Ok(state)
     }

@@ -32,10 +32,12 @@ fn trust(place: &Place, path: &Path, stream: &UnixStream) -> Result<(), Error> {
 fn is_given_by_root(dir: &Path) -> bool {
     let is_roots = |parent: &Path| {
         let found = parent.symlink_metadata();
+        // The mode of a link says nothing: who may replace it depends on its directory.
         found.is_ok_and(|found| found.uid() == 0 && (found.is_symlink() || found.mode() & 0o022 == 0))
     };
     let is_closed = dir.symlink_metadata().is_ok_and(|found| found.is_dir() && found.mode() & 0o022 == 0);
     let Ok(real) = dir.canonicalize() else { return false };
+    // As written and as resolved: a link of somebody else on the way could be turned elsewhere.
     is_closed && dir.is_absolute() && dir.ancestors().chain(real.ancestors().skip(1)).skip(1).all(is_roots)
 }
 

@@ -85,6 +85,7 @@ impl OpenConnections {
         for (_, doing) in &self.guests {
             match &*doing.what() {
                 What { stranger: true, .. } => strangers += 1,
+                // Requests that wait have a limit of their own.
                 What { wait: Some(_), .. } => {}
                 What { .. } => known += 1,
             }

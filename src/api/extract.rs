@@ -29,6 +29,7 @@ pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
 /// Whether this client may put such a job.
 pub(super) fn may_put(peer: Peer, job: &NewJob) -> Result<(), Problem> {
+    // The class alone makes a job a program, however its data came.
     peer.judge_programs(matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC)
 }
 

@@ -66,6 +66,7 @@ pub(super) async fn watch(State(gate): State<Gate>, mut request: Request, next: 
     }
     match gate.judge(&request) {
         Ok(role) => {
+            // It has shown the token, so it leaves the places of strangers.
             if let Some(doing) = request.extensions().get::<Arc<Activity>>() {
                 doing.is_known_now();
             }
@@ -85,6 +86,7 @@ pub(super) async fn watch(State(gate): State<Gate>, mut request: Request, next: 
             next.run(request).await
         }
         Err(problem) if problem.code == 401 => {
+            // HTTP wants this header in each 401.
             let ask = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
             (ask, problem).into_response()
         }
@@ -95,6 +97,7 @@ pub(super) async fn watch(State(gate): State<Gate>, mut request: Request, next: 
 impl Terms {
     fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<Role, Problem> {
         let refused = |why: String| Problem::new(403, why);
+        // A web page can have its own name lead here (DNS rebinding), and its browser then sends that name.
         let name = called(uri, headers).map_err(|why| refused(why.into()))?;
         if !self.is_ours(&name) {
             return Err(

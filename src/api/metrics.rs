@@ -109,6 +109,7 @@ fn pools(page: &mut Page, meters: &Meters) {
         let paused = u8::from(staying.clone().next().is_some() && staying.clone().all(|pool| pool.paused));
         page.sample("pool_paused", &[("pool", name)], paused);
     }
+    // Only pools that exist: the counters also have those that are gone.
     let counted = || named.keys().filter_map(|name| Some((*name, meters.counters.pools.get(*name)?)));
     page.family("workers_started_total", "counter", "Lives of workers begun.");
     for (name, pool) in counted() {

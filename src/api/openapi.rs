@@ -36,6 +36,7 @@ impl Document {
     pub(super) fn new() -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
+            // OpenAPI 3.1 implies this draft.
             settings.meta_schema = None;
         });
         Document { generator: settings.into_generator(), paths: Map::new() }
@@ -83,6 +84,7 @@ impl Document {
             operation["parameters"] = parameters.into();
         }
         if let Some(body) = body {
+            // A choice has no field that is always there, but one must be made.
             let is_required = ["required", "oneOf"].iter().any(|name| body.get(name).is_some());
             operation["requestBody"] =
                 json!({ "required": is_required, "content": { "application/json": { "schema": body } } });
@@ -117,6 +119,7 @@ impl Document {
                 "description": "By the supervisor's socket, and by TCP with a token. docs/api.md tells the rest.",
             },
             "servers": [{ "url": "http://localhost" }],
+            // By the socket there is no token.
             "security": [{}, { "token": [] }],
             "paths": self.paths,
             "components": {

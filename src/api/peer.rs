@@ -62,6 +62,7 @@ impl Peer {
     /// Refuses a job that this client may not see.
     pub(super) fn judge_job(self, job: &JobRecord) -> Result<(), Problem> {
         match self {
+            // An unknown role shows what the least one does.
             Peer::Remote { role, .. } => role.unwrap_or(Role::Put).judge_job(job),
             Peer::User(_) => Ok(()),
         }

@@ -98,6 +98,7 @@ async fn describe() -> Response {
 async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Queued> {
     let Put { mut jobs } = read(body, PUT_LIMIT).await?;
     jobs.iter().try_for_each(|job| may_put(peer, job))?;
+    // Whatever the client wrote there: the connection says who it is.
     jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
     Ok(Json(api.put(jobs).await?))
 }

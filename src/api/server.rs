@@ -40,6 +40,7 @@ pub async fn serve(door: impl Door, router: Router, limits: Limits, note: impl N
     let mut host = Host::new(router, limits);
     let (mut line, mut trouble) = (VecDeque::new(), Trouble::new(note));
     loop {
+        // Results of ended connections would pile up in the set.
         while host.connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             accepted = door.accept() => accepted,
@@ -125,6 +126,7 @@ where
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(doing.clone());
         let (answer, asking) = (routes.call(request), doing.ask());
+        // It counts as waiting until the last byte of the answer, not only until the first.
         async move { answer.await.map(|answer| answer.map(|body| Awaited { body, _asking: asking })) }
     });
     let ended = http1::Builder::new()
@@ -175,6 +177,7 @@ where
         let answer = answer.body(Body::from(body.clone()));
         async move {
             let mut rest = request.into_body();
+            // A client that still sends when the connection closes would meet a reset, not the answer.
             while let Some(Ok(_)) = rest.frame().await {}
             answer
         }

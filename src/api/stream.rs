@@ -15,6 +15,7 @@ pub(super) type Piece = Result<Vec<u8>, Problem>;
 
 /// An answer, and the sender of its pieces, which is closed when the reader has gone.
 pub(super) fn stream() -> (Sender<Piece>, Gone, Body) {
+    // One piece ahead: for a slow reader no more is kept in memory.
     let (sender, pieces) = channel(1);
     let (here, gone) = oneshot::channel();
     (sender, Gone(gone), Body::new(Stream { pieces, _here: here }))

@@ -154,6 +154,7 @@ pub(super) async fn wait_for_all(
     let Wait { mut jobs, records } = read(body, LARGEST).await?;
     waits_for(&doing, jobs.len())?;
     let mut known = HashSet::with_capacity(jobs.len());
+    // A job that is named twice has one line.
     jobs.retain(|job| known.insert(job.clone()));
     judge_jobs(&*api, peer, &jobs).await?;
     let ends = api.ends(jobs).await?;
@@ -196,6 +197,7 @@ async fn send(
             }
         }
         piece = match count {
+            // The sender has gone with ends still to come.
             0 => Err(Problem::unavailable("the supervisor ends")),
             _ => Ok(text),
         };

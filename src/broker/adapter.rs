@@ -139,6 +139,7 @@ impl Address {
 
 impl PartialEq for Address {
     fn eq(&self, other: &Self) -> bool {
+        // The kind follows from the scheme, which is part of the URL.
         (&self.url, &self.file) == (&other.url, &other.file)
     }
 }

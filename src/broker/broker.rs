@@ -202,6 +202,7 @@ impl Broker {
         if let Verb::List(filter) = verb {
             return Ok(Answer::List(self.list(filter).await?));
         }
+        // Without a filter a broker may have the groups in an index of its own.
         if let Verb::Failed(asked) = &verb
             && *asked != Failed::default()
         {

@@ -141,12 +141,14 @@ impl Complaints {
         if let Some(item) = item {
             known.items.remove(item);
             let stands = known.stands;
+            // An item that nobody tries any more would keep the failure for ever.
             known.items.retain(|_, (last, _)| stands || now.since(*last) < OLD);
             if !known.items.is_empty() {
                 return None;
             }
         }
         let Lasting { since, last, .. } = all.remove(what)?;
+        // Those who wake take the same lock.
         drop(all);
         self.0.changed.notify_waiters();
         Some(if now.since(last) <= 2 * AGAIN { now.since(since) } else { last.since(since) })
@@ -177,6 +179,7 @@ impl Complaints {
     /// Waits until [`Complaints::told`] gives others than `before`; how they fail does not matter. Cancel-safe.
     pub async fn turn(&self, before: &[Told], clock: impl Fn() -> Instant) {
         loop {
+            // Before the look, so that a change in between wakes as well.
             let changed = self.0.changed.notified();
             let now = clock();
             let names = |told: &[Told]| told.iter().map(|one| one.what.clone()).collect::<Vec<_>>();

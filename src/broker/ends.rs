@@ -32,6 +32,7 @@ impl Broker {
             tokio::spawn(async move {
                 tokio::select! {
                     end = broker.ended(job.clone()) => drop(told.send((job, end))),
+                    // With its caller gone the task ends, however long the job still runs.
                     () = told.closed() => {}
                 }
             });

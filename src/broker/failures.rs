@@ -25,6 +25,7 @@ pub async fn failure_groups(broker: &dyn Browse, asked: &Failed) -> Result<Vec<F
     loop {
         let page = broker.page(&filter, at).await?;
         page.jobs.into_iter().for_each(|job| add(&mut groups, job));
+        // Limits the memory where each job has a group of its own.
         if groups.len() > 2 * MOST {
             groups = largest(groups).into_iter().map(|group| (group.group.clone(), group)).collect();
         }
@@ -42,6 +43,7 @@ fn add(groups: &mut BTreeMap<String, FailureGroup>, job: JobRecord) {
         group: name,
         failed: 0,
         held: 0,
+        // Any job is newer, even one without an end: the first one sets the text.
         newest: Millis(i64::MIN),
         job: job.id.clone(),
         message: String::new(),
@@ -54,6 +56,7 @@ fn add(groups: &mut BTreeMap<String, FailureGroup>, job: JobRecord) {
 
 fn largest(groups: BTreeMap<String, FailureGroup>) -> Vec<FailureGroup> {
     let mut groups: Vec<FailureGroup> = groups.into_values().collect();
+    // The name decides between equals, so that every answer has the same order.
     groups.sort_by(|a, b| (b.failed + b.held).cmp(&(a.failed + a.held)).then_with(|| a.group.cmp(&b.group)));
     groups.truncate(MOST);
     groups

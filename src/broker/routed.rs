@@ -37,6 +37,7 @@ impl Route {
         if let Some(to) = self.to.get() {
             return Ok(to.clone());
         }
+        // Two first jobs may both open it: one of the two brokers is kept.
         let to = Arc::new((self.open)()?);
         Ok(self.to.get_or_init(|| to).clone())
     }
@@ -75,6 +76,7 @@ impl Routed {
     /// depends on others has none.
     fn way(&self, job: &NewJob) -> Option<usize> {
         let named = self.routes.iter().position(|route| route.classes.matches(&job.class))?;
+        // The jobs that it needs are here, and no other broker knows them.
         let goes = job.depends.is_empty() && draw(job.id.as_ref()) < self.routes[named].percent;
         goes.then_some(named)
     }
@@ -116,6 +118,7 @@ impl Source for Routed {
             };
             let each = match put {
                 Ok(each) => each,
+                // The others were put, or may have been: then each job has its own answer.
                 Err(error) if is_all => return Err(error),
                 Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
             };

@@ -7,6 +7,7 @@ pub fn without_secrets(url: &str) -> String {
     let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
     let (place, query) = place.split_once(['?', '#']).unwrap_or((place, ""));
     let number = query.split('&').find_map(|word| word.strip_prefix("db="));
+    // Only digits: anything else may be a secret in the wrong place.
     match number.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
         Some(number) => format!("{scheme}://{place}?db={number}"),
         None => format!("{scheme}://{place}"),

@@ -67,6 +67,7 @@ async fn text(api: &Arc<dyn Service>, jobs: &[JobRecord], shown: Shown, has_begu
         |job: &JobRecord| job.payload.is_none() && (shown == Shown::Whole || TaskRuntime::needs_history(job));
     // A job that somebody put with an id that begins the same is no task.
     let tasks = jobs.iter().filter(|job| TaskId::parse(job.id.as_str()).is_some());
+    // All are asked for at once, and written in their order.
     let asked: Vec<_> =
         tasks.map(|job| (job, needs(job).then(|| whole(api.clone(), job.id.clone())))).collect();
     let mut text = Vec::new();

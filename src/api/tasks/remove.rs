@@ -64,6 +64,7 @@ async fn cancel(
     jobs: Vec<JobId>,
     by: &str,
 ) -> Result<Vec<(JobId, JobState)>, Problem> {
+    // What depends on a removed task could never run.
     let asked = Cancel { jobs, dependents: true, reason: Some("its task was removed".into()) };
     let Answer::Cancel(each) = api.ask(Verb::Cancel(asked), by.into()).await? else {
         return Err(Problem::new(500, "the broker answered something else"));

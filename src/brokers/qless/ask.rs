@@ -63,6 +63,7 @@ pub(super) fn line(entry: Happened, at: Millis) -> String {
 
 /// The line that a person has put a job back to waiting; the script completes it.
 pub(super) fn retried(at: Millis, by: &str) -> String {
+    // Which state the job had is known only when the script looks, so any state stands in for it.
     let line = line(Happened::Retried { by: by.into(), from: JobState::Complete }, at);
     line.replace("\"complete\"}", "\"FROM\"}")
 }

@@ -20,6 +20,7 @@ impl Awaited {
     /// The `Notify` of a job, for as long as a caller keeps it.
     pub(super) fn bell(&self, job: &JobId) -> Arc<Notify> {
         let mut bells = lock(&self.0);
+        // Nobody else removes the bells of callers that have gone.
         bells.retain(|_, bell| bell.strong_count() > 0);
         if let Some(bell) = bells.get(job).and_then(Weak::upgrade) {
             return bell;

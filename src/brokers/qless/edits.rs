@@ -29,6 +29,7 @@ pub(super) async fn tag(redis: &Shared, it: &Tag, by: &str) -> Result<Tags, Erro
         if let Some(fault) = tags_fault(&tags) {
             return Err(Error::Refused(fault));
         }
+        // Nothing changes, so the history gets no entry.
         if tags == before {
             return Ok(Tags { tags });
         }

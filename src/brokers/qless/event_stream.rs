@@ -44,6 +44,7 @@ async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
             heard = hear(&shared, &room, &tried) => heard,
             () = room.unheard() => continue,
         };
+        // After a failure, too: whoever begins to listen must not wait for a server that is away.
         tried.send_replace(true);
         if let Err(error) = heard {
             shared.complaints.wrong(DEAF, &error, shared.link.now());
@@ -83,6 +84,7 @@ async fn hear(shared: &Shared, room: &EventBus, tried: &watch::Sender<bool>) -> 
                 tell(shared, room, spoken.collect()).await;
             }
             () = sleep_until(try_at) => {
+                // A connection that broke silently looks like one without news.
                 timeout(HEARD, sink.ping::<redis::Value>()).await.map_err(silent)?.map_err(failed)?;
                 try_at = Moment::now() + TRIED;
             }

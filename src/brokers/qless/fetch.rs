@@ -48,6 +48,7 @@ pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Value) {
     /// Limit of the remembered keys.
     const MANY: usize = 1000;
     let mut spoiled = shared.spoiled.lock().unwrap_or_else(PoisonError::into_inner);
+    // This fetch has looked at its queues: what was wrong in them may be mended.
     spoiled.retain(|queue, _| !queues.contains(queue));
     for odd in reply::array(keys).unwrap_or_default() {
         // It is only a line of the log: the jobs beside it are handed out.
@@ -94,9 +95,11 @@ pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) ->
             continue;
         };
         let (lost, early) = shared.holds.granted(&job.id, fence, shared.link.now());
+        // The job was ours before, and nobody has reported the end of that lease.
         if let Some(lost) = lost {
             shared.revoke(job.id.clone(), lost, Revocation::LockLost);
         }
+        // A message that came before this answer may be about this very lease.
         if early {
             shared.verify(vec![(job.id.clone(), fence)], false);
         }

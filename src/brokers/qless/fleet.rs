@@ -81,6 +81,7 @@ pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     }
     if seen & IS_NEW == 0 {
         shared.is_known.store(true, Ordering::Relaxed);
+    // New to the server, though it has had this supervisor before.
     } else if sign.is_some() && shared.is_known.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             "Redis has forgotten this supervisor: was it emptied, or its data replaced? each job is asked about"
@@ -127,6 +128,7 @@ pub(super) async fn admit(shared: &Shared, instance: &Instance) -> Result<(), Er
         let [name, seen, told, _running, _jobs] = parts(member)?;
         let told: FleetRow = reply::json(&told).unwrap_or_default();
         let silence = Duration::from_millis(number::<u64>(&now).saturating_sub(number::<u64>(&seen) * 1000));
+        // In the same place it was an earlier process of this supervisor.
         let is_other = text(&name).as_deref() == Some(instance.as_str()) && told.place != shared.place;
         if is_other && !told.place.is_empty() && silence < FRESH {
             let host = told.host;

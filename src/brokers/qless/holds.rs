@@ -42,6 +42,7 @@ impl Holds {
     /// A lease is over: settled, or lost and reported.
     pub(super) fn ended(&self, job: &JobId, fence: Fence) {
         let mut inner = self.inner();
+        // A newer lease of the same job stays.
         if inner.held.get(job) == Some(&fence) {
             inner.held.remove(job);
         }
@@ -54,6 +55,7 @@ impl Holds {
         let held = inner.held.get(job).map(|fence| (job.clone(), *fence));
         if held.is_none() {
             inner.early.retain(|_, at| now.since(*at) < EARLY);
+            // Anybody can send messages, about any number of jobs.
             if inner.early.len() < EARLY_MAX {
                 inner.early.insert(job.clone(), now);
             }

@@ -119,6 +119,7 @@ fn of_one(filter: &Filter) -> Option<Vec<Raw>> {
     if let Some(tag) = filter.tag.as_deref().filter(|tag| !tag.is_empty()) {
         return Some(vec![format!("ql:t:{tag}").into()]);
     }
+    // Held jobs of all groups share one key.
     if let Some(group) = &filter.group {
         return Some(vec![format!("ql:f:{group}").into(), "ql:f:held".into()]);
     }

@@ -88,6 +88,7 @@ async fn hear(
         let next = poll_fn(|context| Pin::new(&mut messages).poll_next(context));
         tokio::select! {
             message = next => match message {
+                // The message that `sign` has sent is back: the subscription works.
                 Some(message) if message.get_channel_name() == own => deadline = None,
                 Some(message) => heard(shared, &message),
                 None => return Err(shared.link.broken(VERB)),
@@ -101,6 +102,7 @@ async fn hear(
                 deadline = deadline.or(Some(Moment::now() + HEARD));
                 tries += 1;
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);
+                // Spawned, so that messages are read on while the request runs.
                 tokio::spawn(async move {
                     // A failure shows at the next request.
                     let signed = fleet::sign(&shared, &own).await;

@@ -82,6 +82,7 @@ impl Looks {
         for (name, _) in again.into_iter().filter(|(name, _)| !self.put_off.contains_key(name)) {
             shared.complaints.well_for(NOT_PUT, &name, shared.link.now());
         }
+        // One look takes a limited number: more may be due.
         if is_any {
             return Ok(at);
         }

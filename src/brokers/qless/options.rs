@@ -107,6 +107,7 @@ pub(super) async fn show(redis: &Shared) -> Result<Vec<OptionShown>, Error> {
     let mut set = all_set(redis).await?;
     let mut all = options::shown(&take_ours(&mut set)?);
     all.extend(others::shown(&set));
+    // Stable: those of all queues come first, and each part keeps its order.
     all.sort_by_key(|option| option.queue.is_some());
     Ok(all)
 }

@@ -15,6 +15,7 @@ pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
     if let Some(fault) = batch_fault(jobs) {
         return Err(Error::Refused(fault));
     }
+    // Only within a batch can there be a circle: no job that is there already needs a new one.
     let mut batch: BTreeMap<&JobId, Vec<&JobId>> =
         jobs.iter().filter_map(|job| Some((job.id.as_ref()?, Vec::new()))).collect();
     for job in jobs {
@@ -31,6 +32,7 @@ pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
 
 /// Adds a token to a job, by which the script recognizes a repeated put.
 pub(super) fn with_token(job: NewJob) -> NewJob {
+    // An id that is made here shows a repeated put by itself, and with `Skip` a repeat does no harm.
     let makes_one = job.id.is_some() && job.exists == Exists::Refuse && job.token.is_none();
     let token = if makes_one { Some(Uuid::now_v7().simple().to_string()) } else { job.token };
     NewJob { token, ..job }

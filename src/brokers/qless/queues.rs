@@ -72,6 +72,7 @@ fn times(fields: Value) -> Result<Times, Error> {
             }
         }
     }
+    // qless sums squared deviations in `vk` as it goes (Welford's method).
     let std = if times.count > 1 { (vk / (times.count - 1) as f64).max(0.0).sqrt() } else { 0.0 };
     Ok(Times { std, histogram, ..times })
 }
@@ -99,6 +100,7 @@ pub(super) async fn forget(redis: &Shared, it: &Forget, by: &str) -> Result<Swep
         return Ok(swept);
     }
     for _ in 0..LOOKS {
+        // Before each try: jobs may have come since the last.
         refuse_unless_free(redis, it, false).await?;
         let gone = asked(redis, "taskvisor.forget", |cmd| {
             cmd.arg(it.queue.as_str()).arg(DAYS);

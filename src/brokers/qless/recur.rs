@@ -151,6 +151,7 @@ pub(super) async fn run(redis: &Shared, name: &str, by: &str) -> Result<LatestJo
             jobs::write_one(cmd, job, &JobId::from(""));
         });
         let answer = reply::unless_refused(answer.await?, |words| of_qless(words, "run"))?;
+        // Without one its version has changed since the look: it may put another job now.
         if let Some(latest) = latest(answer)? {
             return Ok(latest);
         }

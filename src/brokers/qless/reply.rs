@@ -137,6 +137,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
     let is_held = job.text("held").as_deref() == Some("1");
     let state = state_of(job.text("state").as_deref(), job.text("canceling").is_some(), is_held);
     let queue = job.text("queue").filter(|queue| !queue.is_empty()).or_else(|| job.text("from"));
+    // Another program that ends a job empties these fields: the history still has the queue.
     let queue = queue.or_else(|| qless_history::put_into(first));
     let spent = || job.number::<u32>("retries").saturating_sub(job.number("remaining"));
     let holder =
@@ -189,6 +190,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         expires_at: job.seconds("expires").filter(|_| state.is_leased()),
         progress: job.kept("progress"),
         result: job.text("result"),
+        // Other programs only know the field of qless.
         failure: job.kept("why").or_else(|| job.kept("failure")),
         forensics: job.kept("forensics"),
         history: job.text("happened").map_or_else(Vec::new, |lines| stored::entries(&lines)),

@@ -10,6 +10,7 @@ use model::{Count, Failure, Forensics, JobId, JobState, Millis, Settlement, Verd
 /// Writes one verdict; `at` is by the server's clock.
 pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
     let refused = if let Verdict::Complete { next: Some(next), .. } = &settlement.verdict {
+        // It has run to its end, so it waits for a person and is not tried again.
         next.fault().map(|fault| Verdict::Hold { failure: next.refused(&fault) })
     } else {
         None

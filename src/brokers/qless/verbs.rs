@@ -98,6 +98,7 @@ async fn get(redis: &Shared, id: &JobId) -> Result<JobRecord, Error> {
             Ok((order, Need { job: text(&job).unwrap_or_default().into(), state }))
         })
         .collect::<Result<Vec<(f64, _)>, Error>>()?;
+    // A set of Redis has no order of its own.
     needs.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let needs = needs.into_iter().map(|(_, need)| need).collect();
     let needed_by = reply::array(needed_by)?.iter().filter_map(text).map(Into::into).collect();
@@ -142,6 +143,7 @@ async fn try_end(redis: &Shared, verb: &Cancel, by: &str) -> Result<Option<Vec<E
     });
     let answer = answer.await?;
     if matches!(&answer, Value::Array(words) if words.first().and_then(text).as_deref() == Some("no")) {
+        // Since the look jobs have come that depend on one of these.
         return Ok(None);
     }
     let mut states: BTreeMap<JobId, Option<JobState>> = BTreeMap::new();
@@ -168,6 +170,7 @@ async fn try_end(redis: &Shared, verb: &Cancel, by: &str) -> Result<Option<Vec<E
 /// The jobs that were named, each once; with `dependents` also those that wait for them, and so on.
 async fn named(redis: &Shared, verb: &Cancel) -> Result<Vec<Named>, Error> {
     let mut known = looked_at(redis, verb).await?;
+    // The last one is taken first: reversed, they come in the order of the request.
     let mut open: Vec<JobId> = verb.jobs.iter().rev().cloned().collect();
     let mut found = Vec::with_capacity(known.len());
     while let Some(job) = open.pop() {
@@ -189,6 +192,7 @@ type LookedAt = HashMap<JobId, (Option<JobState>, Vec<JobId>)>;
 async fn looked_at(redis: &Shared, verb: &Cancel) -> Result<LookedAt, Error> {
     let mut known = LookedAt::new();
     let mut open: Vec<JobId> = verb.jobs.clone();
+    // One request for each level of dependents.
     while !open.is_empty() {
         let answer = asked(redis, "taskvisor.looked_at", |cmd| {
             cmd.arg(open.len());

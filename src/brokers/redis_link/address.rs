@@ -103,6 +103,7 @@ impl Address {
             return Err(wrong());
         }
         let at = if user.is_empty() { "" } else { "@" };
+        // The host is a placeholder: the sentinels name the server.
         let redis = Box::new(info(&format!("redis://{user}{at}sentinel/{db}"))?);
         let read = |host: &str| {
             let (name, port) = name_and_port(host).ok_or_else(wrong)?;
@@ -172,6 +173,7 @@ fn name_and_port(host: &str) -> Option<(&str, &str)> {
         return name.parse::<Ipv6Addr>().ok().map(|_| (name, port));
     }
     match host.rsplit_once(':') {
+        // First, as the last part of such an address would pass for a port.
         _ if host.parse::<Ipv6Addr>().is_ok() => Some((host, "")),
         Some((name, _)) if name.contains(':') => None,
         Some(parts) => Some(parts),
@@ -187,6 +189,7 @@ fn settings() -> TcpSettings {
 /// Checks where each character stands in a URL: the library only says that something is wrong. The parts themselves are
 /// not shown, as any may belong to a password that was not written correctly.
 fn place(url: &str) -> Result<(), Error> {
+    // A socket's path has neither host nor port.
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| !scheme.ends_with("unix")) else {
         return Ok(());
     };

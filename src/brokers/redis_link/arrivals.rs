@@ -49,6 +49,7 @@ impl Arrivals {
     pub fn fetched(&self, left: u64, is_full: bool) {
         match left {
             0 => self.wait_for(Awaited::Job),
+            // All that asked have a job: the next fetch comes when a worker is free.
             _ if is_full => {}
             _ => self.wait_for(Awaited::Pause),
         }
@@ -68,6 +69,7 @@ impl Arrivals {
             if what == Awaited::Pause {
                 tokio::select! {
                     () = sleep(PAUSE) => {}
+                    // A fetch came first, and says what to wait for now.
                     _ = awaited.changed() => continue,
                 }
             } else {
@@ -87,6 +89,7 @@ impl Arrivals {
                     }
                 }
             }
+            // Before the wake: the fetch that follows sets what comes next.
             self.wait_for(Awaited::Nothing);
             wake();
         }
@@ -98,6 +101,7 @@ impl Arrivals {
             Some(live) => live,
             None => link.own(VERB).await?,
         };
+        // Moved from an end to the same end, a job keeps its place: the command only waits for one.
         let mut cmd = redis::cmd("BLMOVE");
         cmd.arg(&self.key).arg(&self.key).arg(&self.end).arg(&self.end).arg(BLOCK);
         // The server answers after BLOCK at the latest, so later silence is that of a dead connection.

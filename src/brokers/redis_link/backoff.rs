@@ -11,6 +11,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 /// the same server do not come back all at once.
 pub fn backoff(failed: u32) -> Duration {
     let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed.saturating_sub(1)));
+    // The last byte of a UUID is random.
     let chance = u32::from(Uuid::now_v7().as_bytes()[15]);
     wait + wait * chance / 512
 }

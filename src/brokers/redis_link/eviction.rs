@@ -68,6 +68,7 @@ impl Eviction {
 /// Whether the server answers this question to nobody, or not to this user.
 fn is_refusal(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+        // A server whose INFO was renamed or switched off says this.
         || error.detail().is_some_and(|said| said.contains("unknown command"))
 }
 
@@ -77,6 +78,7 @@ fn evicting(info: &str, expire: bool) -> Option<String> {
         |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
     let drops = |policy: &&str| policy.starts_with("allkeys") || (expire && policy.starts_with("volatile"));
     let policy = value("maxmemory_policy").filter(drops)?;
+    // 0 is no limit, under which no policy ever applies.
     let is_limited = value("maxmemory").is_some_and(|most| most != "0");
     is_limited.then(|| {
         format!(

@@ -9,6 +9,7 @@ pub fn fault(url: &str) -> Option<&'static str> {
 /// Identifies a Redis: how it is reached, its hosts with their ports, and the number of its database.
 pub fn identity(shown: &str) -> String {
     let Some((scheme, rest)) = shown.split_once("://") else { return shown.to_owned() };
+    // Both schemes may lead to the same server.
     let scheme = scheme.replace("valkey", "redis");
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     if scheme.ends_with("unix") {
@@ -19,6 +20,7 @@ pub fn identity(shown: &str) -> String {
     let (master, number) = if is_asked { path.split_once('/').unwrap_or((path, "")) } else { ("", path) };
     let port = if is_asked { "26379" } else { "6379" };
     let whole = |host: &str| match host.rsplit_once(':') {
+        // A colon before a bracket's end belongs to an IPv6 address.
         Some((_, port)) if !port.is_empty() && !port.ends_with(']') => host.to_ascii_lowercase(),
         _ => format!("{}:{port}", host.trim_end_matches(':').to_ascii_lowercase()),
     };

@@ -34,6 +34,7 @@ impl Offset {
     }
 
     fn of(asked: i64, heard: i64, said: i64) -> Offset {
+        // The server read its clock at some moment of the request: its middle is wrong by half of it at most.
         let doubt = (heard - asked) / 2;
         Offset { ahead: said - asked - doubt, doubt }
     }
@@ -61,6 +62,7 @@ impl Offset {
 
     /// The time until a moment that the script gave.
     pub fn until(self, seconds: f64, now: Instant) -> Duration {
+        // Rounded up: whoever looks too early finds nothing due.
         let at = (seconds * 1e6).ceil() as i64;
         Duration::from_micros(u64::try_from(at.saturating_sub(self.micros(now))).unwrap_or(0))
     }

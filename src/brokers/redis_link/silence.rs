@@ -45,6 +45,7 @@ impl Known {
         if self.ran.is_some_and(|ran| host.since(ran) >= PULSE + SILENT) {
             self.ended = Some(now);
         }
+        // Only once `pulse` has begun: a process that does not pulse may just have been idle.
         self.ran = self.ran.map(|_| host);
     }
 

@@ -34,6 +34,7 @@ fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
             "it has no database of that number: they begin with 0, and its setting 'databases' says how many there are \
              (16 unless it is set)"
         }
+        // Before NOPERM in general, whose hint names much more than is missing.
         _ if said.contains("'select' command") => {
             "the user's ACL must allow SELECT, as the URL names a database other than 0"
         }
@@ -177,6 +178,7 @@ pub(super) async fn refusal(client: &Client) -> Option<RedisError> {
     let given = info.redis_settings();
     let mut auth = redis::cmd("AUTH");
     auth.arg(given.username()).arg(given.password()?);
+    // Without user and password, or it would fail while it connects, as before.
     let nobody = info.clone().set_redis_settings(RedisConnectionInfo::default());
     let mut conn = Client::open(nobody).ok()?.get_multiplexed_async_connection().await.ok()?;
     auth.query_async::<Value>(&mut conn).await.err()
