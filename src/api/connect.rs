@@ -62,6 +62,7 @@ pub(super) async fn connect(place: &Place) -> Result<Box<dyn Wire>, Error> {
         if is(&[ErrorKind::NotFound, ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset]) {
             return Error::NotRunning(place.clone());
         }
+        // Linux says this where the queue of a Unix socket is full.
         if is(&[ErrorKind::WouldBlock]) {
             let crowd = "too many clients wait for it to take their connections";
             return Error::Silent(place.clone(), crowd.into());

@@ -45,6 +45,7 @@ async fn look<V: VerbRequest>(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Problem> {
+    // In one query, so that all fields are read alike.
     let mut query = uri.query().unwrap_or_default().to_owned();
     for (name, value) in parameters(named)? {
         query += &format!("&{name}={}", encode(&value));

@@ -89,6 +89,7 @@ pub enum ImportError {
 impl Application<'_> {
     /// The settings of taskvisor: one pool that takes from all queues.
     pub fn import(&self) -> Result<Imported, ImportError> {
+        // First: the settings would name queues that SQS refuses.
         for queue in self.queues {
             QueueNames::new(
                 &queue.name,

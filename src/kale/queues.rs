@@ -31,6 +31,7 @@ pub struct Queue {
 /// Reads the file: its queues by priority, the highest first, or all errors at once.
 pub fn read_queues(text: &str) -> Result<Vec<Queue>, Vec<QueuesError>> {
     let lines = Lines::new(text);
+    // Before YAML is read, whose own error does not name both lines.
     let mut mistakes = lines.repeated();
     if !mistakes.is_empty() {
         return Err(mistakes);

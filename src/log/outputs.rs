@@ -83,6 +83,7 @@ impl Outputs {
 
     fn offer(&self, bytes: &[u8], line: impl FnOnce(Vec<u8>) -> Line) -> bool {
         let fits = self.shared.waiting.load(Ordering::Relaxed) + weight(bytes) <= ROOM;
+        // Two threads may both find the last room: the limit need not be exact.
         if fits {
             self.shared.waiting.fetch_add(weight(bytes), Ordering::Relaxed);
             self.send(line(bytes.to_vec()));

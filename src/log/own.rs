@@ -82,6 +82,7 @@ impl OwnLog {
             return;
         }
         let room = if rank == Rank::Matters { ROOM + RESERVE } else { ROOM };
+        // An empty queue takes any line, even one above the limit.
         if queue.bytes + line.len() > room && !queue.lines.is_empty() {
             queue.dropped += 1;
             queue.stuck = true;
@@ -112,6 +113,7 @@ impl OwnLog {
     /// Waits until all is written, at most this long.
     pub fn flush(&self, patience: Duration) {
         let queue = self.shared.lock();
+        // After a failure waiting would not help.
         let busy = |queue: &mut Queue| (queue.writing || !queue.lines.is_empty()) && queue.failed.is_none();
         drop(self.shared.done.wait_timeout_while(queue, patience, busy));
     }
@@ -200,6 +202,7 @@ impl Shared {
         }
         let lost = queue.dropped - queue.told;
         (queue.told, queue.told_at) = (queue.dropped, Some(now));
+        // The warning comes back to this log, which takes the lock.
         drop(queue);
         warn!(
             dropped = lost,

@@ -11,6 +11,7 @@ pub fn write_private(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW);
     let mut file = options.open(path)?;
+    // The mode above is only for a new file.
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(bytes.as_ref())
 }

@@ -53,6 +53,7 @@ impl Budget {
     pub fn spend(&mut self, bytes: usize, now: Instant, flow: Flow) -> bool {
         let passed = self.at.map_or(0, |at| now.since(at).as_millis() as u64);
         let back = flow.rate.saturating_mul(passed) / 1000;
+        // Else short times would be lost one by one to rounding.
         if self.at.is_none() || back > 0 {
             (self.spent, self.at) = (self.spent.saturating_sub(back), Some(now));
         }

@@ -61,6 +61,7 @@ impl Rotated {
     }
 
     fn rotate_for(&mut self, more: u64) -> io::Result<()> {
+        // `write` meets the same error, and gives it.
         let Ok(open) = self.current() else { return Ok(()) };
         // An empty file takes any line, even one above the limit.
         if open.len == 0 || open.len + more <= self.rotate.size {
@@ -77,6 +78,7 @@ impl Rotated {
         }
         for number in (1..self.rotate.keep).rev() {
             match fs::rename(self.older(number), self.older(number + 1)) {
+                // There may be fewer old files than are kept.
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}
             }

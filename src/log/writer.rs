@@ -128,6 +128,7 @@ impl Writer {
     /// Writes, and removes the written part from `bytes`.
     fn write_job(&mut self, job: &JobId, mark: Mark, bytes: &mut &[u8]) -> io::Result<()> {
         let attempt = self.attempts.entry(job.clone()).or_default();
+        // Output for a file that somebody has removed would be lost without a word.
         let removed = |opened: &Opened| opened.file.metadata().is_ok_and(|found| found.nlink() == 0);
         if attempt.file.as_ref().is_none_or(removed) {
             self.open -= usize::from(attempt.file.take().is_some());

@@ -181,6 +181,7 @@ fn stdin(data: &Bytes) -> io::Result<Option<OwnedFd>> {
     let mut file =
         File::from(memfd_create("taskvisor-stdin", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?);
     file.write_all(&data.0)?;
+    // The program gets this very descriptor, and reads on from its position.
     io::Seek::rewind(&mut file)?;
     let seals =
         SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;

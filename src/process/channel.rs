@@ -142,6 +142,7 @@ impl Channel {
                 self.inbox.bytes.extend_from_slice(&buffer[..len]);
                 Taken::of(len, buffer)
             }
+            // Nothing was read, but something may be there.
             Err(nix::errno::Errno::EINTR) => Taken::Much,
             Err(nix::errno::Errno::EAGAIN) => Taken::Nothing,
             // The other end was closed before it had read everything (unix(7)); reported once.
@@ -196,6 +197,7 @@ impl Lines {
             let line = &self.bytes[start..start + self.scanned + len];
             start += line.len() + 1;
             self.scanned = 0;
+            // The newline counts as a part of the frame.
             if line.len() >= FRAME_MAX {
                 return Err(too_long());
             }
@@ -234,6 +236,7 @@ fn send(socket: &OwnedFd, bytes: &[u8], descriptor: Option<&OwnedFd>) -> io::Res
     if let Some(descriptors) = &descriptors {
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
+    // A worker that is gone must not raise SIGPIPE here, nor a full socket hold the supervisor up.
     match sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
         Ok(len) => Ok(len),
         Err(rustix::io::Errno::AGAIN) => Ok(0),

@@ -141,6 +141,7 @@ impl Gauge {
     /// Measures a worker that has ended a job.
     pub(super) fn weigh(&self, worker: WorkerId, pid: i32, most: u64) {
         let mut board = self.0.board();
+        // If one waits already, the thread wakes for it.
         if board.weighings.insert(worker, Weighing { pid, most }).is_none() {
             let due = board.weigh_from.unwrap_or(Instant(0));
             self.0.wake_by(&board, due);
@@ -190,6 +191,7 @@ impl Shared {
                 let mut look = Look::at(begun, pid, &limits, memo);
                 let now = (self.now)();
                 let thrift = now.since(begun) * THRIFT;
+                // After a dear measurement only the next dear one waits: cheap ones go on.
                 if look.was_dear {
                     look.memo.dear_from = Some(now + thrift);
                 } else {

@@ -13,6 +13,7 @@ impl Life {
     pub(super) fn is_light(&self, plan: &Plan) -> Result<(), String> {
         let Some(limit) = plan.settings.limits.memory else { return Ok(()) };
         let (who, sharers) = match self.role {
+            // The template and all its forks.
             Role::Template => ("each fork of it takes", u64::from(plan.settings.workers) + 1),
             Role::Worker | Role::Parked | Role::Child => ("it takes", 1),
         };

@@ -67,6 +67,7 @@ impl Look {
         let before = *self.memo.cpu_before.get_or_insert(tree.cpu);
         let used = tree.cpu.saturating_sub(before);
         if used > limit {
+            // One excess is reported, the first that was found.
             self.excess = self.excess.or(Some(Excess::Cpu(limit, used)));
         }
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

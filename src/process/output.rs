@@ -159,6 +159,7 @@ impl Sink<'_> {
         let printed = &mut *self.printed;
         if stream == Stream::Err {
             printed.tail.extend_from_slice(bytes);
+            // Not at each piece, as the whole tail would be moved each time.
             if printed.tail.len() > 2 * TAIL {
                 printed.tail.drain(..printed.tail.len() - TAIL);
             }

@@ -111,6 +111,7 @@ impl Plan {
     pub(super) fn role(&self, worker: WorkerId) -> Role {
         match (&self.spec.work, worker.slot.index) {
             (Work::Programs | Work::Run(_), _) => Role::Parked,
+            // Only a template has index 0: workers are counted from 1.
             (Work::Command(_), 0) => Role::Template,
             (Work::Command(_), _) if self.settings.template => Role::Child,
             (Work::Command(_), _) => Role::Worker,

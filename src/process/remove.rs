@@ -24,6 +24,7 @@ pub(super) fn remove(dir: &Path) -> io::Result<()> {
             let result = work.take_apart(&name?);
             work.note(result);
         }
+        // What a pass moves up may come too late to be met by it.
         if work.done == before {
             break;
         }
@@ -91,6 +92,7 @@ impl Work {
 /// Removes a file or an empty directory; false if it is a directory with content.
 fn delete(dir: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
     match unlinkat(dir, name, AtFlags::empty()) {
+        // For a directory Linux says EISDIR, and POSIX EPERM.
         Err(Errno::ISDIR | Errno::PERM) => match unlinkat(dir, name, AtFlags::REMOVEDIR) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
             result => result.map(|()| true),

@@ -49,6 +49,7 @@ fn job(settings: &Settings, headers: &HeaderMap, body: &[u8]) -> Result<NewJob, 
             ))
             .hint("leave the header out; without wq.class in the settings, clients choose the class"));
         }
+        // A class of programs would have the notification's data run as one.
         Some(class) if class == Class::EXEC => {
             return Err(Problem::bad_request(format!(
                 "the header {CLASS} names the class '{}' of programs: a notification is none",

@@ -61,6 +61,7 @@ impl Place {
         let dead = Some("dlq-{name}".into());
         let mut place = Place { region: region.to_owned(), dead, ..Place::default() };
         query.split('&').filter(|pair| !pair.is_empty()).try_for_each(|pair| place.set(pair))?;
+        // Any name shows it, as the form is the same for all queues.
         if place.dead_letters("queue") == Some(place.name("queue")) {
             return Err("sends dead letters to the queue they come from");
         }
@@ -121,6 +122,7 @@ impl Place {
         if time < Duration::from_secs(1) || time > Duration::from_hours(12) {
             return Err(FORM);
         }
+        // 12h as written is a little more than one request can ask for.
         self.leases.insert(queue.to_owned(), time.min(LONGEST));
         Ok(())
     }

@@ -108,6 +108,7 @@ impl Bodies {
 /// The time that kale writes into a message: seconds since 1970. None = it is no time.
 fn enqueued(seconds: f64) -> Option<Millis> {
     let millis = seconds * 1000.0;
+    // NaN is in no range.
     (millis >= 1.0 && millis < i64::MAX as f64).then_some(Millis(millis as i64))
 }
 

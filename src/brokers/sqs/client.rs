@@ -190,6 +190,7 @@ impl Client {
         loop {
             let request = self.aws().await?.list_queues().queue_name_prefix(start).max_results(1000);
             let listed = request.set_next_token(next).send().await.map_err(Fault::from)?;
+            // The URL of a queue ends with its name.
             let of_url = |url: &String| url.rsplit('/').next().unwrap_or_default().to_owned();
             names.extend(listed.queue_urls.unwrap_or_default().iter().map(of_url));
             next = listed.next_token;

@@ -69,6 +69,7 @@ impl<E: Clone + Send + 'static> Coalescer<E> {
         waiting.bytes += bytes;
         if waiting.entries.len() == MOST {
             self.flush(&mut waiting);
+        // The first of a batch starts its timer.
         } else if waiting.entries.len() == 1 {
             let (own, batch) = (self.clone(), waiting.batch);
             tokio::spawn(async move {

@@ -28,6 +28,7 @@ pub(super) async fn connect(place: &Place) -> Result<Aws, Fault> {
         .timeout_config(timeouts.build())
         // A long poll sends nothing while it waits.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        // They come from a chain of our own, see `Credentials`.
         .no_credentials();
     // Without a region in the URL it is that of AWS_REGION, AWS_DEFAULT_REGION, the profile or the instance.
     let loader = match place.region.as_str() {

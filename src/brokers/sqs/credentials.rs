@@ -36,6 +36,7 @@ impl Credentials {
 
     async fn load(&self) -> Found {
         let mut kept = self.chain.lock().await;
+        // After an error none is kept: the next one reads changed profiles.
         let chain = match kept.take() {
             Some(chain) => chain,
             // Without the region it would ask the instance for one, for seconds where there is none.

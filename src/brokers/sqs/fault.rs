@@ -41,6 +41,7 @@ impl Fault {
             "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" => Fault::NoQueue,
             "ReceiptHandleIsInvalid" => Fault::NotOurs,
             "MessageNotInflight" | "AWS.SimpleQueueService.MessageNotInflight" => Fault::Visible,
+            // AWS and services like it have several codes for this.
             _ if code.contains("Throttl") || code == "OverLimit" || code == "TooManyRequests" => {
                 Fault::Throttled
             }
@@ -139,6 +140,7 @@ where
             SdkError::DispatchFailure(_) if is_about("credentials") => {
                 Fault::Other(format!("AWS's usual chain fails to give credentials: {last}"))
             }
+            // Nothing was sent, so the request is not in doubt.
             SdkError::DispatchFailure(_) if is_about("client error (Connect)") => {
                 Fault::Other(format!("there is no connection to the service: {last}"))
             }

@@ -108,6 +108,7 @@ impl Running {
     /// Whether this is a second delivery of a running job's message, hidden until then; if so, the newest handle counts.
     pub(super) fn is_double(&self, message: &Message, until: Instant) -> bool {
         let mut all = lock(&self.0);
+        // A message that an earlier supervisor has taken is known by its job alone.
         let same = |held: &&mut Held| held.message.as_ref().is_none_or(|own| own.id == message.id);
         let held = all.get_mut(&message.job.as_str().into()).filter(|held| !held.is_ending).filter(same);
         let renew = |held: &mut Held| {

@@ -110,6 +110,7 @@ async fn rests(shared: &Shared, source: &SourceQueue) {
 fn next(shared: &Shared, source: &SourceQueue) -> Option<Receive> {
     let total = lock(&source.buffer).total();
     let mut plan = lock(&shared.plan);
+    // Under the lock of the plan, as `stopping` sets it: after that no receive begins.
     if total >= BUFFERED || shared.stopping.load(Ordering::SeqCst) {
         return None;
     }
@@ -213,6 +214,7 @@ fn read(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>,
     for message in messages {
         if shared.held.is_double(&message, until) {
             let shared = shared.clone();
+            // This delivery is no attempt.
             tokio::spawn(async move { shared.ledger.gave_back(vec![message.job.as_str().into()]).await });
             continue;
         }
@@ -285,6 +287,7 @@ pub(super) async fn discard(
                     "message {id} does not run and went to the dead letters: {why}"
                 );
             }
+            // Before the deletion: if that fails, the message comes again and is not sent a second time.
             shared.ledger.discarded(message.id.clone()).await;
             source.queue.delete(&message.handle).await.ok();
         }
@@ -299,6 +302,7 @@ pub(super) async fn discard(
 
 /// A random share of the pause, so that hosts do not try again at the same moment.
 fn jittered(pause: Duration) -> Duration {
+    // The last digits of the clock are random enough.
     let part = u32::try_from(clock::now().as_millis() % 512).unwrap_or(0);
     pause / 2 + pause * part / 1024
 }

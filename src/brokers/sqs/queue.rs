@@ -106,6 +106,7 @@ impl Queue {
                 let failure = self.error(what, fault).to_string();
                 lock(&self.failing).insert(what, (failure, clock::now()));
             }
+            // These answers, too, show that the service allows such a request.
             Ok(_) | Err(Fault::NotOurs | Fault::Visible | Fault::NoQueue) => {
                 drop(lock(&self.failing).remove(what))
             }

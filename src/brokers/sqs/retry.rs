@@ -236,6 +236,7 @@ async fn move_back(
     if matches!(shared.ledger.state(&job).await, Ok(Some(JobState::Failed | JobState::Held))) {
         shared.ledger.ask(Retry { job: job.clone() }.verb(), by).await.ok();
     }
+    // Before the deletion: if that fails, the letter is not moved a second time.
     shared.ledger.discarded(letter.id.clone()).await;
     dead.delete(&letter.handle).await.map_err(failed)?;
     Ok(Moved::Job(job))

@@ -32,6 +32,7 @@ pub(super) async fn settle(shared: &Arc<Shared>, settlement: Settlement) -> Sett
     let end = end(shared, &settlement, &held);
     let (state, is_deleted, settlement) = match carry_out(shared, &settlement, &held, &end).await {
         Ok(()) => (end.state, end.hidden.is_none(), settlement),
+        // The message is gone, as it was to be.
         Err(Fault::NoQueue) if end.hidden.is_none() => (end.state, true, settlement),
         Err(Fault::NoQueue) => (JobState::Failed, true, Settlement { verdict: gone(&held), ..settlement }),
         Err(Fault::NotOurs) => {

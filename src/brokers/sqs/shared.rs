@@ -137,6 +137,7 @@ impl Shared {
     /// The job runs no more. Unless its message was deleted, those behind it in its message group go back.
     pub(super) fn let_go(self: &Arc<Self>, job: &JobId, fence: Fence, is_deleted: bool) {
         let Some(Held { source, message, .. }) = self.held.remove(job, fence) else { return };
+        // The buffer's lock ends with this block: who waits for that of the plan holds no buffer.
         let (behind, waiting) = {
             let mut buffer = lock(&source.buffer);
             let group = message.as_ref().and_then(|message| message.group.as_deref());
@@ -184,6 +185,7 @@ impl Shared {
         self.look_again();
         for source in self.sources() {
             let all = lock(&source.buffer).drain();
+            // Before it begins, so that `is_rested` sees no gap.
             self.open.fetch_add(1, Ordering::SeqCst);
             let (shared, back) = (self.clone(), self.give_back(&source, all));
             tokio::spawn(async move {
