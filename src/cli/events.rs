@@ -68,6 +68,7 @@ pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
                     false => print(&line(news, &look))?,
                 }
             }
+            // The keeper ends with it, so there is no next supervisor to wait for.
             if some.iter().any(|news| news.what == What::Ended) {
                 writeln!(io::stderr(), "the supervisor has ended")?;
                 return Ok(exit::OK);

@@ -44,6 +44,7 @@ pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
         ..Filter::default()
     };
     let jobs = access.ask(filter).await?;
+    // A later page may be empty: it is the end of the list.
     if jobs.is_empty() && is_first && args.limit > 0 {
         let none = format!("no job has failed or is held in a group called '{group}'");
         return Err(Failure::new(exit::NOTHING_MATCHED, none).hint("taskvisor failed shows the groups"));

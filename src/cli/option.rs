@@ -42,6 +42,7 @@ async fn get(config: &Config, args: &OptionGet) -> Result<u8, Failure> {
     let mut of_name: Vec<OptionShown> = shown(config).await?;
     of_name.retain(|option| option.name == *name);
     let own = of_name.iter().find(|option| queue.is_some() && option.queue == queue);
+    // In the answer the value for all queues comes before those of single queues.
     let Some(option) = own.or(of_name.first()) else {
         let why = name.parse::<OptionName>().err().unwrap_or_else(|| format!("no option is called '{name}'"));
         return Err(Failure::new(exit::USAGE, why));
@@ -94,6 +95,7 @@ async fn dump(config: &Config) -> Result<u8, Failure> {
             None if is_known => options.all.insert(name, value),
             Some(queue) if is_known => options.queues.entry(queue).or_default().insert(name, value),
             None => options.others.insert(name, value),
+            // As qless names it in `ql:config`: the queue comes first.
             Some(queue) => options.others.insert(format!("{queue}-{name}"), value),
         };
     }

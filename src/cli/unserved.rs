@@ -213,6 +213,7 @@ struct Closed {
 /// The first directory on the path to this one that others than its owner and group may not enter.
 fn closed(dir: &Path) -> Option<Closed> {
     let above: Vec<&Path> = dir.ancestors().collect();
+    // From the root on: the first closed directory is the one that stops a user.
     above.into_iter().rev().find_map(|dir| {
         let found = dir.metadata().ok().filter(|found| found.mode() & 0o001 == 0)?;
         Some(Closed { dir: dir.display().to_string(), owner: found.uid(), mode: found.mode() })

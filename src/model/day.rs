@@ -17,6 +17,7 @@ pub struct Day(pub i64);
 impl Day {
     /// The day of a moment.
     pub fn of(at: Millis) -> Day {
+        // A division towards zero would make one day of the last of 1969 and the first of 1970.
         Day(at.0.div_euclid(24 * 3_600_000))
     }
 }

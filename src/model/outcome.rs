@@ -115,6 +115,7 @@ pub struct Next {
 impl Next {
     /// Why no job could be put there.
     pub fn fault(&self) -> Option<String> {
+        // Only the queue, the delay and the needs are new: the rest was checked when the job was put.
         let next = NewJob {
             delay: self.delay,
             depends: self.depends.clone(),

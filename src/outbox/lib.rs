@@ -65,6 +65,7 @@ impl Outbox {
     /// is away, or while other jobs wait here, so that the order is kept.
     pub async fn put(self: &Arc<Self>, job: NewJob) -> Result<Taken, Error> {
         let id = job.id.clone().ok_or_else(|| Error::Refused("the job has no id".into()))?;
+        // Refused now and not when the broker is back: by then the client has its answer.
         self.broker.card().takes(std::slice::from_ref(&job))?;
         if !self.takes || self.count.load(Ordering::SeqCst) == 0 {
             match self.broker.put(vec![job.clone()]).await {

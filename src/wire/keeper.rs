@@ -323,6 +323,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
         66 => Report::Started(fields.worker()?, fields.i32()?),
         67 => {
             let worker = fields.worker()?;
+            // In the order of the enum, whose numbers `encode` writes.
             let step = *[Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]
                 .get(usize::from(fields.u8()?))?;
             Report::SpawnFailed { worker, step, errno: fields.i32()? }

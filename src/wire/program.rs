@@ -134,6 +134,7 @@ impl Step {
 impl Program {
     /// The whole message, length first.
     pub fn encode(&self) -> Vec<u8> {
+        // Room for the length, which is known only at the end.
         let mut message = vec![0; 4];
         message.push(u8::from(self.stdin));
         message.push(u8::from(self.speaks));
@@ -204,6 +205,7 @@ fn get_identity(fields: &mut Fields<'_>) -> Option<Option<Identity>> {
         count => {
             let (uid, gid) = (fields.u32()?, fields.u32()?);
             let groups = (2..count).map(|_| fields.u32()).collect::<Option<_>>()?;
+            // A count of 1 would be a uid without a gid.
             (count >= 2).then_some(Some(Identity { uid, gid, groups }))
         }
     }

@@ -79,6 +79,7 @@ fn with_time(at: usize, entity: &RawValue, named: Option<&str>, now: Timestamp) 
         }
     }
     let time = Value::from(time_index(&members, named, now));
+    // Without the attribute the entity stays as it came, byte for byte.
     let written = match members.contains_key(TIME_INDEX) {
         false => text.to_owned(),
         true => without_time(text).map_err(|error| format!("entity {at} of `data`: {error}"))?,

@@ -177,6 +177,7 @@ fn told(failure: &Failure) -> String {
             false => format!("{group}: {message}"),
         };
     }
+    // Workers in Python write the name of the exception in front of its text, where `repr` has none.
     let text =
         message.strip_prefix(group.as_str()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message);
     let has_text = !text.is_empty() && text != group;
@@ -189,11 +190,13 @@ fn is_name(group: &str) -> bool {
         part.starts_with(|c: char| c.is_alphabetic() || c == '_')
             && part.chars().all(|c| c.is_alphanumeric() || c == '_')
     };
+    // Groups of our own, as `exit 1` and `lost`, have no capital; the names of exceptions have one.
     group.split('.').all(is_part) && group.contains(char::is_uppercase)
 }
 
 /// A text as Python writes it.
 fn quoted(text: &str) -> String {
+    // As Python chooses: double quotes only where they save an escape.
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let escape = |c: char| match c {
         '\\' => "\\\\".to_owned(),

@@ -42,6 +42,7 @@ impl Listing {
             Listing::Ready(jobs) => Ok(std::mem::take(jobs)),
             Listing::Store { store, filter, at, is_over } => {
                 let mut jobs = VecDeque::new();
+                // For the caller an empty part is the end, but a page may hold no match while others follow.
                 while jobs.is_empty() && !*is_over {
                     let page = store.page(filter, at.take()).await?;
                     (*is_over, *at) = (page.next.is_none(), page.next);

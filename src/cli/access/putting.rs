@@ -52,6 +52,7 @@ impl Access {
                 })
             }
             Access::Store(store) => {
+                // Where no supervisor takes the jobs, the command says itself who puts them.
                 let jobs: Vec<NewJob> =
                     jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
                 let ids = ids(&jobs);
@@ -79,6 +80,7 @@ impl Access {
             match &job.id {
                 Some(_) if job.exists == Exists::Refuse => job.token = Some(token.clone()),
                 Some(_) => {}
+                // Nobody else makes this id: a job that has it already is this one, put before.
                 None => (job.id, job.exists) = (Some(unique().into()), Exists::Skip),
             }
         }

@@ -75,6 +75,7 @@ fn argument(row: &Row, flag: &'static Flag, heading: Option<&'static str>) -> Ar
     let arg = if flag.long.is_empty() { arg } else { arg.long(flag.long) };
     let arg = arg.short(flag.short).global(flag.everywhere);
     let arg = match flag.env {
+        // A value may hold a password, and --help is shown to others.
         Some(variable) => arg.env(variable).hide_env_values(true),
         None => arg,
     };
@@ -84,6 +85,7 @@ fn argument(row: &Row, flag: &'static Flag, heading: Option<&'static str>) -> Ar
     };
     let arg = if flag.kind == Kind::Switch { arg } else { arg.value_name(flag.value) };
     match flag.kind {
+        // The range of the parser below is of i64, which cannot hold this.
         Kind::Number(least, u64::MAX) => arg.value_parser(value_parser!(u64).range(least..)),
         Kind::Number(least, most) => {
             arg.value_parser(value_parser!(i64).range(least.cast_signed()..=most.cast_signed()))

@@ -56,6 +56,7 @@ impl Start {
         flags.end_when_idle = self.end_when_idle;
         flags.watch.clone_from(&self.watch);
         flags.whole = self.whole.0.clone().over(std::mem::take(&mut flags.whole));
+        // Each --wq has some of the settings: of two that set the same the later wins.
         flags.whole.wq = self.wq.iter().cloned().reduce(|before, next| next.over(before));
         flags.pool = self.pool.0.clone();
     }

@@ -66,6 +66,7 @@ fn progress(status: &Status, pools: &[String]) -> Progress {
     let of: Vec<&PoolStatus> =
         status.pools.iter().filter(|pool| pools.contains(&pool.name) || is_old(&pool.name)).collect();
     let fresh = || of.iter().filter(|pool| !pool.outdated);
+    // Before the slots are looked at: those of a pool that cannot boot are never ready.
     if let Some(why) =
         fresh().find_map(|pool| Some(format!("pool {}: {}", pool.name, pool.probing.as_ref()?)))
     {

@@ -138,6 +138,7 @@ fn children(found: &Abilities) -> Check {
 fn proc(mounts: &str) -> Check {
     // Of several mounts in one place the last is on top.
     let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
+    // In mountinfo the options of the file system come last.
     let options = line.and_then(|line| line.split(' ').next_back()).unwrap_or_default();
     let hidden = options.split(',').find_map(|option| option.strip_prefix("hidepid="));
     match (line, hidden) {

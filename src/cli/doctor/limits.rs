@@ -64,6 +64,7 @@ fn processes(soft: u64, slots: u64, is_root: bool) -> Check {
 
 fn pids(text: &str) -> Check {
     match text.trim().parse::<u64>() {
+        // The kernel's own default is 32,768 or more: somebody has lowered it.
         Ok(max) if max < 32_768 => Check::less(
             "pid_max",
             max.to_string(),

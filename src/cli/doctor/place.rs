@@ -108,6 +108,7 @@ fn file_system(directory: &Path, existing: &Path) -> Check {
 fn judge(directory: &Path, magic: i64) -> Check {
     let found = |name: &str| format!("{} on {name}", directory.display());
     let local = "--state-dir on a local disk";
+    // As in statfs(2). SMB has three: its oldest form, CIFS, and version 2 and later.
     match magic {
         0x6969 => Check::bad(
             "store",

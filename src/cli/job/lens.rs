@@ -112,6 +112,7 @@ impl Wanted {
         if known().any(|takes| takes == Some(false)) {
             Some(false)
         } else {
+            // None is the least: what is not known of one choice is not known of all.
             known().min().unwrap_or(Some(true))
         }
     }

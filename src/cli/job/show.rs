@@ -27,6 +27,7 @@ pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let unkillable = unkillable.map(|what| ("unkillable", format!("for {}: {}", age(what.age), what.why)));
     let alone = why.and_then(|why| alone::row(&why, &job)).map(|what| ("alone", what));
     let of_supervisor: Vec<_> = unkillable.into_iter().chain(alone).collect();
+    // After the JSON, in which programs find the bare names.
     Hosts::of(&access).await.name_in(&mut job);
     let killed = killer::of(&job).unwrap_or_default();
     let instead = access.card().await?.and_then(|card| card.instead(Ability::Retry));

@@ -171,6 +171,7 @@ fn check_data(args: &Put, queue: &str, class: &str) -> Result<(), Failure> {
             format!("its data stands behind the class: taskvisor put {queue} {class} DATA"),
         ));
     }
+    // `-` names stdin, which --lines reads anyway.
     let named = args.data.as_deref().filter(|data| *data != "-");
     match named {
         Some(_) if args.lines => Err(usage(

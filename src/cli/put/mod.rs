@@ -110,6 +110,7 @@ fn weight(job: &NewJob) -> usize {
 
 fn is_readable(stdin: &io::Stdin) -> bool {
     let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    // An error counts as readable: the read that follows reports it.
     poll(&mut fds, PollTimeout::ZERO) != Ok(0)
 }
 

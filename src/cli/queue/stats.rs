@@ -58,6 +58,7 @@ fn times(out: &mut String, name: &str, times: &Times, look: &Look) {
 const WIDTH: usize = 30;
 
 fn bar(count: u64, most: u64, ascii: bool) -> String {
+    // Rounded up, so that one job can be seen beside a thousand.
     let filled = (count as f64 / most as f64 * WIDTH as f64).ceil() as usize;
     if ascii { "#" } else { "█" }.repeat(filled)
 }

@@ -37,6 +37,7 @@ pub fn read(shared: &Shared) -> Result<Option<Module>, Failure> {
     let queues = shared.queues.iter().map(|queue| format!("-q={queue}"));
     command.args(["-m", "taskvisor.rq.settings", module]).args(queues).args(&shared.path);
     let output =
+        // Python's own words go to the user: they say why an import failed.
         command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|error| {
             Failure::from(error).of(format!("failed to run {}", shared.python)).of(what())
         })?;

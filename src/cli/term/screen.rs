@@ -32,8 +32,10 @@ pub struct Look {
 impl Look {
     /// The look for stdout and the environment.
     pub fn of_stdout(ascii: bool) -> Self {
+        // An empty variable counts as not set, as the rules of NO_COLOR have it.
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let tty = io::stdout().is_terminal();
+        // A terminal on a serial line may say that it has 0 columns.
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
         let columns = set("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
         let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();

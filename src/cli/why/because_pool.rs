@@ -27,6 +27,7 @@ fn of_life(pool: &PoolStatus, slot: &SlotStatus) -> Vec<String> {
     let what = format!("{what}, generation {},", slot.generation);
     let mut said = vec![format!("{what} has been {state} for {}{leaves}.", age(slot.age))];
     said.extend(in_state(slot));
+    // Only a slot with room raises the question why it takes no job.
     if slot.state == SlotState::Ready {
         said.extend(paused_pool(pool).into_iter().chain(pool.suspect.as_ref().map(held_up)));
     }
@@ -141,6 +142,7 @@ pub fn of_pool(pool: &PoolStatus, why: &Why, look: &Look) -> Vec<String> {
     let waiting: u64 = why.queues.values().filter_map(|queue| queue.jobs.get(&JobState::Waiting)).sum();
     let ready = pool.slots.iter().filter(|slot| slot.state == SlotState::Ready).count();
     said.push(match (waiting, ready) {
+        // A broker that does not answer has counted nothing, so 0 is no count.
         (0, _) if why.broker_trouble.is_some() => "How many jobs wait for it cannot be told now.".into(),
         (0, _) => "No job waits for it.".into(),
         (1, 1..) => "1 job waits in its queues.".into(),

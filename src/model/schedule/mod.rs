@@ -91,6 +91,7 @@ impl Timetable {
     pub fn after(&self, moment: i64) -> Option<i64> {
         match self {
             Timetable::Every { anchor, interval } => {
+                // Euclid's remainder, as the moment may lie before the anchor.
                 let since = moment.checked_sub(*anchor)?.rem_euclid(*interval);
                 moment.checked_add(interval - since)
             }
@@ -104,6 +105,7 @@ impl Timetable {
         const STEP: i64 = 60_000;
         let mut width = STEP;
         loop {
+            // One before `first`, because `after` leaves out its own moment.
             let from = last.saturating_sub(width).max(first.saturating_sub(1));
             let mut found = Vec::new();
             let mut moment = from;
