@@ -48,6 +48,11 @@ class Results(real.RealTest):
                 id.logs()
             taskvisor.configure(socket=socket)
             self.assertEqual(id.logs(), "adding\n")
+            # Asked of the supervisor: without the program.
+            with unittest.mock.patch.dict(os.environ, PATH=elsewhere):
+                self.assertEqual((id.logs(tail=1, attempt=1), id.logs(stream="stderr")), ("adding\n", ""))
+                with self.assertRaises(NoSuchJob):
+                    JobId("nope").logs()
 
     def test_failed_job_raises_with_the_trace_of_its_worker(self):
         with self.assertRaisesRegex(JobFailed, "has failed: ValueError: attempt 3") as caught:

@@ -23,8 +23,8 @@ use super::lists::LINES;
 use super::{Here, Lines, PauseOrder, Place, Queued, Reloaded};
 use model::verb::{Done, State, VerbRequest};
 use model::{
-    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, PoolsNow, PublishedEvent, Status, Stop,
-    Subject, Why,
+    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, OutputLine, OutputQuery, PoolsNow,
+    PublishedEvent, Status, Stop, Subject, Why,
 };
 
 /// A client of a supervisor. Each call opens a connection, except waits: a program often waits for thousands of jobs.
@@ -89,6 +89,12 @@ impl Client {
     pub async fn list(&self, filter: &Filter) -> Result<Lines<JobRecord>, Error> {
         let (path, _) = self.address(filter)?;
         self.lines(&path).await
+    }
+
+    /// The output of a job, as it comes.
+    pub async fn logs(&self, id: &JobId, query: &OutputQuery) -> Result<Lines<OutputLine>, Error> {
+        let fields = self.fields(query)?;
+        self.lines(&format!("/v1/jobs/{}/logs{}", encode(id.as_str()), self::query(&fields))).await
     }
 
     /// Events, as they happen.

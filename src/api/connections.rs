@@ -32,6 +32,8 @@ pub(super) struct OpenConnections {
 struct Shared {
     /// One permit for each request that waits.
     waits: Arc<Semaphore>,
+    /// One permit for each output that is followed.
+    follows: Arc<Semaphore>,
     /// One permit for each job of a request that waits for many.
     jobs: Arc<Semaphore>,
     limits: Limits,
@@ -42,8 +44,9 @@ struct Shared {
 impl OpenConnections {
     pub(super) fn new(limits: Limits) -> OpenConnections {
         let waits = Arc::new(Semaphore::new(limits.waits));
+        let follows = Arc::new(Semaphore::new(limits.follows));
         let jobs = Arc::new(Semaphore::new(limits.jobs));
-        let shared = Arc::new(Shared { waits, jobs, limits, changed: Notify::new() });
+        let shared = Arc::new(Shared { waits, follows, jobs, limits, changed: Notify::new() });
         OpenConnections { places: limits.connections, guests: Vec::new(), shared, full: [None; 2] }
     }
 
@@ -179,6 +182,17 @@ impl Activity {
                 .hint("one POST /v1/wait waits for many jobs")
         })?;
         self.change(|what| what.wait = Some(wait));
+        Ok(())
+    }
+
+    /// Notes that its request follows an output. It is refused if too many do.
+    pub(super) fn follows(&self) -> Result<(), Problem> {
+        let most = self.shared.limits.follows;
+        let follow = self.shared.follows.clone().try_acquire_owned().map_err(|_| {
+            Problem::unavailable(format!("{most} outputs are followed here already"))
+                .hint("ask again without follow, from the offset that the answer ends with")
+        })?;
+        self.change(|what| what.wait = Some(follow));
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{PauseOrder, Problem, Queued, Reloaded, Service};
+use super::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use model::{
     Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent,
@@ -143,6 +143,10 @@ impl Service for Fake {
             "endless" => std::future::pending().await,
             _ => Ok(JobState::Complete),
         }
+    }
+    async fn output(&self, _id: &JobId) -> Result<JobOutput, Problem> {
+        let reader = log::Reader::new("/nonexistent".into(), "/nonexistent/x.log".into());
+        Ok(JobOutput { reader, state: JobState::Running, elsewhere: None, removed_until: None })
     }
     async fn ends(
         &self,

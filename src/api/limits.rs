@@ -12,6 +12,8 @@ pub struct Limits {
     pub connections: usize,
     /// Limit of the requests at a time that wait for as long as it takes. Their connections are not among those above.
     pub waits: usize,
+    /// Limit of the followed outputs at a time. They are among neither of those above.
+    pub follows: usize,
     /// Limit of the jobs that all those of these requests wait for that wait for many.
     pub jobs: usize,
     /// A connection that has not sent a whole request head within this time is closed.
@@ -25,6 +27,8 @@ impl Default for Limits {
         Limits {
             connections: 256,
             waits: most_waits(),
+            // Each keeps a file open, and up to 4 MiB while it reads.
+            follows: most_waits() / 16,
             // Each takes some hundred bytes.
             jobs: 1_000_000,
             header_timeout: Duration::from_secs(10),

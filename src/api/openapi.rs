@@ -48,13 +48,12 @@ impl Document {
         self.describe::<B>(route, answer);
     }
 
-    /// Adds a route that answers with a stream of `A`.
-    pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
+    /// Adds a route that answers with a stream of `A`, and in `others` forms to who does not accept lines.
+    pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route, others: &[&str]) {
         let each = self.generator.subschema_for::<A>();
         let mut content = json!({ LINES: { "schema": each } });
-        // A wait for many jobs answers with lines alone.
-        if route.method == "GET" {
-            content["text/event-stream"] = json!({ "schema": { "type": "string" } });
+        for other in others {
+            content[*other] = json!({ "schema": { "type": "string" } });
         }
         self.describe::<B>(route, json!({ "description": "As it happens.", "content": content }));
     }

@@ -13,12 +13,13 @@ use axum::{Json, Router};
 use super::body::{Put, Ready, StopOrder};
 use super::events::events;
 use super::extract::{Answer, Api, PUT_LIMIT, PathOf, SMALL_LIMIT, job_id, may_put, named, read};
+use super::logs::logs;
 use super::openapi::Text;
 use super::routes::Routes;
 use super::waits::{Ended, Wait, wait, wait_for_all};
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, tasks, verbs};
 use model::verb::{Done, Route, State as JobStateBody};
-use model::{Interest, PublishedEvent, Status, Subject, Why};
+use model::{Interest, OutputLine, OutputQuery, PublishedEvent, Status, Subject, Why};
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
@@ -41,12 +42,22 @@ fn all(routes: Routes) -> Routes {
             post(put),
         )
         .look::<JobStateBody>("/v1/jobs/{job}/wait", "Waits until a job has ended and says how.", get(wait))
+        .stream::<OutputQuery, OutputLine>(
+            Route {
+                method: "GET",
+                path: "/v1/jobs/{job}/logs",
+                does: "Reads or follows the output of a job.",
+            },
+            &["text/plain"],
+            get(logs),
+        )
         .stream::<Wait, Ended>(
             Route {
                 method: "POST",
                 path: "/v1/wait",
                 does: "Waits for many jobs, and tells each as it ends.",
             },
+            &[],
             post(wait_for_all),
         )
         .look::<Status>(
@@ -63,6 +74,7 @@ fn all(routes: Routes) -> Routes {
                 path: "/v1/events",
                 does: "Tells what happens to jobs and workers, as it happens.",
             },
+            &["text/event-stream"],
             get(events),
         )
         .act::<StopOrder, Done>("/v1/stop", "Orders the stop, which goes on after the answer.", post(stop))

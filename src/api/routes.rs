@@ -82,14 +82,15 @@ impl Routes {
         self
     }
 
-    /// Adds a route that takes a `B` and answers with a stream of `A`.
+    /// Adds a route that takes a `B` and answers with a stream of `A`, or in one of these other forms.
     pub(super) fn stream<B: JsonSchema, A: JsonSchema>(
         mut self,
         route: Route,
+        others: &[&str],
         handler: MethodRouter<Arc<dyn Service>>,
     ) -> Self {
         if let Some(document) = &mut self.document {
-            document.add_stream::<B, A>(&route);
+            document.add_stream::<B, A>(&route, others);
         }
         self.serve(route.path, handler);
         self

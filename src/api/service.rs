@@ -11,8 +11,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use model::verb::{Answer, Verb};
 use model::{
-    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PoolsNow, PublishedEvent, PutNote,
-    QueueName, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Instance, JobId, JobState, Meters, Millis, NewJob, Page, PoolsNow,
+    PublishedEvent, PutNote, QueueName, Status, Stop, Subject, Why,
 };
 use wq::{self, Taken};
 
@@ -52,6 +52,9 @@ pub trait Service: Send + Sync + 'static {
     /// Waits until the job has ended and gives its state. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;
 
+    /// The output of a job: where it is, and what may be missing of it.
+    async fn output(&self, id: &JobId) -> Result<JobOutput, Problem>;
+
     /// Tells the end of each job as it comes. Dropped when the client goes away.
     async fn ends(
         &self,
@@ -88,6 +91,18 @@ pub trait Service: Send + Sync + 'static {
 
     /// Orders the stop and returns at once.
     async fn stop(&self, how: Stop, by: String) -> Result<(), Problem>;
+}
+
+/// The output of a job.
+pub struct JobOutput {
+    /// Reads the output, as far as it is here.
+    pub reader: log::Reader,
+    /// State of the job.
+    pub state: JobState,
+    /// The supervisor that ran the latest attempt, if it is another one.
+    pub elsewhere: Option<Instance>,
+    /// Until when output was removed, if that may have been output of this job.
+    pub removed_until: Option<Millis>,
 }
 
 /// A supervisor is here; its broker.

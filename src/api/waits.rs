@@ -102,6 +102,11 @@ pub(super) fn waits(doing: &Doing) -> Result<(), Problem> {
     doing.as_ref().map_or(Ok(()), |Extension(doing)| doing.waits())
 }
 
+/// Notes that a request follows an output, or refuses it.
+pub(super) fn follows(doing: &Doing) -> Result<(), Problem> {
+    doing.as_ref().map_or(Ok(()), |Extension(doing)| doing.follows())
+}
+
 /// Notes for how many jobs a request waits, or refuses it.
 fn waits_for(doing: &Doing, count: usize) -> Result<(), Problem> {
     doing.as_ref().map_or(Ok(()), |Extension(doing)| doing.waits_for(count))

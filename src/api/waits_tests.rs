@@ -14,6 +14,7 @@ use super::fake::Fake;
 use super::peer::{Door, Peer};
 use super::tests::{Served, read_all, served};
 use super::{Error, Limits, router, serve};
+use model::OutputQuery;
 use model::verb::Retry;
 
 /// Asks on a connection of its own, which is kept open.
@@ -224,4 +225,31 @@ async fn silent_refused_clients_are_few() {
     assert!(before.elapsed() > Duration::from_secs(9), "{:?}: its request is waited for", before.elapsed());
     let answer = read_all(come(OWNER, SHORT).await).await;
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+}
+
+#[tokio::test]
+async fn followed_outputs_have_places_of_their_own() {
+    let served = served(Limits { connections: 4, waits: 1, follows: 2, ..Limits::default() });
+    const FOLLOW: &str =
+        "GET /v1/jobs/endless/logs?follow=true HTTP/1.1\r\nhost: x\r\naccept: application/x-ndjson\r\n\r\n";
+    let mut following = Vec::new();
+    for _ in 0..2 {
+        let mut stream = asks(&served, FOLLOW).await;
+        let mut byte = [0];
+        stream.read_exact(&mut byte).await.unwrap();
+        following.push(stream);
+    }
+    let query = OutputQuery { follow: true, ..OutputQuery::default() };
+    let Err(Error::Problem(problem)) = served.client.logs(&"endless".into(), &query).await else { panic!() };
+    assert_eq!((problem.code, problem.message.as_str()), (503, "2 outputs are followed here already"));
+    // Neither what waits nor what asks has less room for that.
+    let _waiting = asks(&served, WAIT).await;
+    for _ in 0..8 {
+        served.client.ask(&Retry { job: "a".into() }).await.unwrap();
+    }
+    let mut lines = served.client.logs(&"endless".into(), &OutputQuery::default()).await.unwrap();
+    let end = lines.next().await.unwrap().pop_front().unwrap();
+    assert_eq!(serde_json::to_string(&end).unwrap(), r#"{"state":"running","next":0}"#);
+    following.pop();
+    while served.client.logs(&"endless".into(), &query).await.is_err() {}
 }

@@ -212,7 +212,7 @@ fn run(
         outputs: config.log.clone(),
         places: Places {
             jobs: config::logs(&config.state_dir),
-            job: Box::new(move |job| files.log_file(job)),
+            job: Arc::new(move |job| files.log_file(job)),
         },
         read_settings,
         authors,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sysinfo::System;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -13,19 +12,21 @@ use tokio::sync::oneshot;
 use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
 use super::effects::Effects;
 use super::failing::Failing;
+use super::host::host;
 use super::judge::{Facts, concerns, judge, of_broker};
+use super::output_places::OutputPlaces;
 use super::publish;
 use super::reload::Reloader;
 use super::request::{Queues, Request, View, WhySubject};
 use super::served::{self, mark};
 use super::takers::Wanted;
 use super::verb_lines;
-use api::{PauseOrder, Problem, Queued, Reloaded, Service};
+use api::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use broker::{Broker, Error, EventBus};
 use model::verb::{Ability, Answer, Before, Get, Verb};
 use model::{
-    Change, Cursor, Filter, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page,
-    PoolsNow, PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page, PoolsNow,
+    PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use outbox::Outbox;
 use process::usage;
@@ -53,6 +54,8 @@ pub(super) struct ApiService {
     pub tasks: Option<Arc<wq::Settings>>,
     /// Keeps new jobs that cannot be put now.
     pub outbox: Option<Arc<Outbox>>,
+    /// Finds the output of jobs.
+    pub outputs: OutputPlaces,
 }
 
 #[async_trait]
@@ -108,6 +111,11 @@ impl Service for ApiService {
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
         self.broker.ended(id).await.map_err(|error| self.problem(error))
+    }
+
+    async fn output(&self, id: &JobId) -> Result<JobOutput, Problem> {
+        let job = self.broker.tell(Get { job: id.clone() }, "").await.map_err(|error| self.problem(error))?;
+        Ok(self.outputs.of(job))
     }
 
     async fn ends(
@@ -212,6 +220,7 @@ impl ApiService {
             started: clock::now(),
             tasks,
             outbox,
+            outputs: OutputPlaces { outputs: effects.outputs.clone(), instance: effects.instance.clone() },
         }
     }
 
@@ -343,20 +352,6 @@ impl ApiService {
 
 fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {
     slot.process = slot.process.take().and_then(|leader| usage::tree(leader.pid, keeper));
-}
-
-fn host() -> Host {
-    let mut system = System::new().ok();
-    if let Some(system) = &mut system {
-        system.refresh_memory();
-    }
-    Host {
-        name: System::host_name().unwrap_or_default(),
-        memory_total: system.as_ref().map_or(0, System::total_memory),
-        memory_used: system.as_ref().map_or(0, System::used_memory),
-        load: System::load_average().map_or(0.0, |load| load.one),
-        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
-    }
 }
 
 impl ApiService {

@@ -50,7 +50,7 @@ pub struct Mark {
 
 /// A piece of output, which ends where the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub(super) struct Piece {
     /// Bytes of the job's output before this piece.
     pub offset: u64,
     /// When, in which attempt and to which stream it was printed.
@@ -68,7 +68,7 @@ impl Mark {
         Mark { at, attempt: 1, source: Source::Stdout }
     }
 
-    fn unknown(at: Millis) -> Mark {
+    pub(super) fn unknown(at: Millis) -> Mark {
         Mark { at, attempt: 0, source: Source::Unknown }
     }
 }
@@ -156,7 +156,7 @@ fn written(found: &fs::Metadata) -> Millis {
 }
 
 /// The pieces of the output in this file below the directory of all output, in order. None if there is no such file.
-pub fn pieces(root: &Path, log: &Path) -> io::Result<Option<Vec<Piece>>> {
+pub(super) fn pieces(root: &Path, log: &Path) -> io::Result<Option<Vec<Piece>>> {
     let bytes = match fs::read(beside(log)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         read => read?,
@@ -203,7 +203,13 @@ impl Index {
         };
         let mut bytes = [0; SIZE];
         File::open(&path)?.read_exact_at(&mut bytes, last * SIZE as u64)?;
-        Ok(Index { path, count, last: Some(Piece::decode(&bytes)), implied: false })
+        let last = Piece::decode(&bytes);
+        if last.offset > found.len() {
+            // The output was cut since: its records are of what is gone.
+            fs::remove_file(&path)?;
+            return Ok(new(Some(Piece::first(Mark::unknown(written(&found))))));
+        }
+        Ok(Index { path, count, last: Some(last), implied: false })
     }
 
     /// Bytes of the file of records.

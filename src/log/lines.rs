@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -11,9 +11,10 @@ use super::index::Mark;
 use model::JobId;
 
 /// Gives the file for a job's output.
-pub type JobFile = Box<dyn Fn(&JobId) -> PathBuf + Send>;
+pub type JobFile = Arc<dyn Fn(&JobId) -> PathBuf + Send + Sync>;
 
 /// The places of output.
+#[derive(Clone)]
 pub struct Places {
     /// The directory with the files of all jobs.
     pub jobs: PathBuf,

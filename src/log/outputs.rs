@@ -9,8 +9,10 @@ use tokio::sync::oneshot;
 
 use super::index::Mark;
 use super::lines::{Line, Places, Shared, weight};
+use super::output_retention::removed_until;
+use super::reader::Reader;
 use super::writer::Writer;
-use model::{JobId, LogSettings};
+use model::{JobId, LogSettings, Millis};
 
 /// Limit of the bytes that wait for the disk.
 const ROOM: usize = 32 << 20;
@@ -22,6 +24,7 @@ pub struct Outputs {
     shared: Arc<Shared>,
     /// Whether output that slots print outside of jobs is kept in files.
     slots: bool,
+    places: Places,
 }
 
 impl Outputs {
@@ -29,17 +32,27 @@ impl Outputs {
     pub fn start(settings: &LogSettings, places: Places) -> io::Result<Outputs> {
         let (queue, lines) = channel();
         let shared = Arc::new(Shared::default());
-        let writer = Writer::new(settings, places, shared.clone());
+        let writer = Writer::new(settings, places.clone(), shared.clone());
         std::thread::Builder::new()
             .name("tv-outputs".into())
             .stack_size(128 << 10)
             .spawn(move || writer.run(&lines))?;
-        Ok(Outputs { queue, shared, slots: settings.dir.is_some() })
+        Ok(Outputs { queue, shared, slots: settings.dir.is_some(), places })
     }
 
     /// Whether [`Outputs::slot`] has files to write to.
     pub fn keeps_slots(&self) -> bool {
         self.slots
+    }
+
+    /// Reads the output of a job.
+    pub fn reader(&self, job: &JobId) -> Reader {
+        Reader::new(self.places.jobs.clone(), (self.places.job)(job))
+    }
+
+    /// Until when output was removed, if any was: see [`removed_until`].
+    pub fn removed_until(&self) -> Option<Millis> {
+        removed_until(&self.places.jobs)
     }
 
     /// Adds to a job's file. False when it was dropped because the disk does not keep up.
@@ -106,7 +119,7 @@ mod tests {
     use super::super::lines::JobFile;
     use super::*;
     use crate::Source;
-    use model::{Millis, Rotate};
+    use model::Rotate;
 
     const MARK: Mark = Mark { at: Millis(1), attempt: 1, source: Source::Stdout };
 
@@ -120,7 +133,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let jobs = dir.path().join("jobs");
             let file = jobs.clone();
-            let job: JobFile = Box::new(move |job| file.join("x").join(format!("{job}.log")));
+            let job: JobFile = Arc::new(move |job| file.join("x").join(format!("{job}.log")));
             let settings = LogSettings { dir: Some(dir.path().join("slots")), ..settings };
             fs::create_dir(dir.path().join("slots")).unwrap();
             let outputs = Outputs::start(&settings, Places { jobs, job }).unwrap();

@@ -128,9 +128,12 @@ impl Writer {
     /// Writes, and removes the written part from `bytes`.
     fn write_job(&mut self, job: &JobId, mark: Mark, bytes: &mut &[u8]) -> io::Result<()> {
         let attempt = self.attempts.entry(job.clone()).or_default();
-        // Output for a file that somebody has removed would be lost without a word.
-        let removed = |opened: &Opened| opened.file.metadata().is_ok_and(|found| found.nlink() == 0);
-        if attempt.file.as_ref().is_none_or(removed) {
+        // Others may remove the file or empty it, as logrotate does with copytruncate: then its records are of output
+        // that is gone.
+        let is_changed = |opened: &Opened| {
+            opened.file.metadata().is_ok_and(|found| found.nlink() == 0 || found.len() < opened.len)
+        };
+        if attempt.file.as_ref().is_none_or(is_changed) {
             self.open -= usize::from(attempt.file.take().is_some());
             let opened = self.open(&(self.job)(job))?;
             self.attempts.entry(job.clone()).or_default().file = Some(opened);

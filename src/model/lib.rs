@@ -22,6 +22,7 @@ mod new_job;
 mod object;
 mod option;
 mod outcome;
+mod output;
 mod payload;
 mod pool;
 mod progress;
@@ -69,6 +70,7 @@ pub use outcome::{
     DeadWorker, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Signal, SignalSent, Usage,
     cut,
 };
+pub use output::{OutputEnd, OutputLine, OutputPart, OutputQuery, Stream};
 pub use payload::{Exec, Payload, Retry};
 pub use pool::{
     ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Order, ProcessLimits, QUEUE_PRIORITY,

@@ -53,6 +53,11 @@ fn only_group_members_may_use_the_socket_whatever_its_mode() {
         let put = taskvisor(as_user(MEMBER, gid, &more), &run, &["put", "--", "true"]);
         assert!(put.status.success(), "{}", text(&put.stderr));
         let jid = text(&put.stdout);
+        let print = ["put", "--", "sh", "-c", "echo out; echo err >&2"];
+        let printing = text(&taskvisor(as_user(MEMBER, gid, &more), &run, &print).stdout);
+        let logs = ["job", "logs", "-f", "--stream", "stderr", printing.trim()];
+        let logs = taskvisor(as_user(MEMBER, gid, &more), &run, &logs);
+        assert_eq!((text(&logs.stdout), text(&logs.stderr)), ("err\n".into(), String::new()));
         let shown = taskvisor(as_user(MEMBER, gid, &more), &run, &["job", "wait", jid.trim()]);
         assert!(shown.status.success(), "{}", text(&shown.stderr));
         assert!(sandbox.ok(&["job", "show", jid.trim()]).contains(&format!("put by uid {MEMBER}")));

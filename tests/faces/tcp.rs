@@ -295,7 +295,6 @@ fn commands_work_over_tcp_with_the_token() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(words), "{args:?}: {}", text(&output.stderr));
     };
-    refused(&["job", "logs", &jid], 2, "can only be done on the supervisor's machine");
     refused(&["status", "--url", "https://localhost:1"], 2, "TLS is a proxy's business");
     refused(
         &["status", "--token-file", "/nowhere/token"],
@@ -335,5 +334,48 @@ fn workers_never_get_the_api_token_in_their_environment() {
     let seen = sandbox.ok(&["job", "logs", &jid]);
     assert!(seen.contains("SEEN=yes") && !seen.contains("horse"), "{seen}");
     running.signal("TERM");
+    running.wait();
+}
+
+#[test]
+fn output_is_read_by_range_and_followed_by_tcp() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let file = with_port(&sandbox, "");
+    let mut running = sandbox.start(&["-w", "1", "-c", &file]);
+    let url = format!("http://{}", port(&sandbox));
+    let token = sandbox.work("token").display().to_string();
+    let far = |args: &[&str]| sandbox.command(&[&["--url", &url, "--token-file", &token], args].concat());
+    let script = "printf 'one\\ntwo\\n'; until test -e go; do sleep 0.05; done; echo bad >&2";
+    let jid = sandbox.put(&["sh", "-c", script]);
+    let heard = fs::File::create(sandbox.path("heard")).unwrap();
+    let mut follower = far(&["job", "logs", "-f", "-n", "1", &jid]).stdout(heard).spawn().unwrap();
+    let told = || fs::read(sandbox.path("heard")).unwrap();
+    wait_until("the first lines have come", || !told().is_empty());
+    let bearer = format!("authorization: Bearer {TOKEN}");
+    let ask = |jid: &str, query: &str, accept: &str| {
+        let first = format!("GET /v1/jobs/{jid}/logs?{query}");
+        by_tcp(&sandbox, &first, &["host: localhost", &bearer, &format!("accept: {accept}")], "")
+    };
+    let get = |query: &str, accept: &str| ask(&jid, query, accept);
+    wait_until("both lines are written", || get("from=4&limit=3", "*/*").1.contains("two"));
+    sandbox.script("go", "");
+    assert!(follower.wait().unwrap().success());
+    let heard = told();
+    assert!(heard.ends_with(b"two\nbad\n") && heard.len() <= b"one\ntwo\nbad\n".len(), "{heard:?}");
+    let (code, answer) = get("from=4&limit=3", "*/*");
+    assert!(code == 200 && answer.contains("text/plain") && answer.contains("nosniff"), "{answer}");
+    assert!(answer.contains("two") && !answer.contains("one") && !answer.contains("bad"), "{answer}");
+    let (_, lines) = get("stream=stderr", "application/x-ndjson");
+    assert!(lines.contains(r#""attempt":1,"stream":"stderr","text":"bad\n"}"#), "{lines}");
+    assert!(lines.contains(r#"{"state":"complete","next":12}"#), "{lines}");
+    let other = sandbox.put(&["printf", r"a\377\303"]);
+    sandbox.ok(&["job", "wait", &other]);
+    assert!(ask(&other, "from=1", "application/x-ndjson").1.contains(r#""text":{"b64":"/8M="}"#));
+    assert_eq!((get("from=x", "*/*").0, get("", "*/*").0), (400, 200));
+    let stamped = far(&["job", "logs", "-t", "--stream", "stderr", &jid]).output().unwrap();
+    assert!(String::from_utf8(stamped.stdout).unwrap().ends_with("Z stderr bad\n"));
+    let unknown = far(&["job", "logs", "--attempt", "2", &jid]).output().unwrap();
+    assert!(String::from_utf8(unknown.stderr).unwrap().contains("has no attempt 2: it has had 1"));
+    sandbox.ok(&["stop", "--now"]);
     running.wait();
 }

@@ -72,3 +72,30 @@ fn a_job_is_followed_with_times_and_by_stream() {
     let texts: Vec<&str> = lines.iter().map(|line| line.2.as_str()).collect();
     assert_eq!(texts, ["out", "end"]);
 }
+
+#[test]
+fn emptied_output_keeps_its_streams_apart_while_it_is_followed() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let script = "echo out 1; echo long error 1 >&2; until test -e go; do sleep 0.05; done; echo err 2 >&2; \
+                  until test -e on; do sleep 0.05; done; echo out 2";
+    let jid = sandbox.put(&["sh", "-c", script]);
+    let logs = |stream: &str| sandbox.ok(&["job", "logs", "--stream", stream, &jid]);
+    wait_until("both streams are written", || logs("stdout") + &logs("stderr") == "out 1\nlong error 1\n");
+    let heard = std::fs::File::create(sandbox.path("heard")).unwrap();
+    let mut command = sandbox.command(&["job", "logs", "-f", "--stream", "stdout", &jid]);
+    let mut follower = command.stdout(heard).spawn().unwrap();
+    let told = || std::fs::read_to_string(sandbox.path("heard")).unwrap();
+    wait_until("it is followed", || told() == "out 1\n");
+    let file = sandbox.path("state").join("logs").join(&jid[jid.len() - 2..]).join(format!("{jid}.log"));
+    // As logrotate does with copytruncate.
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(0).unwrap();
+    sandbox.script("go", "");
+    wait_until("the job has printed more", || logs("stderr") == "err 2\n");
+    sandbox.script("on", "");
+    assert!(follower.wait().unwrap().success());
+    assert_eq!(
+        (told(), logs("stdout"), logs("stderr")),
+        ("out 1\nout 2\n".into(), "out 2\n".into(), "err 2\n".into())
+    );
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use api::{Problem, Queued, Reloaded, Service};
+use api::{JobOutput, Problem, Queued, Reloaded, Service};
 use async_trait::async_trait;
 use model::verb::{Answer, Cancel, Done, Each, Fate, Get, Pause, Refusal, Resume, Retry, Verb};
 use model::{
@@ -149,6 +149,11 @@ impl Service for Played {
     async fn page(&self, filter: &Filter, _: Option<Cursor>) -> Result<Page, Problem> {
         self.note(format!("list {}", filter.limit))?;
         Ok(Page { jobs: vec![record("c1".into())?, record("f1".into())?], next: None })
+    }
+    async fn output(&self, id: &JobId) -> Result<JobOutput, Problem> {
+        self.note(format!("output {id}"))?;
+        let reader = log::Reader::new("/nonexistent".into(), "/nonexistent/x.log".into());
+        Ok(JobOutput { reader, state: JobState::Complete, elsewhere: None, removed_until: None })
     }
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem> {
         self.note(format!("count {begins} {states:?}"))?;

@@ -74,6 +74,9 @@ if TYPE_CHECKING:
     #: How to end.
     Stop = Literal["drain", "terminate", "kill"]
 
+    #: A stream of a process.
+    Stream = Literal["stdout", "stderr"]
+
     #: Where a task is in its life.
     TaskStatus = Literal["pending", "succeeded", "failed", "unknown"]
 
@@ -405,6 +408,38 @@ if TYPE_CHECKING:
         by: str
         since: str
         since_ms: int
+
+    class OutputEnd(TypedDict):
+        """The end of the output, as far as there is one."""
+
+        elsewhere: NotRequired[Optional[Instance]]
+        next: int
+        removed_until: NotRequired[Optional[Union[str, int]]]
+        state: JobState
+
+    #: A line of the answer.
+    OutputLine = TypedDict("OutputLine", {
+        "at": 'NotRequired[str]',
+        "at_ms": 'NotRequired[int]',
+        "attempt": 'NotRequired[Optional[int]]',
+        "from": 'NotRequired[int]',
+        "stream": 'NotRequired[Optional[Stream]]',
+        "text": 'NotRequired[Bytes]',
+        "elsewhere": 'NotRequired[Optional[Instance]]',
+        "next": 'NotRequired[int]',
+        "removed_until": 'NotRequired[Optional[Union[str, int]]]',
+        "state": 'NotRequired[JobState]',
+    })
+
+    #: A part of the output.
+    OutputPart = TypedDict("OutputPart", {
+        "at": 'str',
+        "at_ms": 'int',
+        "attempt": 'NotRequired[Optional[int]]',
+        "from": 'int',
+        "stream": 'NotRequired[Optional[Stream]]',
+        "text": 'Bytes',
+    })
 
     class Pause(TypedDict):
         """A pause of a queue or of a pool."""

@@ -40,6 +40,14 @@ class AsyncJobs(AsyncAsking):
         found: list[str] = await self._ask("GET", path("ids", prefix))
         return found
 
+    async def logs(self, job: str, *, start: Optional[int] = None, limit: Optional[int] = None, tail: Optional[int] = None,
+                   stream: Optional[Literal["stdout", "stderr"]] = None, attempt: Optional[int] = None,
+                   since: Union[str, int, None] = None, until: Union[str, int, None] = None) -> str:
+        """What the job has printed so far: `limit` bytes from the offset `start` on, of them the last `tail` lines."""
+        route = path("jobs", job, "logs", from_=start, limit=limit, tail=tail, stream=stream, attempt=attempt, since=since,
+                     until=until)
+        return await self._text(route)
+
     async def before(self, job: str) -> int:
         """How many waiting jobs of its queue come before it, counted up to 1000."""
         found: answers.Number = await self._ask("GET", path("jobs", job, "before"))

@@ -96,14 +96,14 @@ class JobId(str, Generic[R]):
         """The job as it is now."""
         return JobInfo(asked(self._place, "GET", f"/v1/jobs/{quoted(self)}"))
 
-    def logs(self) -> str:
-        """What the job has printed and logged, by the program ``taskvisor job logs``: on the supervisor's machine."""
-        from . import program
+    def logs(self, *, tail: Optional[int] = None, stream: Optional[str] = None, attempt: Optional[int] = None) -> str:
+        """What the job has printed and logged; or its last lines, or what went to `stdout` or `stderr`, or in one attempt.
 
-        if self._place is not None:
-            raise SupervisorError(f"failed to read the output of {self}: a client gives none; it is in files of the "
-                                  "supervisor's machine")
-        return program.logs(self)
+        The supervisor is asked for it; while none runs, the program ``taskvisor job logs`` reads the files.
+        """
+        from . import output
+
+        return output.logs(self, self._place, {"tail": tail, "stream": stream, "attempt": attempt})
 
     def _ended(self, timeout: Optional[float], hold_slot: bool) -> dict[str, Any]:
         if self._end is None:

@@ -17,6 +17,7 @@ from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Optional
 
 
@@ -25,8 +26,8 @@ def path() -> Optional[str]:
     return shutil.which("taskvisor")
 
 
-def logs(job: str) -> str:
-    """What the job has printed and logged."""
+def logs(job: str, options: Sequence[str] = ()) -> str:
+    """What the job has printed and logged, as far as the options select it."""
     program = path()
     if not isinstance(endpoint.current(), endpoint.Unix):
         raise SupervisorError(f"failed to read the output of {job}: it is in files of the supervisor's machine; read it "
@@ -38,7 +39,7 @@ def logs(job: str) -> str:
         raise SupervisorError(f"failed to read the output of {job}: {_cannot_be_told()}")
     if settings.socket is not None:
         environment.update(_state_dir(settings.socket))
-    done = subprocess.run([program, "job", "logs", "--", job], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+    done = subprocess.run([program, "job", "logs", *options, "--", job], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                           env=environment)
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()

@@ -1,6 +1,7 @@
 //! Access to a supervisor on another machine: by its address, with a token.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use api::{Client, Error, Place};
@@ -95,13 +96,15 @@ pub fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
     ))
 }
 
-/// Refuses requests that only work on the supervisor's machine.
-pub fn only_here(config: &Config, what: &str) -> Result<(), Failure> {
-    match &config.remote {
-        None => Ok(()),
-        Some(_) => {
-            Err(Failure::new(exit::USAGE, format!("{what} can only be done on the supervisor's machine"))
-                .hint("leave --url and TASKVISOR_URL away there"))
-        }
-    }
+/// Whether the files of the supervisor that listens here are those of this state directory, and can be read.
+pub fn shares_state(config: &Config) -> bool {
+    let ours = fs::read_to_string(config.state_dir.join("lock")).unwrap_or_default();
+    let is_theirs = match fs::read_to_string(config.run_dir.join("lock")) {
+        Ok(theirs) => theirs.split_once('\n').is_none_or(|(number, dir)| {
+            dir.trim_end() == config.state_dir.display().to_string() || ours.lines().next() == Some(number)
+        }),
+        // A member of the socket's group: the state directory of this user is another.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    config.remote.is_none() && is_theirs && fs::read_dir(&config.state_dir).is_ok()
 }

@@ -1,25 +1,24 @@
 //! `job logs`: the output of a job so far, and as it is written.
 
-use std::borrow::Cow;
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, IsTerminal, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use log::{Reader, removed_until};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tokio::sync::mpsc;
 
-use super::lens::Lens;
-use super::tail::Tail;
-use crate::cli::access::elsewhere::only_here;
+use super::asked_logs;
+use super::lens::{Lens, selection};
+use crate::cli::access::elsewhere::shares_state;
 use crate::cli::access::hosts::Hosts;
 use crate::cli::access::{Access, ended};
 use crate::cli::args::JobLogs;
-use crate::cli::term::screen::{Look, escaped_lines, print, print_bytes};
+use crate::cli::term::screen::Look;
 use config::{Config, logs as logs_of};
 use failure::{Failure, exit};
-use log::removed_until;
 use model::{Happened, Instance, JobId, JobRecord, JobState, Millis};
 
 /// Milliseconds by which the store's clock and that of the files may differ, generously.
@@ -32,24 +31,21 @@ const LOOK: Duration = Duration::from_secs(2);
 const UNWATCHED: Duration = Duration::from_millis(250);
 
 /// Prints the output of a job. A job without output has no file, and neither has one whose output was removed.
+///
+/// It is read from its file where that can be read, also while no supervisor runs; else the supervisor is asked for it.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
-    only_here(config, "to read the output of a job")?;
     let access = Access::open(config).await?;
     let id = access.named(&args.jid).await?;
     let mut job = access.job(&id).await?;
-    let path = config.log_file(&id);
-    let lens = Lens::new(config, &id, args);
-    let mut output = Output {
-        path,
-        lens,
-        tail: args.tail.map(Tail::new),
-        file: None,
-        found: false,
-        tty: io::stdout().is_terminal(),
-        cut: Vec::new(),
+    let mut lens = Lens::new(args);
+    let asked = match access {
+        Access::Api(client, _) if !shares_state(config) => {
+            Some(asked_logs::print(config, client, &id, args, &mut lens).await?)
+        }
+        Access::Api(..) | Access::Store(_) => None,
     };
-    if args.follow && !job.state.has_ended() {
-        follow(config, &id, &mut output).await?;
+    let has_file = asked.is_none() && from_file(config, &job, args, &mut lens).await?;
+    if args.follow {
         // As it is by now: another host may have taken it meanwhile.
         job = Access::open(config).await?.job(&id).await?;
     }
@@ -57,17 +53,43 @@ pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     if let Some(attempt) = args.attempt {
         has_attempt(&job, attempt)?;
     }
-    output.copy()?;
-    output.finish()?;
-    if let Some(instance) = elsewhere(config, &job) {
-        return Err(of_another(&Access::open(config).await?, &job, instance).await);
+    lens.finish()?;
+    let (elsewhere, removed) = match asked {
+        Some(end) => (end.elsewhere, end.removed_until),
+        None => {
+            let near = |until: &Millis| !has_file && job.put_at.0 <= until.0 + CLOCKS_APART;
+            let removed = removed_until(&logs_of(&config.state_dir)).filter(near);
+            (runs_elsewhere(config, &job).cloned(), removed)
+        }
+    };
+    if let Some(instance) = elsewhere {
+        return Err(of_another(&Access::open(config).await?, &job, &instance).await);
     }
-    let near = |until: &Millis| job.put_at.0 <= until.0 + CLOCKS_APART;
-    let removed = removed_until(&logs_of(&config.state_dir)).filter(near);
-    if let (Some(until), false) = (removed, output.found) {
+    if let Some(until) = removed {
         writeln!(io::stderr(), "{}", gone(until))?;
     }
     Ok(exit::OK)
+}
+
+/// Prints the output in its file; gives whether there was one.
+async fn from_file(
+    config: &Config,
+    job: &JobRecord,
+    args: &JobLogs,
+    lens: &mut Lens,
+) -> Result<bool, Failure> {
+    let path = config.log_file(&job.id);
+    let mut reader = Reader::new(logs_of(&config.state_dir), path.clone());
+    reader.select(selection(args), 0, None);
+    let mut output = Output { path, reader, lens };
+    if let Some(lines) = args.tail {
+        output.reader.to_last_lines(lines).map_err(|error| output.unread(error))?;
+    }
+    if args.follow && !job.state.has_ended() {
+        follow(config, &job.id, &mut output).await?;
+    }
+    output.copy()?;
+    Ok(output.reader.found())
 }
 
 /// Fails if the job has never had an attempt of this number.
@@ -86,7 +108,7 @@ fn has_attempt(job: &JobRecord, attempt: u32) -> Result<(), Failure> {
 }
 
 /// The supervisor of the latest attempt, if it is another than that of this state directory: the output is there.
-fn elsewhere<'a>(config: &Config, job: &'a JobRecord) -> Option<&'a Instance> {
+fn runs_elsewhere<'a>(config: &Config, job: &'a JobRecord) -> Option<&'a Instance> {
     let ours = match fs::read_to_string(config.state_dir.join("instance")) {
         Ok(name) => Some(name),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -112,7 +134,7 @@ fn gone(until: Millis) -> String {
 }
 
 /// Copies new output until the job has ended, or another supervisor runs it.
-async fn follow(config: &Config, id: &JobId, output: &mut Output) -> Result<(), Failure> {
+async fn follow(config: &Config, id: &JobId, output: &mut Output<'_>) -> Result<(), Failure> {
     let mut changes = watch(&output.path)?;
     let end = ended(config, id);
     let away = away(config, id);
@@ -142,7 +164,7 @@ async fn away(config: &Config, id: &JobId) -> Result<(), Failure> {
         // The wait for the job's end reports errors.
         if let Ok(job) = Access::open(config).await?.job(id).await
             && matches!(job.state, JobState::Running | JobState::Canceling)
-            && elsewhere(config, &job).is_some()
+            && runs_elsewhere(config, &job).is_some()
         {
             return Ok(());
         }
@@ -178,121 +200,22 @@ fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
     Ok(changes)
 }
 
-struct Output {
+struct Output<'a> {
     path: PathBuf,
-    lens: Option<Lens>,
-    /// The last lines so far, until the end was reached once; None = all is printed.
-    tail: Option<Tail>,
-    file: Option<File>,
-    /// Whether there ever was a file.
-    found: bool,
-    tty: bool,
-    /// The beginning of a character whose end has not come yet.
-    cut: Vec<u8>,
+    reader: Reader,
+    lens: &'a mut Lens,
 }
 
-impl Output {
-    /// Copies what was added since the last time. A removed file is read to its end, and then the next of its name.
+impl Output<'_> {
+    /// Prints what was added since the last time.
     fn copy(&mut self) -> Result<(), Failure> {
-        self.read_on()?;
-        if self.file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|found| found.nlink() == 0)) {
-            self.file = None;
-        }
-        if self.file.is_none() {
-            self.file = match File::open(&self.path) {
-                Ok(file) => Some(file),
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(self.unread(error)),
-            };
-            self.found = true;
-            self.read_on()?;
-        }
-        if let Some(tail) = self.tail.take() {
-            self.show(&tail.kept)?;
+        while let Some(parts) = self.reader.next_parts().map_err(|error| self.unread(error))? {
+            parts.iter().try_for_each(|part| self.lens.show(part.mark, &part.bytes))?;
         }
         Ok(())
     }
 
-    fn show(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        if self.tty {
-            self.cut.extend_from_slice(bytes);
-            print(&shown(&mut self.cut))
-        } else {
-            print_bytes(bytes)
-        }
-    }
-
-    fn read_on(&mut self) -> Result<(), Failure> {
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let (offset, read) = self.read(&mut buffer).map_err(|error| self.unread(error))?;
-            if read == 0 {
-                return Ok(());
-            }
-            let chosen = match &mut self.lens {
-                Some(lens) => Cow::from(lens.show(offset, &buffer[..read])?),
-                None => Cow::from(&buffer[..read]),
-            };
-            match &mut self.tail {
-                Some(tail) => tail.push(&chosen),
-                None => self.show(&chosen)?,
-            }
-        }
-    }
-
-    /// The offset and the length of what was read.
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<(u64, usize)> {
-        let Some(file) = self.file.as_mut() else { return Ok((0, 0)) };
-        // The file was emptied: its present content is new.
-        if file.metadata()?.len() < file.stream_position()? {
-            file.rewind()?;
-        }
-        let offset = file.stream_position()?;
-        loop {
-            match file.read(buffer) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => return Ok((offset, read?)),
-            }
-        }
-    }
-
     fn unread(&self, error: io::Error) -> Failure {
         Failure::from(error).of(format!("failed to read the output in {}", self.path.display()))
-    }
-
-    /// Writes the bytes that never became a character.
-    fn finish(&self) -> Result<(), Failure> {
-        if let Some(remark) = self.lens.as_ref().and_then(Lens::remark) {
-            writeln!(io::stderr(), "{remark}")?;
-        }
-        print(&escaped_lines(&String::from_utf8_lossy(&self.cut)))
-    }
-}
-
-/// Takes whole characters from the front and escapes them for a terminal.
-fn shown(bytes: &mut Vec<u8>) -> String {
-    let whole = match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        // There is a wrong byte before the end. A cut character at the very end is then shown as wrong too, which is
-        // rare and harmless.
-        Ok(_) | Err(_) => bytes.len(),
-    };
-    let text = escaped_lines(&String::from_utf8_lossy(&bytes[..whole]));
-    bytes.drain(..whole);
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn character_split_across_reads_is_shown_whole() {
-        let mut bytes = b"a\x1b\xc3".to_vec();
-        assert_eq!(shown(&mut bytes), "a\\x1b");
-        bytes.push(0xa9);
-        assert_eq!(shown(&mut bytes), "é");
-        bytes.extend(b"\xff\n");
-        assert_eq!(shown(&mut bytes), "\u{fffd}\n");
     }
 }

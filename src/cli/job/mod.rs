@@ -1,5 +1,6 @@
 //! `job`: its commands, with a file for each longer one.
 
+mod asked_logs;
 mod cancel;
 mod edit;
 pub(super) mod lens;
@@ -11,7 +12,6 @@ mod sample;
 mod show;
 mod state_line;
 mod stats;
-mod tail;
 pub(super) mod wait;
 
 use super::args::JobCommand;
