@@ -7,7 +7,10 @@ pub struct Status {
     /// Print as JSON, schema taskvisor.status/2
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,
-    /// Redraw every N seconds
+    /// Show each idle slot and each process, instead of one line for those that are equal
+    #[arg(long, conflicts_with_all = ["json", "quiet", "fleet"])]
+    pub all: bool,
+    /// Redraw every N seconds, until q
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "quiet",
           value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub watch: Option<u16>,

@@ -223,15 +223,13 @@ fn end(out: &mut String, title: &str, forensics: &Forensics) {
 pub mod tests {
     use std::time::Duration;
 
-    use jiff::tz::TimeZone;
-
     use super::*;
     use crate::cli::job::list::list_text;
     use model::{Exit, ExitStatus, Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName};
 
     /// A pipe of this width in Greenwich.
     pub fn look(width: usize) -> Look {
-        Look { width: Some(width), height: None, tty: false, ascii: false, color: false, zone: TimeZone::UTC }
+        Look::piped(width)
     }
 
     /// A gzip that did not like its file.

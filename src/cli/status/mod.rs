@@ -1,12 +1,19 @@
 //! `status`: once, repeatedly, or as an exit code.
 
 mod fleet;
+mod fold;
+mod processes;
 mod slot;
 pub(super) mod tree;
+mod watch;
+
+#[cfg(test)]
+mod fold_tests;
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use self::watch::{Keys, fit};
 use super::access::elsewhere::supervisor;
 use super::args::status::Status as Args;
 use super::term::screen::{Look, print, print_json};
@@ -53,9 +60,13 @@ async fn once(client: &Client, args: &Args) -> Result<u8, Failure> {
     }
     match args.json {
         true => print_json(&status)?,
-        false => print(&tree::render(&status, clock::wall(), &Look::of_stdout(args.ascii)))?,
+        false => print(&tree::render(&status, clock::wall(), &look(args)))?,
     }
     Ok(exit::OK)
+}
+
+fn look(args: &Args) -> Look {
+    Look { all: args.all, ..Look::of_stdout(args.ascii) }
 }
 
 fn verdict(status: &Status) -> u8 {
@@ -66,19 +77,21 @@ fn verdict(status: &Status) -> u8 {
     }
 }
 
-/// Draws until Ctrl-C. While the supervisor is away the screen says so, and it is looked for again.
+/// Draws until `q` or Ctrl-C. While the supervisor is away the screen says so, and it is looked for again.
 async fn watch(client: &Client, args: &Args, every: Duration) -> Result<u8, Failure> {
     // JSON on a terminal is a stream of lines, too.
     let full_screen = io::stdout().is_terminal() && !args.json;
     if full_screen {
         print(OPEN)?;
     }
+    let mut keys = Keys::open();
     // Caught, so that the terminal gets its screen and its cursor back.
     let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let shown = tokio::select! {
         shown = redraw(client, args, every, full_screen) => shown,
         _ = tokio::signal::ctrl_c() => Ok(()),
         _ = term.recv() => Ok(()),
+        () = keys.quit() => Ok(()),
     };
     if full_screen {
         print(CLOSE)?;
@@ -102,17 +115,16 @@ async fn redraw(client: &Client, args: &Args, every: Duration, full_screen: bool
             }
             continue;
         }
-        let look = Look::of_stdout(args.ascii);
-        let text = match status {
-            Ok(status) => tree::render(&status, clock::wall(), &look),
-            Err(failure) => failure.render(),
+        let look = look(args);
+        let parts = match status {
+            Ok(status) => tree::parts(&status, clock::wall(), &look),
+            Err(failure) => [failure.render(), String::new(), String::new()],
         };
-        print(&if full_screen { frame(&text, look.height) } else { text + "\n" })?;
+        print(&if full_screen { frame(&fit(&parts, &look)) } else { parts.concat() + "\n" })?;
     }
 }
 
-/// Draws over the last frame, so that nothing flickers; lines below the screen are left out.
-fn frame(text: &str, height: Option<usize>) -> String {
-    let lines: Vec<&str> = text.lines().take(height.unwrap_or(usize::MAX)).collect();
+/// Draws over the last frame, so that nothing flickers.
+fn frame(lines: &[String]) -> String {
     format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"))
 }

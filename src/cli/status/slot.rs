@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::processes::{children, used, with_children};
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
-use crate::cli::term::screen::{Look, age, escaped, percent, size};
+use crate::cli::term::screen::{Look, age, escaped, percent};
 use model::{Ordered, Process, RunningJob, SlotState, SlotStatus};
 
 /// From this width on a slot and its only job share a line.
@@ -27,7 +28,8 @@ fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
         let _ = write!(line.text, " ({} {})", what_comes(slot.state), age(until));
     }
     if let Some(process) = &slot.process {
-        let _ = write!(line.text, "  pid {}  {}", process.pid, used_with_children(process));
+        let (used, halted) = (used(&with_children(process)), halted(process));
+        let _ = write!(line.text, "  pid {}  {used}{halted}", process.pid);
     }
     let mut below = Vec::new();
     match slot.jobs.as_slice() {
@@ -39,7 +41,7 @@ fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
     }));
     below.extend(trouble(slot));
     below.extend(warning(slot));
-    below.extend(slot.process.iter().flat_map(processes));
+    below.extend(slot.process.iter().flat_map(|process| children(process, look)));
     Node::new(line, below)
 }
 
@@ -131,25 +133,12 @@ pub fn by(order: Option<&Ordered>, look: &Look) -> String {
     order.map(|order| format!(" by {} at {}", order.by, look.moment(order.since))).unwrap_or_default()
 }
 
-pub fn processes(of: &Process) -> Vec<Node> {
-    of.children
-        .iter()
-        .map(|child| {
-            let text =
-                format!("{}({}) {}  {}", escaped(&child.name), child.pid, escaped(&child.state), used(child));
-            Node::new(Line::plain(text), processes(child))
-        })
-        .collect()
-}
-
-pub fn used(process: &Process) -> String {
-    format!("rss {}  cpu {}", size(process.rss), age(process.cpu))
-}
-
-fn used_with_children(process: &Process) -> String {
-    fn sum(process: &Process) -> (u64, std::time::Duration) {
-        process.children.iter().map(sum).fold((process.rss, process.cpu), |a, b| (a.0 + b.0, a.1 + b.1))
+/// The state of a slot's first process, if it is one that people ask about.
+fn halted(process: &Process) -> &'static str {
+    match process.state.as_str() {
+        "T" => "  stopped",
+        "t" => "  stopped by a debugger",
+        "D" => "  waits for the disk",
+        _ => "",
     }
-    let (rss, cpu) = sum(process);
-    used(&Process { rss, cpu, ..Process::default() })
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::slot::{by, processes, slot, template, used};
+use super::fold::slots;
+use super::processes::{children, used};
+use super::slot::{by, template};
 use crate::cli::queue;
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
 use crate::cli::term::screen::{Look, age, escaped, size};
@@ -10,20 +12,22 @@ use model::{Health, LogStatus, Millis, PoolStatus, Status, Stop};
 
 /// The whole text. `now` is for the ages of queues.
 pub fn render(status: &Status, now: Millis, look: &Look) -> String {
-    let mut out = String::new();
-    for line in head(status) {
-        line.draw(look, &mut out);
-    }
-    out.push('\n');
-    Node::new(keeper(status), below_keeper(status, look)).draw(look, "", "", &mut out);
+    parts(status, now, look).concat()
+}
+
+/// The same in three parts: the verdict, the tree and the queues.
+pub fn parts(status: &Status, now: Millis, look: &Look) -> [String; 3] {
+    let (mut above, mut tree, mut below) = (String::new(), "\n".to_owned(), String::new());
+    head(status).into_iter().for_each(|line| line.draw(look, &mut above));
+    Node::new(keeper(status), below_keeper(status, look)).draw(look, "", "", &mut tree);
     if let Some(old) = status.queues_age {
-        let _ = writeln!(out, "\nthe queues {} ago; the broker has not counted since", age(old));
+        let _ = writeln!(below, "\nthe queues {} ago; the broker has not counted since", age(old));
     }
     if !status.queues.is_empty() {
-        out.push('\n');
-        out += &queue::render(&status.queues, now, look);
+        below.push('\n');
+        below += &queue::render(&status.queues, now, look);
     }
-    out
+    [above, tree, below]
 }
 
 fn head(status: &Status) -> Vec<Line> {
@@ -90,8 +94,7 @@ fn lost(logs: &LogStatus) -> Option<String> {
 }
 
 fn keeper(status: &Status) -> Line {
-    let keeper = &status.keeper;
-    Line::plain(format!("keeper({})  {}", keeper.pid, used(keeper)))
+    Line::plain(format!("keeper({})  {}", status.keeper.pid, used(&status.keeper)))
 }
 
 fn below_keeper(status: &Status, look: &Look) -> Vec<Node> {
@@ -101,7 +104,7 @@ fn below_keeper(status: &Status, look: &Look) -> Vec<Node> {
     }
     let last = status.supervisor_last_end.as_ref();
     let last = last.map(|last| Node::leaf(escaped(&format!("the last one ended by {last}"))));
-    let below = last.into_iter().chain(processes(&status.supervisor)).collect();
+    let below = last.into_iter().chain(children(&status.supervisor, look)).collect();
     let supervisor = Node::new(Line::plain(supervisor), below);
     std::iter::once(supervisor).chain(status.pools.iter().map(|each| pool(each, look))).collect()
 }
@@ -142,7 +145,7 @@ fn pool(pool: &PoolStatus, look: &Look) -> Node {
         .map(|id| Node::leaf(escaped(&format!("no other job begins: {} is to run alone", id.shown()))));
     let mut below: Vec<Node> = suspect.into_iter().chain(unknown(pool)).collect();
     below.extend(pool.template.iter().map(|each| template(each, look)));
-    below.extend(pool.slots.iter().map(|each| slot(each, look)));
+    below.extend(slots(&pool.slots, look));
     Node::new(Line::plain(escaped(&text)), below)
 }
 

@@ -25,6 +25,8 @@ pub struct Look {
     pub ascii: bool,
     /// Whether states have colours.
     pub color: bool,
+    /// Whether equal things are all shown, instead of folded into one line.
+    pub all: bool,
     /// The reader's time zone.
     pub zone: TimeZone,
 }
@@ -47,8 +49,16 @@ impl Look {
             tty,
             ascii: ascii || (tty && !locale.contains("utf-8") && !locale.contains("utf8")),
             color: tty && set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb"),
+            all: false,
             zone: TimeZone::system(),
         }
+    }
+
+    /// A pipe of this width in Greenwich.
+    #[cfg(test)]
+    pub fn piped(width: usize) -> Self {
+        let zone = TimeZone::UTC;
+        Look { width: Some(width), height: None, tty: false, ascii: false, color: false, all: false, zone }
     }
 
     /// Text cut to the width, with a mark if it was cut.
