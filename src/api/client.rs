@@ -23,8 +23,8 @@ use super::lists::LINES;
 use super::{Here, Lines, PauseOrder, Place, Queued, Reloaded};
 use model::verb::{Done, State, VerbRequest};
 use model::{
-    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, OutputLine, OutputQuery, PoolsNow,
-    PublishedEvent, Status, Stop, Subject, Why,
+    Change, Filter, Interest, JobCounts, JobId, JobRecord, JobState, NewJob, OutputLine, OutputQuery,
+    PoolsNow, PublishedEvent, Status, Stop, Subject, Why,
 };
 
 /// A client of a supervisor. Each call opens a connection, except waits: a program often waits for thousands of jobs.
@@ -95,6 +95,11 @@ impl Client {
     pub async fn logs(&self, id: &JobId, query: &OutputQuery) -> Result<Lines<OutputLine>, Error> {
         let fields = self.fields(query)?;
         self.lines(&format!("/v1/jobs/{}/logs{}", encode(id.as_str()), self::query(&fields))).await
+    }
+
+    /// Counts the jobs that a filter selects, up to its limit.
+    pub async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Error> {
+        self.get(&format!("/v1/count{}", query(&self.fields(filter)?))).await
     }
 
     /// Events, as they happen.

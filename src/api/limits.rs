@@ -28,7 +28,7 @@ impl Default for Limits {
             connections: 256,
             waits: most_waits(),
             // Each keeps a file open, and up to 4 MiB while it reads.
-            follows: most_waits() / 16,
+            follows: most_waits() / 8,
             // Each takes some hundred bytes.
             jobs: 1_000_000,
             header_timeout: Duration::from_secs(10),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Extension, Request, State};
-use axum::http::header;
+use axum::extract::{Extension, Query, Request, State};
+use axum::http::{Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -19,7 +19,7 @@ use super::routes::Routes;
 use super::waits::{Ended, Wait, wait, wait_for_all};
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, tasks, verbs};
 use model::verb::{Done, Route, State as JobStateBody};
-use model::{Interest, OutputLine, OutputQuery, PublishedEvent, Status, Subject, Why};
+use model::{Filter, Interest, JobCounts, OutputLine, OutputQuery, PublishedEvent, Status, Subject, Why};
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
@@ -36,6 +36,7 @@ fn all(routes: Routes) -> Routes {
     let routes = routes
         .look::<Here>("/v1", "Says at once that somebody is here.", get(here))
         .look::<serde_json::Value>("/v1/openapi.json", "This description.", get(describe))
+        .asks::<Filter, JobCounts>("/v1/count", "Counts jobs by filter, up to a limit.", get(count))
         .act::<Put, Queued>(
             "/v1/jobs",
             "Puts jobs, all or none, and answers when they are durable.",
@@ -115,6 +116,16 @@ async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> A
     Ok(Json(api.put(jobs).await?))
 }
 
+/// Unlike a list it has no limit of its own.
+async fn count(State(api): Api, uri: Uri) -> Answer<JobCounts> {
+    let Query(mut filter) =
+        Query::<Filter>::try_from_uri(&uri).map_err(|error| Problem::bad_request(error.body_text()))?;
+    if !uri.query().is_some_and(|query| query.split('&').any(|field| field.starts_with("limit="))) {
+        filter.limit = JobCounts::MOST;
+    }
+    Ok(Json(api.count_jobs(&filter).await?))
+}
+
 async fn status(State(api): Api) -> Answer<Status> {
     Ok(Json(api.status().await?))
 }
@@ -153,7 +164,7 @@ async fn readyz(State(api): Api) -> Answer<Ready> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/wait, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/count, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/wait, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

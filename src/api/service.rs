@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use model::verb::{Answer, Verb};
 use model::{
-    Change, Cursor, Filter, Instance, JobId, JobState, Meters, Millis, NewJob, Page, PoolsNow,
+    Change, Cursor, Filter, Instance, JobCounts, JobId, JobState, Meters, Millis, NewJob, Page, PoolsNow,
     PublishedEvent, PutNote, QueueName, Status, Stop, Subject, Why,
 };
 use wq::{self, Taken};
@@ -30,6 +30,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// The first page of a list, or the page at the cursor of the page before.
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem>;
+
+    /// Counts the jobs that a filter selects, up to its limit.
+    async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Problem>;
 
     /// Counts the tasks whose ids begin this way, in any of these states (none = in any).
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem>;

@@ -10,8 +10,8 @@ use super::{
 use crate::{Complaints, EventBus, failures};
 use model::verb::{Ability, Answer, Failed, Verb};
 use model::{
-    Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Presence, Progress,
-    Settlement, WorkerId,
+    Cursor, Fence, Fetched, Filter, Instance, JobCounts, JobId, JobState, Lease, Millis, NewJob, Page,
+    Presence, Progress, Settlement, WorkerId,
 };
 
 /// A broker of any kind.
@@ -218,6 +218,28 @@ impl Broker {
     /// One page of a list: see [`Browse::page`].
     pub async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         self.browse(Ability::List)?.page(filter, at).await
+    }
+
+    /// Counts the jobs that a filter selects, the newest first, up to its limit or [`JobCounts::MOST`]. They are read page by
+    /// page, so that others get by.
+    pub async fn count_jobs(&self, filter: &Filter, now: Millis) -> Result<JobCounts, Error> {
+        let most = if filter.limit == 0 { JobCounts::MOST } else { filter.limit.min(JobCounts::MOST) };
+        let (filter, mut tally) = (Filter { limit: most + 1, ..filter.clone() }, JobCounts::default());
+        let (mut at, mut left) = (None, most);
+        loop {
+            let page = self.page(&filter, at).await?;
+            for job in &page.jobs {
+                if left == 0 {
+                    return Ok(JobCounts { more: true, ..tally });
+                }
+                tally.add(job, now);
+                left -= 1;
+            }
+            at = page.next;
+            if at.is_none() {
+                return Ok(tally);
+            }
+        }
     }
 
     /// How many tasks have ids that begin so: see [`Browse::count_tasks`].

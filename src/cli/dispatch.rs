@@ -11,8 +11,8 @@ use super::args::{Args, Command, ConfigCommand, StartArgs};
 use super::control::{reload, stop};
 use super::settings::{settings, settings_for};
 use super::{
-    check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, release,
-    rq, simulate, statsd, status, trial, values, why, wq,
+    batch, check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference,
+    release, rq, simulate, statsd, status, trial, values, why, wq,
 };
 use ::config::{Config, Purpose, keep_users_out};
 use failure::{Failure, exit};
@@ -142,6 +142,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,
             Command::Job(command) => job::run(&config, command).await,
+            Command::Batch(command) => batch::run(&config, command).await,
             Command::Queue(command) => queue::run(&config, command).await,
             Command::Recur(command) => recur::run(&config, &command).await,
             Command::Option(command) => option::run(&config, &command).await,

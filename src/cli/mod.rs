@@ -2,6 +2,7 @@
 
 mod access;
 mod args;
+mod batch;
 mod check;
 mod config;
 mod control;

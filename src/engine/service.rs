@@ -25,8 +25,8 @@ use api::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use broker::{Broker, Error, EventBus};
 use model::verb::{Ability, Answer, Before, Get, Verb};
 use model::{
-    Change, Cursor, Filter, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page, PoolsNow,
-    PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Instant, JobCounts, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page,
+    PoolsNow, PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use outbox::Outbox;
 use process::usage;
@@ -84,6 +84,10 @@ impl Service for ApiService {
 
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
         self.broker.page(filter, at).await.map_err(problem)
+    }
+
+    async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Problem> {
+        self.broker.count_jobs(filter, clock::wall()).await.map_err(problem)
     }
 
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem> {

@@ -141,7 +141,7 @@ fn neither_a_link_nor_a_pipe_is_an_output() {
     std::os::unix::fs::symlink(stage.dir.path().join("secret"), stage.log()).unwrap();
     assert!(stage.reader().next_parts().is_err());
     fs::remove_file(stage.log()).unwrap();
-    nix::unistd::mkfifo(stage.log(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    nix::unistd::mkfifo(&stage.log(), nix::sys::stat::Mode::S_IRWXU).unwrap();
     assert!(stage.reader().next_parts().is_err(), "and it does not wait for a writer");
 }
 

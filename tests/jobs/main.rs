@@ -7,6 +7,7 @@ mod python;
 mod sandbox;
 
 mod afterwards;
+mod batches;
 mod between;
 mod dependencies;
 mod deploys;

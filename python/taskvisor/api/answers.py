@@ -209,6 +209,13 @@ if TYPE_CHECKING:
         newest_at: str
         newest_at_ms: int
 
+    class FirstFailure(TypedDict):
+        """A job that failed or is held."""
+
+        group: str
+        job: JobId
+        message: str
+
     class Fleet(TypedDict):
         """All supervisors that have given a sign of life, and have neither stopped nor been silent for a day."""
 
@@ -314,6 +321,18 @@ if TYPE_CHECKING:
         "unknown_class": 'NotRequired[int]',
         "worker": 'NotRequired[Optional[WorkerName]]',
     })
+
+    class JobCounts(TypedDict):
+        """How many jobs a filter selects, and how far they are."""
+
+        ended_at: NotRequired[str]
+        ended_at_ms: NotRequired[int]
+        ended_in_minute: NotRequired[int]
+        failures: NotRequired[list[FirstFailure]]
+        more: NotRequired[bool]
+        put_at: NotRequired[str]
+        put_at_ms: NotRequired[int]
+        states: dict[str, int]
 
     class LatestJob(TypedDict):
         """The latest job of a recurring job."""

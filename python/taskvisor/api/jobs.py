@@ -35,6 +35,19 @@ class Jobs(Asking):
                      tracked=tracked, since=since, until=until, id_prefix=id_prefix, after=after, limit=limit)
         return [JobInfo(record) for record in self._ask("GET", route)]
 
+    def count(self, *, state: Union[answers.JobState, Sequence[answers.JobState], None] = None,
+              queue: Optional[str] = None, class_name: Optional[str] = None, group: Optional[str] = None,
+              tag: Optional[str] = None, since: Union[str, int, None] = None, until: Union[str, int, None] = None,
+              limit: Optional[int] = None) -> answers.JobCounts:
+        """How many jobs match all of this, by state, and which failed first: of the newest 100,000, or of `limit`.
+
+        Those of a batch have the tag ``batch:NAME``.
+        """
+        route = path("count", state=state, queue=queue, class_=class_name, group=group, tag=tag, since=since, until=until,
+                     limit=limit)
+        found: answers.JobCounts = self._ask("GET", route)
+        return found
+
     def ids(self, prefix: str) -> list[str]:
         """The first ten ids that begin so."""
         found: list[str] = self._ask("GET", path("ids", prefix))

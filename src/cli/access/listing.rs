@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::Access;
 use api::Lines;
 use broker::Broker;
+use config::Config;
 use failure::Failure;
-use model::{Cursor, Filter, JobRecord};
+use model::{Cursor, Filter, JobId, JobRecord};
 
 /// The part that has not arrived yet.
 pub enum Listing {
@@ -51,5 +52,19 @@ impl Listing {
                 Ok(jobs)
             }
         }
+    }
+}
+
+/// The ids of all jobs that a filter selects, as they were put.
+pub async fn all(config: &Config, filter: Filter) -> Result<Vec<JobId>, Failure> {
+    let mut listing = Listing::open(Access::open(config).await?, filter).await?;
+    let mut ids = Vec::new();
+    loop {
+        let jobs = listing.next().await?;
+        if jobs.is_empty() {
+            ids.reverse();
+            return Ok(ids);
+        }
+        ids.extend(jobs.into_iter().map(|job| job.id));
     }
 }

@@ -21,7 +21,7 @@ use broker::{self, Broker, Opening};
 use config::Config;
 use failure::{Failure, exit};
 use model::verb::{Ability, Before, Get, VerbRequest};
-use model::{JobId, JobRecord, JobState, Subject, Why};
+use model::{Filter, JobCounts, JobId, JobRecord, JobState, Subject, Why};
 
 /// One of the two ways. If a flag or the environment names a broker that is not the supervisor's, the command uses that
 /// broker without the supervisor.
@@ -118,6 +118,21 @@ impl Access {
     /// One job, by its id.
     pub async fn job(&self, id: &JobId) -> Result<JobRecord, Failure> {
         self.ask(Get { job: id.clone() }).await
+    }
+
+    /// Counts the jobs that a filter selects, up to its limit.
+    pub async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Failure> {
+        let (api, config) = match self {
+            Access::Api(api, config) => (api, config),
+            Access::Store(store) => return Ok(store.count_jobs(filter, clock::wall()).await?),
+        };
+        match api.count_jobs(filter).await {
+            Ok(tally) => Ok(tally),
+            Err(error) => match Access::after(config, error).await? {
+                Access::Api(api, _) => Ok(api.count_jobs(filter).await?),
+                Access::Store(store) => Ok(store.count_jobs(filter, clock::wall()).await?),
+            },
+        }
     }
 
     /// Why a job is in its state, as far as is known: the store knows nothing of pools.

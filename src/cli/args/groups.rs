@@ -7,7 +7,7 @@ use clap::builder::Styles;
 /// The headings, each with its commands in the order of the page.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run a supervisor", &["start", "check", "config", "doctor", "simulate"]),
-    ("Jobs and queues", &["put", "job", "queue", "recur", "failed", "option", "events", "stats"]),
+    ("Jobs and queues", &["put", "job", "batch", "queue", "recur", "failed", "option", "events", "stats"]),
     (
         "Operate a supervisor",
         &["status", "why", "reload", "recycle", "scale", "pause", "resume", "drain", "stop"],

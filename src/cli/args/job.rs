@@ -174,6 +174,9 @@ pub struct JobList {
     /// With this tag
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
+    /// Of this batch
+    #[arg(long, value_name = "NAME", conflicts_with = "tag", value_parser = super::batch::batch)]
+    pub batch: Option<String>,
     /// Only those that are tracked
     #[arg(long)]
     pub tracked: bool,
@@ -242,8 +245,11 @@ pub enum Stream {
 #[derive(Debug, clap::Args)]
 pub struct JobLogs {
     /// Id of the job
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub jid: String,
+    #[arg(required_unless_present = "batch", value_parser = NonEmptyStringValueParser::new())]
+    pub jid: Option<String>,
+    /// All jobs of this batch, one after the other as they were put
+    #[arg(long, value_name = "NAME", conflicts_with = "jid", value_parser = super::batch::batch)]
+    pub batch: Option<String>,
     /// Go on until the job has ended
     #[arg(short, long)]
     pub follow: bool,

@@ -12,7 +12,7 @@ taskvisor job retry [OPTIONS] <JID>...
 pub const RETRY_HELP: &str = "\
 Examples:
   taskvisor job retry --failed --group 'exit 1' --since 2h --dry-run
-  taskvisor job retry --failed --class mail.Send --limit 100";
+  taskvisor job retry --failed --batch letters";
 
 pub const DISCARD_USAGE: &str = "\
 taskvisor job discard [OPTIONS] <JID>...
@@ -30,6 +30,12 @@ pub struct JobRetry {
     pub jids: Vec<String>,
     #[command(flatten)]
     pub many: Many,
+    /// Those with this tag
+    #[arg(long, value_name = "TAG", requires = "states")]
+    pub tag: Option<String>,
+    /// Those of this batch
+    #[arg(long, value_name = "NAME", requires = "states", conflicts_with = "tag", value_parser = super::batch::batch)]
+    pub batch: Option<String>,
 }
 
 /// Arguments of `job discard`.

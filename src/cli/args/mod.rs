@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod advice;
+pub(super) mod batch;
 mod change;
 mod check;
 mod groups;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
+pub use self::batch::BatchCommand;
 pub use self::change::{Drain, Pause, Recycle, Reload, Resume, Scale, Stop};
 pub use self::check::{Check, ConfigCommand, ConfigShow};
 pub use self::job::{
@@ -134,6 +136,7 @@ impl Args {
             | Command::Wq(_)
             | Command::Put(_)
             | Command::Job(_)
+            | Command::Batch(_)
             | Command::Queue(_)
             | Command::Recur(_)
             | Command::Failed(_)
@@ -187,6 +190,9 @@ pub enum Command {
     /// Look at jobs, wait for them, end them
     #[command(subcommand)]
     Job(JobCommand),
+    /// Look at jobs that were put as a batch, wait for them
+    #[command(subcommand)]
+    Batch(BatchCommand),
     /// Look at queues, pause them
     #[command(subcommand)]
     Queue(QueueCommand),

@@ -26,7 +26,7 @@ Examples:
   taskvisor put -q mail -d @letter.txt -- sendmail -t
   taskvisor put mail Welcome '{\"to\": \"ann@example.org\"}'
   taskvisor put --wait --timeout 1m math Add '[1, 2]'
-  taskvisor put mail Welcome --lines <people.jsonl";
+  taskvisor put mail Welcome --lines --batch letters <people.jsonl && taskvisor batch wait letters";
 
 #[derive(Debug, clap::Args)]
 pub struct Put {
@@ -51,6 +51,9 @@ pub struct Put {
     /// A word to find it by; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
+    /// Put it into this batch: taskvisor batch show NAME
+    #[arg(long, value_name = "NAME", value_parser = super::batch::batch)]
+    pub batch: Option<String>,
     /// Not before these jobs are complete; several with commas
     #[arg(long, value_name = "JID", value_delimiter = ',', value_parser = one_id)]
     pub depends: Vec<String>,

@@ -13,17 +13,34 @@ use model::{JobId, OutputEnd, OutputLine, OutputPart, OutputQuery, Stream};
 /// Prints the output and gives its end. Over a stop and a start of the supervisor it goes on where it was.
 pub(super) async fn print(
     config: &Config,
-    mut client: Client,
+    client: Client,
     id: &JobId,
     args: &JobLogs,
     lens: &mut Lens,
 ) -> Result<OutputEnd, Failure> {
-    let mut query = query(args);
+    copy_all(config, client, id, query(args), lens).await
+}
+
+/// Prints the output of a job as it comes, until it has ended. Without a supervisor nothing: then no job runs.
+pub async fn follow(config: &Config, id: &JobId) -> Result<(), Failure> {
+    let Access::Api(client, _) = Access::open(config).await? else { return Ok(()) };
+    let (query, mut lens) = (OutputQuery { follow: true, ..OutputQuery::default() }, Lens::apart());
+    copy_all(config, client, id, query, &mut lens).await?;
+    lens.finish()
+}
+
+async fn copy_all(
+    config: &Config,
+    mut client: Client,
+    id: &JobId,
+    mut query: OutputQuery,
+    lens: &mut Lens,
+) -> Result<OutputEnd, Failure> {
     loop {
         match copy(&client, id, &mut query, lens).await {
             Ok(end) => return Ok(end),
             Err(Broken::Failed(failure)) => return Err(failure),
-            Err(Broken::Gone(error)) if !args.follow => return Err(error.into()),
+            Err(Broken::Gone(error)) if !query.follow => return Err(error.into()),
             Err(Broken::Gone(error)) => {
                 client = match Access::after(config, error).await? {
                     Access::Api(client, _) => client,

@@ -21,6 +21,8 @@ pub(super) fn selection(args: &JobLogs) -> Selection {
 pub struct Lens {
     selection: Selection,
     timestamps: bool,
+    /// Whether what was printed to stderr goes to stderr.
+    apart: bool,
     tty: bool,
     /// The mark of an unfinished line.
     begun: Option<Mark>,
@@ -34,7 +36,13 @@ impl Lens {
     pub fn new(args: &JobLogs) -> Lens {
         let tty = io::stdout().is_terminal();
         let (selection, timestamps) = (selection(args), args.timestamps);
-        Lens { selection, timestamps, tty, begun: None, cut: Vec::new(), unknown: false }
+        Lens { selection, timestamps, apart: false, tty, begun: None, cut: Vec::new(), unknown: false }
+    }
+
+    /// Prints all of it, each stream to the same one.
+    pub fn apart() -> Lens {
+        let (selection, tty) = (Selection::default(), io::stdout().is_terminal());
+        Lens { selection, timestamps: false, apart: true, tty, begun: None, cut: Vec::new(), unknown: false }
     }
 
     /// Prints a part that was selected.
@@ -47,6 +55,12 @@ impl Lens {
             }
             false => part,
         };
+        if self.apart && mark.source == Source::Stderr {
+            let escaped = escaped_lines(&String::from_utf8_lossy(bytes));
+            let bytes = if io::stderr().is_terminal() { escaped.as_bytes() } else { bytes };
+            io::stderr().write_all(bytes)?;
+            return Ok(());
+        }
         self.unknown |= self.selection.takes(mark).is_none();
         if self.tty {
             self.cut.extend_from_slice(bytes);
@@ -120,6 +134,7 @@ mod tests {
         let mut lens = Lens {
             selection: Selection::default(),
             timestamps: true,
+            apart: false,
             tty: false,
             begun: None,
             cut: Vec::new(),

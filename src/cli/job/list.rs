@@ -6,7 +6,9 @@ use super::rows::{Extra, JobTable, weight};
 use crate::cli::access::Access;
 use crate::cli::access::listing::Listing;
 use crate::cli::args::JobList;
+use crate::cli::args::batch::tag_of;
 use crate::cli::args::job::Sort;
+use crate::cli::term::format::grouped;
 use crate::cli::term::screen::{Look, print};
 use config::Config;
 use failure::{Failure, exit};
@@ -23,7 +25,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         states: args.state,
         queue: args.queue.map(Into::into),
         class: args.class.map(Into::into),
-        tag: args.tag,
+        tag: args.tag.or_else(|| args.batch.as_deref().map(tag_of)),
         tracked: args.tracked,
         recurring: args.recurring,
         group: args.group,
@@ -36,8 +38,11 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         whole: false,
     };
     let mut listing = Listing::open(access, filter.clone()).await?;
+    let mut of_all = None;
     if let Some(sort) = args.sort {
-        listing = Listing::Ready(sorted(&mut listing, sort, args.limit).await?.into());
+        let (jobs, count) = sorted(&mut listing, sort, args.limit).await?;
+        listing = Listing::Ready(jobs.into());
+        of_all = Some(count);
     }
     let extra = Extra { tags: args.tags, sort: args.sort };
     let first = listing.next().await?;
@@ -45,15 +50,41 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
     if first.is_empty() && args.limit > 0 {
         must_be_known(config, &filter).await?;
     }
-    match args.json {
+    let shown = match args.json {
         true => list_lines(first, &mut listing).await?,
         false => list_table(first, &mut listing, extra).await?,
+    };
+    if args.limit > 0 && shown == u64::from(args.limit) {
+        note_cut(config, filter, args.limit, of_all).await;
     }
     Ok(exit::OK)
 }
 
-async fn list_lines(mut jobs: VecDeque<JobRecord>, listing: &mut Listing) -> Result<(), Failure> {
+/// Says that the list was cut, if it was, and how many jobs there are.
+async fn note_cut(config: &Config, filter: Filter, limit: u32, of_all: Option<u64>) {
+    /// Limit of the jobs that are counted for the note.
+    const COUNTED: u32 = 10_000;
+    let (count, more) = match of_all {
+        Some(count) => (count, false),
+        None => {
+            let filter = Filter { limit: COUNTED.max(limit.saturating_add(1)), ..filter };
+            let Ok(access) = Access::open(config).await else { return };
+            // The list itself is complete: that it cannot be counted is no failure.
+            let Ok(tally) = access.count_jobs(&filter).await else { return };
+            (tally.count(), tally.more)
+        }
+    };
+    if count > u64::from(limit) {
+        let (count, more) = (grouped(count), if more { "more than " } else { "" });
+        eprintln!("note: these are {limit} of {more}{count} jobs; -n 0 shows all, -n N so many");
+    }
+}
+
+/// Prints a line for each job; gives their number.
+async fn list_lines(mut jobs: VecDeque<JobRecord>, listing: &mut Listing) -> Result<u64, Failure> {
+    let mut shown = 0;
     while !jobs.is_empty() {
+        shown += jobs.len() as u64;
         let mut text = String::new();
         for job in jobs {
             text += &(serde_json::to_string(&job)? + "\n");
@@ -61,26 +92,27 @@ async fn list_lines(mut jobs: VecDeque<JobRecord>, listing: &mut Listing) -> Res
         print(&text)?;
         jobs = listing.next().await?;
     }
-    Ok(())
+    Ok(shown)
 }
 
-/// Prints a table some lines at a time: later lines may need wider columns, which is not known before.
+/// Prints a table some lines at a time, and gives the number of jobs: later lines may need wider columns, which is not known before.
 async fn list_table(
     mut more: VecDeque<JobRecord>,
     listing: &mut Listing,
     extra: Extra,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     const TOGETHER: usize = 500;
     let mut table = JobTable::new(Look::of_stdout(false), extra);
-    let mut jobs = Vec::new();
+    let (mut jobs, mut shown) = (Vec::new(), 0);
     loop {
         let is_over = more.is_empty();
+        shown += more.len() as u64;
         jobs.extend(more);
         if jobs.len() >= TOGETHER || (is_over && !jobs.is_empty()) {
             print(&table.lines(&std::mem::take(&mut jobs), clock::wall()))?;
         }
         if is_over {
-            return Ok(());
+            return Ok(shown);
         }
         more = listing.next().await?;
     }
@@ -91,14 +123,15 @@ pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
     JobTable::new(look.clone(), Extra::default()).lines(jobs, now)
 }
 
-/// The jobs with the largest values of all that match. Holds about twice as many in memory as are shown.
-async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<Vec<JobRecord>, Failure> {
+/// The jobs with the largest values of all that match, and the number of these. Holds about twice as many in memory as are shown.
+async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<(Vec<JobRecord>, u64), Failure> {
     const SLACK: usize = 1000;
     let most = if limit == 0 { usize::MAX } else { limit as usize };
-    let mut jobs = Vec::new();
+    let (mut jobs, mut count) = (Vec::new(), 0);
     loop {
         let more = listing.next().await?;
         let is_over = more.is_empty();
+        count += more.len() as u64;
         jobs.extend(more);
         // Cut now and then, so that a long list takes no more memory than its result and some slack.
         if is_over || jobs.len() > most.saturating_mul(2).saturating_add(SLACK) {
@@ -106,7 +139,7 @@ async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<Vec<Job
             jobs.truncate(most);
         }
         if is_over {
-            return Ok(jobs);
+            return Ok((jobs, count));
         }
     }
 }

@@ -12,10 +12,13 @@ use tokio::sync::mpsc;
 
 use super::asked_logs;
 use super::lens::{Lens, selection};
+use super::list::must_be_known;
 use crate::cli::access::elsewhere::shares_state;
 use crate::cli::access::hosts::Hosts;
-use crate::cli::access::{Access, ended};
+use crate::cli::access::listing::all;
+use crate::cli::access::{Access, ended, for_each};
 use crate::cli::args::JobLogs;
+use crate::cli::batch::filter;
 use crate::cli::term::screen::Look;
 use config::{Config, logs as logs_of};
 use failure::{Failure, exit};
@@ -35,7 +38,20 @@ const UNWATCHED: Duration = Duration::from_millis(250);
 /// It is read from its file where that can be read, also while no supervisor runs; else the supervisor is asked for it.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
-    let id = access.named(&args.jid).await?;
+    if let Some(jid) = &args.jid {
+        let id = access.named(jid).await?;
+        return one(config, access, id, args).await.map(|()| exit::OK);
+    }
+    let batch = filter(args.batch.as_deref().unwrap_or_default());
+    let ids = all(config, batch.clone()).await?;
+    if ids.is_empty() {
+        must_be_known(config, &batch).await?;
+    }
+    for_each(ids, async |id| one(config, Access::open(config).await?, id, args).await).await
+}
+
+/// Prints the output of one job.
+async fn one(config: &Config, access: Access, id: JobId, args: &JobLogs) -> Result<(), Failure> {
     let mut job = access.job(&id).await?;
     let mut lens = Lens::new(args);
     let asked = match access {
@@ -68,7 +84,7 @@ pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     if let Some(until) = removed {
         writeln!(io::stderr(), "{}", gone(until))?;
     }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Prints the output in its file; gives whether there was one.

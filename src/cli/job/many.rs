@@ -4,8 +4,10 @@ use super::edit::act;
 use super::list::must_be_known;
 use super::sample::sample;
 use super::state_line::print_state;
+use crate::cli::access::listing::all;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
+use crate::cli::args::batch::tag_of;
 use crate::cli::args::{JobDiscard, JobRetry, Many, QueueForget};
 use crate::cli::term::format::counted;
 use crate::cli::term::screen::{print, print_json};
@@ -14,8 +16,14 @@ use failure::{Failure, exit};
 use model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
 use model::{Filter, JobState, QueueName};
 
+/// Number of jobs that are named.
+const SHOWN: usize = 10;
+
 /// Puts jobs back to waiting.
 pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
+    if let Some(tag) = args.tag.clone().or_else(|| args.batch.as_deref().map(tag_of)) {
+        return retry_tagged(config, &args.many, tag).await;
+    }
     if args.jids.is_empty() {
         return sweep_and_tell(config, Act::Retry, &args.many).await;
     }
@@ -56,6 +64,38 @@ pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> 
     .await
 }
 
+/// Puts the jobs with a tag back to waiting, those first that were put first.
+async fn retry_tagged(config: &Config, many: &Many, tag: String) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
+    let filter = Filter {
+        states: many.states(),
+        tag: Some(tag),
+        group: many.group.clone(),
+        class: many.class.as_deref().map(Into::into),
+        queue: many.queue.as_deref().map(Into::into),
+        since: many.since,
+        limit: 0,
+        ..Filter::default()
+    };
+    let most = many.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let (mut jobs, mut done) = (all(config, filter.clone()).await?, Swept::default());
+    jobs.truncate(most);
+    if jobs.is_empty() {
+        must_be_known(config, &filter).await?;
+    }
+    let code = for_each(jobs, async |id| {
+        if !many.dry_run {
+            access.ask(Retry { job: id.clone() }).await?;
+        }
+        done.count += 1;
+        done.jobs.extend((done.jobs.len() < SHOWN).then_some(id));
+        Ok(())
+    })
+    .await?;
+    tell(&access, Act::Retry, many, &done).await?;
+    Ok(code)
+}
+
 async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let mut done = Swept::default();
@@ -81,20 +121,25 @@ async fn sweep_and_tell(config: &Config, act: Act, many: &Many) -> Result<u8, Fa
     if (done.count, done.needed) == (0, 0) {
         must_be_known(config, &named(many)).await?;
     }
+    tell(&access, act, many, &done).await?;
+    Ok(exit::OK)
+}
+
+async fn tell(access: &Access, act: Act, many: &Many, done: &Swept) -> Result<(), Failure> {
     match many.json {
         true => print_json(&serde_json::json!({
             "count": done.count, "needed": done.needed, "unread": done.unread, "from": done.from,
             "jobs": done.jobs, "dry_run": many.dry_run
         }))?,
         false => {
-            let mut said = text(act, many.dry_run, &done);
+            let mut said = text(act, many.dry_run, done);
             if many.dry_run && !done.jobs.is_empty() {
-                said += &sample(&access, &done.jobs, done.count).await;
+                said += &sample(access, &done.jobs, done.count).await;
             }
             print(&said)?;
         }
     }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// The names that were typed, which exist unless they are misspelled.
@@ -120,7 +165,6 @@ fn every(act: Act, state: JobState) -> Bulk {
 
 /// Handles all parts, and adds the results to `done`.
 async fn sweep(access: &Access, mut asked: Bulk, done: &mut Swept) -> Result<(), Failure> {
-    const SHOWN: usize = 10;
     loop {
         let swept = access.ask(asked.clone()).await?;
         done.count += swept.count;

@@ -1,6 +1,6 @@
 //! `job`: its commands, with a file for each longer one.
 
-mod asked_logs;
+pub(super) mod asked_logs;
 mod cancel;
 mod edit;
 pub(super) mod lens;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::data::{check_json, read};
 use crate::cli::args::Put;
+use crate::cli::args::batch::tag_of;
 use crate::cli::args::put::USAGE;
 use crate::cli::term::format::between;
 use crate::cli::unserved::meant;
@@ -37,7 +38,7 @@ impl Form {
             priority: args.priority,
             delay: delay(args),
             depends: args.depends.iter().map(|id| id.as_str().into()).collect(),
-            tags: args.tags.clone(),
+            tags: args.tags.iter().cloned().chain(args.batch.as_deref().map(tag_of)).collect(),
             retry: args.retries.map(retry),
             time_limit: args.time_limit,
             by: None,

@@ -5,6 +5,7 @@ pub(super) mod form;
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -15,6 +16,7 @@ use super::access::Access;
 use super::access::named::all_named;
 use super::access::putting::NotPut;
 use super::args::Put;
+use super::job::asked_logs::follow;
 use super::job::wait::results;
 use super::term::screen::{escaped, print};
 use super::unserved::note_put;
@@ -44,9 +46,41 @@ pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     }
     sink.note().await;
     match sink.awaited.take() {
-        Some(ids) if !ids.is_empty() => results(config, ids, args.timeout, args.json).await,
+        Some(ids) if !ids.is_empty() => {
+            let first =
+                ids.first().filter(|_| !args.lines && !args.json && !args.command.is_empty()).cloned();
+            with_output(config, first, results(config, ids, args.timeout, args.json)).await
+        }
         Some(_) | None => Ok(exit::OK),
     }
+}
+
+/// Waits for the end of jobs, and meanwhile shows the output of one as it comes.
+async fn with_output(
+    config: &Config,
+    shown: Option<JobId>,
+    end: impl Future<Output = Result<u8, Failure>>,
+) -> Result<u8, Failure> {
+    /// How long the last output may take after the end is known.
+    const LAST: Duration = Duration::from_secs(2);
+    let Some(id) = shown else { return end.await };
+    let output = async {
+        // That its output cannot be shown does not change how the job ends.
+        if let Err(failure) = follow(config, &id).await
+            && failure.code != exit::OK
+        {
+            eprintln!("note: {}", escaped(&failure.message));
+        }
+    };
+    tokio::pin!(output, end);
+    let code = tokio::select! {
+        code = &mut end => code,
+        () = &mut output => return end.await,
+    };
+    if code.as_ref().map_or_else(|failure| failure.code, |code| *code) != exit::TIMED_OUT {
+        tokio::time::timeout(LAST, output).await.ok();
+    }
+    code
 }
 
 async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure> {

@@ -9,6 +9,19 @@ pub fn counted(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
+/// A number with commas between its thousands: `12,345`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let places = (1..=digits.len()).rev();
+    digits.chars().zip(places).fold(String::new(), |mut text, (digit, place)| {
+        text.push(digit);
+        if place > 1 && place % 3 == 1 {
+            text.push(',');
+        }
+        text
+    })
+}
+
 /// How a process ended.
 pub fn exit_status(exit: &Exit) -> String {
     let status = match exit.status {
@@ -30,4 +43,14 @@ pub fn known(at: Millis) -> Option<Millis> {
 /// The time from one moment to a later one; zero if a clock was set back.
 pub fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_have_commas() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
 }

@@ -1,0 +1,181 @@
+//! `batch`: jobs that were put under one name, as one.
+
+pub(super) mod bar;
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::access::Access;
+use super::access::listing::Listing;
+use super::args::batch::{BatchCommand, BatchList, BatchShow, BatchWait, of_tag, tag_of};
+use super::term::format::{between, grouped};
+use super::term::screen::{Look, age, escaped, print, print_json, table};
+use config::{Config, format_duration};
+use failure::{Failure, exit};
+use model::{Filter, JobCounts, JobState, Millis};
+
+/// Number of the newest jobs in which `batch list` looks for batches.
+const SEARCHED: u32 = 10_000;
+
+/// Runs one of the commands.
+pub async fn run(config: &Config, command: BatchCommand) -> Result<u8, Failure> {
+    match command {
+        BatchCommand::Show(args) => show(config, &args).await,
+        BatchCommand::Wait(args) => wait(config, &args).await,
+        BatchCommand::List(args) => list(config, &args).await,
+    }
+}
+
+/// The jobs of a batch.
+pub fn filter(name: &str) -> Filter {
+    Filter { tag: Some(tag_of(name)), limit: 0, ..Filter::default() }
+}
+
+async fn show(config: &Config, args: &BatchShow) -> Result<u8, Failure> {
+    let tally = counted(&Access::open(config).await?, &args.name).await?;
+    match args.json {
+        true => print_json(&Shown { batch: &args.name, tally: &tally })?,
+        false => print(&bar::page(&args.name, &tally, clock::wall(), &Look::of_stdout(false)))?,
+    }
+    Ok(exit::OK)
+}
+
+/// The output of `--json`.
+#[derive(Serialize)]
+struct Shown<'a> {
+    batch: &'a str,
+    #[serde(flatten)]
+    tally: &'a JobCounts,
+}
+
+async fn counted(access: &Access, name: &str) -> Result<JobCounts, Failure> {
+    let tally = access.count_jobs(&filter(name)).await?;
+    if tally.count() == 0 {
+        return Err(Failure::new(exit::NOTHING_MATCHED, format!("no job is in a batch '{}'", escaped(name)))
+            .hint("taskvisor batch list"));
+    }
+    Ok(tally)
+}
+
+/// Waits until no job of the batch is left, also over a stop and a start of the supervisor.
+async fn wait(config: &Config, args: &BatchWait) -> Result<u8, Failure> {
+    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut told = Told::new(&args.name);
+    loop {
+        let begun = Instant::now();
+        let (tally, is_over) = look(config, &args.name).await?;
+        told.tell(&tally, is_over)?;
+        if is_over {
+            if args.json {
+                print_json(&Shown { batch: &args.name, tally: &tally })?;
+            }
+            let complete = tally.states.get(&JobState::Complete).copied().unwrap_or_default();
+            return Ok(if complete == tally.count() { exit::OK } else { exit::FAILED });
+        }
+        // Counting a large batch takes a while: nine tenths of the time nobody counts.
+        let next = Instant::now() + (begun.elapsed() * 9).max(LOOK);
+        if deadline.is_some_and(|deadline| deadline <= next) {
+            tokio::time::sleep_until(deadline.unwrap_or(next)).await;
+            let (tally, is_over) = look(config, &args.name).await?;
+            if !is_over {
+                told.tell(&tally, true)?;
+                let within = args.timeout.map(format_duration).unwrap_or_default();
+                let what = format!("not all jobs have ended within {within}");
+                return Err(Failure::new(exit::TIMED_OUT, what)
+                    .hint(format!("they go on; taskvisor batch show {}", escaped(&args.name))));
+            }
+            continue;
+        }
+        tokio::time::sleep_until(next).await;
+    }
+}
+
+/// Pause between two looks, at least.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The counts, and whether no job is left.
+async fn look(config: &Config, name: &str) -> Result<(JobCounts, bool), Failure> {
+    // The supervisor may have stopped meanwhile, or another may have started.
+    let access = Access::open(config).await?;
+    let tally = counted(&access, name).await?;
+    if tally.ended() < tally.count() || !tally.more {
+        let is_over = tally.ended() == tally.count();
+        return Ok((tally, is_over));
+    }
+    // The newest have ended, which are all that were counted.
+    let states = JobState::ALL.into_iter().filter(|state| !state.has_ended()).collect();
+    let left = access.count_jobs(&Filter { states, limit: 1, ..filter(name) }).await?;
+    Ok((tally, left.count() == 0))
+}
+
+/// Tells on stderr how far it is: a terminal gets a bar that grows, others a line for each tenth.
+pub struct Told {
+    name: String,
+    look: Look,
+    is_terminal: bool,
+    tenth: Option<u64>,
+}
+
+impl Told {
+    /// Nothing was told yet.
+    pub fn new(name: &str) -> Told {
+        let is_terminal = io::stderr().is_terminal();
+        Told { name: escaped(name).into_owned(), look: Look::of_stdout(false), is_terminal, tenth: None }
+    }
+
+    /// Tells it, if it is news.
+    pub fn tell(&mut self, tally: &JobCounts, is_last: bool) -> Result<(), Failure> {
+        let line = format!("{}  {}", self.name, bar::line(tally, clock::wall(), &self.look));
+        if self.is_terminal {
+            let end = if is_last { "\n" } else { "" };
+            write!(io::stderr(), "\r{}\x1b[K{end}", self.look.cut(&line))?;
+            return Ok(());
+        }
+        let tenth = Some(tally.ended() * 10 / tally.count().max(1));
+        if is_last || tenth != self.tenth {
+            writeln!(io::stderr(), "{line}")?;
+        }
+        self.tenth = tenth;
+        Ok(())
+    }
+}
+
+async fn list(config: &Config, args: &BatchList) -> Result<u8, Failure> {
+    let newest = Filter { limit: SEARCHED, ..Filter::default() };
+    let mut listing = Listing::open(Access::open(config).await?, newest).await?;
+    let (now, mut names, mut tallies) = (clock::wall(), Vec::new(), HashMap::<String, JobCounts>::new());
+    loop {
+        let jobs = listing.next().await?;
+        if jobs.is_empty() {
+            break;
+        }
+        for job in &jobs {
+            for name in job.tags.iter().filter_map(|tag| of_tag(tag)) {
+                let tally = tallies.entry(name.to_owned()).or_insert_with(|| {
+                    names.push(name.to_owned());
+                    JobCounts::default()
+                });
+                tally.add(job, now);
+            }
+        }
+    }
+    let batches: Vec<(&String, &JobCounts)> =
+        names.iter().filter_map(|name| tallies.get_key_value(name)).collect();
+    if args.json {
+        batches.iter().try_for_each(|(batch, tally)| print_json(&Shown { batch, tally }))?;
+    } else if !batches.is_empty() {
+        let rows: Vec<Vec<String>> = batches.iter().map(|(name, tally)| row(name, tally, now)).collect();
+        print(&table(&Look::of_stdout(false), &["BATCH", "JOBS", "ENDED", "FAILED", "PUT"], &rows))?;
+    }
+    Ok(exit::OK)
+}
+
+fn row(name: &str, tally: &JobCounts, now: Millis) -> Vec<String> {
+    let failed = [JobState::Failed, JobState::Held].iter().filter_map(|state| tally.states.get(state)).sum();
+    let put = tally.put_at.map(|at| format!("{} ago", age(between(at, now)))).unwrap_or_default();
+    vec![escaped(name).into_owned(), grouped(tally.count()), grouped(tally.ended()), grouped(failed), put]
+}

@@ -1,0 +1,112 @@
+//! Jobs that are put as a batch: how far it is, its output, its failures.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, Setting, wait_until};
+
+/// Puts a job for each of these lines, in a batch.
+fn put(sandbox: &Sandbox, batch: &str, lines: &str, command: &[&str]) -> Vec<String> {
+    let args = [&["put", "--lines", "--batch", batch, "--retries", "0", "--"], command].concat();
+    let mut put = sandbox.command(&args);
+    let mut put = put.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    put.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let ids = put.wait_with_output().unwrap();
+    assert!(ids.status.success());
+    String::from_utf8(ids.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn batch_is_shown_waited_for_retried_and_its_output_printed_in_order() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "2"]);
+    // The second fails until there is a file.
+    let script = "echo line $0; echo err $0 >&2; test $0 != two || test -e go";
+    let ids = put(&sandbox, "letters", "one\ntwo\nthree\n", &["sh", "-c", script]);
+    assert_eq!(ids.len(), 3);
+    let waited = sandbox.run(&["batch", "wait", "--timeout", "1m", "letters"]);
+    assert_eq!(waited.status.code(), Some(1), "{waited:?}");
+    let said = String::from_utf8(waited.stderr).unwrap();
+    assert!(said.lines().last().unwrap().contains("100% 3 of 3 ended, 1 failed"), "{said}");
+    let shown: Value = sandbox.json(&["batch", "show", "--json", "letters"]);
+    assert_eq!((&shown["batch"], &shown["states"]["complete"]), (&"letters".into(), &2.into()), "{shown}");
+    assert_eq!(
+        (&shown["failures"][0]["job"], shown["failures"].as_array().unwrap().len()),
+        (&ids[1].clone().into(), 1)
+    );
+    let page = sandbox.ok(&["batch", "show", "letters"]);
+    assert!(
+        page.contains("complete 2  failed 1\n") && page.contains(&format!("{}  exit 1", ids[1])),
+        "{page}"
+    );
+    let output = sandbox.ok(&["job", "logs", "--batch", "letters", "--stream", "stdout"]);
+    assert_eq!(output, "line one\nline two\nline three\n");
+    sandbox.script("go", "");
+    let retry =
+        |more: &[&str]| sandbox.ok(&[&["job", "retry", "--failed", "--batch", "letters"], more].concat());
+    assert!(retry(&["--dry-run"]).starts_with(&format!("1 job would be retried\n  {}", ids[1])));
+    assert_eq!(retry(&["--class", "exec"]), "1 job retried\n");
+    sandbox.ok(&["batch", "wait", "letters"]);
+    assert_eq!(retry(&[]), "0 jobs retried\n");
+    assert_eq!(sandbox.ok(&["job", "list", "--json", "--batch", "letters"]).lines().count(), 3);
+    let (code, said) = sandbox.refused(&["job", "retry", "--failed", "--tag", "leters"]);
+    assert!(code == 7 && said.contains("no job has the tag 'leters'"), "{code} {said}");
+    let (code, said) = sandbox.refused(&["batch", "show", "leters"]);
+    assert!(code == 7 && said.contains("no job is in a batch 'leters'"), "{code} {said}");
+}
+
+#[test]
+fn batches_are_listed_and_counted_without_a_supervisor_too() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    put(&sandbox, "first", "a\nb\n", &["true"]);
+    put(&sandbox, "second", "c\n", &["true"]);
+    let list = sandbox.ok(&["batch", "list"]);
+    let rows: Vec<Vec<&str>> = list.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        (rows[0][..4].join(" "), rows[1][..4].join(" ")),
+        ("second 1 0 0".into(), "first 2 0 0".into())
+    );
+    let (code, said) = sandbox.refused(&["batch", "wait", "--timeout", "300ms", "first"]);
+    assert!(code == 124 && said.contains("0% 0 of 2 ended"), "{code} {said}");
+}
+
+#[test]
+fn list_that_is_cut_says_how_many_there_are() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let lines: String = (0..120).map(|n| format!("{n}\n")).collect();
+    put(&sandbox, "many", &lines, &["true"]);
+    let listed = |more: &[&str]| {
+        let output = sandbox.run(&[&["job", "list"], more].concat());
+        (String::from_utf8(output.stdout).unwrap().lines().count(), String::from_utf8(output.stderr).unwrap())
+    };
+    let cut = "note: these are 50 of 120 jobs; -n 0 shows all, -n N so many\n".to_owned();
+    assert_eq!(listed(&["--batch", "many"]), (51, cut.clone()));
+    assert_eq!(listed(&["--json"]), (50, cut.clone()));
+    assert_eq!(listed(&["--sort", "ran"]), (51, cut));
+    assert_eq!(listed(&["-n", "0"]), (121, String::new()));
+    assert_eq!(listed(&["-n", "120"]), (121, String::new()));
+    assert_eq!(listed(&["--state", "complete"]).1, "");
+    let _running = sandbox.start(&["-w", "1"]);
+    assert_eq!(
+        listed(&["-n", "7", "--queue", "default"]).1,
+        "note: these are 7 of 120 jobs; -n 0 shows all, -n N so many\n"
+    );
+}
+
+#[test]
+fn put_that_waits_for_a_command_shows_its_output_as_it_comes() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let script = "echo out; echo err >&2; until test -e go; do sleep 0.05; done; echo end; exit 3";
+    let mut command = sandbox.command(&["put", "--wait", "--retries", "0", "--", "sh", "-c", script]);
+    let file = |name: &str| std::fs::File::create(sandbox.path(name)).unwrap();
+    let mut put = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+    let told = |name: &str| std::fs::read_to_string(sandbox.path(name)).unwrap();
+    wait_until("both streams have come", || told("out") == "out\n" && told("err").contains("\nerr\n"));
+    sandbox.script("go", "");
+    assert_eq!(put.wait().unwrap().code(), Some(1));
+    assert_eq!(told("out"), "out\nend\n");
+    assert!(told("err").starts_with("queued as ") && told("err").contains("is failed"), "{}", told("err"));
+}
