@@ -124,6 +124,7 @@ fn cells(record: &RecurringRecord, look: &Look) -> Vec<String> {
         escaped(job.queue.as_str()).into_owned(),
         escaped(job.class.as_str()).into_owned(),
         match (&record.paused, &record.stuck) {
+            // Nothing is put while it is paused, so what kept it from being put does not matter now.
             (Some(_), _) => "paused".into(),
             (None, Some(_)) => "cannot be put".into(),
             (None, None) => moment(record.next_at, look),

@@ -153,7 +153,9 @@ fn last_lines(text: &str) -> &str {
         return text;
     };
     let end = &text[cut..];
+    // Without the last line end, because behind that there is nothing to keep.
     match end.trim_end().find('\n') {
+        // Where nothing was cut off, the text begins with a whole line.
         Some(line) if cut > 0 => &end[line + 1..],
         Some(_) | None => end,
     }

@@ -11,6 +11,7 @@ pub enum JobState {
     Waiting = 0,
     /// Waits for its time.
     Delayed = 1,
+    // The stores keep these numbers, and this state came last.
     /// Waits for the jobs it needs.
     Depends = 8,
     /// A supervisor holds a lease on it.

@@ -104,6 +104,7 @@ async fn every(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
         ..Filter::default()
     };
     let access = Access::open(config).await?;
+    // On a connection of its own, as pages of the list and cancels take turns.
     let mut listing = Listing::open(Access::open(config).await?, filter.clone()).await?;
     let mut sweep = Sweep::default();
     sweep.done.dry_run = args.dry_run;
@@ -120,6 +121,7 @@ async fn every(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
         sweep.took(each, args.wait);
         jobs = listing.next().await?;
     }
+    // The jobs that needed these may have been canceled after them.
     sweep.again(&access, args).await?;
     let Sweep { done, ending, code, .. } = sweep;
     if args.wait {

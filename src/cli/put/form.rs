@@ -197,6 +197,7 @@ fn data(args: &Put) -> Result<Payload, Failure> {
     let (data, name) = read(typed)?;
     if !args.raw {
         check_json(&data, &name)
+            // `put echo hello` is a command without its `--` rather than data that is not JSON.
             .map_err(|failure| Failure { hint: meant(args).or(failure.hint.clone()), ..failure })?;
     }
     Ok(Payload::Data(Bytes(data)))
