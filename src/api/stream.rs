@@ -17,6 +17,7 @@ pub(super) type Piece = Result<Vec<u8>, Problem>;
 pub(super) fn stream() -> (Sender<Piece>, Gone, Body) {
     // One piece ahead: for a slow reader no more is kept in memory.
     let (sender, pieces) = channel(1);
+    // `here` is dropped with the body, for which `Gone` waits.
     let (here, gone) = oneshot::channel();
     (sender, Gone(gone), Body::new(Stream { pieces, _here: here }))
 }

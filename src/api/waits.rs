@@ -157,6 +157,7 @@ pub(super) async fn wait_for_all(
     let largest = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
     waits_for(&doing, largest.unwrap_or(LARGEST).min(LARGEST) / BYTES_A_JOB)?;
     let Wait { mut jobs, records } = read(body, LARGEST).await?;
+    // Now by the jobs themselves: what the body had taken beyond that goes back.
     waits_for(&doing, jobs.len())?;
     let mut known = HashSet::with_capacity(jobs.len());
     // A job that is named twice has one line.

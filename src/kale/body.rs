@@ -59,6 +59,7 @@ pub enum BodyError {
 impl Reading {
     /// Reads the text of a message.
     pub fn read(&self, text: &str) -> Result<Body, BodyError> {
+        // JSON first: a task of kale is base64, which is never an object.
         if let Ok(object) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text)
             // A text of the queue's own class may be JSON, too.
             && (object.contains_key("class") || self.text_class.is_none())

@@ -46,6 +46,7 @@ impl<'a> Lines<'a> {
     fn twice(&self) -> Vec<QueuesError> {
         let mut mistakes = Vec::new();
         for (at, line) in self.0.iter().enumerate() {
+            // A setting is compared only with those of its own queue.
             let own = self.0[..at].iter().rev().take_while(|before| line.indent == 0 || before.indent > 0);
             if let Some(first) =
                 own.filter(|before| before.indent == line.indent && before.key == line.key).last()

@@ -127,6 +127,7 @@ impl Reader<'_> {
             Some(Value::String(name)) => name.clone(),
             Some(other) => return Err(self.wrong("name", other, "a text")),
         };
+        // Without a prefix: the file does not say for which release it is.
         QueueNames::new(&name, None).map_err(|error| QueuesError::Name { place, error })?;
         Ok(name)
     }

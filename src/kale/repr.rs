@@ -64,6 +64,7 @@ struct Repr {
 
 impl Repr {
     fn end(mut self) -> String {
+        // In place of the last character, so that the limit holds.
         if self.is_cut && self.text.pop().is_some() {
             self.text.push('…');
         }

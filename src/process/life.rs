@@ -308,6 +308,7 @@ impl Life {
         }
         let mut end = self.jobs.remove(index).end(Some(outcome), around.logs);
         if let (true, Some(dir)) = (around.plan.one_at_a_time(), around.plan.sandbox(around.worker)) {
+            // If that fails, the next job's `empty` tries it again and says why.
             around.sandboxes.clear(&dir).ok();
         }
         if let Some(most) = self.recycled_at(around.plan) {
@@ -356,6 +357,7 @@ impl Running {
 
     /// The end of the job, from what is left here.
     pub(super) fn end(self, outcome: Option<Outcome>, logs: &Outputs) -> JobEnd {
+        // First: from here on the gauge finds nothing of this job.
         drop(self.gauged);
         let written = self.printed.has_written().then(|| logs.end(&self.job.id));
         JobEnd {

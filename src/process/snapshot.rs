@@ -23,6 +23,7 @@ pub fn look(pid: i32) -> Option<Snapshot> {
     for caught in found {
         // One more byte for the comma.
         let size = serde_json::to_vec(&caught).map_or(usize::MAX, |json| json.len() + 1);
+        // After the first that does not fit none is kept: its children would seem to be those of another.
         match room.checked_sub(size).filter(|_| snapshot.left_out == 0) {
             Some(left) => {
                 room = left;

@@ -52,6 +52,7 @@ fn walk(pid: i32, parent: i32, depth: u32, left: &mut u32) -> Option<Process> {
         return None;
     }
     if depth < 40 {
+        // One thread need not be looked for in a directory.
         let below = if threads == 1 { children_of_thread(pid, pid) } else { children(pid) };
         process.children = below.into_iter().filter_map(|child| walk(child, pid, depth + 1, left)).collect();
     }

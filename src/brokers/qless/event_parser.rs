@@ -58,6 +58,7 @@ impl Reader {
     pub(super) fn read(&mut self, channel: &str, text: &[u8]) -> Option<Spoken> {
         let text = String::from_utf8_lossy(text);
         if channel != CHANNELS[0] {
+            // Our script sends an empty message here before each of its lines on `ql:log`.
             self.is_ours = text.is_empty();
             return read_news(&text).map(Box::new).map(Spoken::PublishedEvent);
         }

@@ -139,6 +139,7 @@ impl Looks {
     /// After the server's clock was far ahead and is right again, corrects the next occurrences that it had moved.
     async fn mend(&mut self, shared: &Shared, at: Instant, now: i64) -> Result<(), Error> {
         let ahead = now - i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
+        // The first look mends in any case: the clock may have been wrong before this process began.
         if self.ahead.is_some_and(|before| before - ahead < millis_up(WRONG)) {
             self.ahead = Some(ahead);
             return Ok(());

@@ -48,6 +48,7 @@ impl Reporter {
     /// again.
     pub(super) fn room(&self, notices: &Notices) -> Option<EventBus> {
         let mut reports = self.reports();
+        // Under the lock: whoever subscribes after this starts the next task.
         let room = notices.heard().cloned();
         if room.is_none() {
             *reports = None;

@@ -49,6 +49,7 @@ impl Wakes {
         let waited = inner.barren.map_or(Duration::ZERO, |barren| now.since(barren));
         let is_first = match queues {
             QueueSet::All => !std::mem::replace(&mut inner.all_under_way, true),
+            // The wake-up for all queues stands for these, too.
             QueueSet::Only(_) if inner.all_under_way => false,
             QueueSet::Only(names) => {
                 let before = inner.under_way.len();

@@ -75,6 +75,7 @@ impl Buffer {
         now: Instant,
         runs: impl Fn(&JobId) -> bool,
     ) -> Option<Buffered> {
+        // What the other pools take decides how long a message waits for one of them.
         if self.filters.get(pool) != Some(filter) {
             self.filters.insert(pool.clone(), filter.clone());
         }

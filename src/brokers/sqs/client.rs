@@ -147,6 +147,7 @@ impl Client {
     ) -> Result<Vec<Message>, Fault> {
         let url = self.url(name).await?;
         let request = self.aws().await?.receive_message().queue_url(url);
+        // Only attributes that are named come along.
         let request = request
             .max_number_of_messages(i32::try_from(most).unwrap_or(1))
             .visibility_timeout(seconds(visibility))

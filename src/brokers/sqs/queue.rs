@@ -70,6 +70,7 @@ impl Queue {
         if !self.is_fifo() {
             return Outgoing { body, group, delay: delay.min(DELAY_MAX), once: None, notes };
         }
+        // SQS takes 128 characters there, and not all of them.
         let once = once.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(128).collect();
         let group = group.or_else(|| Some("taskvisor".into()));
         Outgoing { body, group, delay: Duration::ZERO, once: Some(once), notes }

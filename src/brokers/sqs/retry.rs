@@ -226,6 +226,7 @@ async fn move_back(
     let (target, body) = (shared.queue_of(queue), shared.bodies.afresh(&letter.body, clock::wall()));
     let once = format!("retry-{}", letter.id);
     let message = target.message(body, letter.group.clone(), Duration::ZERO, &once);
+    // Without the attribute a job has the id of its message, and the new message has another.
     let is_named = letter.job != letter.id;
     let notes = is_named.then(|| (JOB, letter.job.clone())).into_iter().collect();
     let sent = target.send(&Outgoing { notes, ..message }).await;

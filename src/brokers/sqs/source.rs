@@ -145,6 +145,7 @@ impl BareSource for Sqs {
     }
 
     fn take_over(&self, held: &[Handle]) {
+        // What this process has received itself it knows better.
         for one in held.iter().filter(|one| !self.shared.held.contains(&one.job)) {
             let held = Held::left_behind(one, self.shared.source(&one.queue), self.shared.now());
             self.shared.held.insert(one.job.clone(), held);
@@ -163,6 +164,7 @@ impl BareSource for Sqs {
             let queue = self.shared.queue_of(&one.queue);
             let until = self.shared.now() + one.lasts;
             tokio::spawn(async move {
+                // A job that was to be canceled does not run again.
                 match one.is_canceling {
                     true => queue.delete(&one.handle).await.ok(),
                     false => queue.hide(&one.handle, Duration::ZERO, until).await.ok(),
@@ -249,9 +251,11 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
     let queue = &held.source.queue;
     let patience = by / PATIENCE;
     let hidden = async {
+        // SQS keeps no message hidden for longer than 12 hours.
         if time.is_zero() {
             return Err(Fault::NotOurs);
         }
+        // Before the request: one whose answer is lost may have hidden it for longer all the same.
         let ask = |held: &mut Held| held.maybe_until = held.maybe_until.max(now + time);
         shared.held.with(&lease.job, lease.fence, ask);
         match queue.hide(&held.handle, time, held.maybe_until).await {
@@ -283,6 +287,7 @@ async fn renew(shared: Arc<Shared>, lease: Lease, by: Duration) -> Renewal {
         Ok(Ok(_)) => {
             let expires_at = now + time;
             shared.held.with(&lease.job, lease.fence, |now| {
+                // A newer delivery has a time of its own.
                 if now.handle == held.handle {
                     now.is_hidden_until(expires_at);
                 }
@@ -307,6 +312,7 @@ async fn put(queue: &Queue, job: NewJob, body: String) -> Result<JobId, Error> {
     if queue.is_fifo() && !job.delay.is_zero() {
         return Err(Error::Refused("a FIFO queue of SQS cannot delay a single job".into()));
     }
+    // A repeated put has the same token, so a FIFO queue drops its message.
     let once = job.token.clone().unwrap_or_else(|| uuid::Uuid::now_v7().simple().to_string());
     let notes = job.id.iter().map(|id| (JOB, id.to_string())).collect();
     let outgoing = Outgoing { notes, ..queue.message(body, None, job.delay, &once) };

@@ -80,6 +80,7 @@ fn batches<T>(to: &mut Vec<u8>, items: &[T], (one, many): (Option<u8>, u8), each
 
 fn tuple(to: &mut Vec<u8>, items: &[Value]) {
     let code = match items.len() {
+        // Python memoizes no empty tuple.
         0 => return to.push(EMPTY_TUPLE),
         1 => TUPLE1,
         2 => TUPLE2,
