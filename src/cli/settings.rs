@@ -18,6 +18,7 @@ pub(super) fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Fail
         start.add_to(&mut flags);
     }
     if flags.purpose == Purpose::Serve {
+        // Not the file itself, which may have changed since: only a reload takes that over.
         flags.in_force = boot::settings_in_force();
     }
     Ok(trial::adapt(resolve(flags, &Surroundings::of_process())?))

@@ -179,6 +179,7 @@ fn number(value: f64) -> String {
 
 /// Packs lines into packets small enough for any network.
 fn packets(lines: &[String]) -> Vec<String> {
+    // Ethernet carries 1,500 bytes, of which IP, UDP and tunnels take some.
     const MOST: usize = 1400;
     let mut packets: Vec<String> = Vec::new();
     for line in lines {

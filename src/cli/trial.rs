@@ -66,6 +66,7 @@ struct Place(PathBuf);
 impl Place {
     fn new() -> Result<Place, Failure> {
         let dir = env::temp_dir().join(format!("taskvisor-trial-{}", std::process::id()));
+        // It must be new: in a directory that all may write to, somebody else may have made one of this name.
         DirBuilder::new().mode(0o700).create(&dir).map_err(|error| {
             Failure::from(error).of(format!("failed to make {} for the trial", dir.display()))
         })?;

@@ -163,6 +163,7 @@ pub async fn note_recurring(config: &Config, access: &Access, job: &NewJob) {
             let served = api
                 .status()
                 .await
+                // Without an answer there is nothing to note.
                 .map_or(true, |status| status.pools.iter().any(|pool| pool.queues.contains(queue)));
             !served && (!hosts.shared || hosts.that_take(queue).is_empty())
         }

@@ -59,6 +59,7 @@ impl Hosts {
     pub fn that_take(&self, queue: &QueueName) -> Vec<String> {
         let takes = self.members.iter().filter(|member| member.takes(queue));
         let mut hosts: Vec<String> = takes.map(|member| member.host.clone()).collect();
+        // The supervisors come by host, so those of one host are neighbours.
         hosts.dedup();
         hosts
     }

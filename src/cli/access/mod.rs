@@ -60,6 +60,7 @@ impl Access {
                 // A broker was named that is not this supervisor's, so it is reached without the supervisor.
                 Some(_) => Access::direct(config, absent),
             },
+            // The store of another machine cannot be opened from here.
             Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
             Err(error @ api::Error::NotRunning(_)) if config.in_job => Err(Failure::from(error).hint(
                 "a command of a job speaks to the job's own supervisor, which TASKVISOR_SOCKET names; \
@@ -90,6 +91,7 @@ impl Access {
         match unless_gone(wrong) {
             Some(failure) => Err(failure),
             None => {
+                // A supervisor that is being replaced needs a moment.
                 tokio::time::sleep(BETWEEN).await;
                 Access::open(config).await
             }

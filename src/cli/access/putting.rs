@@ -79,6 +79,7 @@ impl Access {
         for job in &mut jobs {
             match &job.id {
                 Some(_) if job.exists == Exists::Refuse => job.token = Some(token.clone()),
+                // With skip a second put finds the job, and gives its id.
                 Some(_) => {}
                 // Nobody else makes this id: a job that has it already is this one, put before.
                 None => (job.id, job.exists) = (Some(unique().into()), Exists::Skip),

@@ -13,6 +13,7 @@ pub fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String
     loop {
         for arg in command.get_arguments() {
             let id = arg.get_id().as_str();
+            // `value_source` may panic for an argument that these matches do not know.
             let how = match matches.try_contains_id(id).ok().and_then(|_| matches.value_source(id)) {
                 Some(ValueSource::CommandLine) => match arg.get_long() {
                     Some(long) => format!("--{long}"),

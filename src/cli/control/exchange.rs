@@ -73,6 +73,7 @@ fn progress(status: &Status, pools: &[String]) -> Progress {
         return Progress::Stuck(why);
     }
     let is_up = |state: SlotState| matches!(state, SlotState::Ready | SlotState::Busy);
+    // The template first: without it no worker of its pool can start.
     let starting = fresh().flat_map(|pool| pool.template.iter().chain(&pool.slots));
     if let Some(slot) = starting.filter(|slot| !is_up(slot.state)).map(|slot| &slot.slot).next() {
         return Progress::Open(format!("slot {slot} is not ready yet"));

@@ -169,6 +169,7 @@ async fn noted<T>(
 async fn note_hindrance(config: &Config, id: &JobId, unserved_is_said: bool) -> Result<(), Failure> {
     let access = Access::open(config).await?;
     let why = access.why(id).await?;
+    // Nothing keeps a job back that runs or has ended.
     let Some(job) = why.job.as_ref().filter(|job| !job.state.has_ended() && !job.state.is_leased()) else {
         return Ok(());
     };

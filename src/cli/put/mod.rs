@@ -44,6 +44,7 @@ pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
         true => lines(&mut sink, &form, if args.null { 0 } else { b'\n' }).await?,
         false => sink.send(vec![form.job()]).await?,
     }
+    // Before the wait, which may have no end for the reason that the note gives.
     sink.note().await;
     match sink.awaited.take() {
         Some(ids) if !ids.is_empty() => {

@@ -76,6 +76,7 @@ fn latest(job: &JobRecord) -> Option<(Attempt, Option<Millis>)> {
     let forensics = job.forensics.as_ref().filter(own).filter(|_| !is_running(job.state)).cloned();
     let ended = job.ended_at.or(forensics.as_ref().and_then(|left| left.at));
     let attempt = Attempt {
+        // A release takes its attempt back, so the count may be 0 by now.
         attempt: job.attempt.max(1),
         fence: job.fence,
         started_at: Some(started),

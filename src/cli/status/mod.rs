@@ -111,6 +111,7 @@ async fn redraw(client: &Client, args: &Args, every: Duration, full_screen: bool
         if args.json {
             match status {
                 Ok(status) => print_json(&status)?,
+                // On stderr, so that each line of stdout is a JSON document.
                 Err(failure) => drop(failure.print()),
             }
             continue;

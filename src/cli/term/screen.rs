@@ -66,6 +66,7 @@ impl Look {
         match self.width {
             Some(width) if line.width() > width => {
                 let mark = if self.ascii { '~' } else { '…' };
+                // One column less, for the mark.
                 let mut left = width.saturating_sub(1);
                 let fits = |letter: &char| {
                     let rest = left.checked_sub(letter.width().unwrap_or(1));
