@@ -41,6 +41,7 @@ pub(super) fn judge(effects: &mut Effects, view: &View, counted: &Counted<Queues
     let concerns = concerns(&effects.broker, effects.record.outbox.as_deref(), &effects.failing, trouble);
     let facts = Facts { view, queues: &counted.counts, trouble, concerns };
     let verdict = judge::judge(&facts);
+    // During a stop its slots go down in any case.
     if view.stopping.is_none() {
         let news = effects.record.watch.judged(clock::now(), &verdict);
         news.into_iter().for_each(|fact| effects.tell(fact));

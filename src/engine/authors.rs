@@ -68,6 +68,7 @@ impl Authors {
                 Change::Pause => {
                     let pause = Pause { since, by, reason: how.reason.clone() };
                     let paused = Paused { pause, until_stop: how.until_stop };
+                    // A pause that is over is not merged with.
                     let paused = match self.pauses.get(&name).filter(|_| pool.paused) {
                         Some(old) => paused.over(old),
                         None => paused,

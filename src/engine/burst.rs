@@ -70,6 +70,7 @@ async fn left(broker: &Broker, queues: &[QueueName], unknown: &[Class]) -> Resul
 }
 
 fn is_open(counts: &QueueCounts) -> bool {
+    // What runs in a paused queue already goes on, and a burst waits for it.
     counts.paused.is_none() || counts.jobs.contains_key(&JobState::Running)
 }
 

@@ -31,6 +31,7 @@ pub(super) async fn fetch(
                 wrong.well(&what, clock::now());
                 let is_full = jobs.len() >= asked;
                 fetched.extend(jobs);
+                // The next workers would get nothing either.
                 if !is_full {
                     break;
                 }

@@ -66,6 +66,7 @@ impl Counting {
         let (classes, class) = (&mut self.counters.classes, ran.class.as_str());
         let is_own = classes.contains_key(class) || classes.len() < CLASSES;
         let class = if is_own { class } else { OTHER };
+        // So no text is copied for a class that is known already.
         if !classes.contains_key(class) {
             classes.insert(class.to_owned(), model::Ran::default());
         }

@@ -109,6 +109,7 @@ impl Effects {
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
             Command::Follow(worker, follow) => self.link.order(&Order::Follow(worker, follow)),
             Command::Fetch { pool, queues, take, filter, workers } => {
+                // Ends of jobs that wait for company go along with the fetch.
                 self.send_reports();
                 let (instance, lease, name) = (self.instance.clone(), self.lease, self.children.pool(pool));
                 let request = Fetch { instance, queues, take, filter, pool: name, workers, lease };
@@ -203,9 +204,11 @@ impl Effects {
             }
             Report::Left(worker, exit) => self.left(worker, exit, descriptors),
             Report::Started(worker, pid) => match self.children.started(worker, pid, descriptors) {
+                // It takes jobs without a first message.
                 Ok(true) => vec![Event::Spawned(worker), Event::Ready(worker)],
                 Ok(false) => vec![Event::Spawned(worker)],
                 Err(error) => {
+                    // Nothing of it is kept, so nobody could hear it.
                     self.link.order(&Order::KillTree(worker));
                     vec![Event::SpawnFailed(worker, error.to_string())]
                 }
@@ -296,6 +299,7 @@ impl Effects {
 
     pub(super) fn exited(&mut self, worker: WorkerId, mut exit: Exit, followed: bool) -> Vec<Event> {
         let remains = self.children.ended(worker, &exit);
+        // What earlier jobs have left is not the fault of the last one.
         exit.left_behind = exit.left_behind.saturating_sub(remains.earlier);
         let mut events = self.said(remains.words);
         for end in remains.jobs {

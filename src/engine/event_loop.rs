@@ -264,6 +264,7 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     let lasts =
         facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Resized(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);
+    // After it was handled: what is kept are the changes in force then.
     if lasts {
         effects.record.keeping = (effects.keep_changes)(&supervisor.changes(), &effects.record.authors);
     }

@@ -21,6 +21,7 @@ impl Farewell {
     /// Notes the stage of a stop. A drain may wait until its deadline, the other stages do not wait.
     pub fn look(&mut self, stage: Option<Stop>, deadline: Duration, now: Instant, broker: &Broker) {
         let Some(stage) = stage else { return };
+        // Once, at the first look after the order.
         if let (None, Some(peers)) = (self.until, broker.peers()) {
             peers.stopping();
         }

@@ -75,6 +75,7 @@ pub(super) struct Flood(BTreeMap<(Kind, Whose), Counted>);
 impl Flood {
     /// Gives the line back, unless there were too many of its kind.
     pub(super) fn pass(&mut self, now: Instant, kind: Kind, line: Line) -> Option<Line> {
+        // Those over the limit stay until `overdue` has said how many they were.
         let over = |counted: &mut Counted| counted.count <= MOST && counted.since + PERIOD <= now;
         self.0.retain(|_, counted| !over(counted));
         let key = (kind, self.whose(kind, &line));

@@ -55,6 +55,7 @@ impl Inbox {
 
     /// Waits for the next input, at most until the deadline.
     pub async fn next(&mut self, effects: &mut Effects, deadline: Option<Instant>) -> io::Result<Input> {
+        // First, or a steady flow of other inputs would hide the deadline.
         if deadline.is_some_and(|deadline| deadline <= clock::now()) {
             return Ok(Input::Timeout);
         }

@@ -145,6 +145,7 @@ async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec
         let lease = match renewal {
             Renewal::Renewed(lease) | Renewal::Canceling(lease) => lease,
             Renewal::Lost(_) => continue,
+            // Not known to be ours: the keeper starts another supervisor, which asks again.
             Renewal::Failed(error) => return Err(failed(error)),
         };
         let record = effects.broker.get(lease.job.clone()).await.map_err(failed)?;

@@ -94,6 +94,7 @@ async fn notes(
         let takers = |queue: &QueueName| {
             fleet.as_ref().map(|fleet| fleet.supervisors.iter().filter(|one| one.takes(queue)).count())
         };
+        // One of those that take from the queue is this supervisor.
         unknown.retain(|(queue, ..)| takers(queue).is_some_and(|takers| takers <= 1));
     }
     let of_queues = unserved.iter().map(|queue| PutNote::no_pool(queue, &own));

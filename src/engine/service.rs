@@ -108,6 +108,7 @@ impl Service for ApiService {
     }
 
     async fn news(&self) -> Receiver<Arc<PublishedEvent>> {
+        // First: `hear` answers for those who have subscribed by then.
         let news = self.event_bus.listen();
         self.broker.hear().await;
         news

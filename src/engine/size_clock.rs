@@ -48,6 +48,7 @@ impl SizeClock {
         self.wait(now);
         let come = self.pools.iter().filter_map(|(pool, rules)| {
             let (at, rule) = SizeRule::in_force(rules, wall)?;
+            // A rule that had begun by the last look is in force already, unless a person has scaled since.
             (at > since).then(|| Event::Resized(pool.clone(), rule.workers))
         });
         come.collect()

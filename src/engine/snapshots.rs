@@ -92,6 +92,7 @@ impl Snapshots {
         let thread = thread::Builder::new().name("look".into()).stack_size(128 << 10);
         let started = thread.spawn(move || {
             let snapshot = look(pid);
+            // Before the send: whoever gets the snapshot may begin the next one at once.
             drop(under_way);
             seen.send((worker, snapshot)).ok();
         });

@@ -56,6 +56,7 @@ impl Telemetry {
 impl Drop for Telemetry {
     fn drop(&mut self) {
         self.samples.send(None).ok();
+        // The last samples are written before the process ends.
         if let Some(writer) = self.writer.take() {
             writer.join().ok();
         }

@@ -49,6 +49,7 @@ impl Tellers {
             self.counting.ran(&ran);
             self.telemetry.iter().for_each(|telemetry| telemetry.ran(&ran));
         });
+        // A repeated fact is counted and published, but neither logged nor kept once more.
         let (is_news, mut ring) = (!self.decisions.is_repeated(&fact), None);
         fact.row(Voice::Plain, &mut |row| {
             self.counting.count(row);
