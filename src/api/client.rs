@@ -112,6 +112,7 @@ impl Client {
     fn address<V: VerbRequest>(&self, verb: &V) -> Result<(String, Fields), Error> {
         let mut fields = self.fields(verb)?;
         let mut path = V::ROUTE.path.to_owned();
+        // What stands in the path is not sent again: the supervisor refuses a field that comes twice.
         fields.retain(|name, value| {
             let place = format!("{{{name}}}");
             let is_named = path.contains(&place);

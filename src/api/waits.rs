@@ -196,6 +196,7 @@ async fn send(
         };
         let mut text = Vec::new();
         for (job, end) in some {
+            // An end that comes twice is said once.
             if left.remove(&job) {
                 let line = ended(&*api, job, end, records).await;
                 text.extend(serde_json::to_vec(&line).unwrap_or_default());

@@ -133,6 +133,7 @@ impl Address {
     /// Whether this is the broker that another one's text shows, however the URLs are written.
     pub fn is_at(&self, shown: &str) -> bool {
         let is_ours = Address::read(shown, &[self.kind]).is_ok();
+        // Both as shown: what another one's text leaves out must not count here.
         is_ours && self.kind.identity(shown) == self.kind.identity(&self.to_string())
     }
 }

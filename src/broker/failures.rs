@@ -37,6 +37,7 @@ pub async fn failure_groups(broker: &dyn Browse, asked: &Failed) -> Result<Vec<F
 }
 
 fn add(groups: &mut BTreeMap<String, FailureGroup>, job: JobRecord) {
+    // A job without a reason counts in a group without a name.
     let (name, message) = job.failure.map(|failure| (failure.group, failure.message)).unwrap_or_default();
     let ended = job.ended_at.unwrap_or(Millis(0));
     let group = groups.entry(name.clone()).or_insert_with(|| FailureGroup {

@@ -45,6 +45,7 @@ impl Route {
 
 /// A number below 100, always the same for an id, and evenly distributed.
 fn draw(id: Option<&JobId>) -> u8 {
+    // Without an id a repeated put has nothing in common with the first.
     let made = Uuid::now_v7();
     let bytes = id.map_or(made.as_bytes().as_slice(), |id| id.as_str().as_bytes());
     // FNV-1a, with its bits mixed once more: ids made one after the other differ in few bits.
@@ -118,7 +119,7 @@ impl Source for Routed {
             };
             let each = match put {
                 Ok(each) => each,
-                // The others were put, or may have been: then each job has its own answer.
+                // Only if no job went another way: else each job has an answer of its own.
                 Err(error) if is_all => return Err(error),
                 Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
             };

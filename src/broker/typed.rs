@@ -41,6 +41,7 @@ impl Broker {
     /// Cancels a job; if it runs, its supervisor gets a [`Notice::Revoked`](crate::Notice::Revoked).
     pub async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
         let asked = Cancel { jobs: vec![id], dependents: false, reason: None };
+        // One job was named, so there is one answer.
         match self.tell(asked, by).await?.pop() {
             Some(Each { fate: Fate::State(state), .. }) => Ok(state),
             Some(Each { job, fate: Fate::Refused(why), .. }) => Err(Error::refused(job, why, "canceled")),

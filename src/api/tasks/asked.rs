@@ -57,6 +57,7 @@ impl Whose {
 pub(super) fn header(headers: &HeaderMap, name: &str) -> Result<Option<String>, Problem> {
     let mut all = headers.get_all(name).iter();
     let Some(value) = all.next() else { return Ok(None) };
+    // Nobody could say which of them counts.
     if all.next().is_some() {
         return Err(Problem::bad_request(format!("the header {name} is given twice")));
     }
