@@ -61,6 +61,29 @@ class OnCommit(unittest.TestCase):
             self.session.commit()
             self.assertEqual(self.put(), [])
 
+    def test_transaction_that_ends_without_a_commit_drops_them(self):
+        from taskvisor.sqlalchemy import on_commit
+
+        with recording() as self.jobs:
+            for number, end in enumerate((self.session.close, self.session.reset, self.session.invalidate)):
+                on_commit(self.session, real_jobs.add.prepare(number))
+                with self.subTest(end=end.__name__):
+                    end()
+                    on_commit(self.session, real_jobs.add.prepare(10 + number))
+                    self.session.commit()
+                    self.assertEqual(self.put(), [10 + earlier for earlier in range(number + 1)])
+
+    def test_savepoint_that_is_closed_drops_its_own_only(self):
+        from taskvisor.sqlalchemy import on_commit
+
+        with recording() as self.jobs:
+            on_commit(self.session, real_jobs.add.prepare(1))
+            savepoint = self.session.begin_nested()
+            on_commit(self.session, real_jobs.add.prepare(2))
+            savepoint.close()
+            self.session.commit()
+            self.assertEqual(self.put(), [1])
+
     def test_savepoint_drops_its_own_only(self):
         from taskvisor.sqlalchemy import on_commit
 

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 #: Where a session keeps the jobs that wait for its commit.
 _WAITING = "taskvisor.on_commit"
-#: Whether the outermost transaction, which ends now, was committed.
-_IS_COMMITTED = "taskvisor.is_committed"
+#: The transaction or savepoint that was committed, until it ends at once after that.
+_COMMITTED = "taskvisor.committed"
 
 
 def on_commit(session: Any, *jobs: NewJob) -> None:
     """Puts these jobs, all at once, when the transaction of the session is committed.
 
-    Those of a savepoint that is rolled back are not put. For an `AsyncSession` the commit puts them, too. If they cannot be
-    put, `commit` raises `PutError`: the transaction is committed then.
+    Those of a savepoint or session that is rolled back or closed before are not put. For an `AsyncSession` the commit puts
+    them, too. If they cannot be put, `commit` raises `PutError`: the transaction is committed then.
     """
     plain = getattr(session, "sync_session", session)
     waiting = plain.info.get(_WAITING)
@@ -37,29 +37,30 @@ def on_commit(session: Any, *jobs: NewJob) -> None:
 
         waiting = plain.info[_WAITING] = []
         event.listen(plain, "after_commit", _committed)
-        event.listen(plain, "after_soft_rollback", _rolled_back)
         event.listen(plain, "after_transaction_end", _ended)
     if not plain.in_transaction():
         plain.begin()
-    transaction = plain.get_nested_transaction() or plain.get_transaction()
+    transaction = _innermost(plain)
     waiting += [(transaction, job) for job in jobs]
 
 
+def _innermost(session: Any) -> Any:
+    return session.get_nested_transaction() or session.get_transaction()
+
+
 def _committed(session: Any) -> None:
-    # The release of a savepoint is told as a commit, too.
-    session.info[_IS_COMMITTED] = not session.in_nested_transaction()
+    session.info[_COMMITTED] = _innermost(session)
 
 
 def _ended(session: Any, transaction: Any) -> None:
-    if transaction.parent is not None or not session.info.pop(_IS_COMMITTED, False):
-        return
-    jobs = [job for _, job in session.info[_WAITING]]
-    session.info[_WAITING].clear()
-    put_many(jobs)
-
-
-def _rolled_back(session: Any, previous: Any) -> None:
-    session.info[_WAITING][:] = [(own, job) for own, job in session.info[_WAITING] if not _is_within(own, previous)]
+    waiting = session.info[_WAITING]
+    # `close`, `reset` and `invalidate` report no rollback: what was not committed is dropped.
+    if session.info.pop(_COMMITTED, None) is not transaction:
+        waiting[:] = [(own, job) for own, job in waiting if not _is_within(own, transaction)]
+    elif transaction.parent is None:
+        jobs = [job for _, job in waiting]
+        waiting.clear()
+        put_many(jobs)
 
 
 def _is_within(transaction: Any, other: Any) -> bool:
