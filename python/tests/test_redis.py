@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -138,6 +139,42 @@ class Alike(RedisTest):
             self.client.id("there").cancel()
         said = self.client.cancel(["there"], dependents=True)
         self.assertEqual([(one["job"], one["state"]) for one in said], [("there", "canceled"), ("after", "canceled")])
+
+
+class Stopped(RedisTest):
+    """A server that takes connections and answers nothing."""
+
+    def setUp(self):
+        super().setUp()
+        from taskvisor import configure
+        from taskvisor.client.settings import settings
+        from taskvisor.redis import RedisClient, link
+
+        self.addCleanup(setattr, settings, "patience", settings.patience)
+        configure(patience=0)
+        with mock.patch.object(link, "_ANSWER_SECONDS", 1.0):
+            self.client = RedisClient(self.redis.url)
+        self.addCleanup(self.client.place.link.redis.close)
+
+    def stop(self):
+        """Stops it until the end of the test."""
+        self.redis._process.send_signal(signal.SIGSTOP)
+        self.addCleanup(self.redis._process.send_signal, signal.SIGCONT)
+
+    def test_put_without_an_answer_says_that_the_jobs_may_be_queued(self):
+        from taskvisor import PutError
+
+        self.client.put("q", "c", id="before")
+        self.stop()
+        with self.assertRaisesRegex(PutError, "they may be queued or not$"):
+            self.client.put("q", "c", id="sent")
+        # Now there is no connection any more: nothing is sent.
+        with self.assertRaises(PutError) as caught:
+            self.client.put("q", "c", id="unsent")
+        self.assertNotIn("may be queued", str(caught.exception))
+        self.redis._process.send_signal(signal.SIGCONT)
+        self.assertIsNotNone(self.client.place.looked_at(["sent"])["sent"][0])
+        self.assertIsNone(self.client.place.looked_at(["unsent"])["unsent"][0])
 
 
 @support.some_pythons

@@ -11,6 +11,7 @@ from ..client import asking
 from ..client.settings import settings
 from ..errors import NoSuchJob, PutError, SupervisorError
 from ..protocol import redis_address
+from . import connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Link:
         options: dict[str, Any] = {"socket_timeout": _ANSWER_SECONDS, "socket_connect_timeout": 3.0}
         self.redis: Any = (redis_address.by_sentinel(plain, options) if "+sentinel://" in plain
                            else redis.Redis.from_url(plain, **options))
+        pool = self.redis.connection_pool
+        pool.connection_class = connection.noting(pool.connection_class)
         #: The address without its password.
         self.name: str = redis_address.shown(url)
         self._script = script()
@@ -75,6 +78,7 @@ class Link:
         try:
             answer = self.redis.evalsha(self._sha, 0, *words)
         except self._errors.NoScriptError:
+            connection.call.is_sent = False
             self.redis.script_load(self._script)
             answer = self.redis.evalsha(self._sha, 0, *words)
         if isinstance(answer, list) and answer and answer[0] == b"no":
@@ -91,21 +95,27 @@ class Link:
                 self._measured = before
             return time.monotonic() + self._ahead
 
-    def surely(self, what: str, act: Callable[[], Any], timeout: Optional[float] = None) -> Any:
-        """Does something that may be done twice, again while the server is away, as long as `configure(patience=)` says."""
+    def surely(self, what: str, act: Callable[[], Any], timeout: Optional[float] = None, doubt: str = "") -> Any:
+        """Does something that may be done twice, again while the server is away, as long as `configure(patience=)` says.
+
+        The error has the words of `doubt` if it may have been done.
+        """
         patience = asking.Patience(timeout, f"{self.name} has not answered")
+        is_in_doubt = False
         while True:
+            connection.call.is_sent = False
             try:
                 return act()
-            except (self._errors.ConnectionError, self._errors.TimeoutError, OSError) as error:
-                if isinstance(error, (self._errors.AuthenticationError, self._errors.AuthorizationError)):
-                    raise SupervisorError(f"failed to {what} {self.name}: {error}") from None
-                pause = patience.pause()
+            except (self._errors.RedisError, OSError) as error:
+                is_lost = isinstance(error, (self._errors.ConnectionError, self._errors.TimeoutError, OSError))
+                is_lasting = not is_lost or isinstance(error, (self._errors.AuthenticationError,
+                                                               self._errors.AuthorizationError))
+                is_in_doubt = is_in_doubt or is_lost and connection.call.is_sent
+                pause = None if is_lasting else patience.pause()
                 if pause is None:
-                    raise SupervisorError(f"failed to {what} {self.name}: {error}; it was away for {settings.patience:g} s"
+                    away = "" if is_lasting else f"; it was away for {settings.patience:g} s"
+                    raise SupervisorError(f"failed to {what} {self.name}: {error}{away}{doubt if is_in_doubt else ''}"
                                           ) from None
-            except self._errors.RedisError as error:
-                raise SupervisorError(f"failed to {what} {self.name}: {error}") from None
             time.sleep(pause)
 
 

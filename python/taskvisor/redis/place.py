@@ -51,7 +51,8 @@ class RedisPlace:
             ids.append(made["id"])
             arguments += _written(made)
         try:
-            self.link.surely("put jobs into", lambda: self.link.call("put", *arguments))
+            self.link.surely("put jobs into", lambda: self.link.call("put", *arguments),
+                             doubt="; they may be queued or not")
         except Refused as error:
             raise refusal(error.words, what, put=True) from None
         except SupervisorError as error:
