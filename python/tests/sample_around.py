@@ -4,9 +4,11 @@ import asyncio
 import contextvars
 import json
 import os
+import signal
 import sys
+import time
 
-from taskvisor import Middleware, Retry, current_job, job, middleware
+from taskvisor import Middleware, Retry, current_job, job, middleware, progress
 
 request = contextvars.ContextVar("request", default=None)
 seen = []
@@ -30,6 +32,15 @@ class Noting(Middleware):
         seen.append(f"{self.name} after {result}")
         if result == "trips":
             raise ValueError("after")
+        if result == "exits":
+            sys.exit("after")
+        if isinstance(result, str) and result.startswith("SIG"):
+            os.kill(os.getpid(), getattr(signal, result))
+        if result == "lingers":
+            progress(message="in after")
+            deadline = time.monotonic() + 10
+            while not job.canceled and time.monotonic() < deadline:
+                time.sleep(0.01)
 
     def failure(self, job, error):
         seen.append(f"{self.name} failure {type(error).__name__}")

@@ -47,6 +47,27 @@ class MiddlewareTest(unittest.TestCase):
         self.assertIn("ERROR taskvisor: middleware", worker.stderr())
         self.assertNotIn("taskvisor.jobs", worker.stderr())
 
+    def test_limits_signals_and_exits_in_after_do_not_undo_the_job(self):
+        for name in ("plain", "waits"):
+            for word, status in (("exits", None), ("SIGALRM", None), ("SIGTERM", 0)):
+                with self.subTest(name=name, word=word):
+                    worker = self.worker()
+                    done = worker.outcome(f"sample_around.{name}", [word], soft_time_limit=60)
+                    self.assertEqual((done["outcome"], done.get("result")), ("complete", word), done)
+                    if status is None:
+                        self.assertEqual(worker.outcome(f"sample_around.{name}", ["next"])["result"], "next")
+                    else:
+                        self.assertEqual(worker.wait(), status)
+                    self.assertNotIn("taskvisor.jobs", worker.stderr())
+
+    def test_cancel_while_after_runs_does_not_undo_the_job(self):
+        worker = self.worker("coroutine")
+        worker.run("sample_around.plain", ["lingers"])
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.send("cancel", job="j1", why="time limit")
+        done = worker.done()
+        self.assertEqual((done["outcome"], done.get("result")), ("complete", "lingers"), done)
+
     def test_job_knows_when_it_was_put_and_asks_once(self):
         for mode in ("prefork", "coroutine"):
             for name in ("asks", "asked"):

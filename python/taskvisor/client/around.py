@@ -25,8 +25,8 @@ _FLUSH_SECONDS = 2.0
 class Middleware:
     """Code around each job of this process. Override what you need, and register it with `middleware`.
 
-    The methods run where the job runs: in its thread or task, with its context variables, within its limits. In the mode
-    coroutine they must not block.
+    The methods run where the job runs: in its thread or task, with its context variables, within its limits. The soft time
+    limit, SIGTERM and a cancel do not interrupt `after` and `failure`. In the mode coroutine they must not block.
     """
 
     def before(self, job: Job) -> None:
@@ -95,7 +95,9 @@ def flush() -> None:
 def _safely(job: Job, method: Callable[[Job, Any], None], argument: Any) -> None:
     try:
         method(job, argument)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # SystemExit and cancellations of the application's own, too: the work is done.
         import logging
 
         logging.getLogger("taskvisor").exception("middleware %r failed after job %s", method, job.id)

@@ -239,8 +239,7 @@ class Worker:
             args, kwargs = function.call_for(run.job.data)
             around.begin(run.job)
             result = await calling.call_async(function.function, args, kwargs)
-            around.end(run.job, result)
-            line = self._returned(run, result)
+            line = self._after(run, result)
         except BaseException as error:
             line = self._raised(run, error)
         if not self._guard.is_worker:
@@ -252,8 +251,7 @@ class Worker:
             args, kwargs = function.call_for(run.job.data)
             around.begin(run.job)
             result = calling.call(function.function, args, kwargs)
-            around.end(run.job, result)
-            line = self._returned(run, result)
+            line = self._after(run, result)
         except BaseException as error:
             line = self._raised(run, error)
         if not self._guard.is_worker:
@@ -261,8 +259,12 @@ class Worker:
         run.line = line
         self._loop.call_soon_threadsafe(self._end, run, line)
 
-    def _returned(self, run: _Run, result: Any) -> bytes:
-        return outcome.canceled(run.job) if run.stopped_by == "cancel" else outcome.complete(run.job, result)
+    @staticmethod
+    def _after(run: _Run, result: Any) -> bytes:
+        # A cancel that comes while `after` runs would undo work that is done.
+        was_canceled = run.stopped_by == "cancel"
+        around.end(run.job, result)
+        return outcome.canceled(run.job) if was_canceled else outcome.complete(run.job, result)
 
     def _raised(self, run: _Run, error: BaseException) -> bytes:
         is_cancel = isinstance(error, asyncio.CancelledError)

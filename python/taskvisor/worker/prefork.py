@@ -135,6 +135,8 @@ class Worker:
                     result = own_loop.run(self.termination, function.function, args, kwargs)
                 else:
                     result = calling.call(function.function, args, kwargs)
+                # A limit or SIGTERM that comes from here on would undo work that is done.
+                self.termination.end_job()
                 around.end(job, result)
             finally:
                 self.termination.end_job()
