@@ -13,7 +13,7 @@ import real
 import rq_installed
 import support
 
-from taskvisor import JobId, testing
+from taskvisor import Client, JobId, testing
 
 DJANGO = "6.1.3"
 
@@ -85,6 +85,12 @@ class Tasks(DjangoTest):
         again = self.tasks.add.get_result(result.id)
         self.assertEqual((again.id, again.return_value, again.task, again.backend), (result.id, 7, self.tasks.add, "default"))
         self.assertLessEqual(len(result.id), 64)
+
+    def test_schedule_of_a_job_beside_the_tasks_is_taken_over(self):
+        name = "code:default:site.Nightly"
+        found, = Client().recurring()
+        self.assertEqual((found["recurring"]["name"], found["recurring"]["schedule"]["cron"]["line"]), (name, "0 3 * * *"))
+        self.assertEqual(JobId(Client().run_recurring(name)["id"]).result(30), "night")
 
     def test_every_shape_of_arguments_and_results(self):
         for args, kwargs in ([], {}), ([1, "a", None, [1.5], {"x": [True]}], {"named": {"a": "\u00e4"}}):

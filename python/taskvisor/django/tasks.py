@@ -35,6 +35,10 @@ class Tasks:
         """Whether jobs of `@job` need an event loop. The mode `coroutine` is asked for by ``--async``."""
         return registry.has_coroutines()
 
+    def schedules(self) -> dict[str, dict[str, Any]]:
+        """The jobs of `@job` that recur: tasks of Django do not."""
+        return registry.schedules()
+
     def find(self, job: Job) -> Optional[Function]:
         """The function for a job; None if there is none for its class."""
         task = task_of(job.class_name, job.data)

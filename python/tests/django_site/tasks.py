@@ -3,6 +3,8 @@
 from django.db import connection
 from django.tasks import task
 
+from taskvisor import job
+
 
 @task
 def noop(*args, **kwargs):
@@ -85,3 +87,8 @@ def pid():
     import os
 
     return [os.getpid(), connection.connection is None]
+
+
+@job("site.Nightly", cron="0 3 * * *")
+def nightly():
+    return "night"
