@@ -115,6 +115,12 @@ class Tasks(DjangoTest):
         self.assertEqual(late.status, TaskResultStatus.FAILED)
         self.assertTrue(issubclass(late.errors[0].exception_class, BaseException))
 
+    def test_receivers_use_the_database_and_do_not_hide_the_failure_of_a_coroutine(self):
+        for kwargs in ({}, {"and": "the receiver fails"}):
+            result = self.done(self.tasks.fails_awaited.enqueue(**kwargs))
+            self.assertIs(result.errors[0].exception_class, ValueError, result.errors)
+            self.assertEqual(self.done(self.tasks.ends.enqueue(result.id)).return_value, [f"{result.id} builtins.ValueError"])
+
     def test_retries_are_attempts_with_an_error_each(self):
         with tempfile.TemporaryDirectory() as directory:
             result = self.done(self.tasks.third_time.enqueue(os.path.join(directory, "x")))

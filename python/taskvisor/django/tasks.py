@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from ..client.running_job import Job
     from ..worker.application import Function
+
+_logger = logging.getLogger("taskvisor")
 
 
 class Tasks:
@@ -61,21 +64,27 @@ class TaskFunction:
         result = self._begin(data)
         try:
             return self._succeeded(result, self._task.func(*self._arguments(result), **result.kwargs))
-        except BaseException:
-            self._failed(result)
+        except BaseException as error:
+            self._failed(result, error)
             raise
         finally:
             close_old_connections()
 
     async def _run_coroutine(self, data: Any) -> Any:
+        from asyncio import CancelledError
+
         from asgiref.sync import sync_to_async
 
         result = await sync_to_async(self._begin)(data)
         try:
             value = await self._task.func(*self._arguments(result), **result.kwargs)
             return await sync_to_async(self._succeeded)(result, value)
-        except BaseException:
-            self._failed(result)
+        except BaseException as error:
+            try:
+                # In a thread, as for a success: receivers may use the database.
+                await sync_to_async(self._failed)(result, error)
+            except CancelledError:
+                _logger.warning("task_finished of task %s was not awaited: the task was canceled again", result.id)
             raise
         finally:
             await sync_to_async(close_old_connections)()
@@ -101,15 +110,16 @@ class TaskFunction:
         self._finish(result, base.TaskResultStatus.SUCCESSFUL)
         return kept
 
-    def _failed(self, result: Any) -> None:
-        import sys
+    def _failed(self, result: Any, error: BaseException) -> None:
         from traceback import format_exception
 
-        kind, error, trace = sys.exc_info()
-        if kind is not None and error is not None:
-            result.errors.append(base.TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}",
-                                                traceback="".join(format_exception(kind, error, trace))))
-        self._finish(result, base.TaskResultStatus.FAILED)
+        kind = type(error)
+        result.errors.append(base.TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}",
+                                            traceback="".join(format_exception(kind, error, error.__traceback__))))
+        try:
+            self._finish(result, base.TaskResultStatus.FAILED)
+        except Exception:  # The task has failed of its own error, which this one must not hide.
+            _logger.exception("a receiver of task_finished failed after task %s", result.id)
 
     def _finish(self, result: Any, status: Any) -> None:
         object.__setattr__(result, "finished_at", timezone.now())

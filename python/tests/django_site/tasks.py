@@ -1,7 +1,9 @@
 """Tasks of the shapes that Django's own tests have."""
 
 from django.db import connection
+from django.dispatch import receiver
 from django.tasks import task
+from django.tasks.signals import task_finished
 
 from taskvisor import job
 
@@ -87,6 +89,28 @@ def pid():
     import os
 
     return [os.getpid(), connection.connection is None]
+
+
+@receiver(task_finished)
+def finished(sender, task_result, **_):
+    """Keeps the ends of some tasks in the database."""
+    if task_result.task.func.__name__ == "fails_awaited":
+        with connection.cursor() as cursor:
+            cursor.execute("insert into put values (%s)", [f"{task_result.id} {task_result.errors[0].exception_class_path}"])
+        if task_result.kwargs:
+            raise LookupError("the receiver")
+
+
+@task
+async def fails_awaited(**_):
+    raise ValueError("the real reason")
+
+
+@task
+def ends(id):
+    with connection.cursor() as cursor:
+        cursor.execute("select id from put where id like %s", [f"{id}%"])
+        return [row[0] for row in cursor.fetchall()]
 
 
 @job("site.Nightly", cron="0 3 * * *")
