@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 import warnings
 from unittest import mock
@@ -175,6 +176,30 @@ class Stopped(RedisTest):
         self.redis._process.send_signal(signal.SIGCONT)
         self.assertIsNotNone(self.client.place.looked_at(["sent"])["sent"][0])
         self.assertIsNone(self.client.place.looked_at(["unsent"])["unsent"][0])
+
+    def test_time_of_the_caller_bounds_a_wait_for_the_server(self):
+        from taskvisor import configure
+        from taskvisor.redis import RedisClient
+
+        configure(patience=60)
+        client = RedisClient(self.redis.url)
+        self.addCleanup(client.place.link.redis.close)
+        id = client.put("q", "c")
+        asks = (lambda: id.result(timeout=0.3), lambda: id.wait(timeout=0.3), lambda: asyncio.run(self.awaited(id)),
+                lambda: id.cancel(timeout=0.3))
+        self.stop()
+        for ask in asks:
+            began = time.monotonic()
+            with self.assertRaises(TimeoutError):
+                ask()
+            self.assertLess(time.monotonic() - began, 3)
+
+    async def awaited(self, id):
+        # Its TimeoutError is that of asyncio where it is another one.
+        try:
+            await id.aresult(0.3)
+        except asyncio.TimeoutError:
+            raise TimeoutError from None
 
 
 @support.some_pythons

@@ -62,8 +62,9 @@ class Patience:
     """How long to go on: until a deadline, and for a while without a word of a supervisor."""
 
     def __init__(self, timeout: Optional[float] = None, what: str = "the supervisor has not answered") -> None:
-        self._end = None if timeout is None else time.monotonic() + timeout
-        self._what = f"{what} within {timeout} s"
+        #: When the time is over, by `time.monotonic`.
+        self.end: Optional[float] = None if timeout is None else time.monotonic() + timeout
+        self._what = f"{what} within {timeout if timeout is None else round(timeout, 3)} s"
         self._quiet_since: Optional[float] = None
 
     def heard(self) -> None:
@@ -72,7 +73,7 @@ class Patience:
 
     def left(self, most: float) -> float:
         """Seconds to wait for the next word, `most` at most; TimeoutError if none are left."""
-        left = most if self._end is None else min(most, self._end - time.monotonic())
+        left = most if self.end is None else min(most, self.end - time.monotonic())
         if left <= 0:
             raise TimeoutError(self._what)
         return left

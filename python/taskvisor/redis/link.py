@@ -52,15 +52,19 @@ class Link:
     def __init__(self, url: str) -> None:
         try:
             import redis
+            import redis.backoff
+            import redis.retry
         except ImportError:
             raise ImportError("taskvisor.redis needs the package redis: pip install 'taskvisor[redis]'") from None
         self._errors = redis.exceptions
         plain = redis_address.plain(url)
-        options: dict[str, Any] = {"socket_timeout": _ANSWER_SECONDS, "socket_connect_timeout": 3.0}
+        # `surely` tries again; were redis-py to do so as well, one try would take four times as long.
+        options: dict[str, Any] = {"socket_timeout": _ANSWER_SECONDS, "socket_connect_timeout": 3.0,
+                                   "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 0)}
         self.redis: Any = (redis_address.by_sentinel(plain, options) if "+sentinel://" in plain
                            else redis.Redis.from_url(plain, **options))
         pool = self.redis.connection_pool
-        pool.connection_class = connection.noting(pool.connection_class)
+        pool.connection_class = connection.bound(pool.connection_class)
         #: The address without its password.
         self.name: str = redis_address.shown(url)
         self._script = script()
@@ -103,7 +107,7 @@ class Link:
         patience = asking.Patience(timeout, f"{self.name} has not answered")
         is_in_doubt = False
         while True:
-            connection.call.is_sent = False
+            connection.call.is_sent, connection.call.end = False, patience.end
             try:
                 return act()
             except (self._errors.RedisError, OSError) as error:
@@ -116,6 +120,8 @@ class Link:
                     away = "" if is_lasting else f"; it was away for {settings.patience:g} s"
                     raise SupervisorError(f"failed to {what} {self.name}: {error}{away}{doubt if is_in_doubt else ''}"
                                           ) from None
+            finally:
+                connection.call.end = None
             time.sleep(pause)
 
 

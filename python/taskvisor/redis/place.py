@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
     from typing import Any, Callable, Optional
 
+    _Left = Callable[[], Optional[float]]
+
 #: Most jobs of one put, the most data of one, and the most tags, as the supervisor has them.
 _MOST_JOBS, _MOST_DATA, _MOST_TAGS = 50_000, 12_517_376, 100
 #: How many jobs are looked at in one call.
@@ -27,6 +29,16 @@ _LOOKS = 500
 _SILENCE_SECONDS = 5.0
 #: Jobs that wait for those to cancel may come meanwhile: then it is tried again.
 _TRIES = 10
+
+
+def _left(timeout: Optional[float]) -> _Left:
+    """Says how much of the time is left, from now on."""
+    end = None if timeout is None else time.monotonic() + timeout
+    return lambda: None if end is None else end - time.monotonic()
+
+
+def _always() -> None:
+    """What is left where the caller has set no time."""
 
 
 class RedisPlace:
@@ -116,7 +128,7 @@ class RedisPlace:
 
             return self.record(unquote(route[len("/v1/jobs/"):]), timeout)
         if (method, route) == ("POST", "/v1/cancel"):
-            return self.cancel(value["jobs"], value.get("dependents", False), value.get("reason"))
+            return self.cancel(value["jobs"], value.get("dependents", False), value.get("reason"), timeout)
         raise NotImplementedError(f"{method} {route} needs a supervisor: ask one by taskvisor.Client")
 
     def record(self, job: str, timeout: Optional[float] = None) -> dict[str, Any]:
@@ -125,38 +137,40 @@ class RedisPlace:
         answer = self._surely(f"look at {job} in", lambda: self.link.call("get", job, len(names), *names), timeout)
         return records.record(job, answer)
 
-    def looked_at(self, jobs: Sequence[str]) -> dict[str, tuple[Optional[str], list[str]]]:
+    def looked_at(self, jobs: Sequence[str], left: _Left = _always) -> dict[str, tuple[Optional[str], list[str]]]:
         """The state of each job, None if there is none, and the jobs that wait for it."""
         found: dict[str, tuple[Optional[str], list[str]]] = {}
         for at in range(0, len(jobs), _LOOKS):
             some = jobs[at:at + _LOOKS]
-            for job, (state, dependents) in zip(some, self._look_at(some)):
+            for job, (state, dependents) in zip(some, self._look_at(some, left())):
                 found[job] = text(state) or None, [text(other) for other in dependents]
         return found
 
-    def _look_at(self, jobs: Sequence[str]) -> Any:
-        return self._surely("look at jobs in", lambda: self.link.call("looked_at", len(jobs), *jobs))
+    def _look_at(self, jobs: Sequence[str], timeout: Optional[float]) -> Any:
+        return self._surely("look at jobs in", lambda: self.link.call("looked_at", len(jobs), *jobs), timeout)
 
-    def cancel(self, jobs: Sequence[str], dependents: bool = False, reason: Optional[str] = None) -> list[dict[str, Any]]:
+    def cancel(self, jobs: Sequence[str], dependents: bool = False, reason: Optional[str] = None,
+               timeout: Optional[float] = None) -> list[dict[str, Any]]:
         """Cancels jobs; says of each what becomes of it, as `POST /v1/cancel` does."""
+        left = _left(timeout)
         for _ in range(_TRIES):
-            named = self._named(list(dict.fromkeys(map(str, jobs))), dependents)
+            named = self._named(list(dict.fromkeys(map(str, jobs))), dependents, left)
             refused = _refused(named)
             ending = [job for job, (state, _) in named.items() if state is not None and job not in refused]
-            line = {"at": int(self._surely("ask", self.link.now) * 1000),
+            line = {"at": int(self._surely("ask", self.link.now, left()) * 1000),
                     "canceled": {"by": f"uid {os.geteuid()}", "reason": reason}}
             try:
                 answers = self._surely("cancel jobs in", lambda: self.link.call(
-                    "cancel", json.dumps(line, separators=(",", ":")), reason or "", len(ending), *ending))
+                    "cancel", json.dumps(line, separators=(",", ":")), reason or "", len(ending), *ending), left())
             except Refused:
                 continue  # Others have come to depend on them: they are looked at, too.
             return [_fate(job, refused.get(job), dict(zip(ending, answers)).get(job)) for job in named]
         raise SupervisorError("jobs that depend on those to be canceled keep coming: try again", 503)
 
-    def _named(self, jobs: list[str], dependents: bool) -> dict[str, tuple[Optional[str], list[str]]]:
+    def _named(self, jobs: list[str], dependents: bool, left: _Left) -> dict[str, tuple[Optional[str], list[str]]]:
         named: dict[str, tuple[Optional[str], list[str]]] = {}
         while jobs:
-            named.update(self.looked_at(jobs))
+            named.update(self.looked_at(jobs, left))
             jobs = [other for job in jobs for other in named[job][1] if dependents and other not in named]
             jobs = list(dict.fromkeys(jobs))
         return named
@@ -176,26 +190,26 @@ class _Waiting:
     def __init__(self, place: RedisPlace, jobs: Iterable[str], timeout: Optional[float]) -> None:
         self.left = dict.fromkeys(map(str, jobs))
         self._place = place
-        self._end = None if timeout is None else time.monotonic() + timeout
+        self._time = _left(timeout)
         self._what = f"jobs in {place.link.name} have not all ended within {timeout} s"
 
     def pause(self) -> float:
         """Seconds until all are looked at again; TimeoutError if the time is over."""
-        left = _SILENCE_SECONDS if self._end is None else min(_SILENCE_SECONDS, self._end - time.monotonic())
-        if left <= 0:
+        left = self._time()
+        if left is not None and left <= 0:
             raise TimeoutError(self._what)
-        return left
+        return _SILENCE_SECONDS if left is None else min(_SILENCE_SECONDS, left)
 
     def look(self, jobs: Iterable[Optional[str]]) -> Iterator[tuple[str, bytes]]:
         """Those of the jobs that have ended, each with its line."""
         wanted = [job for job in dict.fromkeys(jobs) if job is not None and job in self.left]
-        for job, (state, _) in self._place.looked_at(wanted).items():
+        for job, (state, _) in self._place.looked_at(wanted, self._time).items():
             if state is not None and state not in records.ENDED:
                 continue
             end: dict[str, Any] = {"job": job, "error": f"no job has the id {job!r}", "code": 404}
             if state is not None:
                 try:
-                    end = {"job": job, "state": state, "record": self._place.record(job)}
+                    end = {"job": job, "state": state, "record": self._place.record(job, self._time())}
                 except NoSuchJob:
                     end = {"job": job, "state": state}
             del self.left[job]
