@@ -353,8 +353,19 @@ class Elsewhere(Real):
         for client in Client(url, token="x"), Coroutines(AsyncClient(url, token="x")):
             with self.assertRaisesRegex(SupervisorError, "may have been carried out"):
                 client.run_recurring("nightly")
-        self.assertEqual(asked, [b"/v1/recurring/nightly/run"] * 2)
+            with self.assertRaisesRegex(SupervisorError, "may have been carried out"):
+                client.stop()
+        self.assertEqual(asked, [b"/v1/recurring/nightly/run", b"/v1/stop"] * 2)
         gone.shutdown(socket.SHUT_RDWR)
+
+    def test_stop_does_not_wait_for_a_supervisor_to_stop(self):
+        nobody = f"http://127.0.0.1:{free_port()}"
+        with mock.patch("time.sleep", side_effect=AssertionError("it waits")):
+            with self.assertRaisesRegex(SupervisorError, "nobody answers at"):
+                Client(nobody, token="x").stop()
+        with mock.patch("asyncio.sleep", side_effect=AssertionError("it waits")):
+            with self.assertRaisesRegex(SupervisorError, "nobody answers at"):
+                asyncio.run(AsyncClient(nobody, token="x").stop())
 
     def test_jobs_of_several_clients_are_waited_for_apart(self):
         one, other = Client(self.url, token=TOKEN), Client()

@@ -91,8 +91,11 @@ class AsyncService(AsyncAsking):
         await self._ask("GET", path("at-rest"))
 
     async def stop(self, how: Literal["drain", "terminate", "kill"] = "drain") -> None:
-        """Ends the supervisor; returns at once, the stop has begun then."""
-        await self._ask("POST", path("stop"), {"how": how})
+        """Ends the supervisor; returns at once, the stop has begun then.
+
+        It is asked once: after a lost answer the next supervisor may listen there already.
+        """
+        await self._ask("POST", path("stop"), {"how": how}, again=False, of_this=True)
 
     async def notify(self, notification: Mapping[str, Any], headers: Optional[Mapping[str, str]] = None) -> answers.Taken:
         """Takes in a notification as QuantumLeap does, with its headers: `fiware-service` and so on."""

@@ -31,8 +31,8 @@ class Base:
         return f"<{type(self).__name__} of {self.place.at.name}>"
 
     def _question(self, method: str, route: str, value: Any, again: bool,
-                  headers: Optional[Mapping[str, str]] = None) -> asking.Question:
-        return asking.Question(method, route, value, self._timeout, again, headers)
+                  headers: Optional[Mapping[str, str]] = None, of_this: bool = False) -> asking.Question:
+        return asking.Question(method, route, value, self._timeout, again, headers, of_this)
 
     def _id(self, job: str) -> JobId[Any]:
         """The id of a job of this supervisor: what it does goes there."""
@@ -43,8 +43,8 @@ class Asking(Base):
     """Asks, and waits for the answer."""
 
     def _ask(self, method: str, route: str, value: Any = None, again: bool = True,
-             headers: Optional[Mapping[str, str]] = None) -> Any:
-        return asking.reply_of(self._question(method, route, value, again, headers), self.place.at).value
+             headers: Optional[Mapping[str, str]] = None, of_this: bool = False) -> Any:
+        return asking.reply_of(self._question(method, route, value, again, headers, of_this), self.place.at).value
 
     def _is_good(self, route: str) -> bool:
         return asking.once("GET", route, at=self.place.at).is_good
@@ -58,8 +58,8 @@ class AsyncAsking(Base):
     """Asks; other tasks of the event loop go on until there is an answer."""
 
     async def _ask(self, method: str, route: str, value: Any = None, again: bool = True,
-                   headers: Optional[Mapping[str, str]] = None) -> Any:
-        return (await asking.areply_of(self._question(method, route, value, again, headers), self.place.at)).value
+                   headers: Optional[Mapping[str, str]] = None, of_this: bool = False) -> Any:
+        return (await asking.areply_of(self._question(method, route, value, again, headers, of_this), self.place.at)).value
 
     async def _is_good(self, route: str) -> bool:
         return (await asking.aonce(self._question("GET", route, None, True), self.place.at)).is_good

@@ -91,8 +91,11 @@ class Service(Asking):
         self._ask("GET", path("at-rest"))
 
     def stop(self, how: Literal["drain", "terminate", "kill"] = "drain") -> None:
-        """Ends the supervisor; returns at once, the stop has begun then."""
-        self._ask("POST", path("stop"), {"how": how})
+        """Ends the supervisor; returns at once, the stop has begun then.
+
+        It is asked once: after a lost answer the next supervisor may listen there already.
+        """
+        self._ask("POST", path("stop"), {"how": how}, again=False, of_this=True)
 
     def notify(self, notification: Mapping[str, Any], headers: Optional[Mapping[str, str]] = None) -> answers.Taken:
         """Takes in a notification as QuantumLeap does, with its headers: `fiware-service` and so on."""

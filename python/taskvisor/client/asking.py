@@ -132,16 +132,21 @@ def ask_supervisor(method: str, route: str, value: Any = None, timeout: Optional
 
 
 class Question:
-    """Something that is asked until there is an answer. With `again` false it is not asked twice if it may have been done."""
+    """Something that is asked until there is an answer.
+
+    With `again` false it is not asked twice if it may have been done; with `of_this` it is for the supervisor that runs now,
+    and not for the next one.
+    """
 
     def __init__(self, method: str, route: str, value: Any = None, timeout: Optional[float] = None,
-                 again: bool = True, headers: Optional[Mapping[str, str]] = None) -> None:
+                 again: bool = True, headers: Optional[Mapping[str, str]] = None, of_this: bool = False) -> None:
         self.method = method
         self.route = route
         self.headers: str = "".join(f"{name}: {_line(text)}\r\n" for name, text in (headers or {}).items())
         self.body: bytes = b"" if value is None else json.dumps(value).encode()
         self._patience = Patience(timeout)
         self._again = again
+        self._of_this = of_this
 
     def left(self) -> float:
         """Seconds for the next try; TimeoutError if none are left."""
@@ -157,6 +162,8 @@ class Question:
         """Seconds until the next try. Raises why there is none."""
         if isinstance(error, Lost) and not self._again:
             raise SupervisorError(f"{error}; it may have been carried out, and is not asked twice")
+        if isinstance(error, Nobody) and self._of_this:
+            raise SupervisorError(f"{error}{at.hint}")
         return self._patience.next_try(str(error) if reply is None else reply.reason(), error, at)
 
 
