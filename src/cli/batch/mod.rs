@@ -67,21 +67,20 @@ async fn wait(config: &Config, args: &BatchWait) -> Result<u8, Failure> {
     let mut told = Told::new(&args.name);
     loop {
         let begun = Instant::now();
-        let (tally, is_over) = look(config, &args.name).await?;
-        told.tell(&tally, is_over)?;
-        if is_over {
+        let (tally, code) = look(config, &args.name).await?;
+        told.tell(&tally, code.is_some())?;
+        if let Some(code) = code {
             if args.json {
                 print_json(&Shown { batch: &args.name, tally: &tally })?;
             }
-            let complete = tally.states.get(&JobState::Complete).copied().unwrap_or_default();
-            return Ok(if complete == tally.count() { exit::OK } else { exit::FAILED });
+            return Ok(code);
         }
         // Counting a large batch takes a while: nine tenths of the time nobody counts.
         let next = Instant::now() + (begun.elapsed() * 9).max(LOOK);
         if deadline.is_some_and(|deadline| deadline <= next) {
             tokio::time::sleep_until(deadline.unwrap_or(next)).await;
-            let (tally, is_over) = look(config, &args.name).await?;
-            if !is_over {
+            let (tally, code) = look(config, &args.name).await?;
+            if code.is_none() {
                 told.tell(&tally, true)?;
                 let within = args.timeout.map(format_duration).unwrap_or_default();
                 let what = format!("not all jobs have ended within {within}");
@@ -97,19 +96,36 @@ async fn wait(config: &Config, args: &BatchWait) -> Result<u8, Failure> {
 /// Pause between two looks, at least.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The counts, and whether no job is left.
-async fn look(config: &Config, name: &str) -> Result<(JobCounts, bool), Failure> {
+/// The counts, and the exit code once no job is left.
+async fn look(config: &Config, name: &str) -> Result<(JobCounts, Option<u8>), Failure> {
     // The supervisor may have stopped meanwhile, or another may have started.
     let access = Access::open(config).await?;
     let tally = counted(&access, name).await?;
-    if tally.ended() < tally.count() || !tally.more {
-        let is_over = tally.ended() == tally.count();
-        return Ok((tally, is_over));
+    let has_any = async |states: Vec<JobState>| {
+        let found = access.count_jobs(&Filter { states, limit: 1, ..filter(name) }).await?;
+        Ok(found.count() > 0)
+    };
+    let code = exit_code(&tally, has_any).await?;
+    Ok((tally, code))
+}
+
+/// The exit code of `wait`, or none while a job is left. `has_any` says whether a job of the batch is in one of some states.
+async fn exit_code(
+    tally: &JobCounts,
+    has_any: impl AsyncFn(Vec<JobState>) -> Result<bool, Failure>,
+) -> Result<Option<u8>, Failure> {
+    let states =
+        |wanted: fn(JobState) -> bool| JobState::ALL.into_iter().filter(|state| wanted(*state)).collect();
+    // The newest jobs alone are counted where there are many: the states of older ones are looked for.
+    let is_over = tally.ended() == tally.count()
+        && !(tally.more && has_any(states(|state| !state.has_ended())).await?);
+    if !is_over {
+        return Ok(None);
     }
-    // The newest have ended, which are all that were counted.
-    let states = JobState::ALL.into_iter().filter(|state| !state.has_ended()).collect();
-    let left = access.count_jobs(&Filter { states, limit: 1, ..filter(name) }).await?;
-    Ok((tally, left.count() == 0))
+    let complete = tally.states.get(&JobState::Complete).copied().unwrap_or_default();
+    let is_complete = complete == tally.count()
+        && !(tally.more && has_any(states(|state| state != JobState::Complete)).await?);
+    Ok(Some(if is_complete { exit::OK } else { exit::FAILED }))
 }
 
 /// Tells on stderr how far it is: a terminal gets a bar that grows, others a line for each tenth.
@@ -178,4 +194,28 @@ fn row(name: &str, tally: &JobCounts, now: Millis) -> Vec<String> {
     let failed = [JobState::Failed, JobState::Held].iter().filter_map(|state| tally.states.get(state)).sum();
     let put = tally.put_at.map(|at| format!("{} ago", age(between(at, now)))).unwrap_or_default();
     vec![escaped(name).into_owned(), grouped(tally.count()), grouped(tally.ended()), grouped(failed), put]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn batch_of_more_jobs_than_are_counted_fails_by_an_old_job_and_waits_for_one() {
+        let newest = |state, more| JobCounts { states: [(state, 5)].into(), more, ..JobCounts::default() };
+        // The tally of the newest, the state of an older job, the exit code.
+        for (tally, old, code) in [
+            (newest(JobState::Complete, true), JobState::Complete, Some(exit::OK)),
+            (newest(JobState::Complete, true), JobState::Failed, Some(exit::FAILED)),
+            (newest(JobState::Complete, true), JobState::Held, Some(exit::FAILED)),
+            (newest(JobState::Complete, true), JobState::Canceled, Some(exit::FAILED)),
+            (newest(JobState::Complete, true), JobState::Running, None),
+            (newest(JobState::Canceled, true), JobState::Complete, Some(exit::FAILED)),
+            (newest(JobState::Complete, false), JobState::Failed, Some(exit::OK)),
+            (newest(JobState::Waiting, false), JobState::Complete, None),
+        ] {
+            let has_any = async |states: Vec<JobState>| Ok(states.contains(&old));
+            assert_eq!(exit_code(&tally, has_any).await.unwrap(), code, "{tally:?} {old:?}");
+        }
+    }
 }
