@@ -164,7 +164,7 @@ mod tests {
         for format in FORMATS {
             let line =
                 written(format, || tracing::warn!(job = id, queue = "q", error = %id, "it fails: {id}"));
-            assert!(line.len() < 24 << 10, "{format:?}: {} bytes", line.len());
+            assert!(line.len() < 48 << 10, "{format:?}: {} bytes", line.len());
             let more = line.matches(" bytes more]").count();
             assert!(more >= 3 && line.contains("it fails: é"), "{format:?}: {line}");
             let queue =
@@ -173,6 +173,15 @@ mod tests {
             if format == LogFormat::Json {
                 serde_json::from_str::<serde_json::Value>(&line).unwrap();
             }
+        }
+    }
+
+    #[test]
+    fn long_line_of_a_worker_is_whole_in_a_log_of_each_format() {
+        let printed = "x".repeat(32 << 10);
+        for format in FORMATS {
+            let line = written(format, || tracing::info!(worker = "default.1", "{printed}"));
+            assert!(line.contains(&printed), "{format:?}: {} bytes", line.len());
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-/// Longest text of what people read first, the message and an error, in bytes.
+/// Longest message, in bytes: a line that a worker prints outside of jobs is one. It fits into a datagram of the journal.
+const LONGEST_MESSAGE: usize = 32 << 10;
+
+/// Longest text of an error, in bytes.
 const LONGEST_TEXT: usize = 4 << 10;
 
 /// Longest text of any other field, such as the id of a job, in bytes.
@@ -10,7 +13,11 @@ const LONGEST: usize = 1 << 10;
 
 /// The text of a field, cut where it is too long for a log of any format.
 pub(super) fn cut<'a>(field: &str, text: &'a str) -> Cow<'a, str> {
-    let longest = if matches!(field, "message" | "error" | "why") { LONGEST_TEXT } else { LONGEST };
+    let longest = match field {
+        "message" => LONGEST_MESSAGE,
+        "error" | "why" => LONGEST_TEXT,
+        _ => LONGEST,
+    };
     if text.len() <= longest {
         return text.into();
     }
