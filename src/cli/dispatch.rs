@@ -14,7 +14,7 @@ use super::{
     batch, check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference,
     release, rq, simulate, statsd, status, trial, values, why, wq,
 };
-use ::config::{Config, Purpose, keep_users_out};
+use ::config::{Config, Purpose, keep_users_out, watched_are_there};
 use failure::{Failure, exit};
 
 /// Runs the command line of this process.
@@ -112,6 +112,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let config = settings(&args)?;
     if let Command::Start(typed) = &args.command {
+        watched_are_there(&config)?;
         if typed.check {
             return trial::trial(&config);
         }

@@ -54,7 +54,7 @@ pub use pool::Pool;
 pub use pool_values::{Env, Mode, Named, Wear, Workers};
 pub use positions::Source;
 pub use purpose::Purpose;
-pub use resolve::{Config, resolve};
+pub use resolve::{Config, resolve, watched_are_there};
 pub use route::RouteTo;
 pub use row::{Flag, Kind, Row, Setting};
 pub use show::{Shown, show};

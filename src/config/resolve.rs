@@ -166,21 +166,24 @@ fn of_supervisor(flags: &Flags, file: &File) -> Result<Settings, Error> {
         end_after: flags.end_after,
         end_when_idle: flags.end_when_idle,
         held_degrades: file.held_degrades.unwrap_or(default.held_degrades),
-        watch: flags.watch.iter().map(|dir| watched(dir)).collect::<Result<_, _>>()?,
+        watch: flags.watch.iter().map(|dir| from_here(dir.clone())).collect::<Result<_, _>>()?,
         ..default
     })
 }
 
-/// A directory to watch. It is there at the start: a mistyped one would never say so.
-fn watched(dir: &Path) -> Result<PathBuf, Error> {
-    let dir = from_here(dir.to_owned())?;
-    let why = match dir.metadata() {
-        Ok(found) if found.is_dir() => return Ok(dir),
-        Ok(_) => "it is no directory".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    let message = format!("failed to watch {}: {why}", dir.display());
-    Err(Error::new(Fault::Usage, message).hint("--watch DIR takes the directory of the code"))
+/// Checks that the directories to watch are there, when a person starts a supervisor: a mistyped one would never say so.
+/// Later, at a restart or a reload, one may be away for a moment, as a deploy replaces it.
+pub fn watched_are_there(config: &Config) -> Result<(), Error> {
+    for dir in &config.settings.watch {
+        let why = match dir.metadata() {
+            Ok(found) if found.is_dir() => continue,
+            Ok(_) => "it is no directory".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let message = format!("failed to watch {}: {why}", dir.display());
+        return Err(Error::new(Fault::Usage, message).hint("--watch DIR takes the directory of the code"));
+    }
+    Ok(())
 }
 
 /// The run directory, and whether it is that of the job that runs this command: a job's commands are for its own

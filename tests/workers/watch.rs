@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::python;
-use crate::sandbox::{Sandbox, wait_until};
+use crate::sandbox::{Sandbox, alive, kill, wait_until};
 
 fn save(sandbox: &Sandbox, body: &str) {
     // As editors do it: a new file takes the place of the old one.
@@ -52,4 +52,20 @@ fn directory_that_is_not_there_is_refused_at_once() {
         code == 2 && said.contains("failed to watch") && said.contains("no_code: No such file"),
         "{said}"
     );
+}
+
+#[test]
+fn supervisor_is_restarted_and_reloads_while_the_watched_directory_is_away() {
+    let sandbox = python::new();
+    fs::create_dir(sandbox.work("code")).unwrap();
+    let file = sandbox.work("t.yaml");
+    fs::write(&file, "pools:\n- workers: 1\n").unwrap();
+    let mut running = sandbox.start(&["-c", &file.display().to_string(), "--watch", "code"]);
+    fs::remove_dir(sandbox.work("code")).unwrap();
+    sandbox.ok(&["reload"]);
+    let first = sandbox.one("tv-supervisor");
+    kill(first, "KILL");
+    wait_until("another supervisor answers", || !alive(first) && sandbox.status().is_object());
+    sandbox.ok(&["stop"]);
+    running.wait();
 }

@@ -361,6 +361,15 @@ fn verbs_do_not_check_the_pools_of_the_file() {
 }
 
 #[test]
+fn directory_to_watch_may_be_away_later_but_not_at_the_start() {
+    for purpose in [Purpose::Serve, Purpose::Start, Purpose::Find] {
+        let flags = Flags { watch: vec!["/nosuch".into()], purpose, ..Flags::default() };
+        let config = resolve(flags, &user()).expect("a restart and a reload go on");
+        assert!(watched_are_there(&config).unwrap_err().to_string().contains("failed to watch /nosuch"));
+    }
+}
+
+#[test]
 fn the_example_file_holds_the_defaults() {
     let text = include_str!("../../../conf/taskvisor.yaml");
     let file = File::parse(text, "conf/taskvisor.yaml").unwrap();
