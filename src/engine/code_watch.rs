@@ -1,5 +1,5 @@
 //! Watches directories of code: a save has all workers exchanged for new ones (`start --watch`). The kernel tells of
-//! changes by inotify; where it refuses, the directories are looked at each second.
+//! changes by inotify; where it refuses, the directories are looked at now and then.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,15 +24,21 @@ use model::Change;
 const SETTLED: Duration = Duration::from_millis(200);
 /// After this time it counts as over, whatever else changes.
 const LONGEST: Duration = Duration::from_secs(2);
-/// How often to look where inotify is refused.
-const LOOK: Duration = Duration::from_secs(1);
-/// Limit of the files that are watched.
-const MOST: usize = 50_000;
+/// How often to look at all files where inotify is refused: a look at the most files takes a good part of a second.
+const LOOK: Duration = Duration::from_secs(10);
 
-/// What code is, by the ends of names: what jobs write beside it, such as data and logs, exchanges no workers.
+/// Limits of what is watched: one look stays short, and the memory small.
+struct Limits {
+    files: usize,
+    dirs: usize,
+}
+
+const LIMITS: Limits = Limits { files: 50_000, dirs: 10_000 };
+
+/// What code is, by the ends of names: what jobs write beside it, such as reports, data and logs, exchanges no workers.
 const CODE: [&str; 21] = [
-    "cjs", "env", "ex", "exs", "html", "ini", "j2", "jinja", "js", "jsx", "lua", "mjs", "php", "pl", "py",
-    "rb", "toml", "ts", "tsx", "yaml", "yml",
+    "cjs", "cts", "erb", "ex", "exs", "j2", "jinja", "js", "jsx", "lua", "mjs", "mts", "php", "pl", "pm",
+    "py", "rake", "rb", "ru", "ts", "tsx",
 ];
 /// Directories that hold what tools make.
 const MADE: [&str; 4] = ["__pycache__", "node_modules", "site-packages", "target"];
@@ -48,7 +54,7 @@ pub(super) fn watch(dirs: &[PathBuf], requests: &Sender<Request>) -> io::Result<
     let (dirs, requests) = (dirs.to_vec(), requests.clone());
     let mut bell = Bell::new();
     // Before the first worker loads the code: what is saved while it does counts.
-    let before = look(&dirs, &mut bell);
+    let before = look(&dirs, &LIMITS, &mut bell);
     let run = move || run(&dirs, bell, before, &requests);
     std::thread::Builder::new().name("code watch".into()).spawn(run).map(drop)
 }
@@ -56,7 +62,7 @@ pub(super) fn watch(dirs: &[PathBuf], requests: &Sender<Request>) -> io::Result<
 fn run(dirs: &[PathBuf], mut bell: Bell, mut before: Picture, requests: &Sender<Request>) {
     loop {
         bell.wait();
-        let now = look(dirs, &mut bell);
+        let now = look(dirs, &LIMITS, &mut bell);
         if let Some(changed) = changed(&before, &now) {
             let (answer, _) = oneshot::channel();
             let (how, by) = (PauseOrder::default(), format!("--watch, as {changed} changed"));
@@ -81,9 +87,14 @@ fn changed(before: &Picture, now: &Picture) -> Option<String> {
 }
 
 /// All files of code below these directories. What cannot be read is left out: it comes back with a later look.
-fn look(dirs: &[PathBuf], bell: &mut Bell) -> Picture {
-    let (mut picture, mut left) = (Picture::new(), dirs.to_vec());
+fn look(dirs: &[PathBuf], limits: &Limits, bell: &mut Bell) -> Picture {
+    let (mut picture, mut left, mut looked) = (Picture::new(), dirs.to_vec(), 0);
     while let Some(dir) = left.pop() {
+        if looked == limits.dirs {
+            bell.beyond(&format!("{} directories", limits.dirs), &dir);
+            break;
+        }
+        looked += 1;
         bell.add(&dir);
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name());
@@ -93,7 +104,11 @@ fn look(dirs: &[PathBuf], bell: &mut Bell) -> Picture {
                     left.push(path);
                 }
                 // A link to a file is followed: deploys and dotfiles are made of them.
-                Ok(kind) if !kind.is_dir() && is_code(&name) && picture.len() < MOST => {
+                Ok(kind) if !kind.is_dir() && is_code(&name) => {
+                    if picture.len() == limits.files {
+                        bell.beyond(&format!("{} files", limits.files), &path);
+                        return picture;
+                    }
                     if let Ok(file) = fs::metadata(&path) {
                         let at = i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec());
                         picture.insert(path, (file.ino(), file.size(), at));
@@ -114,25 +129,44 @@ fn is_code(name: &str) -> bool {
 
 /// Wakes when something may have changed.
 struct Bell {
-    /// None = the kernel refuses: then each second counts.
+    /// None = the kernel refuses.
     inotify: Option<Inotify>,
+    /// Whether the kernel refused to watch a directory: all are looked at now and then.
+    is_deaf: bool,
+    /// Whether the log says that some code is not watched.
+    is_beyond: bool,
 }
 
 impl Bell {
     fn new() -> Bell {
+        let mut bell = Bell { inotify: None, is_deaf: false, is_beyond: false };
         match Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK) {
-            Ok(inotify) => Bell { inotify: Some(inotify) },
-            Err(error) => {
-                let mut bell = Bell { inotify: None };
-                bell.refused(error);
-                bell
-            }
+            Ok(inotify) => bell.inotify = Some(inotify),
+            Err(error) => bell.refused(error),
         }
+        bell
     }
 
+    /// What is watched already still rings at once.
     fn refused(&mut self, error: Errno) {
-        warn!(%error, "the kernel watches no more files for this user: --watch looks each second (fs.inotify)");
-        self.inotify = None;
+        // Each look tries it again: one line is enough.
+        if !self.is_deaf {
+            let every = LOOK.as_secs();
+            warn!(%error, "the kernel watches no more directories for this user: --watch looks each {every} s, \
+                  sysctl fs.inotify raises the limit");
+        }
+        self.is_deaf = true;
+    }
+
+    /// Says once that there is more code than is watched.
+    fn beyond(&mut self, most: &str, path: &Path) {
+        if !self.is_beyond {
+            let path = path.display();
+            warn!(
+                "--watch watches {most} at most: saves of {path} and others exchange no workers, name smaller directories"
+            );
+        }
+        self.is_beyond = true;
     }
 
     /// Watches a directory, which may be watched already.
@@ -152,21 +186,28 @@ impl Bell {
 
     /// Waits until something may have changed, and then until the save is over.
     fn wait(&self) {
-        let Some(inotify) = &self.inotify else { return std::thread::sleep(LOOK) };
-        let rings = |patience: PollTimeout| {
-            let mut fds = [PollFd::new(inotify.as_fd(), PollFlags::POLLIN)];
-            // Interrupted by a signal it may be over, too: the look that follows decides.
-            poll(&mut fds, patience).map_or(true, |count| count > 0)
-        };
-        rings(PollTimeout::NONE);
-        let settled = PollTimeout::try_from(SETTLED).unwrap_or(PollTimeout::ZERO);
+        self.rings(self.is_deaf.then_some(LOOK));
         let end = clock::now() + LONGEST;
         loop {
-            while inotify.read_events().is_ok_and(|events| !events.is_empty()) {}
-            if clock::now() >= end || !rings(settled) {
+            while self
+                .inotify
+                .as_ref()
+                .is_some_and(|all| all.read_events().is_ok_and(|events| !events.is_empty()))
+            {}
+            if clock::now() >= end || !self.rings(Some(SETTLED)) {
                 return;
             }
         }
+    }
+
+    /// Waits for an event for this time, or without an end, and says whether there is one.
+    fn rings(&self, patience: Option<Duration>) -> bool {
+        let patience = patience.and_then(|patience| PollTimeout::try_from(patience).ok());
+        // Without inotify it waits for the time alone.
+        let mut fds: Vec<_> =
+            self.inotify.iter().map(|inotify| PollFd::new(inotify.as_fd(), PollFlags::POLLIN)).collect();
+        // Interrupted by a signal it may be over, too: the look that follows decides.
+        poll(&mut fds, patience.unwrap_or(PollTimeout::NONE)).map_or(true, |count| count > 0)
     }
 }
 
@@ -178,17 +219,24 @@ mod tests {
     fn saves_of_code_are_seen_and_what_tools_and_jobs_write_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (dirs, path) = ([dir.path().to_owned()], |name: &str| dir.path().join(name));
-        let mut bell = Bell { inotify: None };
+        let mut bell = Bell::new();
+        let look = |bell: &mut Bell| look(&dirs, &LIMITS, bell);
         for name in ["app", "app/__pycache__", ".git", "node_modules"] {
             fs::create_dir(path(name)).unwrap();
         }
         fs::write(path("app/jobs.py"), "1").unwrap();
-        let before = look(&dirs, &mut bell);
+        let before = look(&mut bell);
         for made in [
             "app/__pycache__/jobs.py",
             ".git/config.py",
             "node_modules/x.js",
             "out.csv",
+            "app/report.html",
+            "app/totals.yaml",
+            "app/totals.yml",
+            "app/totals.toml",
+            "app/totals.ini",
+            "app/totals.env",
             "app/.jobs.py.swp",
             "app/#jobs.py",
             "app/jobs.py~",
@@ -196,14 +244,40 @@ mod tests {
         ] {
             fs::write(path(made), "x").unwrap();
         }
-        assert_eq!(changed(&before, &look(&dirs, &mut bell)), None);
+        assert_eq!(changed(&before, &look(&mut bell)), None);
         fs::write(path("app/jobs.py"), "22").unwrap();
-        let saved = look(&dirs, &mut bell);
+        let saved = look(&mut bell);
         assert_eq!(changed(&before, &saved), Some(path("app/jobs.py").display().to_string()));
         fs::remove_file(path("app/jobs.py")).unwrap();
         fs::write(path("app/new.py"), "").unwrap();
         let named = format!("{} and 1 more", path("app/new.py").display());
-        assert_eq!(changed(&saved, &look(&dirs, &mut bell)), Some(named));
+        assert_eq!(changed(&saved, &look(&mut bell)), Some(named));
+    }
+
+    #[test]
+    fn what_is_beyond_the_limits_is_said_and_ends_the_look() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..4 {
+            fs::create_dir(dir.path().join(format!("d{n}"))).unwrap();
+            fs::write(dir.path().join(format!("d{n}/jobs.py")), "1").unwrap();
+        }
+        // Limits, the files that are watched, whether it is said that there are others.
+        for (files, dirs, seen, is_beyond) in [(4, 5, 4, false), (3, 5, 3, true), (4, 4, 3, true)] {
+            let mut bell = Bell::new();
+            let picture = look(&[dir.path().to_owned()], &Limits { files, dirs }, &mut bell);
+            assert_eq!((picture.len(), bell.is_beyond), (seen, is_beyond), "{files} {dirs}");
+        }
+    }
+
+    #[test]
+    fn kernel_that_refuses_a_directory_still_rings_for_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bell = Bell::new();
+        look(&[dir.path().to_owned()], &LIMITS, &mut bell);
+        bell.refused(Errno::ENOSPC);
+        assert!(bell.is_deaf, "it looks now and then");
+        fs::write(dir.path().join("jobs.py"), "1").unwrap();
+        assert!(bell.rings(Some(LOOK)), "it rings at once");
     }
 
     #[test]
@@ -211,10 +285,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut bell = Bell::new();
         assert!(bell.inotify.is_some(), "inotify is there");
-        look(&[dir.path().to_owned()], &mut bell);
+        look(&[dir.path().to_owned()], &LIMITS, &mut bell);
         fs::create_dir(dir.path().join("new")).unwrap();
         bell.wait();
-        look(&[dir.path().to_owned()], &mut bell);
+        look(&[dir.path().to_owned()], &LIMITS, &mut bell);
         fs::write(dir.path().join("new/jobs.py"), "1").unwrap();
         bell.wait();
     }
