@@ -1,6 +1,7 @@
 """`@job(cron=…)`: workers of a real supervisor take its schedule over, and remove it with the code."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import unittest
 from unittest import mock
 
 import real
+import rq_installed
 
 from taskvisor import Client, JobId, job
 from taskvisor.client import registry
@@ -60,7 +62,7 @@ class DecoratorTest(unittest.TestCase):
         environment = {"TASKVISOR_SOCKET": "/nowhere/ctl.sock", "TASKVISOR_POOL": "p", "TASKVISOR_WORKER": "p.1#1"}
         with mock.patch.dict(os.environ, environment, clear=True):
             self.assertEqual(schedules.take_over({}), [])
-            said, = schedules.take_over({"cron.Lost": {}})
+            said, = schedules.take_over({"cron.Lost": {"job": {}}})
         self.assertIn("failed to take over the schedules of cron.Lost: nobody listens on /nowhere/ctl.sock", said)
 
 
@@ -72,12 +74,20 @@ class DecoratorTest(unittest.TestCase):
             with mock.patch.dict(os.environ, environment, clear=True), \
                     mock.patch.object(schedules, "_LITTLE", 0.05), mock.patch.object(schedules, "_PATIENCE_SECONDS", 0.1):
                 self.assertEqual(schedules.take_over({}), [])
-                self.assertIn("gave no answer", schedules.take_over({"cron.Late": {}})[0])
+                self.assertIn("gave no answer", schedules.take_over({"cron.Late": {"job": {}}})[0])
 
 
 class TakenOverTest(real.RealTest):
-    def save(self, body):
-        with open(os.path.join(self.code, "scheduled.py"), "w") as file:
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.code = directory.name
+        sys.path.insert(0, self.code)
+        self.addCleanup(sys.path.remove, self.code)
+
+    def save(self, body, name="scheduled"):
+        with open(os.path.join(self.code, f"{name}.py"), "w") as file:
             file.write("from taskvisor import job\n" + textwrap.dedent(body))
 
     def shown(self):
@@ -90,12 +100,7 @@ class TakenOverTest(real.RealTest):
             time.sleep(0.05)
 
     def test_recycle_takes_schedules_over_changes_and_removes_them_and_leaves_others(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.code = directory.name
-        sys.path.insert(0, self.code)
-        self.addCleanup(sys.path.remove, self.code)
-        for mode in ("prefork", "fork"):
+        for mode in ("prefork", "fork")[:1 + (sys.version_info >= (3, 8))]:
             with self.subTest(mode=mode):
                 self.save("""
                     @job("Nightly", cron="0 3 * * *", tz="Europe/Vienna")
@@ -134,6 +139,37 @@ class TakenOverTest(real.RealTest):
                 subprocess.run([real.program(), "recycle"], stdout=subprocess.DEVNULL, check=True)
                 self.until_status("the schedule of the job 'Nightly' is refused: ")
                 server.stop()
+
+    def test_services_whose_pools_have_one_name_leave_the_schedules_of_each_other_on_a_redis(self):
+        if shutil.which("redis-server") is None:
+            self.skipTest("no redis-server: apt-get install redis-server")
+        redis = rq_installed.Redis()
+        self.addCleanup(redis.end)
+        hourly, service = {"line": "@hourly", "zone": "UTC"}, """
+            @job("{0}.Kept", cron="@hourly")
+            def kept(): pass
+
+            @job("{0}.Removed", cron="@hourly")
+            def removed(): pass
+            """
+        for name in ("shop", "mail"):
+            self.save(service.format(name), name)
+            self.server(name, broker=redis.url)
+        begin = {f"code:default:{name}.{job}": hourly for name in ("shop", "mail") for job in ("Kept", "Removed")}
+        self.until(begin)
+        self.save('@job("mail.Kept", cron="@hourly")\ndef kept(): pass\n', "mail")
+        subprocess.run([real.program(), "recycle"], stdout=subprocess.DEVNULL, check=True)
+        del begin["code:default:mail.Removed"]
+        self.until(begin)
+
+    def test_schedules_in_a_store_of_its_own_are_removed_under_another_host_name(self):
+        self.save('@job("Nightly", cron="@daily")\ndef nightly(): pass\n')
+        self.server("scheduled")
+        self.until({"code:default:Nightly": {"line": "@daily", "zone": "UTC"}})
+        environment = {"TASKVISOR_SOCKET": os.path.join(os.environ["TASKVISOR_RUN_DIR"], "ctl.sock"), "TASKVISOR_POOL": "default"}
+        with mock.patch.dict(os.environ, environment), mock.patch("socket.gethostname", return_value="another"):
+            self.assertEqual(schedules.take_over({}), [])
+        self.assertEqual(self.shown(), {})
 
     def until_status(self, words):
         end = time.monotonic() + PATIENCE_SECONDS
