@@ -142,6 +142,56 @@ class Alike(RedisTest):
         self.assertEqual([(one["job"], one["state"]) for one in said], [("there", "canceled"), ("after", "canceled")])
 
 
+class Forked(RedisTest):
+    def in_child(self, act):
+        """Whether a process that is forked now does that within a while."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            try:
+                # A lock that nobody will give back: SIGALRM ends the process.
+                signal.alarm(5)
+                act()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        return os.waitpid(pid, 0)[1] == 0
+
+    def test_fork_while_a_thread_asks_for_the_time_leaves_the_child_free(self):
+        link = self.client.place.link
+        asked, forked = threading.Event(), threading.Event()
+        time_of_server, parent = link.redis.time, os.getpid()
+
+        def slow():
+            if os.getpid() == parent:
+                asked.set()
+                forked.wait(20)
+            return time_of_server()
+
+        with mock.patch.object(link.redis, "time", slow):
+            thread = threading.Thread(target=link.now)
+            thread.start()
+            self.assertTrue(asked.wait(20))
+            self.assertTrue(self.in_child(link.now))
+            forked.set()
+            thread.join()
+
+    def test_fork_while_a_thread_is_told_of_an_end_leaves_the_child_free(self):
+        ear = self.client.place._ear
+        with ear._lock:
+            self.assertTrue(self.in_child(lambda: ear.leave(ear.watch(["x"], print))))
+
+    def test_time_goes_on_while_the_machine_is_suspended(self):
+        from taskvisor.redis import link
+
+        if not hasattr(time, "CLOCK_BOOTTIME"):
+            self.skipTest("this system has no clock that goes on in a suspend")
+        with mock.patch.object(link.time, "monotonic", lambda: 5.0):
+            before = self.client.place.link.now()
+            self.assertGreater(self.client.place.link.now(), before)
+
+
 class Stopped(RedisTest):
     """A server that takes connections and answers nothing."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,23 +18,36 @@ _CHANNELS = ("ql:log", "ql:taskvisor:over")
 _PAUSE_SECONDS = 0.2
 
 
+#: All of this process.
+_ears: weakref.WeakSet[Ear] = weakref.WeakSet()
+
+
+def _begin_all() -> None:
+    for ear in list(_ears):
+        ear._begin()
+
+
+os.register_at_fork(after_in_child=_begin_all)
+
+
 class Ear:
     """A thread that listens as long as anybody waits."""
 
     def __init__(self, redis: Any) -> None:
         self._redis = redis
+        self._begin()
+        _ears.add(self)
+
+    def _begin(self) -> None:
+        """Also in a process that was forked: it has neither the thread nor those who wait, and the lock may be held."""
         self._lock = threading.Lock()
         self._thread: Optional[threading.Thread] = None
-        self._pid = 0
         self._waiters: dict[int, tuple[frozenset[str], Callable[[Optional[str]], None]]] = {}
         self._hears = False
 
     def watch(self, jobs: Iterable[str], tell: Callable[[Optional[str]], None]) -> int:
         """Calls `tell` with each of the jobs of which it hears; with None when all have to be looked at."""
         with self._lock:
-            if self._pid != os.getpid():
-                # A process that was forked has neither the thread nor those who wait.
-                self._pid, self._thread, self._waiters = os.getpid(), None, {}
             waiter = (frozenset(jobs), tell)
             self._waiters[id(waiter[0])] = waiter
             if self._thread is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import time
 
 from ..client import asking
@@ -26,6 +25,11 @@ PARTS = ("base", "free", "job", "due", "pop", "put", "hold", "complete", "cancel
 _ANSWER_SECONDS = 5.0
 #: How long a measured difference of the clocks holds.
 _CLOCK_SECONDS = 60.0
+
+
+def _clock() -> float:
+    """Seconds that go on while the machine is suspended, where the system counts them."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def script() -> str:
@@ -69,9 +73,9 @@ class Link:
         self.name: str = redis_address.shown(url)
         self._script = script()
         self._sha = hashlib.sha1(self._script.encode()).hexdigest()
-        self._lock = threading.Lock()
-        self._ahead: Optional[float] = None
-        self._measured = 0.0
+        #: How far the server's clock is ahead of `_clock`, and when that was measured. Written as one: no lock is needed,
+        #: which a fork could leave locked.
+        self._measured: Optional[tuple[float, float]] = None
 
     def __repr__(self) -> str:
         return self.name
@@ -91,13 +95,12 @@ class Link:
 
     def now(self) -> float:
         """The time by the clock of the server, in seconds: leases, delays and orders go by that."""
-        with self._lock:
-            if self._ahead is None or time.monotonic() - self._measured > _CLOCK_SECONDS:
-                before = time.monotonic()
-                seconds, micros = self.redis.time()
-                self._ahead = seconds + micros / 1e6 - (before + time.monotonic()) / 2
-                self._measured = before
-            return time.monotonic() + self._ahead
+        measured = self._measured
+        if measured is None or _clock() - measured[1] > _CLOCK_SECONDS:
+            before = _clock()
+            seconds, micros = self.redis.time()
+            self._measured = measured = seconds + micros / 1e6 - (before + _clock()) / 2, before
+        return _clock() + measured[0]
 
     def surely(self, what: str, act: Callable[[], Any], timeout: Optional[float] = None, doubt: str = "") -> Any:
         """Does something that may be done twice, again while the server is away, as long as `configure(patience=)` says.
