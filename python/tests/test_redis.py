@@ -142,6 +142,25 @@ class Alike(RedisTest):
         self.assertEqual([(one["job"], one["state"]) for one in said], [("there", "canceled"), ("after", "canceled")])
 
 
+class Sentinels(RedisTest):
+    def test_addresses_are_read_as_the_supervisor_reads_them(self):
+        from taskvisor.protocol import redis_address
+
+        def asked(hosts):
+            made = redis_address.by_sentinel(f"redis+sentinel://u:p@{hosts}/m/2", {"socket_timeout": 5.0})
+            sentinels = made.connection_pool.sentinel_manager.sentinels
+            return [sentinel.connection_pool.connection_kwargs for sentinel in sentinels]
+
+        found = asked("[::1]:5,[fe80::1],::2,h:6,h")
+        self.assertEqual([(one["host"], one["port"]) for one in found],
+                         [("::1", 5), ("fe80::1", 26379), ("::2", 26379), ("h", 6), ("h", 26379)])
+        # A stopped sentinel keeps nobody for ever.
+        self.assertEqual({one["socket_timeout"] for one in found}, {5.0})
+        for wrong in ("[::1", "[::1]x", "a:b:c", "h:x"):
+            with self.subTest(host=wrong), self.assertRaisesRegex(ValueError, "HOST:PORT"):
+                asked(wrong)
+
+
 class Forked(RedisTest):
     def in_child(self, act):
         """Whether a process that is forked now does that within a while."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+import socket
+from urllib.parse import parse_qsl, unquote, urlencode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,23 +39,57 @@ def plain(url: str) -> str:
 
 def by_sentinel(url: str, more: Optional[dict[str, Any]] = None) -> Any:
     """A connection for `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`, with `more` options of it."""
-    parts = urlsplit(url)
-    login, _, hosts = parts.netloc.rpartition("@")
+    # Not by urlsplit: some versions refuse a list with addresses in brackets.
+    scheme, _, rest = url.partition("://")
+    rest, _, asked = rest.partition("?")
+    place, _, path = rest.partition("/")
+    login, _, hosts = place.rpartition("@")
     user, _, password = login.partition(":")
-    master, _, db = parts.path.strip("/").partition("/")
-    query = dict(parse_qsl(parts.query))
-    sentinels = [(host.rpartition(":")[0], int(host.rpartition(":")[2])) if ":" in host else (host, 26379)
-                 for host in hosts.split(",")]
-    own = {"username": query.get("sentinel_user"), "password": query.get("sentinel_pass")}
+    master, _, db = path.strip("/").partition("/")
+    query = dict(parse_qsl(asked))
+    sentinels = [_sentinel(host) for host in hosts.split(",")]
+    own: dict[str, Any] = {"username": query.get("sentinel_user"), "password": query.get("sentinel_pass")}
+    # A sentinel that is stopped keeps nobody for ever, either.
+    own.update({name: value for name, value in (more or {}).items() if name.startswith("socket_")})
     options: dict[str, Any] = {"db": int(db or 0), "username": unquote(user) or None,
                                "password": unquote(password) or None, **(more or {})}
-    if parts.scheme.startswith("rediss"):
+    if scheme.startswith("rediss"):
         options.update({"ssl": True, **{name: value for name, value in query.items() if name.startswith("ssl_")}})
     if query.get("sentinel_tls") == "yes":
         own["ssl"] = "yes"
     sentinel = importlib.import_module("redis.sentinel").Sentinel(
         sentinels, sentinel_kwargs={name: value for name, value in own.items() if value}, **options)
     return sentinel.master_for(unquote(master) or "mymaster")
+
+
+def _sentinel(host: str) -> tuple[str, int]:
+    """The name and the port of a sentinel, by the rules of the supervisor.
+
+    >>> [_sentinel(host) for host in ("h:6", "h", "h:", "[::1]:5", "[fe80::1]", "::2")]
+    [('h', 6), ('h', 26379), ('h', 26379), ('::1', 5), ('fe80::1', 26379), ('::2', 26379)]
+    """
+    if host.startswith("["):
+        name, closed, port = host[1:].partition("]")
+        is_right = bool(closed) and _is_ipv6(name) and (not port or port.startswith(":"))
+        port = port[1:]
+    elif _is_ipv6(host):
+        # Before the port is looked for: the last part of such an address would pass for one.
+        name, port, is_right = host, "", True
+    else:
+        name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
+        is_right = ":" not in name
+    if not is_right or port and not (port.isdigit() and int(port) < 65536):
+        raise ValueError("a URL of sentinels is redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB; an IPv6 address with a port "
+                         "stands in brackets")
+    return name, int(port or 26379)
+
+
+def _is_ipv6(name: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET6, name)
+    except OSError:
+        return False
+    return True
 
 
 def shown(url: str) -> str:
