@@ -109,10 +109,13 @@ impl Reader {
             return Ok(());
         }
         let Some(len) = self.len()? else { return Ok(()) };
+        if len < self.at {
+            self.restart();
+        }
         self.look_up(len)?;
-        let (mut left, mut seen, mut end) = (lines, false, len);
+        let (mut left, mut seen, mut end) = (lines, false, len.min(self.until));
         if lines == 0 {
-            self.at = len;
+            self.at = end;
             return Ok(());
         }
         for piece in self.pieces.iter().rev() {
@@ -144,7 +147,7 @@ impl Reader {
             }
             // The file was emptied: its present content is new.
             if self.len()?.is_some_and(|len| len < self.at) {
-                self.at = 0;
+                self.restart();
             }
             let room = self.until.saturating_sub(self.at).min(CHUNK as u64) as usize;
             let mut bytes = self.bytes(self.at, room)?;
@@ -157,9 +160,16 @@ impl Reader {
             if room == 0 || is_there {
                 return Ok(None);
             }
-            (self.file, self.at) = (None, 0);
+            self.file = None;
+            self.restart();
         }
         Ok(None)
+    }
+
+    /// Goes to the beginning of other content. Of that, too, it reads no more than the limit leaves.
+    fn restart(&mut self) {
+        self.until -= self.at;
+        self.at = 0;
     }
 
     /// Opens the file unless it is open; gives whether it is.

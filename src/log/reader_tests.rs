@@ -99,6 +99,37 @@ fn last_lines_are_those_of_the_selection() {
 }
 
 #[test]
+fn last_lines_are_those_before_the_limit() {
+    let stage = Stage::new();
+    stage.print(10, 1, Source::Stdout, "one\ntwo\nthree\n");
+    let last = |lines, from, limit| {
+        let mut reader = stage.reader();
+        reader.select(Selection::default(), from, Some(limit));
+        reader.to_last_lines(lines).unwrap();
+        (rest(&mut reader), reader.at())
+    };
+    assert_eq!(last(1, 0, 8), ("two\n".into(), 8));
+    assert_eq!((last(9, 4, 4), last(1, 4, 99)), (("two\n".into(), 8), ("three\n".into(), 14)));
+    assert_eq!(last(0, 0, 8), (String::new(), 8));
+    assert_eq!(last(1, 99, 8), ("two\n".into(), 8), "shorter than the offset");
+}
+
+#[test]
+fn limit_holds_for_output_that_was_emptied() {
+    let stage = Stage::new();
+    stage.print(10, 1, Source::Stdout, "one\ntwo\nthree\n");
+    assert_eq!(read(&stage, Selection::default(), 100_000, Some(4)), "one\n");
+    assert_eq!(read(&stage, Selection::default(), 100_000, None), "one\ntwo\nthree\n");
+    let mut reader = stage.reader();
+    reader.select(Selection::default(), 0, Some(18));
+    assert_eq!(rest(&mut reader), "one\ntwo\nthree\n");
+    fs::remove_file(stage.log()).unwrap();
+    assert_eq!(rest(&mut reader), "");
+    stage.print(30, 1, Source::Stdout, "new and more\n");
+    assert_eq!(rest(&mut reader), "new ");
+}
+
+#[test]
 fn emptied_output_keeps_its_streams_apart() {
     let stage = Stage::new();
     stage.print(10, 1, Source::Stdout, "out\n");
