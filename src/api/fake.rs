@@ -14,7 +14,7 @@ use super::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use model::{
     Change, Cursor, Filter, JobCounts, JobId, JobRecord, JobState, Meters, NewJob, Page, PoolsNow,
-    PublishedEvent, QueueCounts, Status, Stop, Subject, Why,
+    PublishedEvent, PutNote, QueueCounts, Status, Stop, Subject, Why,
 };
 
 /// Writes down what it was asked.
@@ -61,7 +61,10 @@ impl Service for Fake {
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem> {
         self.note(format!("put {}", jobs.len()));
         let ids = (0..jobs.len()).map(|n| format!("j{n}").into()).collect();
-        Ok(Queued { ids, ..Queued::default() })
+        let taken = ["mail".into()].into();
+        let misnamed = jobs.iter().filter(|job| job.queue.as_str() == "mial");
+        let notes = misnamed.map(|job| PutNote::no_pool(&job.queue, &taken)).collect();
+        Ok(Queued { ids, notes, ..Queued::default() })
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]

@@ -110,3 +110,13 @@ async fn put_token_puts_no_programs_even_where_others_may() {
     let job = r#"{"jobs": [{"queue": "q", "class": "c"}]}"#;
     assert_eq!(asked("put", "POST", "/v1/jobs", job).await.unwrap().0, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn put_token_does_not_learn_the_names_of_queues() {
+    let job = r#"{"jobs": [{"queue": "mial", "class": "c"}]}"#;
+    for (token, hinted) in [("all", true), ("put", false)] {
+        let (_, said) = asked(token, "POST", "/v1/jobs", job).await.unwrap();
+        assert!(said.contains("no pool here takes jobs from queue 'mial'"), "{said}");
+        assert_eq!(said.contains("mail"), hinted, "{said}");
+    }
+}

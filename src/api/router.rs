@@ -113,7 +113,12 @@ async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> A
     jobs.iter().try_for_each(|job| may_put(peer, job))?;
     // Whatever the client wrote there: the connection says who it is.
     jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
-    Ok(Json(api.put(jobs).await?))
+    let mut queued = api.put(jobs).await?;
+    if peer.sees_own_only() {
+        // What was probably meant is the name of a queue or class that this client may not ask for.
+        queued.notes.iter_mut().for_each(|note| note.hint = None);
+    }
+    Ok(Json(queued))
 }
 
 /// Unlike a list it has no limit of its own.
