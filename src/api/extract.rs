@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::body::{Body, HttpBody as _};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 
 use super::body::Refusal;
@@ -60,7 +61,24 @@ pub(super) async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Resul
     parse(&collect(body, limit).await?)
 }
 
-pub(super) async fn collect(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
+/// Reads a request; `come` learns how many bytes of it have come, and may refuse more.
+pub(super) async fn read_noting<T: DeserializeOwned>(
+    body: Body,
+    limit: usize,
+    come: impl FnMut(usize) -> Result<(), Problem>,
+) -> Result<T, Problem> {
+    parse(&collect_noting(body, limit, come).await?)
+}
+
+pub(super) async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
+    collect_noting(body, limit, |_| Ok(())).await
+}
+
+async fn collect_noting(
+    mut body: Body,
+    limit: usize,
+    mut come: impl FnMut(usize) -> Result<(), Problem>,
+) -> Result<Vec<u8>, Problem> {
     let too_large = || {
         Problem::new(413, format!("the body is larger than {limit} bytes"))
             .hint("put what is large into a file and its name into the job; put many jobs a few at a time")
@@ -69,23 +87,23 @@ pub(super) async fn collect(body: Body, limit: usize) -> Result<axum::body::Byte
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_over_limit(&error) => Err(too_large()),
-        Ok(Err(error)) => Err(Problem::bad_request(format!("failed to read the body: {error}"))),
-        Err(_) => Err(Problem::new(408, format!("the body did not come within {BODY_TIMEOUT:?}"))),
-    }
-}
-
-fn is_over_limit(error: &axum::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return true;
+    let all = async {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|error| Problem::bad_request(format!("failed to read the body: {error}")))?;
+            // Trailers are no data.
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len() + data.len() > limit {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&data);
+            come(bytes.len())?;
         }
-        cause = error.source();
-    }
-    false
+        Ok(bytes)
+    };
+    let late = |_| Problem::new(408, format!("the body did not come within {BODY_TIMEOUT:?}"));
+    tokio::time::timeout(BODY_TIMEOUT, all).await.map_err(late)?
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{Sender, UnboundedReceiver};
 use tokio::time::Instant;
 
 use super::connections::Activity;
-use super::extract::{Answer, Api, PathOf, job_id, read};
+use super::extract::{Answer, Api, PathOf, job_id, read_noting};
 use super::lists::LINES;
 use super::stream::{Piece, stream};
 use super::{Peer, Problem, Service};
@@ -32,6 +32,8 @@ const OWN_MOST: usize = 1000;
 const LARGEST: usize = 64 << 20;
 /// While a body is read, this number of its bytes counts as a job: bodies take memory, too.
 const BYTES_A_JOB: usize = LARGEST / MOST;
+/// Limit of the body of a request by a client that sees its own only, in bytes.
+const OWN_LARGEST: usize = OWN_MOST * BYTES_A_JOB;
 /// Keep-alive interval: proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Limit of the ends in one piece of the answer.
@@ -154,9 +156,13 @@ pub(super) async fn wait_for_all(
 ) -> Result<Response, Problem> {
     // Before the body is read: who is refused anyway takes no memory for it.
     waits(&doing)?;
-    let largest = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-    waits_for(&doing, largest.unwrap_or(LARGEST).min(LARGEST) / BYTES_A_JOB)?;
-    let Wait { mut jobs, records } = read(body, LARGEST).await?;
+    let largest = if peer.sees_own_only() { OWN_LARGEST } else { LARGEST };
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    waits_for(&doing, announced.min(largest) / BYTES_A_JOB)?;
+    // Only bytes that have come hold places: who announces many and sends none keeps nobody out.
+    waits_for(&doing, 0)?;
+    let come = |bytes| waits_for(&doing, bytes / BYTES_A_JOB);
+    let Wait { mut jobs, records } = read_noting(body, largest, come).await?;
     // Now by the jobs themselves: what the body had taken beyond that goes back.
     waits_for(&doing, jobs.len())?;
     let mut known = HashSet::with_capacity(jobs.len());

@@ -13,7 +13,7 @@ use super::connections::OpenConnections;
 use super::fake::Fake;
 use super::peer::{Door, Peer};
 use super::tests::{Served, read_all, served};
-use super::{Error, Limits, router, serve};
+use super::{Error, Limits, Role, router, serve};
 use model::OutputQuery;
 use model::verb::Retry;
 
@@ -119,6 +119,36 @@ async fn refused_wait_is_answered_before_its_body_is_read() {
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
         assert_eq!(before.elapsed(), Duration::ZERO);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn announced_bodies_that_do_not_come_keep_no_wait_out() {
+    let come = open_door(Limits::default());
+    let head = format!(
+        "POST /v1/wait HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        64 << 20
+    );
+    let address = ([127, 0, 0, 1], 1).into();
+    let view = Peer::Remote { address, programs: false, role: Some(Role::View) };
+    let mut idle = Vec::new();
+    for _ in 0..32 {
+        idle.push(come(view, &head).await);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let answer = read_all(come(OWNER, &wait_for(r#"["a"]"#)).await).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let put = Peer::Remote { address, programs: false, role: Some(Role::Put) };
+    let answer = read_all(come(put, &head).await).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "a put token's body is small: {answer}");
+}
+
+#[tokio::test]
+async fn bytes_that_come_unannounced_take_places() {
+    let served = served(Limits { jobs: 3, ..Limits::default() });
+    let head = "POST /v1/wait HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunk = format!("{:x}\r\n{}", 4 << 10, " ".repeat(4 << 10));
+    let answer = served.raw(&format!("{head}{chunk}")).await;
+    assert!(answer.contains("this request needs room for 6 jobs to wait for; 3 of 3 are free"), "{answer}");
 }
 
 #[tokio::test]
