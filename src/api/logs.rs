@@ -7,7 +7,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use log::{Part, Reader, Selection, Source};
+use log::{LastLines, Part, Reader, Selection, Source};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -26,6 +27,9 @@ const PLACE: Duration = Duration::from_secs(2);
 /// Keep-alive interval: proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// Places for reads at a time: a slow disk that holds them all leaves threads to others.
+static READS: Semaphore = Semaphore::const_new(4);
+
 /// Answers with the output as it was printed, or with a line for each part of it.
 pub(super) async fn logs(
     State(api): Api,
@@ -42,7 +46,7 @@ pub(super) async fn logs(
     let mut output = api.output(&id).await?;
     output.reader.select(selection(&query), query.from, query.limit);
     if let Some(lines) = query.tail {
-        output.reader = on_disk(output.reader, move |reader| reader.to_last_lines(lines as usize)).await?.0;
+        output.reader = last_lines(output.reader, lines as usize).await?;
     }
     let form = if lists::takes_lines(&headers) { Form::Lines } else { Form::Bytes };
     let kind = match form {
@@ -73,12 +77,32 @@ fn selection(query: &OutputQuery) -> Selection {
     Selection { stream, attempt: query.attempt, since: query.since, until: query.until }
 }
 
+/// Goes to the last lines, step by step: a client that goes away ends the search.
+async fn last_lines(mut reader: Reader, lines: usize) -> Result<Reader, Problem> {
+    let mut search = LastLines::new(lines);
+    loop {
+        let step = move |reader: &mut Reader| {
+            let is_over = reader.search(&mut search)?;
+            Ok((search, is_over))
+        };
+        let is_over;
+        (reader, (search, is_over)) = on_disk(reader, step).await?;
+        if is_over {
+            return Ok(reader);
+        }
+    }
+}
+
 /// Reads on a thread that may wait for the disk.
 async fn on_disk<T: Send + 'static>(
     mut reader: Reader,
     act: impl FnOnce(&mut Reader) -> std::io::Result<T> + Send + 'static,
 ) -> Result<(Reader, T), Problem> {
+    // The semaphore is never closed.
+    let place = READS.acquire().await.map_err(|error| Problem::new(500, error.to_string()))?;
     let done = tokio::task::spawn_blocking(move || {
+        // The read goes on when its client has gone: until then it keeps its place.
+        let _place = place;
         let result = act(&mut reader);
         (reader, result)
     });
@@ -211,3 +235,7 @@ impl Form {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "logs_tests.rs"]
+mod tests;

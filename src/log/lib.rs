@@ -25,5 +25,5 @@ pub use outputs::Outputs;
 pub use own::OwnLog;
 pub use private::write_private;
 pub use rank::WORKER_LINES;
-pub use reader::{Part, Reader, Selection};
+pub use reader::{LastLines, Part, Reader, Selection};
 pub use start::{check, is_on_stderr, start};

@@ -11,6 +11,9 @@ use model::Millis;
 /// Limit of the bytes of one read.
 const CHUNK: usize = 64 << 10;
 
+/// A read of fewer bytes costs as much as one of this number.
+const SHORT: usize = 64;
+
 /// Which part of a job's output to read; without a field, all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
@@ -48,6 +51,36 @@ pub struct Reader {
     pieces: Vec<Piece>,
     /// Inode, length and time of the file of records that `pieces` are of.
     read: Option<(u64, u64, i64, i64)>,
+}
+
+/// A search for the last lines of an output: see [`Reader::search`].
+pub struct LastLines {
+    /// Lines whose beginning is still to be found.
+    left: usize,
+    /// Whether there was output behind.
+    seen: bool,
+    /// Where what has been searched begins; None before the first step.
+    end: Option<u64>,
+}
+
+impl LastLines {
+    /// For this number of lines.
+    pub fn new(lines: usize) -> LastLines {
+        LastLines { left: lines, seen: false, end: None }
+    }
+
+    /// Where in these bytes the lines begin, if it is there.
+    fn look(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, byte) in bytes.iter().enumerate().rev() {
+            // The end of the last line begins no other.
+            self.left -= usize::from(*byte == b'\n' && self.seen);
+            if self.left == 0 {
+                return Some(at + 1);
+            }
+            self.seen = true;
+        }
+        None
+    }
 }
 
 impl Selection {
@@ -105,38 +138,63 @@ impl Reader {
 
     /// Goes to the beginning of the last selected lines. Reads backwards until it has found them.
     pub fn to_last_lines(&mut self, lines: usize) -> io::Result<()> {
-        if !self.open()? {
-            return Ok(());
+        let mut search = LastLines::new(lines);
+        while !self.search(&mut search)? {}
+        Ok(())
+    }
+
+    /// Takes a step of a search: reads 64 KiB backwards, at most. Gives whether it is over; the reader is at the
+    /// beginning of the lines then.
+    pub fn search(&mut self, search: &mut LastLines) -> io::Result<bool> {
+        let mut end = match search.end {
+            Some(end) => end,
+            None => {
+                let Some(end) = self.begin_search()? else { return Ok(true) };
+                end
+            }
+        };
+        if search.left == 0 {
+            self.at = end;
+            return Ok(true);
         }
-        let Some(len) = self.len()? else { return Ok(()) };
+        let mut room = CHUNK;
+        let last = self.pieces.partition_point(|piece| piece.offset < end);
+        for piece in self.pieces[..last].iter().rev() {
+            if end <= self.at {
+                break;
+            }
+            let first = piece.offset.max(self.at);
+            if self.selection.takes(piece.mark) != Some(false) {
+                let begin = end.saturating_sub(room as u64).max(first);
+                let bytes = self.bytes(begin, (end - begin) as usize)?;
+                if let Some(at) = search.look(&bytes) {
+                    self.at = begin + at as u64;
+                    return Ok(true);
+                }
+                // Each piece is a read of its own, however short it is.
+                room = room.saturating_sub(((end - begin) as usize).max(SHORT));
+                end = begin;
+                if room == 0 {
+                    search.end = Some(end);
+                    return Ok(end <= self.at);
+                }
+            }
+            end = end.min(first);
+        }
+        Ok(true)
+    }
+
+    /// Where the last lines end; None if there is no output.
+    fn begin_search(&mut self) -> io::Result<Option<u64>> {
+        if !self.open()? {
+            return Ok(None);
+        }
+        let Some(len) = self.len()? else { return Ok(None) };
         if len < self.at {
             self.restart();
         }
         self.look_up(len)?;
-        let (mut left, mut seen, mut end) = (lines, false, len.min(self.until));
-        if lines == 0 {
-            self.at = end;
-            return Ok(());
-        }
-        for piece in self.pieces.iter().rev() {
-            let takes = self.selection.takes(piece.mark) != Some(false);
-            while takes && end > piece.offset.max(self.at) {
-                let begin = end.saturating_sub(CHUNK as u64).max(piece.offset).max(self.at);
-                let bytes = self.bytes(begin, (end - begin) as usize)?;
-                for (at, byte) in bytes.iter().enumerate().rev() {
-                    // The end of the last line begins no other.
-                    left -= usize::from(*byte == b'\n' && seen);
-                    if left == 0 {
-                        self.at = begin + at as u64 + 1;
-                        return Ok(());
-                    }
-                    seen = true;
-                }
-                end = begin;
-            }
-            end = end.min(piece.offset);
-        }
-        Ok(())
+        Ok(Some(len.min(self.until)))
     }
 
     /// The next bytes with their offset. A removed file is read to its end, and then the next of its name.

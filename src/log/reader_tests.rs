@@ -99,6 +99,25 @@ fn last_lines_are_those_of_the_selection() {
 }
 
 #[test]
+fn search_for_the_last_lines_reads_a_bounded_number_of_bytes_in_a_step() {
+    let stage = Stage::new();
+    stage.print(10, 1, Source::Stdout, &"z".repeat(4 * CHUNK));
+    for n in 0..40 {
+        stage.print(10 + n, 1 + n as u32 % 2, Source::Stdout, "x");
+    }
+    let steps = |selection| {
+        let (mut reader, mut search, mut steps) = (stage.reader(), LastLines::new(1), 1);
+        reader.select(selection, 0, None);
+        while !reader.search(&mut search).unwrap() {
+            steps += 1;
+        }
+        (steps, reader.at())
+    };
+    assert_eq!(steps(Selection::default()), (5, 0));
+    assert_eq!(steps(Selection { attempt: Some(2), ..Selection::default() }), (1, 0));
+}
+
+#[test]
 fn last_lines_are_those_before_the_limit() {
     let stage = Stage::new();
     stage.print(10, 1, Source::Stdout, "one\ntwo\nthree\n");
