@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -163,8 +164,17 @@ impl Door for Port {
         let (stream, address) = self.listener.accept().await?;
         // An answer is written in one piece, so waiting for more gains nothing.
         stream.set_nodelay(true).ok();
+        keep_alive(&stream).ok();
         Ok((stream, Ok(Peer::Remote { address, programs: self.programs, role: None })))
     }
+}
+
+/// Finds out within two minutes that the other host has vanished: a client that only listens would keep its place.
+fn keep_alive(stream: &TcpStream) -> nix::Result<()> {
+    setsockopt(stream, sockopt::TcpKeepIdle, &60)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &15)?;
+    setsockopt(stream, sockopt::TcpKeepCount, &4)?;
+    setsockopt(stream, sockopt::KeepAlive, &true)
 }
 
 #[cfg(test)]
@@ -173,10 +183,23 @@ mod tests {
 
     use axum::Router;
     use axum::routing::get;
+    use nix::sys::socket::getsockopt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
     use crate::{Limits, serve};
+
+    #[tokio::test]
+    async fn host_that_vanished_is_found_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = Port { listener, programs: false }.accept().await.unwrap();
+        assert!(getsockopt(&stream, sockopt::KeepAlive).unwrap());
+        let idle = getsockopt(&stream, sockopt::TcpKeepIdle).unwrap();
+        let interval = getsockopt(&stream, sockopt::TcpKeepInterval).unwrap();
+        let probes = interval * getsockopt(&stream, sockopt::TcpKeepCount).unwrap();
+        assert_eq!(idle + probes, 120, "seconds");
+    }
 
     #[tokio::test]
     async fn a_tcp_client_that_does_not_read_is_disconnected() {
