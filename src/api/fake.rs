@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use model::{
-    Change, Cursor, Filter, JobCounts, JobId, JobRecord, JobState, Meters, NewJob, Page, PoolsNow,
+    Change, Cursor, Filter, JobCounts, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page, PoolsNow,
     PublishedEvent, PutNote, QueueCounts, Status, Stop, Subject, Why,
 };
 
@@ -153,7 +153,7 @@ impl Service for Fake {
     }
     async fn output(&self, _id: &JobId) -> Result<JobOutput, Problem> {
         let reader = log::Reader::new("/nonexistent".into(), "/nonexistent/x.log".into());
-        Ok(JobOutput { reader, state: JobState::Running, elsewhere: None, removed_until: None })
+        Ok(JobOutput { reader, state: JobState::Running, elsewhere: None, put_at: Millis(1) })
     }
     async fn ends(
         &self,

@@ -192,8 +192,11 @@ impl Sending {
     }
 
     async fn end(&self, output: JobOutput) -> Result<(), Option<Problem>> {
-        let removed_until = output.removed_until.filter(|_| !output.reader.found());
-        let JobOutput { reader, state, elsewhere, .. } = output;
+        let JobOutput { mut reader, state, elsewhere, put_at } = output;
+        let mut removed_until = None;
+        if !reader.found() {
+            (reader, removed_until) = on_disk(reader, move |reader| Ok(reader.removed_since(put_at))).await?;
+        }
         let end = OutputEnd { state, next: reader.at(), elsewhere, removed_until };
         self.pieces.send(Ok(self.form.line(&OutputLine::End(end)))).await.map_err(|_| None)
     }

@@ -104,8 +104,8 @@ pub struct JobOutput {
     pub state: JobState,
     /// The supervisor that ran the latest attempt, if it is another one.
     pub elsewhere: Option<Instance>,
-    /// Until when output was removed, if that may have been output of this job.
-    pub removed_until: Option<Millis>,
+    /// When the job was put.
+    pub put_at: Millis,
 }
 
 /// A supervisor is here; its broker.

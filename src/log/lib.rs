@@ -20,10 +20,9 @@ mod writer;
 
 pub use index::{Mark, Source};
 pub use lines::Places;
-pub use output_retention::removed_until;
 pub use outputs::Outputs;
 pub use own::OwnLog;
 pub use private::write_private;
 pub use rank::WORKER_LINES;
-pub use reader::{LastLines, Part, Reader, Selection};
+pub use reader::{LastLines, Part, Reader, Selection, removed_since};
 pub use start::{check, is_on_stderr, start};

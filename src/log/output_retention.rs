@@ -77,7 +77,7 @@ const MOMENTS: usize = 10_000;
 const REMOVED: &str = "removed";
 
 /// Up to which time the output of jobs was removed from the directory of all; None = nothing was.
-pub fn removed_until(root: &Path) -> Option<Millis> {
+pub(super) fn removed_until(root: &Path) -> Option<Millis> {
     fs::read_to_string(root.join(REMOVED)).ok()?.trim().parse().ok().map(Millis)
 }
 

@@ -9,10 +9,9 @@ use tokio::sync::oneshot;
 
 use super::index::Mark;
 use super::lines::{Line, Places, Shared, weight};
-use super::output_retention::removed_until;
 use super::reader::Reader;
 use super::writer::Writer;
-use model::{JobId, LogSettings, Millis};
+use model::{JobId, LogSettings};
 
 /// Limit of the bytes that wait for the disk.
 const ROOM: usize = 32 << 20;
@@ -48,11 +47,6 @@ impl Outputs {
     /// Reads the output of a job.
     pub fn reader(&self, job: &JobId) -> Reader {
         Reader::new(self.places.jobs.clone(), (self.places.job)(job))
-    }
-
-    /// Until when output was removed, if any was: see [`removed_until`].
-    pub fn removed_until(&self) -> Option<Millis> {
-        removed_until(&self.places.jobs)
     }
 
     /// Adds to a job's file. False when it was dropped because the disk does not keep up.
@@ -119,7 +113,7 @@ mod tests {
     use super::super::lines::JobFile;
     use super::*;
     use crate::Source;
-    use model::Rotate;
+    use model::{Millis, Rotate};
 
     const MARK: Mark = Mark { at: Millis(1), attempt: 1, source: Source::Stdout };
 
@@ -249,7 +243,7 @@ mod tests {
     fn removed(stage: &Stage) -> Option<model::Millis> {
         // The scan is over when it is recorded.
         for _ in 0..1_000_000 {
-            let found = crate::removed_until(&stage.dir.path().join("jobs"));
+            let found = crate::output_retention::removed_until(&stage.dir.path().join("jobs"));
             if found.is_some() {
                 return found;
             }

@@ -3,9 +3,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::index::{Mark, Piece, Source, beside, pieces};
+use super::output_retention::removed_until;
 use model::Millis;
 
 /// Limit of the bytes of one read.
@@ -13,6 +14,9 @@ const CHUNK: usize = 64 << 10;
 
 /// A read of fewer bytes costs as much as one of this number.
 const SHORT: usize = 64;
+
+/// Milliseconds by which the store's clock and that of the files may differ, generously.
+const CLOCKS_APART: i64 = 60_000;
 
 /// Which part of a job's output to read; without a field, all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +131,11 @@ impl Reader {
     /// Whether there ever was a file.
     pub fn found(&self) -> bool {
         self.found
+    }
+
+    /// Gives what [`removed_since`] says of its directory.
+    pub fn removed_since(&self, put_at: Millis) -> Option<Millis> {
+        removed_since(&self.root, put_at)
     }
 
     /// The selected part of the next bytes, which may be nothing; None at the end of what there is now.
@@ -309,6 +318,12 @@ impl Reader {
         }
         Ok(parts)
     }
+}
+
+/// Until when output was removed from the directory of all, if that may have been output of a job that was put at this
+/// time.
+pub fn removed_since(root: &Path, put_at: Millis) -> Option<Millis> {
+    removed_until(root).filter(|until| put_at.0 <= until.0.saturating_add(CLOCKS_APART))
 }
 
 /// How many of these bytes to take so that no character is cut at their end; all, if they are no text.

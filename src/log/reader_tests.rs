@@ -185,6 +185,15 @@ fn removed_output_is_read_to_its_end_and_then_the_next() {
 }
 
 #[test]
+fn removed_output_may_have_been_that_of_jobs_put_before() {
+    let stage = Stage::new();
+    let removed = |put_at| stage.reader().removed_since(Millis(put_at));
+    assert_eq!(removed(0), None, "nothing was removed");
+    crate::write_private(&stage.dir.path().join("removed"), "1000000").unwrap();
+    assert_eq!((removed(1_060_000), removed(1_060_001)), (Some(Millis(1_000_000)), None));
+}
+
+#[test]
 fn neither_a_link_nor_a_pipe_is_an_output() {
     let stage = Stage::new();
     crate::write_private(&stage.dir.path().join("secret"), "secret").unwrap();

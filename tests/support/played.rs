@@ -153,7 +153,7 @@ impl Service for Played {
     async fn output(&self, id: &JobId) -> Result<JobOutput, Problem> {
         self.note(format!("output {id}"))?;
         let reader = log::Reader::new("/nonexistent".into(), "/nonexistent/x.log".into());
-        Ok(JobOutput { reader, state: JobState::Complete, elsewhere: None, removed_until: None })
+        Ok(JobOutput { reader, state: JobState::Complete, elsewhere: None, put_at: Millis(1) })
     }
     async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Problem> {
         self.note(format!("count {}", filter.limit))?;

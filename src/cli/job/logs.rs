@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use log::{Reader, removed_until};
+use log::{Reader, removed_since};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tokio::sync::mpsc;
 
@@ -23,9 +23,6 @@ use crate::cli::term::screen::Look;
 use config::{Config, logs as logs_of};
 use failure::{Failure, exit};
 use model::{Happened, Instance, JobId, JobRecord, JobState, Millis};
-
-/// Milliseconds by which the store's clock and that of the files may differ, generously.
-const CLOCKS_APART: i64 = 60_000;
 
 /// Pause between two looks whether another host runs the job.
 const LOOK: Duration = Duration::from_secs(2);
@@ -73,8 +70,8 @@ async fn one(config: &Config, access: Access, id: JobId, args: &JobLogs) -> Resu
     let (elsewhere, removed) = match asked {
         Some(end) => (end.elsewhere, end.removed_until),
         None => {
-            let near = |until: &Millis| !has_file && job.put_at.0 <= until.0 + CLOCKS_APART;
-            let removed = removed_until(&logs_of(&config.state_dir)).filter(near);
+            let removed =
+                (!has_file).then(|| removed_since(&logs_of(&config.state_dir), job.put_at)).flatten();
             (runs_elsewhere(config, &job).cloned(), removed)
         }
     };
