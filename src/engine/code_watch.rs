@@ -27,6 +27,10 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// How often to look at all files where inotify is refused: a look at the most files takes a good part of a second.
 const LOOK: Duration = Duration::from_secs(10);
 
+/// How often to see whether the directories are still those that the kernel watches: it follows a directory that is
+/// renamed, and says nothing of the one that takes its name, nor of a link that leads elsewhere now.
+const CHECK: Duration = Duration::from_secs(2);
+
 /// Limits of what is watched: one look stays short, and the memory small.
 struct Limits {
     files: usize,
@@ -46,6 +50,9 @@ const MADE: [&str; 4] = ["__pycache__", "node_modules", "site-packages", "target
 /// The files of code, each with what a save changes: its inode, its size and its time in nanoseconds.
 type Picture = BTreeMap<PathBuf, (u64, u64, i128)>;
 
+/// The device and the inode of each directory to watch, behind links. None = it is away.
+type Places = Vec<Option<(u64, u64)>>;
+
 /// Watches these directories, if any, in a thread of its own, for as long as the supervisor lives.
 pub(super) fn watch(dirs: &[PathBuf], requests: &Sender<Request>) -> io::Result<()> {
     if dirs.is_empty() {
@@ -54,15 +61,26 @@ pub(super) fn watch(dirs: &[PathBuf], requests: &Sender<Request>) -> io::Result<
     let (dirs, requests) = (dirs.to_vec(), requests.clone());
     let mut bell = Bell::new();
     // Before the first worker loads the code: what is saved while it does counts.
+    let places = places(&dirs);
     let before = look(&dirs, &LIMITS, &mut bell);
-    let run = move || run(&dirs, bell, before, &requests);
+    let run = move || run(&dirs, bell, places, before, &requests);
     std::thread::Builder::new().name("code watch".into()).spawn(run).map(drop)
 }
 
-fn run(dirs: &[PathBuf], mut bell: Bell, mut before: Picture, requests: &Sender<Request>) {
+fn run(dirs: &[PathBuf], mut bell: Bell, mut known: Places, mut before: Picture, requests: &Sender<Request>) {
     loop {
-        bell.wait();
-        let now = look(dirs, &LIMITS, &mut bell);
+        if bell.wait(|| places(dirs) != known) {
+            bell.renew();
+            // Its files may still be copied: this look has the kernel tell when they are.
+            look(dirs, &LIMITS, &mut bell);
+        }
+        bell.settle();
+        // Before the look: another directory that comes later is seen by the next wait.
+        let places = places(dirs);
+        say_away(dirs, &known, &places);
+        known = places;
+        let mut now = look(dirs, &LIMITS, &mut bell);
+        keep_away(dirs, &before, &mut now);
         if let Some(changed) = changed(&before, &now) {
             let (answer, _) = oneshot::channel();
             let (how, by) = (PauseOrder::default(), format!("--watch, as {changed} changed"));
@@ -72,6 +90,28 @@ fn run(dirs: &[PathBuf], mut bell: Bell, mut before: Picture, requests: &Sender<
             }
         }
         before = now;
+    }
+}
+
+fn places(dirs: &[PathBuf]) -> Places {
+    let found = |dir| fs::metadata(dir).ok().filter(fs::Metadata::is_dir);
+    dirs.iter().map(|dir| found(dir).map(|dir| (dir.dev(), dir.ino()))).collect()
+}
+
+/// Names in the log the directories that have gone away.
+fn say_away(dirs: &[PathBuf], known: &Places, now: &Places) {
+    for ((dir, known), now) in dirs.iter().zip(known).zip(now) {
+        if known.is_some() && now.is_none() {
+            warn!("{} is away: --watch exchanges no workers for its code until it is back", dir.display());
+        }
+    }
+}
+
+/// The files of a directory that is away count as they were: workers could load nothing from it now.
+fn keep_away(dirs: &[PathBuf], before: &Picture, now: &mut Picture) {
+    for dir in dirs.iter().filter(|dir| !dir.is_dir()) {
+        let files = before.iter().filter(|(path, _)| path.starts_with(dir));
+        now.extend(files.map(|(path, file)| (path.clone(), *file)));
     }
 }
 
@@ -140,11 +180,17 @@ struct Bell {
 impl Bell {
     fn new() -> Bell {
         let mut bell = Bell { inotify: None, is_deaf: false, is_beyond: false };
-        match Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK) {
-            Ok(inotify) => bell.inotify = Some(inotify),
-            Err(error) => bell.refused(error),
-        }
+        bell.renew();
         bell
+    }
+
+    /// Forgets all directories that are watched: those that were replaced count for the limit of the kernel, too.
+    fn renew(&mut self) {
+        self.inotify = None;
+        match Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK) {
+            Ok(inotify) => self.inotify = Some(inotify),
+            Err(error) => self.refused(error),
+        }
     }
 
     /// What is watched already still rings at once.
@@ -184,9 +230,24 @@ impl Bell {
         }
     }
 
-    /// Waits until something may have changed, and then until the save is over.
-    fn wait(&self) {
-        self.rings(self.is_deaf.then_some(LOOK));
+    /// Waits until something may have changed, and says whether a directory has moved, for which it asks each 2 s.
+    fn wait(&self, has_moved: impl Fn() -> bool) -> bool {
+        let end = self.is_deaf.then(|| clock::now() + LOOK);
+        loop {
+            if self.rings(CHECK) {
+                return false;
+            }
+            if has_moved() {
+                return true;
+            }
+            if end.is_some_and(|end| clock::now() >= end) {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until a save is over.
+    fn settle(&self) {
         let end = clock::now() + LONGEST;
         loop {
             while self
@@ -194,25 +255,27 @@ impl Bell {
                 .as_ref()
                 .is_some_and(|all| all.read_events().is_ok_and(|events| !events.is_empty()))
             {}
-            if clock::now() >= end || !self.rings(Some(SETTLED)) {
+            if clock::now() >= end || !self.rings(SETTLED) {
                 return;
             }
         }
     }
 
-    /// Waits for an event for this time, or without an end, and says whether there is one.
-    fn rings(&self, patience: Option<Duration>) -> bool {
-        let patience = patience.and_then(|patience| PollTimeout::try_from(patience).ok());
+    /// Waits for an event for this time, and says whether there is one.
+    fn rings(&self, patience: Duration) -> bool {
+        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
         // Without inotify it waits for the time alone.
         let mut fds: Vec<_> =
             self.inotify.iter().map(|inotify| PollFd::new(inotify.as_fd(), PollFlags::POLLIN)).collect();
         // Interrupted by a signal it may be over, too: the look that follows decides.
-        poll(&mut fds, patience.unwrap_or(PollTimeout::NONE)).map_or(true, |count| count > 0)
+        poll(&mut fds, patience).map_or(true, |count| count > 0)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -277,7 +340,7 @@ mod tests {
         bell.refused(Errno::ENOSPC);
         assert!(bell.is_deaf, "it looks now and then");
         fs::write(dir.path().join("jobs.py"), "1").unwrap();
-        assert!(bell.rings(Some(LOOK)), "it rings at once");
+        assert!(bell.rings(LOOK), "it rings at once");
     }
 
     #[test]
@@ -287,9 +350,48 @@ mod tests {
         assert!(bell.inotify.is_some(), "inotify is there");
         look(&[dir.path().to_owned()], &LIMITS, &mut bell);
         fs::create_dir(dir.path().join("new")).unwrap();
-        bell.wait();
+        assert!(bell.rings(LOOK));
+        bell.settle();
         look(&[dir.path().to_owned()], &LIMITS, &mut bell);
         fs::write(dir.path().join("new/jobs.py"), "1").unwrap();
-        bell.wait();
+        assert!(bell.rings(LOOK));
+    }
+
+    #[tokio::test]
+    async fn directory_that_is_replaced_and_link_that_leads_elsewhere_are_watched_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let make = |name: &str| {
+            fs::create_dir(path(name)).unwrap();
+            fs::write(path(&format!("{name}/jobs.py")), "1").unwrap();
+        };
+        let link = |to: &str| {
+            symlink(path(to), path("new")).unwrap();
+            fs::rename(path("new"), path("current")).unwrap();
+        };
+        ["app", "release1", "release2"].into_iter().for_each(make);
+        link("release1");
+        let (requests, mut orders) = tokio::sync::mpsc::channel(8);
+        watch(&[path("app"), path("current")], &requests).unwrap();
+        let mut ordered = async || match tokio::time::timeout(LOOK, orders.recv()).await {
+            Ok(Some(Request::Change { by, .. })) => by,
+            _ => "nothing".to_owned(),
+        };
+        let saved = |name: &str| format!("--watch, as {} changed", path(name).display());
+        fs::rename(path("app"), path("old")).unwrap();
+        make("app");
+        assert_eq!(ordered().await, saved("app/jobs.py"));
+        fs::write(path("app/jobs.py"), "22").unwrap();
+        assert_eq!(ordered().await, saved("app/jobs.py"));
+        link("release2");
+        assert_eq!(ordered().await, saved("current/jobs.py"));
+        fs::write(path("release2/jobs.py"), "22").unwrap();
+        assert_eq!(ordered().await, saved("current/jobs.py"));
+        // While it is away its files count as they were: a save elsewhere is the only one.
+        fs::rename(path("app"), path("older")).unwrap();
+        fs::write(path("release2/jobs.py"), "333").unwrap();
+        assert_eq!(ordered().await, saved("current/jobs.py"));
+        make("app");
+        assert_eq!(ordered().await, saved("app/jobs.py"));
     }
 }
