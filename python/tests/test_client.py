@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import stat
+import struct
 import tempfile
 import threading
 import time
@@ -22,6 +23,7 @@ import support
 import taskvisor
 from taskvisor import JobFailed, NoSuchJob, PutError, SupervisorError, configure, gather
 from taskvisor.api import AsyncClient, Client
+from taskvisor.api import client as client_module
 from taskvisor.client.settings import settings
 from taskvisor.protocol import http
 
@@ -331,6 +333,44 @@ class Elsewhere(Real):
             asyncio.run(AsyncClient(nobody, token="x").status())
         with self.assertRaisesRegex(PutError, "nobody answers at"):
             Client(nobody, token="x").put("q", "c")
+
+    def test_absent_silent_and_broken_supervisors_raise_one_kind_of_error(self):
+        nobody = f"http://127.0.0.1:{free_port()}"
+        silent = socket.socket()
+        self.addCleanup(silent.close)
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        reset = socket.socket()
+        self.addCleanup(reset.close)
+        reset.bind(("127.0.0.1", 0))
+        reset.listen(8)
+
+        def break_off():
+            for _ in range(6):
+                connection, _ = reset.accept()
+                connection.recv(4096)
+                # Closed with RST.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+
+        threading.Thread(target=break_off, daemon=True).start()
+        quiet, broken = (f"http://127.0.0.1:{one.getsockname()[1]}" for one in (silent, reset))
+        with mock.patch.object(client_module, "_SILENCE_SECONDS", 0.2):
+            for url, asks in (nobody, "live ready logs events"), (broken, "live logs events"), (quiet, "events"):
+                for client in Client(url, token="x"), AsyncClient(url, token="x"):
+                    for ask in asks.split():
+                        with self.subTest(url=url, ask=ask), self.assertRaises(SupervisorError):
+                            self.asked(client, ask)
+        for client in Client(quiet, token="x", timeout=0.1), Coroutines(AsyncClient(quiet, token="x", timeout=0.1)):
+            with self.assertRaises(TimeoutError):
+                client.live()
+
+    def asked(self, client, ask):
+        if ask == "logs":
+            return client.id("7").logs()
+        if isinstance(client, Client):
+            return next(client.events()) if ask == "events" else getattr(client, ask)()
+        return asyncio.run(client.events().__anext__() if ask == "events" else getattr(client, ask)())
 
     def test_what_may_be_done_once_only_is_not_sent_again(self):
         gone = socket.socket()

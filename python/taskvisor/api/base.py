@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..client import asking, endpoint
-from ..client.job_id import quoted
 from ..client.putting import of_place
+from ..protocol.http import quoted
 from .place import Supervisor
 
 TYPE_CHECKING = False
@@ -47,7 +47,9 @@ class Asking(Base):
         return asking.reply_of(self._question(method, route, value, again, headers, of_this), self.place.at).value
 
     def _is_good(self, route: str) -> bool:
-        return asking.once("GET", route, at=self.place.at).is_good
+        question, at = self._question("GET", route, None, True), self.place.at
+        with asking.one_error("failed to ask the supervisor", question):
+            return asking.once("GET", route, timeout=question.left(), at=at).is_good
 
     def _text(self, route: str) -> str:
         reply = asking.reply_of(self._question("GET", route, None, True), self.place.at)
@@ -62,7 +64,9 @@ class AsyncAsking(Base):
         return (await asking.areply_of(self._question(method, route, value, again, headers, of_this), self.place.at)).value
 
     async def _is_good(self, route: str) -> bool:
-        return (await asking.aonce(self._question("GET", route, None, True), self.place.at)).is_good
+        question = self._question("GET", route, None, True)
+        with asking.one_error("failed to ask the supervisor", question):
+            return (await asking.aonce(question, self.place.at)).is_good
 
     async def _text(self, route: str) -> str:
         reply = await asking.areply_of(self._question("GET", route, None, True), self.place.at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ..client import many
+from ..client import asking, many
 from ..client.new_job import NewJob
 from ..errors import SupervisorError
 from ..protocol import http
@@ -18,7 +18,9 @@ from .service import Service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import StreamReader
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from socket import socket
     from typing import Any, Literal, Optional, Union
 
     from ..client.job_id import JobId
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 #: The supervisor sends something at least every 15 s.
 _SILENCE_SECONDS = 60.0
+#: What has failed when nothing comes.
+_FOLLOW = "failed to follow the events"
 
 
 class Client(Jobs, Queues, Service):
@@ -60,12 +64,15 @@ class Client(Jobs, Queues, Service):
         The subscription holds from the call on.
         """
         at, stream = self.place.at, _Events()
-        connection = at.connect(_SILENCE_SECONDS)
+        with asking.one_error(_FOLLOW):
+            connection = at.connect(_SILENCE_SECONDS)
         try:
-            connection.sendall(stream.request(path("events", kind=kind, queue=queue, job=job, tag=tag), at.headers(), at.host))
+            with asking.one_error(_FOLLOW):
+                connection.sendall(stream.request(path("events", kind=kind, queue=queue, job=job, tag=tag), at.headers(),
+                                                  at.host))
             connection.settimeout(_SILENCE_SECONDS)
             while not stream.answer.status:
-                stream.take(connection.recv(1 << 16))
+                stream.take(_received(connection))
             stream.check()
         except BaseException:
             connection.close()
@@ -77,9 +84,24 @@ class Client(Jobs, Queues, Service):
                     yield from stream.events()
                     if stream.answer.over:
                         return
-                    stream.take(connection.recv(1 << 16))
+                    stream.take(_received(connection))
 
         return told()
+
+
+def _received(connection: socket) -> bytes:
+    with asking.one_error(_FOLLOW):
+        return connection.recv(1 << 16)
+
+
+async def _areceived(reader: StreamReader) -> bytes:
+    import asyncio
+
+    with asking.one_error(_FOLLOW):
+        try:
+            return await asyncio.wait_for(reader.read(1 << 16), _SILENCE_SECONDS)
+        except asyncio.TimeoutError:
+            raise OSError("timed out") from None
 
 
 class AsyncClient(AsyncJobs, AsyncQueues, AsyncService):
@@ -107,14 +129,13 @@ class AsyncClient(AsyncJobs, AsyncQueues, AsyncService):
     async def events(self, *, kind: Union[answers.What, Sequence[answers.What], None] = None, queue: Optional[str] = None,
                      job: Optional[str] = None, tag: Optional[str] = None) -> AsyncIterator[answers.PublishedEvent]:
         """What happens from the first step of the ``async for`` on; as `Client.events`."""
-        import asyncio
-
         at, stream = self.place.at, _Events()
-        reader, writer = await at.open(_SILENCE_SECONDS)
+        with asking.one_error(_FOLLOW):
+            reader, writer = await at.open(_SILENCE_SECONDS)
         try:
             writer.write(stream.request(path("events", kind=kind, queue=queue, job=job, tag=tag), at.headers(), at.host))
             while not stream.answer.over:
-                stream.take(await asyncio.wait_for(reader.read(1 << 16), _SILENCE_SECONDS))
+                stream.take(await _areceived(reader))
                 if stream.answer.status:
                     stream.check()
                     for event in stream.events():

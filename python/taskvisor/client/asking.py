@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import contextmanager
 
 from ..errors import NoSuchJob, SupervisorError
 from ..protocol import http
@@ -13,7 +14,7 @@ from .settings import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any, Optional
 
 #: Pause between two tries while no supervisor is there.
@@ -213,6 +214,17 @@ async def aonce(question: Question, at: endpoint.Endpoint) -> Reply:
     finally:
         writer.close()
     return Reply(answer.status, b"".join(pieces))
+
+
+@contextmanager
+def one_error(what: str, question: Optional[Question] = None) -> Iterator[None]:
+    """Turns what a single try raises into SupervisorError, or TimeoutError where the question's time is over."""
+    try:
+        yield
+    except (Nobody, Busy, Lost, OSError) as error:
+        if question is not None:
+            question.left()
+        raise SupervisorError(f"{what}: {error or type(error).__name__}") from None
 
 
 def _line(text: str) -> str:

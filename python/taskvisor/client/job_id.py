@@ -9,6 +9,7 @@ import json
 import time
 
 from ..errors import NoSuchJob, SupervisorError
+from ..protocol.http import quoted
 from . import running_job
 from .job_info import JobCanceled, JobFailed, JobInfo, ResultNotKept
 
@@ -122,20 +123,6 @@ class JobId(str, Generic[R]):
             async for _, line in waiting.aends([self], timeout, self._place):
                 return told(self, line)
         return told(self, self._end or b"{}")
-
-
-def quoted(job: str) -> str:
-    """An id as a part of a path.
-
-    >>> quoted("a/b c"), quoted("0199-x")
-    ('a%2Fb%20c', '0199-x')
-    """
-    plain = all(letter.isalnum() and letter.isascii() or letter in "-_" for letter in job)
-    if plain:
-        return str(job)
-    from urllib.parse import quote
-
-    return quote(job, safe="").replace(".", "%2E")
 
 
 def may_wait(hold_slot: bool) -> None:

@@ -5,9 +5,8 @@ Imported only when it is needed.
 
 from __future__ import annotations
 
-from ..errors import SupervisorError
-from . import asking, program
-from .job_id import quoted
+from ..protocol.http import quoted
+from . import asking, endpoint, program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,14 +19,13 @@ def logs(job: str, place: Optional[StandIn], wanted: dict[str, Any]) -> str:
     """The output, or the part of it that is wanted, by the names of the API."""
     chosen = {name: value for name, value in wanted.items() if value is not None}
     query = "&".join(f"{name}={value}" for name, value in chosen.items())
-    try:
-        reply = asking.once("GET", f"/v1/jobs/{quoted(job)}/logs?{query}", at=getattr(place, "at", None))
-    except asking.Nobody:
-        if place is not None:
-            raise
-        return program.logs(job, [f"--{name}={value}" for name, value in chosen.items()])
-    except (asking.Busy, asking.Lost) as error:
-        raise SupervisorError(f"failed to read the output of {job}: {error}") from None
+    with asking.one_error(f"failed to read the output of {job}"):
+        try:
+            reply = asking.once("GET", f"/v1/jobs/{quoted(job)}/logs?{query}", at=getattr(place, "at", None))
+        except endpoint.Nobody:
+            if place is not None:
+                raise
+            return program.logs(job, [f"--{name}={value}" for name, value in chosen.items()])
     if not reply.is_good:
         raise asking.refusal(f"/v1/jobs/{quoted(job)}/logs", reply.reason(), reply.status)
     return reply.text.decode("utf-8", "replace")

@@ -17,6 +17,20 @@ class NoAnswer(Exception):
     """The bytes received are not an HTTP answer, or only the beginning of one."""
 
 
+def quoted(job: str) -> str:
+    """An id as a part of a path.
+
+    >>> quoted("a/b c"), quoted("0199-x")
+    ('a%2Fb%20c', '0199-x')
+    """
+    plain = all(letter.isalnum() and letter.isascii() or letter in "-_" for letter in job)
+    if plain:
+        return str(job)
+    from urllib.parse import quote
+
+    return quote(job, safe="").replace(".", "%2E")
+
+
 def request(method: str, path: str, body: bytes = b"", headers: str = "", host: str = "localhost") -> bytes:
     r"""A request on a connection of its own.
 
