@@ -142,6 +142,16 @@ class Alike(RedisTest):
         self.assertEqual([(one["job"], one["state"]) for one in said], [("there", "canceled"), ("after", "canceled")])
 
 
+class Ear(RedisTest):
+    def test_it_ends_when_nobody_waits_though_messages_keep_coming(self):
+        ear = self.client.place._ear
+        ear.leave(ear.watch(["x"], print))
+        thread, end = ear._thread, time.monotonic() + 20
+        while thread.is_alive() and time.monotonic() < end:
+            self.client.place.link.redis.publish("ql:log", '{"jid": "other"}')
+        self.assertFalse(thread.is_alive(), "it goes on to listen")
+
+
 class Sentinels(RedisTest):
     def test_addresses_are_read_as_the_supervisor_reads_them(self):
         from taskvisor.protocol import redis_address

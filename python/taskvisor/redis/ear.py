@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 import weakref
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _CHANNELS = ("ql:log", "ql:taskvisor:over")
 #: Pause before the next connection.
 _PAUSE_SECONDS = 0.2
+#: It is looked so often whether anybody still waits.
+_IDLE_SECONDS = 1.0
 
 
 #: All of this process.
@@ -64,23 +67,24 @@ class Ear:
             self._waiters.pop(number, None)
 
     def _listen(self) -> None:
-        import time
-
         while True:
             try:
                 with self._redis.pubsub(ignore_subscribe_messages=False) as channel:
                     channel.subscribe(*_CHANNELS)
-                    subscribed = 0
+                    subscribed, looked = 0, time.monotonic()
                     while True:
-                        message = channel.get_message(timeout=1.0)
+                        message = channel.get_message(timeout=_IDLE_SECONDS)
                         if message is not None and message["type"] == "subscribe":
                             subscribed += 1
                             if subscribed == len(_CHANNELS):
                                 self._tell_all()
                         elif message is not None:
                             self._told(message)
-                        elif self._is_idle():
-                            return
+                        # By the clock: a busy server has no second without a message.
+                        if time.monotonic() - looked >= _IDLE_SECONDS:
+                            looked = time.monotonic()
+                            if self._is_idle():
+                                return
             except Exception:
                 # Whoever waits looks again when it hears again, and meets the error.
                 with self._lock:
