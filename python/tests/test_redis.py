@@ -152,6 +152,18 @@ class Ear(RedisTest):
         self.assertFalse(thread.is_alive(), "it goes on to listen")
 
 
+class InJob(RedisTest):
+    def test_questions_of_a_job_go_to_its_own_supervisor(self):
+        from taskvisor.client import running_job, stand_in
+
+        self.addCleanup(setattr, stand_in.current, "default", None)
+        self.client.use()
+        self.assertIs(stand_in.place(), self.client.place)
+        job = running_job.Job({"id": "7", "fence": 1, "class": "c"}, mock.Mock())
+        with mock.patch.object(running_job.of_process, "job", job):
+            self.assertIsNone(stand_in.place())
+
+
 class Sentinels(RedisTest):
     def test_addresses_are_read_as_the_supervisor_reads_them(self):
         from taskvisor.protocol import redis_address

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from . import running_job
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -39,7 +41,7 @@ class _Current:
 
     #: In a test.
     one: Optional[StandIn] = None
-    #: Else, where the application puts its jobs.
+    #: Else, where the application puts its jobs; not for those that a worker runs.
     default: Optional[StandIn] = None
 
 
@@ -48,4 +50,6 @@ current: _Current = _Current()
 
 def place() -> Optional[StandIn]:
     """Where puts and questions go; None = to the supervisor that the settings name."""
-    return current.one or current.default
+    running = running_job.running()
+    # The ids in a job are of its own supervisor: that is where its puts go.
+    return current.one or (current.default if running is None or running.runtime is None else None)
