@@ -263,13 +263,19 @@ def _check(jobs: list[dict[str, Any]], what: str) -> None:
 
 def _refuse_circle(needs: dict[str, list[str]], what: str) -> None:
     """Refuses jobs of a batch that would wait for each other for ever."""
-    stuck = {job: {need for need in some if need in needs} for job, some in needs.items()}
-    while True:
-        free = [job for job, some in stuck.items() if not some & stuck.keys()]
-        if not free:
-            break
-        for job in free:
-            del stuck[job]
+    stuck = {job: len({need for need in some if need in needs}) for job, some in needs.items()}
+    waiting: dict[str, list[str]] = {job: [] for job in needs}
+    for job, some in needs.items():
+        for need in {need for need in some if need in needs}:
+            waiting[need].append(job)
+    free = [job for job, count in stuck.items() if not count]
+    while free:
+        done = free.pop()
+        del stuck[done]
+        for job in waiting[done]:
+            stuck[job] -= 1
+            if not stuck[job]:
+                free.append(job)
     if stuck:
         raise PutError(f"{what}: jobs cannot wait for each other in a circle: {', '.join(sorted(stuck)[:8])}")
 
