@@ -156,7 +156,7 @@ class Chain(unittest.TestCase):
     def test_long_chain_is_looked_through_in_one_go(self):
         from taskvisor.redis.place import _refuse_circle
 
-        # Each job looked at once: 10,000 of them took a quarter of a minute when each round looked at all.
+        # Each job looked at once: 10,000 of them took 7 s when each round looked at all.
         needs = {str(n): [str(n + 1)] for n in range(10_000)}
         began = time.process_time()
         _refuse_circle(needs, "x")
