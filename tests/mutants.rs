@@ -186,8 +186,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "gives a hog its grace",
         file: "slot/signals.rs",
-        old: "Some((Signal::Kill, why)),\n            Phase::Ends(why) if pool.jobs_at_once == 1",
-        new: "Some((if ON { Signal::Term } else { Signal::Kill }, why)),\n            Phase::Ends(why) if pool.jobs_at_once == 1",
+        old: "if excess.is_urgent() => Some((Signal::Kill, why)),",
+        new: "if excess.is_urgent() => Some((if ON { Signal::Term } else { Signal::Kill }, why)),",
     },
     Mutant {
         name: "blames one of several jobs for what their worker takes",
