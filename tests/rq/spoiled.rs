@@ -56,3 +56,17 @@ fn job_whose_way_back_is_spoiled_stays_where_it_is_until_it_can_go() {
         assert_eq!(scene.rq("c.zcard('rq:wip:default')"), json!(0));
     }
 }
+
+#[test]
+fn worker_that_cannot_be_registered_keeps_no_delayed_job_from_its_time() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let names = "[k for k in c.keys('rq:worker:*') if b':executions' not in k]";
+    wait_until("its worker is registered", || scene.rq(&format!("len({names})")) == 1);
+    scene.rq(&format!("[c.rename(k, b'kept:' + k) and c.set(k, 'spoiled') for k in {names}] and 1"));
+    // A listener that comes back registers all workers again.
+    scene.rq("c.client_kill_filter(_type='pubsub')");
+    wait_until("the trouble is named", || scene.sandbox.reasons().contains("WRONGTYPE"));
+    let due = scene.put("q().enqueue_in(in_seconds(1), tasks.add, 1, 2)");
+    wait_until("it is in its queue", || scene.status(&due) == "queued");
+}

@@ -45,16 +45,17 @@ pub(super) async fn attend(shared: Arc<Shared>) {
         shared.fail_refused().await;
         let now = Moment::now();
         let done = async {
-            if now >= sign_at {
-                shared.sign().await?;
+            // A failure is given below: it keeps nothing else from being done. And a server that refuses to write is
+            // known by ticks that fail: after that the holders of jobs get time to settle.
+            let signed = if now >= sign_at { shared.sign().await } else { Ok(()) };
+            if now >= sign_at && signed.is_ok() {
                 sign_at = now + SIGN;
             }
             let queues = shared.queues();
             // No queue is known before the first fetch.
             if queues.is_empty() {
-                return Ok(());
+                return signed;
             }
-            // Its failure is given below: it must not keep the registries from being tidied.
             let ticked = tick(&shared, &queues).await;
             if now >= heal_at {
                 let is_full = now >= clean_at;
@@ -65,7 +66,7 @@ pub(super) async fn attend(shared: Arc<Shared>) {
                     clean_at = now + shared.settings.maintenance;
                 }
             }
-            ticked
+            signed.and(ticked)
         };
         match done.await {
             Ok(()) => shared.complaints.well(WRONG, shared.link.now()),
