@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::ends::Results;
 use super::job::packed;
-use super::lists::{IDS, Place, STATES, ids_of};
+use super::lists::{IDS, Place, STATES, Stretch, ids_of};
 use super::record::{Row, record, state};
 use super::settle::STOPPED;
 use super::shared::Asked;
@@ -133,7 +133,7 @@ impl Rq {
         if let Some(fault) = asked.fault() {
             return Err(Error::Refused(fault));
         }
-        let filter = Filter {
+        let mut filter = Filter {
             states: vec![asked.state],
             queue: asked.queue.clone(),
             class: asked.class.clone(),
@@ -150,9 +150,12 @@ impl Rq {
             let why = "where this dry run goes on is not known any more: begin it again";
             return Err(Error::Refused(why.into()));
         }
-        let at = at.flatten().unwrap_or_default();
-        let at = Place::of_cursor(at, &lists);
-        let (jobs, next) = self.stretch(&filter, &lists, at, most, "oldest").await?;
+        let at = at.flatten();
+        let began = at.as_ref().map(|cursor| Millis(cursor.left as i64));
+        // A job that is retried and fails again stands at the end of the same list: it is not retried once more.
+        filter.until = began.filter(|_| asked.act == Act::Retry).map(|began| Millis(began.0 + 1));
+        let at = Place::of_cursor(at.unwrap_or_default(), &lists);
+        let Stretch { jobs, next, read_at } = self.stretch(&filter, &lists, at, most, "oldest").await?;
         let mut swept = Swept::default();
         for job in &jobs {
             let done = if asked.dry_run { Ok(Done {}) } else { self.change(asked.act, &job.id, by).await };
@@ -168,7 +171,8 @@ impl Rq {
                 Err(error) => return Err(error),
             }
         }
-        swept.next = next.and_then(|next| next.cursor(&lists, 0)).map(|cursor| self.sweeps.keep(cursor));
+        let began = began.unwrap_or(read_at).0 as u64;
+        swept.next = next.and_then(|next| next.cursor(&lists, began)).map(|cursor| self.sweeps.keep(cursor));
         Ok(swept)
     }
 }
@@ -183,7 +187,7 @@ impl Browse for Rq {
             (None, Some(job)) => (all, self.behind(job, &lists).await?),
             (None, None) => (all, Place::default()),
         };
-        let (jobs, next) = self.stretch(filter, &lists, at, left, "newest").await?;
+        let Stretch { jobs, next, .. } = self.stretch(filter, &lists, at, left, "newest").await?;
         let left = left - jobs.len() as u64;
         Ok(Page { next: next.and_then(|next| next.cursor(&lists, left)), jobs })
     }

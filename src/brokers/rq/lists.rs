@@ -6,7 +6,7 @@ use super::record::{Row, record};
 use super::source::Rq;
 use broker::Error;
 use model::verb::FindJobs;
-use model::{Cursor, Filter, JobId, JobRecord, JobState, QueueName};
+use model::{Cursor, Filter, JobId, JobRecord, JobState, Millis, QueueName};
 use redis_link::values::{Text, escaped, write_list};
 
 /// The states for which RQ has a registry, in the order of a list.
@@ -35,6 +35,16 @@ pub(super) struct Place {
     list: usize,
     /// As the script writes it; empty = at the beginning.
     row: Vec<u8>,
+}
+
+/// A part of the lists.
+pub(super) struct Stretch {
+    /// The matching jobs.
+    pub jobs: Vec<JobRecord>,
+    /// Where to go on; none at the end.
+    pub next: Option<Place>,
+    /// When it was read, by the clock of the server.
+    pub read_at: Millis,
 }
 
 impl Place {
@@ -103,8 +113,8 @@ impl Rq {
         Ok(states.iter().flat_map(|state| queues.iter().map(|queue| (queue.clone(), *state))).collect())
     }
 
-    /// Some matching jobs from a place in the lists on, `most` at most, and where to go on; `first` says at which end of a
-    /// list it begins, `newest` or `oldest`.
+    /// Some matching jobs from a place in the lists on, `most` at most; `first` says at which end of a list it begins,
+    /// `newest` or `oldest`.
     pub(super) async fn stretch(
         &self,
         filter: &Filter,
@@ -112,10 +122,10 @@ impl Rq {
         mut at: Place,
         most: u64,
         first: &str,
-    ) -> Result<(Vec<JobRecord>, Option<Place>), Error> {
+    ) -> Result<Stretch, Error> {
         let looks = if filter.id_prefix.is_some() { IDS } else { ROWS };
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let mut found = Vec::new();
+        let (mut found, mut read_at) = (Vec::new(), Millis(0));
         for _ in 0..CALLS {
             let some = &lists[at.list.min(lists.len())..lists.len().min(at.list.saturating_add(LISTS))];
             // A page need not be full: its reader goes on from the place that it gets.
@@ -124,18 +134,19 @@ impl Rq {
             }
             let words = some.iter().flat_map(|(queue, state)| [queue.as_str(), state.as_str()]);
             let words: Vec<&str> = words.collect();
-            let asked = self.asked::<(usize, Vec<u8>, Vec<Row>)>("page", |cmd| {
+            let asked = self.asked::<(usize, Vec<u8>, Vec<Row>, i64)>("page", |cmd| {
                 cmd.arg(&at.row).arg(looks).arg(first).arg(ROWS);
                 cmd.arg(filter.id_prefix.as_deref().unwrap_or_default());
                 write_list(cmd, words.into_iter());
             });
-            let (list, row, jobs) = asked.await?;
+            let (list, row, jobs, now) = asked.await?;
+            read_at = Millis(now);
             at = Place { list: at.list + list, row };
             let jobs = jobs.into_iter().map(|job| record(job, false));
             found = jobs.filter(|job| matches(filter, job)).take(most).collect();
         }
         let goes_on = at.list < lists.len() && found.len() < most;
-        Ok((found, goes_on.then_some(at)))
+        Ok(Stretch { jobs: found, next: goes_on.then_some(at), read_at })
     }
 
     /// The place behind a job.

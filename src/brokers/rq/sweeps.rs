@@ -1,4 +1,5 @@
-//! Where changes of many jobs go on. A caller gets a number for the place behind the last job that was looked at.
+//! Where changes of many jobs go on. A caller gets a number for the place behind the last job that was looked at; its
+//! `left` is the time when the change began, in milliseconds.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

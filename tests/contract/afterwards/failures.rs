@@ -9,6 +9,7 @@ contract!(
     bulk_retry_selects_jobs_by_filter [Clock, Retry, Queues],
     bulk_verb_works_in_batches [Retry],
     bulk_verb_passes_no_job_over_while_others_change_the_same_list [ShowWaiting],
+    bulk_retry_takes_no_job_twice_that_fails_again [Retry],
     bulk_limit_takes_the_oldest_jobs_first [Retry],
     bulk_dry_run_changes_nothing [Retry],
     bulk_discard_accepts_only_ended_states [ShowWaiting],
@@ -124,10 +125,7 @@ async fn bulk_retry_selects_jobs_by_filter(scene: Scene) {
 async fn bulk_verb_works_in_batches(scene: Scene) {
     const MANY: u64 = 1_234;
     scene.put_all((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
-    while let Some(taken) = scene.fetch(request(&["q"], 500)).await.ok().filter(|taken| !taken.is_empty()) {
-        let fail = |one: &Fetched| settlement(&one.lease, Verdict::Fail { failure: failure() });
-        scene.settle(taken.iter().map(fail).collect()).await.unwrap();
-    }
+    fail_all(&scene).await;
     let all = bulk(Act::Retry, JobState::Failed);
     assert_eq!(groups(&scene).await[0].failed, MANY);
     let first: Swept = scene.tell(all.clone(), "").await.unwrap();
@@ -139,6 +137,32 @@ async fn bulk_verb_works_in_batches(scene: Scene) {
     }
     assert_eq!(swept(&scene, bulk(Act::Discard, JobState::Canceled)).await, MANY);
     assert_eq!(scene.counts().await.unwrap()[&"q".into()].jobs, BTreeMap::new());
+}
+
+/// Runs all waiting jobs, which fail.
+async fn fail_all(scene: &Scene) {
+    while let Some(taken) = scene.fetch(request(&["q"], 500)).await.ok().filter(|taken| !taken.is_empty()) {
+        let fail = |one: &Fetched| settlement(&one.lease, Verdict::Fail { failure: failure() });
+        scene.settle(taken.iter().map(fail).collect()).await.unwrap();
+    }
+}
+
+async fn bulk_retry_takes_no_job_twice_that_fails_again(scene: Scene) {
+    const MANY: u64 = 1_200;
+    scene.put_all((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    fail_all(&scene).await;
+    let (mut asked, mut count) = (bulk(Act::Retry, JobState::Failed), 0);
+    while count <= MANY {
+        let answer: Swept = scene.tell(asked.clone(), "uid 7").await.unwrap();
+        count += answer.count;
+        scene.clock.forward(Duration::from_secs(1));
+        fail_all(&scene).await;
+        asked.after = answer.next;
+        if answer.next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(count, MANY);
 }
 
 /// Of every two jobs one matches.

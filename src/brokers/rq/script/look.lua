@@ -94,18 +94,25 @@ local function is_before(one, other)
   return #one < #other
 end
 
+-- The rank, from the oldest on, at which a member of this score would stand. Those of one score stand in order, so few
+-- of them are looked at: RQ gives one score to all jobs that it keeps for ever.
+local function rank_of(name, mark, member)
+  local low = call('ZCOUNT', name, '-inf', '(' .. mark)
+  local high = low + call('ZCOUNT', name, mark, mark)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_before(call('ZRANGE', name, middle, middle)[1], member) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
 -- How many members of a registry stand before the place behind a row, from its oldest or its newest end, though the row
 -- may be gone.
 local function passed(name, mark, member, is_oldest)
   local is = call('ZSCORE', name, member)
   if is == mark then return call(is_oldest and 'ZRANK' or 'ZREVRANK', name, member) + 1 end
-  local count = is_oldest and call('ZCOUNT', name, '-inf', '(' .. mark) or call('ZCOUNT', name, '(' .. mark, '+inf')
-  for _, other in ipairs(call('ZRANGEBYSCORE', name, mark, mark)) do
-    local is_passed
-    if is_oldest then is_passed = is_before(other, member) else is_passed = is_before(member, other) end
-    if is_passed then count = count + 1 end
-  end
-  return count
+  local rank = rank_of(name, mark, member)
+  return is_oldest and rank or call('ZCARD', name) - rank
 end
 
 -- The rows of a queue's list behind a row, newest first. A row has its place, counted from the oldest end. Where the
@@ -153,7 +160,7 @@ local function stretch(queue, state, row, most, is_oldest)
 end
 
 -- Reads so many jobs whose ids begin so, of these queues and states, from behind a row of the first one on. Gives in
--- which one to go on, and behind which row.
+-- which one to go on, and behind which row; and the time, in milliseconds.
 local function page()
   local row, looks, is_oldest, most, prefix, lists = arg(), number(), arg() == 'oldest', number(), arg(), list()
   local jobs = {}
@@ -167,13 +174,13 @@ local function page()
           if #value > LARGEST then job[4][n] = '' end
         end
         jobs[#jobs + 1] = job
-        if #jobs == most then return { (i - 1) / 2, rows[at], jobs } end
+        if #jobs == most then return { (i - 1) / 2, rows[at], jobs, NOW * 1000 } end
       end
     end
-    if #ids == looks then return { (i - 1) / 2, rows[looks], jobs } end
+    if #ids == looks then return { (i - 1) / 2, rows[looks], jobs, NOW * 1000 } end
     row, looks = '', looks - #ids
   end
-  return { #lists / 2, '', jobs }
+  return { #lists / 2, '', jobs, NOW * 1000 }
 end
 
 -- Counts the tasks of a stretch whose ids begin so, and gives how far it has looked. The id of a task has four elements
