@@ -87,9 +87,12 @@ impl Queue {
     pub(super) async fn hide(&self, handle: &str, time: Duration, until: Instant) -> Outcome {
         let hide = Hide { handle: handle.to_owned(), time, until };
         let hidden = self.hides.send(hide, handle.len()).await;
-        // After that nothing was sent, which says nothing of the service.
-        if (self.now)() < until {
-            self.note("change the visibility of a message of", &hidden);
+        const WHAT: &str = "change the visibility of a message of";
+        match (self.now)() < until {
+            true => self.note(WHAT, &hidden),
+            // Nothing was sent, which says nothing of the service. But nothing is left to be changed, either; where others
+            // are, they fail again within seconds.
+            false => drop(lock(&self.failing).remove(WHAT)),
         }
         hidden
     }
