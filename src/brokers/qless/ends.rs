@@ -8,26 +8,26 @@ use futures_core::Stream;
 use redis::Msg;
 use serde::Deserialize;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant as Moment, sleep};
 
 use super::awaited::OVER;
 use super::shared::Shared;
 use broker::Error;
 use model::JobId;
-use redis_link::backoff;
+use redis_link::Waits;
 
 /// The name of this activity in errors.
 const VERB: &str = "hear of the ends of jobs in";
 
 /// Wakes waiting callers as long as the process runs. `ready` is true while it is subscribed.
 pub(super) async fn hear(shared: Arc<Shared>, ready: watch::Sender<bool>) {
-    let mut failed = 0;
+    let mut waits = Waits::default();
     loop {
+        let began = Moment::now();
         // Without it they look again and again, and meet the error.
         let _ = hear_once(&shared, &ready).await;
         ready.send_replace(false);
-        failed = (failed + 1).min(16);
-        sleep(backoff(failed)).await;
+        sleep(waits.after(began)).await;
     }
 }
 

@@ -18,7 +18,7 @@ use super::reply;
 use super::shared::Shared;
 use broker::{Error, EventBus};
 use model::{JobState, Millis, PublishedEvent, What};
-use redis_link::backoff;
+use redis_link::Waits;
 
 /// How often to check that the subscription still works.
 const TRIED: Duration = Duration::from_secs(15);
@@ -37,7 +37,7 @@ pub(super) async fn begin(shared: &Arc<Shared>) {
 
 /// Publishes events, on one connection after the other, until there are no subscribers.
 async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
-    let mut failed = 0;
+    let mut waits = Waits::default();
     while let Some(room) = shared.reporter.room(&shared.notices) {
         let began = Moment::now();
         let heard = tokio::select! {
@@ -49,10 +49,8 @@ async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
         if let Err(error) = heard {
             shared.complaints.wrong(DEAF, &error, shared.link.now());
         }
-        // One that has lasted was no failed try: the pauses begin again.
-        failed = if began.elapsed() > TRIED { 1 } else { (failed + 1).min(16) };
         tokio::select! {
-            () = sleep(backoff(failed)) => {}
+            () = sleep(waits.after(began)) => {}
             () = room.unheard() => {}
         }
     }

@@ -17,7 +17,7 @@ use super::fleet;
 use super::shared::{HAS_DEPENDENTS, IS_FULL, Shared};
 use broker::{Error, Notice};
 use model::{JobId, QueueName, QueueSet};
-use redis_link::backoff;
+use redis_link::Waits;
 
 /// The name of this activity in errors.
 pub(super) const VERB: &str = "listen to";
@@ -27,8 +27,6 @@ const DEAF: &str = "the events of Redis are not heard";
 const MEASURED: u32 = 20;
 /// A reply comes within this time, or never.
 const HEARD: Duration = Duration::from_secs(5);
-/// After a connection that lasted this long, the backoff starts again.
-const LASTED: Duration = Duration::from_secs(2);
 
 /// A message about a job.
 #[derive(Deserialize)]
@@ -42,7 +40,7 @@ struct Said {
 
 /// Listens as long as the process runs, on one connection after the other. `ready` becomes true once subscribed.
 pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::Sender<bool>) {
-    let (mut failed, mut again) = (0, false);
+    let (mut waits, mut again) = (Waits::default(), false);
     loop {
         let began = Moment::now();
         let heard = hear(&shared, &workers, &ready, again).await;
@@ -52,8 +50,7 @@ pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::S
             shared.link.note(VERB, Some(&error));
             shared.complaints.wrong(DEAF, &error, shared.link.now());
         }
-        failed = if began.elapsed() > LASTED { 1 } else { (failed + 1).min(16) };
-        sleep(backoff(failed)).await;
+        sleep(waits.after(began)).await;
     }
 }
 

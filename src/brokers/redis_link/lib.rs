@@ -17,7 +17,7 @@ mod trouble;
 pub mod values;
 
 pub use arrivals::Arrivals;
-pub use backoff::backoff;
+pub use backoff::Waits;
 pub use identity::{fault, identity};
 pub use link::{Link, Needs};
 pub use offset::Offset;

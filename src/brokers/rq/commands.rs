@@ -9,12 +9,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::getppid;
 use redis::Msg;
 use serde::Deserialize;
-use tokio::time::sleep;
+use tokio::time::{Instant as Moment, sleep};
 
 use super::shared::{Asked, Held, Shared};
 use broker::{Error, Notice};
 use model::{JobId, QueueSet};
-use redis_link::backoff;
+use redis_link::Waits;
 use redis_link::values::escaped;
 
 const VERB: &str = "listen to";
@@ -30,15 +30,15 @@ struct Command {
 
 /// Listens until it is dropped.
 pub(super) async fn listen(shared: Arc<Shared>) {
-    let mut failed = 0;
+    let mut waits = Waits::default();
     loop {
+        let began = Moment::now();
         let heard = hear(&shared).await;
         shared.link.note(VERB, heard.as_ref().err());
         if let Err(error) = heard {
             shared.complaints.wrong(DEAF, &error, shared.link.now());
         }
-        failed = (failed + 1).min(16);
-        sleep(backoff(failed)).await;
+        sleep(waits.after(began)).await;
     }
 }
 

@@ -351,7 +351,7 @@ impl Peers for Rq {
 
 /// Whole seconds, rounded up, as keys expire by them.
 fn seconds(time: Duration) -> u64 {
-    time.as_secs().max(1)
+    time.as_millis().div_ceil(1000).max(1) as u64
 }
 
 fn write_take(cmd: &mut Cmd, request: &Fetch, wanted: Option<&[Vec<u8>]>, asking: &[Asking]) {
