@@ -27,10 +27,10 @@ async fn reads_leave_threads_to_others_also_when_their_clients_have_gone() {
         next().await;
     }
     reads.iter().take(4).for_each(|(task, _)| task.abort());
-    for _ in 0..1000 {
+    for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    assert!(begun.try_recv().is_err(), "a fifth has begun");
+    assert_eq!(READS.available_permits(), 0, "the four go on");
     drop(reads.remove(0));
     next().await;
     drop(begin);
