@@ -1,5 +1,6 @@
 """`@job(cron=…)`: workers of a real supervisor take its schedule over, and remove it with the code."""
 
+import json
 import os
 import shutil
 import socket
@@ -170,6 +171,44 @@ class TakenOverTest(real.RealTest):
         with mock.patch.dict(os.environ, environment), mock.patch("socket.gethostname", return_value="another"):
             self.assertEqual(schedules.take_over({}), [])
         self.assertEqual(self.shown(), {})
+
+    def test_pools_with_one_code_put_each_schedule_once_and_none_outlives_its_pool(self):
+        self.save('@job("Nightly", queue="slow", cron="@daily")\ndef nightly(): pass\n')
+        command = [sys.executable, "-m", "taskvisor.worker", "scheduled"]
+
+        def pools(*names):
+            paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+            return {"pools": [{"name": name, "workers": 1, "queues": ["default"], "command": command,
+                               "env": {"set": {"PYTHONPATH": paths}}} for name in names]}
+
+        server = self.server("scheduled", settings=pools("slow", "fast"))
+        daily = {"line": "@daily", "zone": "UTC"}
+
+        def names():
+            return sorted(self.shown())
+
+        def steady(wanted):
+            self.until({wanted: daily})
+            # All workers have made their exchange when they are ready.
+            self.wait_for(lambda: all(slot["state"] == "ready" for pool in Client().status()["pools"] for slot in pool["slots"]))
+            self.assertEqual(names(), [wanted])
+
+        self.wait_for(lambda: len(names()) == 1)
+        first, = names()
+        steady(first)
+        kept = first[len("code:"):-len(":Nightly")]
+        other, = {"slow", "fast"} - {kept}
+        with open(os.path.join(server.directory, "settings.yaml"), "w") as file:
+            json.dump(pools(other, "renamed"), file)
+        subprocess.run([real.program(), "reload"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([real.program(), "recycle"], stdout=subprocess.DEVNULL, check=True)
+        self.wait_for(lambda: names() in (["code:renamed:Nightly"], [f"code:{other}:Nightly"]))
+
+    def wait_for(self, condition):
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            self.assertLess(time.monotonic(), end, self.shown())
+            time.sleep(0.05)
 
     def until_status(self, words):
         end = time.monotonic() + PATIENCE_SECONDS
