@@ -17,7 +17,7 @@ use super::orders;
 use super::request::{Request, View};
 use super::takers::takers;
 use api::{PauseOrder, Problem};
-use model::{Change, Counters, LogStatus, Millis, PoolStatus, PoolsNow, Process};
+use model::{Change, Counters, Instant, LogStatus, Millis, PoolStatus, PoolsNow, Process};
 use process::usage;
 use supervisor::{Command, Event, Step, Supervisor};
 use wire::keeper::Order;
@@ -125,7 +125,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
             judge(effects, &view, &counted);
             // `tell` is not used: a count is not a change, and must not cause another count.
             let waiting = super::waiting::waiting(&counted.counts, Millis(clock::wall_millis()));
-            supervisor.handle(clock::now(), Event::Counted(waiting));
+            handle(supervisor, clock::now(), vec![Event::Counted(waiting)]);
         }
     }
 }
@@ -258,16 +258,22 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     if supervisor.stopping().is_none() {
         effects.mutes.hear(now, &facts, &effects.children, &effects.stillborn);
     }
-    if let Some(stopped) = supervisor.stopped_for(now) {
-        orders::stood_still(stopped).write();
-    }
     let lasts =
         facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Resized(..) | Event::Reload(_)));
-    supervisor.handle_all(now, facts);
+    handle(supervisor, now, facts);
     // After it was handled: what is kept are the changes in force then.
     if lasts {
         effects.record.keeping = (effects.keep_changes)(&supervisor.changes(), &effects.record.authors);
     }
+}
+
+/// Hands events to the supervisor. Whichever come first after a time in which this process did not run end it, so the
+/// log says that here.
+fn handle(supervisor: &mut Supervisor, now: Instant, events: Vec<Event>) {
+    if let Some(stopped) = supervisor.stopped_for(now) {
+        orders::stood_still(stopped).write();
+    }
+    supervisor.handle_all(now, events);
 }
 
 /// If no job is here, answers those who wait for that.
