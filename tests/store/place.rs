@@ -23,7 +23,9 @@ async fn store_with_moved_files_acknowledges_nothing_until_they_are_back() {
         fs::rename(&file, &away).unwrap();
         let said = refusal(&store).await;
         assert!(said.contains(file.to_str().unwrap()) && said.contains("moved or removed"), "{said}");
-        assert!(store.health().trouble.is_some_and(|trouble| trouble == said));
+        // A put that was under way may or may not be done, and its error says so behind the same words.
+        let trouble = store.health().trouble.unwrap_or_default();
+        assert!(!trouble.is_empty() && said.starts_with(&trouble), "{trouble}\n{said}");
         assert!(store.fetch(request(&["q"], 1)).await.is_err());
         assert!(store.get("a".into()).await.unwrap().is_some(), "it can be read");
         fs::rename(&away, &file).unwrap();
