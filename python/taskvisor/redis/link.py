@@ -21,7 +21,7 @@ PARTS = ("base", "free", "job", "due", "pop", "put", "hold", "complete", "cancel
          "config", "ours/base", "ours/malformed", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids", "ours/holds",
          "ours/put", "ours/classes", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists", "ours/edits",
          "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end")
-#: A connection that gives no answer for so long is broken.
+#: Limit in seconds for an answer: a connection that is silent for longer is broken.
 _ANSWER_SECONDS = 5.0
 #: How long a measured difference of the clocks holds.
 _CLOCK_SECONDS = 60.0

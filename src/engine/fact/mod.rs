@@ -90,7 +90,7 @@ impl Fact {
                 Some(Fact::Pool(names.pool(*pool), what))
             }
             Command::Renew(leases) => Some(Fact::Service(OfService::Renewing(leases.len()))),
-            // These three are told where the end is kept, with what the broker says (`unconfirmed.rs`).
+            // `unconfirmed.rs` logs these three with what the broker says, where it keeps the end.
             Command::GiveUp(_) | Command::VerdictUnconfirmed { .. } | Command::LeftAlive { .. } => None,
             Command::AskIdle(..) | Command::AskWaiting(..) | Command::Equip(..) | Command::Exit => None,
         }
@@ -134,7 +134,7 @@ impl Fact {
                 Some(Fact::Pool(pool.as_str().into(), OfPool::Resized(*workers)))
             }
             Event::Woken(_) => Some(Fact::Service(OfService::Woken)),
-            // A person's order is told when it is given: with its author.
+            // The order of a person is logged where it is taken, with its author.
             Event::Change(..) | Event::Stop(_) | Event::Reload(_) => None,
             Event::Knows(..) | Event::Counted(_) | Event::Idle(_) => None,
         }

@@ -8,7 +8,7 @@ use tracing::Level;
 use crate::flood::Kind;
 use model::{Counters, Health, JobId, PoolCounters, QueueName, What, WorkerName, format_duration};
 
-/// How a fact is told. A teller passes over a fact whose row has nothing for it.
+/// The words and figures of one fact. A teller passes over a fact whose row has nothing for it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Row<'a> {
     /// The level of its line in the log.
@@ -25,7 +25,7 @@ pub(crate) struct Row<'a> {
     /// What it counts for metrics: in the whole, and for its pool.
     pub(crate) count: Option<fn(&mut Counters)>,
     pub(crate) pool_count: Option<&'a dyn Fn(&mut PoolCounters)>,
-    /// What it is about, and who ordered it.
+    /// The subject of the fact, and the author of the order.
     pub(crate) worker: Option<&'a WorkerName>,
     pub(crate) job: Option<&'a JobId>,
     pub(crate) pool: Option<&'a str>,
