@@ -39,7 +39,7 @@ struct Limits {
 
 const LIMITS: Limits = Limits { files: 50_000, dirs: 10_000 };
 
-/// What code is, by the ends of names: what jobs write beside it, such as reports, data and logs, exchanges no workers.
+/// The ends of names of code. Jobs write reports, data and logs beside it, and those exchange no workers.
 const CODE: [&str; 21] = [
     "cjs", "cts", "erb", "ex", "exs", "j2", "jinja", "js", "jsx", "lua", "mjs", "mts", "php", "pl", "pm",
     "py", "rake", "rb", "ru", "ts", "tsx",

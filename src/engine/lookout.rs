@@ -110,7 +110,7 @@ impl Lookout {
         let path = self.socket.display();
         match socket_at(&self.socket) {
             Ok(found) if found.is_some() && found == *own => return Ok(Found::There),
-            // Some shared file systems number a file anew at times.
+            // Some shared file systems give a file another number at times.
             Ok(Some(found)) if listens_here(&self.socket) => {
                 *own = Some(found);
                 return Ok(Found::There);

@@ -28,7 +28,7 @@ impl Systemd {
         Systemd { heard, ready: false, stopping: false, reloading: false, shown: String::new() }
     }
 
-    /// What systemd is to hear of a fact.
+    /// The words for systemd about a fact.
     pub fn tell(&mut self, fact: &Fact) -> Option<String> {
         match fact {
             Fact::Worker(_, OfWorker::Ready) => self.ready(),

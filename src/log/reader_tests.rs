@@ -40,7 +40,7 @@ impl Stage {
     }
 }
 
-/// What there is to read now.
+/// All parts that the reader finds until the present end.
 fn rest(reader: &mut Reader) -> String {
     let mut text = Vec::new();
     while let Some(parts) = reader.next_parts().unwrap() {
