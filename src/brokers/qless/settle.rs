@@ -26,8 +26,11 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
     let text = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
     cmd.arg(text(cpu)).arg(text(peak_rss));
     let stamped = settlement.forensics.clone().map(|left| Forensics { at: Some(at), ..left });
-    let short = stamped.clone().map(Forensics::shortened);
-    cmd.arg(json(stamped.as_ref())).arg(json(short.as_ref()));
+    cmd.arg(json(stamped.as_ref()));
+    // The short one is for the line of the attempt, which a job that is complete does not get.
+    let is_last = matches!(said, Verdict::Complete { next: None, .. });
+    let short = if is_last { None } else { stamped.map(Forensics::shortened) };
+    cmd.arg(json(short.as_ref()));
     match said {
         Verdict::Complete { result, next } => {
             cmd.arg(result.as_deref().unwrap_or_default());

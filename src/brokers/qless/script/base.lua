@@ -173,10 +173,17 @@ local function fields(jid, ...)
   return unpack(call('HMGET', 'ql:j:' .. jid, ...))
 end
 
+-- The latest line of a history: many jobs of a call get the same one.
+local line = {}
+
 -- Appends to a job's history; `extra` is the text of a JSON object. The first entry stays, and the newest.
 local function history(jid, when, what, extra)
   local key = 'ql:j:' .. jid .. '-history'
-  local text = format('[%d,', when) .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
+  if line.what ~= what or line.extra ~= extra or line.at ~= when then
+    local text = format('[%d,', when) .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
+    line = {what = what, extra = extra, at = when, text = text}
+  end
+  local text = line.text
   local count = aside('RPUSH', key, text)
   if not count then
     -- A value of another kind is no history.

@@ -1,7 +1,6 @@
 -- complete: ends a job, or moves it into the next queue.
 
-local complete_job, expire_complete
-if command == 'complete' or ours then
+if command == 'complete' then
   -- Most old jobs that one completion removes, as text: no call may take long.
   local AT_ONCE = '1000'
 
@@ -14,7 +13,7 @@ if command == 'complete' or ours then
   end
 
   -- Removes complete jobs that are too old or too many.
-  function expire_complete()
+  local function expire_complete()
     local age, most = unpack(call('HMGET', 'ql:config', 'jobs-history', 'jobs-history-count'))
     age, most = number(age) or 604800, floor(number(most) or 50000)
     local old = call('ZRANGEBYSCORE', 'ql:completed', '-inf', format('%d', clock - age), 'LIMIT', '0', AT_ONCE)
@@ -48,7 +47,7 @@ if command == 'complete' or ours then
   end
 
   -- Completes a job. Gives `complete`, or the job's state in the queue `given.next`.
-  function complete_job(jid, worker, queue, data, given)
+  local function complete_job(jid, worker, queue, data, given)
     need(worker, 'Complete(): Arg "worker" missing')
     need(queue, 'Complete(): Arg "queue" missing')
     need(json(data), 'Complete(): Arg "data" missing or not JSON: ', data)

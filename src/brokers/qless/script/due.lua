@@ -1,7 +1,54 @@
 -- What is due in a queue: leases that have ended, recurring jobs, delayed jobs.
 
-local fail_spent, take_expired, spawn_due, free_scheduled, need_count
-if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jobs' or command == 'queues' or ours then
+local spawn_due
+if command == 'pop' or command == 'peek' or command == 'taskvisor.fetch' then
+  -- Makes a job of a recurring one, due at `due`. Skips ids that an earlier recurring job of the same name has used.
+  local function spawn(parent, recurring, queue, due)
+    local jid, key
+    repeat
+      jid = parent .. '-' .. call('HINCRBY', 'ql:r:' .. parent, 'count', 1)
+      key = 'ql:j:' .. jid
+    until call('EXISTS', key) == 0
+    local priority, retries = recurring.priority or '0', recurring.retries or '0'
+    call('HSET', key, 'jid', jid, 'klass', recurring.klass or '', 'data', recurring.data or '{}', 'priority', priority,
+      'tags', recurring.tags or '{}', 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', queue,
+      'retries', retries, 'remaining', retries, 'time', format('%.20f', due), 'spawned_from_jid', parent)
+    enter_work(jid, queue, priority, due)
+    aside('ZREM', 'ql:completed', jid)
+    tag(jid, json_names(recurring.tags) or {}, clock)
+    history(jid, due, 'put', '{"q":' .. encode(queue) .. '}')
+    news('put', jid, queue, 'waiting')
+  end
+
+  -- Puts the jobs of recurring ones that are due.
+  function spawn_due(queue, most)
+    local recur = 'ql:q:' .. queue .. '-recur'
+    need_lists(queue, '-recur', '-work')
+    local due = call('ZRANGEBYSCORE', recur, 0, now, 'WITHSCORES', 'LIMIT', 0, most)
+    for i = 1, #due, 2 do
+      local parent, at, recurring = due[i], floor(tonumber(due[i + 1])), {}
+      recurring.klass, recurring.data, recurring.priority, recurring.tags, recurring.retries, recurring.interval,
+        recurring.backlog = unpack(call('HMGET', 'ql:r:' .. parent, 'klass', 'data', 'priority', 'tags', 'retries',
+          'interval', 'backlog'))
+      local interval, backlog = number(recurring.interval) or 0, number(recurring.backlog) or 0
+      if interval > 0 then
+        -- Of those that are overdue, no more than `backlog`.
+        local overdue = (clock - at) / interval
+        if backlog ~= 0 and overdue > backlog then at = at + math.ceil(overdue - backlog) * interval end
+        while at <= clock and most > 0 do
+          spawn(parent, recurring, queue, at)
+          at, most = at + interval, most - 1
+        end
+        call('ZADD', recur, at, parent)
+      else
+        call('ZREM', recur, parent)
+      end
+    end
+  end
+end
+
+local fail_spent, take_expired, free_scheduled, need_count
+if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jobs' or command == 'queues' then
   -- Reads the argument that says how many jobs are wanted.
   function need_count(text, of)
     local count = need(number(text), of .. '(): Arg "count" missing or not a number: ', text)
@@ -59,50 +106,6 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
       end
     end
     return free
-  end
-
-  -- Makes a job of a recurring one, due at `due`. Skips ids that an earlier recurring job of the same name has used.
-  local function spawn(parent, recurring, queue, due)
-    local jid, key
-    repeat
-      jid = parent .. '-' .. call('HINCRBY', 'ql:r:' .. parent, 'count', 1)
-      key = 'ql:j:' .. jid
-    until call('EXISTS', key) == 0
-    local priority, retries = recurring.priority or '0', recurring.retries or '0'
-    call('HSET', key, 'jid', jid, 'klass', recurring.klass or '', 'data', recurring.data or '{}', 'priority', priority,
-      'tags', recurring.tags or '{}', 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', queue,
-      'retries', retries, 'remaining', retries, 'time', format('%.20f', due), 'spawned_from_jid', parent)
-    enter_work(jid, queue, priority, due)
-    aside('ZREM', 'ql:completed', jid)
-    tag(jid, json_names(recurring.tags) or {}, clock)
-    history(jid, due, 'put', '{"q":' .. encode(queue) .. '}')
-    news('put', jid, queue, 'waiting')
-  end
-
-  -- Puts the jobs of recurring ones that are due.
-  function spawn_due(queue, most)
-    local recur = 'ql:q:' .. queue .. '-recur'
-    need_lists(queue, '-recur', '-work')
-    local due = call('ZRANGEBYSCORE', recur, 0, now, 'WITHSCORES', 'LIMIT', 0, most)
-    for i = 1, #due, 2 do
-      local parent, at, recurring = due[i], floor(tonumber(due[i + 1])), {}
-      recurring.klass, recurring.data, recurring.priority, recurring.tags, recurring.retries, recurring.interval,
-        recurring.backlog = unpack(call('HMGET', 'ql:r:' .. parent, 'klass', 'data', 'priority', 'tags', 'retries',
-          'interval', 'backlog'))
-      local interval, backlog = number(recurring.interval) or 0, number(recurring.backlog) or 0
-      if interval > 0 then
-        -- Of those that are overdue, no more than `backlog`.
-        local overdue = (clock - at) / interval
-        if backlog ~= 0 and overdue > backlog then at = at + math.ceil(overdue - backlog) * interval end
-        while at <= clock and most > 0 do
-          spawn(parent, recurring, queue, at)
-          at, most = at + interval, most - 1
-        end
-        call('ZADD', recur, at, parent)
-      else
-        call('ZREM', recur, parent)
-      end
-    end
   end
 
   -- Moves delayed jobs that are due to the waiting ones.

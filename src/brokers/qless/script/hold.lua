@@ -1,7 +1,6 @@
 -- Commands of the worker that holds a job: fail, retry, heartbeat. Also timeout, which takes the job away.
 
-local fail_job, retry_job, renew_job, time_out
-if command == 'fail' or command == 'retry' or command == 'heartbeat' or command == 'timeout' or ours then
+if command == 'fail' or command == 'retry' or command == 'heartbeat' or command == 'timeout' then
   -- The last pair of arguments, if it names a lease. `most` is the largest number of arguments before it.
   local function last_hold(least, most)
     local before = #args - 4
@@ -12,7 +11,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     end
   end
 
-  function fail_job(jid, worker, group, message, data, hold)
+  local function fail_job(jid, worker, group, message, data, hold)
     need(worker, 'Fail(): Arg "worker" missing')
     need(group, 'Fail(): Arg "group" missing')
     need(message, 'Fail(): Arg "message" missing')
@@ -38,7 +37,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
 
   -- Puts a job back for another try in `queue`, or fails it when none is left. Gives the number of tries left after
   -- this one, less than 0 if the job has failed.
-  function retry_job(jid, queue, worker, delay, group, message, hold)
+  local function retry_job(jid, queue, worker, delay, group, message, hold)
     need(queue, 'Retry(): Arg "queue" missing')
     need(worker, 'Retry(): Arg "worker" missing')
     delay = need(number(delay or 0), 'Retry(): Arg "delay" not a number: ', delay)
@@ -84,7 +83,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
   end
 
   -- Extends a lease. Gives its new end.
-  function renew_job(jid, worker, data, hold)
+  local function renew_job(jid, worker, data, hold)
     need(worker, 'Heartbeat(): Arg "worker" missing')
     if data then need(json(data), 'Heartbeat(): Arg "data" not JSON: ', data) end
     local state, queue, has_worker, has_hold, grace = fields(jid, 'state', 'queue', 'worker', 'hold', 'grace')
@@ -109,7 +108,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
   end
 
   -- Takes a job from its worker; it is the next one handed out.
-  function time_out(jid)
+  local function time_out(jid)
     local queue, worker = fields(jid, 'queue', 'worker')
     queue = queue or ''
     local key = 'ql:q:' .. queue

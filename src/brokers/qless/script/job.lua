@@ -1,7 +1,7 @@
 -- Writes a job as JSON for clients.
 
 local job_of, job_text, jobs_text, texts_of
-if command == 'pop' or command == 'peek' or command == 'get' or command == 'multiget' or command == 'track' or ours then
+if command == 'pop' or command == 'peek' or command == 'get' or command == 'multiget' or command == 'track' then
   -- A list or object as JSON; `{}` if it cannot be written, for example because of infinity.
   local function written(value)
     local fine, text = pcall(encode, value)

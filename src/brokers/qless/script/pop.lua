@@ -1,13 +1,15 @@
 -- pop: jobs for a worker.
 
-local pop_jobs, next_hold
-if command == 'pop' or command == 'peek' or ours then
+local next_hold
+if command == 'pop' or command == 'taskvisor.fetch' then
   -- The fence of a new lease. It differs from all earlier ones even if a failover has lost the last of them, or if the
   -- job was removed and put again: the fraction of the second is added.
   function next_hold(hold)
     return format('%d', (number(hold) or 0) + 1 + clock % 1 * 1000000)
   end
+end
 
+if command == 'pop' or command == 'peek' then
   -- Hands these jobs to a worker until `expires`.
   local function hand_out(jobs, queue, worker, expires)
     if #jobs == 0 then return end
@@ -58,7 +60,7 @@ if command == 'pop' or command == 'peek' or ours then
   end
 
   -- Takes at most `most` jobs for a worker, which holds them from now on.
-  function pop_jobs(queue, worker, most)
+  local function pop_jobs(queue, worker, most)
     if call('SISMEMBER', 'ql:paused_queues', queue) == 1 then return {} end
     need_lists(queue, '-work', '-locks')
     aside('ZADD', 'ql:workers', now, worker)

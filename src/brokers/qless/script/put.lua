@@ -1,7 +1,6 @@
 -- put and requeue: a new job, or an existing one as if it were new.
 
-local put_job
-if command == 'put' or command == 'requeue' or ours then
+if command == 'put' or command == 'requeue' then
   -- Takes a job out of all lists; its holder gets `lock_lost`.
   local function lift(jid, me, state, queue, worker, failure)
     if queue and queue ~= '' then leave(jid, queue) end
@@ -30,7 +29,7 @@ if command == 'put' or command == 'requeue' or ours then
   end
 
   -- Puts a job at `when`. `given` has the fields to change: texts of priority, tags, retries, depends.
-  function put_job(me, queue, jid, klass, data, delay, given, when)
+  local function put_job(me, queue, jid, klass, data, delay, given, when)
     need(jid, 'Put(): Arg "jid" missing')
     need(klass, 'Put(): Arg "klass" missing')
     need(json(data), 'Put(): Arg "data" missing or not JSON: ', data)

@@ -11,6 +11,24 @@ local SUMS = {
   complete = 1, retries = 2, failed = 3, held = 4, ran = 5, longest = 6, measured = 7, cpu = 8, peak_rss = 9,
 }
 
+-- Sums of the attempts of this call, by class: written once.
+local taken = {}
+
+local function count_class(what, job, left)
+  local ran = floor(math.max(left.ran or clock - (number(job.time) or clock), 0) * 1000 + 0.5)
+  local class = job.klass or ''
+  local sums = taken[class]
+  if not sums then
+    sums = {0, 0, 0, 0, 0, 0, 0, 0, 0}
+    taken[class] = sums
+  end
+  sums[SUMS[what]], sums[SUMS.ran] = sums[SUMS[what]] + 1, sums[SUMS.ran] + ran
+  if ran > sums[SUMS.longest] then sums[SUMS.longest] = ran end
+  if left.cpu then sums[SUMS.measured], sums[SUMS.cpu] = sums[SUMS.measured] + 1, sums[SUMS.cpu] + left.cpu end
+  if (left.peak_rss or 0) > sums[SUMS.peak_rss] then sums[SUMS.peak_rss] = left.peak_rss end
+end
+
+-- Adds sums to others, which may be none.
 local function merged(had, more)
   if not had then return more end
   for i = 1, 9 do
@@ -18,16 +36,6 @@ local function merged(had, more)
     had[i] = is_largest and math.max(had[i], more[i]) or had[i] + more[i]
   end
   return had
-end
-
--- Sums of the attempts of this call, by class: written once.
-local taken = {}
-
-local function count_class(what, job, left)
-  local ran = floor(math.max(left.ran or clock - (number(job.time) or clock), 0) * 1000 + 0.5)
-  local one = {0, 0, 0, 0, ran, ran, left.cpu and 1 or 0, left.cpu or 0, left.peak_rss or 0}
-  one[SUMS[what]] = 1
-  taken[job.klass or ''] = merged(taken[job.klass or ''], one)
 end
 
 -- Nine numbers; none from a value that another program has stored there.

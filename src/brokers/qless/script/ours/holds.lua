@@ -88,7 +88,13 @@ if command == 'taskvisor.fetch' then
   local length, in_turn = number(take()), take() == 'turn'
   local only, except, queues = take_list(), take_list(), take_list()
   local workers = {}
-  for i = 1, tonumber(take()) do workers[i] = {name = take(), life = take()} end
+  -- What is written for a worker's name is made once: with jobs of no length a worker is named for each of many.
+  local named = {}
+  for i = 1, tonumber(take()) do
+    local name = take()
+    named[name] = named[name] or {name = name, said = '{"worker":' .. encode(name) .. '}', leases = {}}
+    workers[i] = {of = named[name], life = take()}
+  end
   is_after_silence = take() == '1'
   local expires = format('%.6f', clock + length)
   write_though_full()
@@ -172,14 +178,14 @@ if command == 'taskvisor.fetch' then
     hold = next_hold(hold)
     if not put_at and not aside('ZSCORE', 'ql:taskvisor:jobs', jid) then give_place(jid) end
     -- Calls that may fail come first, while the job is not running yet.
-    aside('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
-    history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')
+    history(jid, clock, 'popped', worker.of.said)
     if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewals', 'renewed', 'due') end
     if not order then call('HSET', key, 'order', time or now) end
     if from ~= queue then call('HSET', key, 'queue', queue) end
-    call('HSET', key, 'state', 'running', 'worker', worker.name, 'held_by', worker.name, 'expires', expires,
-      'time', now, 'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis, 'attempt', attempt,
-      'fetch', fetch)
+    local name = worker.of.name
+    call('HSET', key, 'state', 'running', 'worker', name, 'held_by', name, 'expires', expires,
+      'time', now, 'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis,
+      'attempt', format('%d', attempt), 'fetch', fetch)
     tell_followers('popped', jid)
     news('fetched', jid, queue, 'running')
     values[5] = attempt
@@ -192,16 +198,17 @@ if command == 'taskvisor.fetch' then
   -- Gives jobs of a queue to the workers that have none yet. Entries that are no jobs leave the queue. A job that
   -- cannot be handed out stays in it, and does not stop the others.
   local function grant_all(jids, queue)
-    local key, granted, leases, names, leaving = 'ql:q:' .. queue, {}, {}, {}, {}
+    local key, granted, leases, leaving = 'ql:q:' .. queue, {}, {}, {}
     for _, jid in ipairs(jids) do
       local worker = workers[#given + 1]
       local is_fine, is_granted =
         attempt_for('ql:j:' .. jid, queue, jid, safely, key .. '-work', jid, grant, jid, queue, worker)
       if is_granted then
-        local n = 2 * #granted + 2
+        local n, own = 2 * #granted, worker.of.leases
         granted[#granted + 1] = jid
-        leases[n - 1], leases[n] = expires, jid
-        names[n - 1], names[n] = now, worker.name
+        leases[n + 1], leases[n + 2] = expires, jid
+        n = #own
+        own[n + 1], own[n + 2] = expires, jid
       end
       if is_fine then
         leaving[#leaving + 1] = jid
@@ -212,7 +219,16 @@ if command == 'taskvisor.fetch' then
     call_many('ZADD', key .. '-locks', leases)
     call_many('SADD', 'ql:taskvisor:held:' .. instance, granted)
     call_many('ZREM', key .. '-work', leaving)
-    call_many('ZADD', 'ql:workers', names, aside)
+    local seen = {}
+    for name, worker in pairs(named) do
+      if worker.leases[1] then
+        call_many('ZADD', 'ql:w:' .. name .. ':jobs', worker.leases, aside)
+        seen[#seen + 1] = now
+        seen[#seen + 1] = name
+        worker.leases = {}
+      end
+    end
+    call_many('ZADD', 'ql:workers', seen, aside)
   end
 
   -- Handles what is due in a queue. Gives how many jobs the queue may hand out then.

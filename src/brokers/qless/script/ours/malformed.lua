@@ -10,18 +10,20 @@ end
 local function odd_job(jid) return odd_key('ql:j:' .. jid, 'hash') end
 
 -- Keys that all jobs share. With one of a wrong type no job can be put, and a put must see that before it writes.
-local SHARED = {
-  ['ql:completed'] = 'zset', ['ql:queues'] = 'zset', ['ql:taskvisor:jobs'] = 'zset', ['ql:taskvisor:order'] = 'hash',
-}
-
 local function odd_shared_key()
+  local SHARED = {
+    ['ql:completed'] = 'zset', ['ql:queues'] = 'zset', ['ql:taskvisor:jobs'] = 'zset', ['ql:taskvisor:order'] = 'hash',
+  }
   for key, kind in pairs(SHARED) do
     local refusal = odd_key(key, kind)
     if refusal then return refusal end
   end
 end
 
-do
+-- Calls of a supervisor that holds jobs: they come all the time, and look at each key by themselves.
+local is_of_holder = command == 'taskvisor.fetch' or command == 'taskvisor.settle' or command == 'taskvisor.renew'
+
+if not is_of_holder then
   -- For each command, where the ids of jobs begin among its arguments: there is one, or as many as the argument before
   -- says.
   local ONE = {

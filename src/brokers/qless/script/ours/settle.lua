@@ -1,8 +1,8 @@
 -- Verdicts: jobs end, go on in another queue, or go back.
 --
--- All is in a block: Lua allows 200 local names at a time.
+-- All is in a block, as only this command uses it.
 
-do
+if command == 'taskvisor.settle' then
 
 -- Stores what an ended attempt has left.
 local function leave_behind(jid, left)
@@ -10,8 +10,8 @@ local function leave_behind(jid, left)
   call('HDEL', 'ql:j:' .. jid, 'grace', 'canceling')
 end
 
--- How long jobs have run, by queue, and those that are complete: written once in a call.
-local runs, completed = {}, {}
+-- How long jobs have run, by queue, and those that are complete, also by worker: written once in a call.
+local runs, completed, left_by = {}, {}, {}
 
 local function finish(jid, job, left)
   history(jid, clock, 'done')
@@ -37,7 +37,8 @@ local function complete(jid, job, left)
     'remaining', job.retries or '0', 'ended', millis, unpack(left_behind))
   if job.throttles then leave_throttles(jid, job.throttles) end
   completed[#completed + 1] = {jid = jid, queue = job.queue, instance = job.instance}
-  forget_worker_job(job.worker, jid)
+  left_by[job.worker] = left_by[job.worker] or {}
+  table.insert(left_by[job.worker], jid)
   tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
   news('complete', jid, job.queue, 'complete')
@@ -62,6 +63,7 @@ local function write_down(jobs)
     make_room(queue)
   end
   for instance, jids in pairs(held) do call_many('SREM', 'ql:taskvisor:held:' .. instance, jids, aside) end
+  for worker, jids in pairs(left_by) do call_many('ZREM', 'ql:w:' .. worker .. ':jobs', jids, aside) end
   call_many('ZADD', 'ql:completed', indexed, aside)
   if #jobs == 0 or #jobs <= 1000 and call('EXISTS', unpack(waited_for)) == 0 then return end
   for _, job in ipairs(jobs) do release_dependents(job.jid, clock) end
@@ -194,9 +196,15 @@ do
   end
 end
 
+-- The fields to read of a job that is complete.
+local COMPLETE = {
+  'state', 'worker', 'queue', 'klass', 'time', 'retries', 'grace', 'hold', 'held_by', 'instance', 'canceling', 'why',
+  'result', 'throttles', 'crashes',
+}
+
 -- Settles a job for the holder of that lease; nothing if the lease is over.
 local function settle_ours(jid, hold, verdict, left)
-  local job = read(jid, HELD)
+  local job = read(jid, verdict == 'complete' and COMPLETE or HELD)
   return is_held(job) and job.hold == hold and settle(jid, job, verdict, left)
 end
 
@@ -206,33 +214,31 @@ local function take_any()
   return text ~= '' and text or nil
 end
 
-if command == 'taskvisor.settle' then
-  local answers = {}
-  write_though_full()
-  for i = 1, tonumber(take()) do
-    local jid, hold, verdict = take(), take(), take()
-    local left = {crashed = take() == '1'}
-    left.ran, left.cpu, left.peak_rss = number(take_any()), number(take_any()), number(take_any())
-    left.forensics, left.short_forensics = take_any(), take_any()
-    if verdict == 'complete' then
-      left.result = take_any()
-    elseif verdict == 'advance' then
-      left.result, left.next, left.delay, left.needs = take_any(), take(), number(take()), take_list()
-    elseif verdict == 'release' then
-      left.after, left.counts = number(take()), take_any()
-    elseif verdict ~= 'canceled' then
-      left.is_spent, left.after = true, number(take())
-      left.why, left.short_why, left.group, left.message = take(), take(), take(), take()
-    end
-    local is_fine, answer = pcall(safely, nil, jid, settle_ours, jid, hold, verdict, left)
-    -- An error in one settlement does not affect the others.
-    if not is_fine then answer = 'wrong: ' .. error_text(answer) end
-    answers[i] = answer or 'not_ours'
+local answers = {}
+write_though_full()
+for i = 1, tonumber(take()) do
+  local jid, hold, verdict = take(), take(), take()
+  local left = {crashed = take() == '1'}
+  left.ran, left.cpu, left.peak_rss = number(take_any()), number(take_any()), number(take_any())
+  left.forensics, left.short_forensics = take_any(), take_any()
+  if verdict == 'complete' then
+    left.result = take_any()
+  elseif verdict == 'advance' then
+    left.result, left.next, left.delay, left.needs = take_any(), take(), number(take()), take_list()
+  elseif verdict == 'release' then
+    left.after, left.counts = number(take()), take_any()
+  elseif verdict ~= 'canceled' then
+    left.is_spent, left.after = true, number(take())
+    left.why, left.short_why, left.group, left.message = take(), take(), take(), take()
   end
-  for queue, times in pairs(runs) do stat('run', queue, clock, times) end
-  write_down(completed)
-  write_classes()
-  return answers
+  local is_fine, answer = pcall(safely, nil, jid, settle_ours, jid, hold, verdict, left)
+  -- An error in one settlement does not affect the others.
+  if not is_fine then answer = 'wrong: ' .. error_text(answer) end
+  answers[i] = answer or 'not_ours'
 end
+for queue, times in pairs(runs) do stat('run', queue, clock, times) end
+write_down(completed)
+write_classes()
+return answers
 
 end
