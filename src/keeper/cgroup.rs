@@ -4,7 +4,8 @@
 //! A keeper locks its directory. So another keeper can tell the directory of a dead keeper from that of a living one in
 //! another pid namespace, which it cannot see.
 //!
-//! A directory serves one life only: once `cgroup.kill` was written to it, a child cloned into it would die at birth.
+//! A directory serves one life at a time, and the next one only as it was made (see `leaf`): once `cgroup.kill` was
+//! written to it, a child cloned into it might die at birth.
 
 use std::ffi::CString;
 use std::fs;
@@ -20,6 +21,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::children::start_of;
 use super::controllers::{self, Controllers};
+use super::leaf::Leaves;
 use super::setup::{SWITCHED_OFF, Without};
 use super::{sys, tree};
 use model::{Bounds, ExitStatus, WorkerId};
@@ -37,6 +39,7 @@ pub(super) struct Cgroups {
     pub by_clone: bool,
     /// The controllers with which the kernel keeps limits there, or why it does not.
     pub controllers: Result<Controllers, String>,
+    leaves: Leaves,
 }
 
 impl Cgroups {
@@ -52,7 +55,8 @@ impl Cgroups {
         let path = parent.join(directory_name(std::process::id() as i32).map_err(refused)?);
         fs::create_dir(&path).map_err(refused)?;
         let dir = lock(&path).ok_or("failed to lock a directory of cgroups")?;
-        let mut cgroups = Cgroups { path, dir, by_clone: !without.clone3, controllers: Err(String::new()) };
+        let (by_clone, leaves) = (!without.clone3, Leaves::new());
+        let mut cgroups = Cgroups { path, dir, by_clone, controllers: Err(String::new()), leaves };
         if cgroups.by_clone && !cgroups.probe() {
             cgroups.by_clone = false;
         }
@@ -85,8 +89,34 @@ impl Cgroups {
         self.make_leaf(&worker.to_string())
     }
 
+    /// The directory that the life before has handed on, or a fresh one that this life can hand on.
+    pub fn take_over(&mut self, worker: WorkerId) -> nix::Result<OwnedFd> {
+        if self.leaves.has(worker) {
+            return self.open_leaf(&self.leaves.name(worker));
+        }
+        let dir = self.make(worker)?;
+        if self.by_clone {
+            self.leaves.watch(worker, &self.path.join(worker.to_string()));
+        }
+        Ok(dir)
+    }
+
+    /// Gives the directory of a life to the next life of its slot. False if some process lives there, or if it is not as
+    /// it was made.
+    pub fn hand_on(&mut self, worker: WorkerId) -> bool {
+        let is_free = self.leaves.is_as_made(worker) && is_at_rest(&self.read(worker, "cgroup.events"));
+        if is_free {
+            self.leaves.hand_on(worker);
+        }
+        is_free
+    }
+
     fn make_leaf(&self, name: &str) -> nix::Result<OwnedFd> {
         mkdirat(&*self.dir, name, Mode::from_bits_truncate(0o755))?;
+        self.open_leaf(name)
+    }
+
+    fn open_leaf(&self, name: &str) -> nix::Result<OwnedFd> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
         openat(&*self.dir, name, flags, Mode::empty())
     }
@@ -98,18 +128,26 @@ impl Cgroups {
         if self.inhabitants(worker).lines().any(|line| line.parse() == Ok(pid)) || sys::has_ended(pid) {
             return Ok(());
         }
-        write_at(&self.dir, &format!("{worker}/cgroup.procs"), pid.to_string().as_bytes())
+        write_at(&self.dir, &format!("{}/cgroup.procs", self.leaves.name(worker)), pid.to_string().as_bytes())
     }
 
     /// Kills every process in the cgroup of a life.
     pub fn kill(&self, worker: WorkerId) {
-        _ = write_at(&self.dir, &format!("{worker}/cgroup.kill"), b"1");
+        _ = write_at(&self.dir, &format!("{}/cgroup.kill", self.leaves.name(worker)), b"1");
     }
 
     /// Removes the directory, with those that the job has made below it. True proves that no process lives there: the
     /// kernel refuses to remove a cgroup that has one.
-    pub fn remove(&self, worker: WorkerId) -> bool {
-        let name = worker.to_string();
+    pub fn remove(&mut self, worker: WorkerId) -> bool {
+        let removed = self.try_remove(worker);
+        if removed {
+            self.leaves.removed(worker);
+        }
+        removed
+    }
+
+    fn try_remove(&self, worker: WorkerId) -> bool {
+        let name = self.leaves.name(worker);
         match unlinkat(&*self.dir, name.as_str(), UnlinkatFlags::RemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => return true,
             Err(_) if is_inhabited(&self.read(worker, "cgroup.events")) => return false,
@@ -132,14 +170,15 @@ impl Cgroups {
         let taken = self.read(worker, "memory.current").trim().parse().unwrap_or(0);
         let mut result = Ok(());
         for (file, text) in controllers.settings(bounds, taken) {
-            let written = write_at(&self.dir, &format!("{worker}/{file}"), text.as_bytes());
+            let written =
+                write_at(&self.dir, &format!("{}/{file}", self.leaves.name(worker)), text.as_bytes());
             // The others make these two exact, and not every kernel has them.
             if ["memory.max", "pids.max"].contains(&file) {
                 result = result.and(written);
             }
         }
         // A life that has ended needs no bounds.
-        if self.path.join(worker.to_string()).exists() { result } else { Ok(()) }
+        if self.path.join(self.leaves.name(worker)).exists() { result } else { Ok(()) }
     }
 
     /// Whether the out-of-memory killer struck in a life's cgroup, and whether it did so at the life's own bound.
@@ -152,7 +191,7 @@ impl Cgroups {
 
     /// Whether a process is in the directory of another life, so that it does not belong to this one.
     pub fn is_of_another(&self, pid: i32, worker: WorkerId) -> bool {
-        let (own, worker) = (self.path.file_name(), worker.to_string());
+        let (own, worker) = (self.path.file_name(), self.leaves.name(worker));
         let listed = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         listed.lines().filter_map(|line| line.strip_prefix("0::")).any(|path| {
             let mut names =
@@ -163,7 +202,7 @@ impl Cgroups {
 
     /// Some process that lives in a life's cgroup.
     pub fn someone(&self, worker: WorkerId) -> Option<i32> {
-        inhabitants_below(&self.path.join(worker.to_string())).first().copied()
+        inhabitants_below(&self.path.join(self.leaves.name(worker))).first().copied()
     }
 
     fn inhabitants(&self, worker: WorkerId) -> String {
@@ -171,7 +210,7 @@ impl Cgroups {
     }
 
     fn read(&self, worker: WorkerId, file: &str) -> String {
-        fs::read_to_string(self.path.join(format!("{worker}/{file}"))).unwrap_or_default()
+        fs::read_to_string(self.path.join(self.leaves.name(worker)).join(file)).unwrap_or_default()
     }
 }
 
@@ -248,6 +287,11 @@ pub(super) fn empty(path: &Path) -> bool {
 /// Reads `cgroup.events`, which counts processes in cgroups below too.
 fn is_inhabited(events: &str) -> bool {
     events.lines().any(|line| line == "populated 1")
+}
+
+/// Reads `cgroup.events`: whether nobody lives there, and whoever comes next would run.
+fn is_at_rest(events: &str) -> bool {
+    events.lines().any(|line| line == "populated 0") && !events.lines().any(|line| line == "frozen 1")
 }
 
 /// The first few processes that live in a cgroup and below it.

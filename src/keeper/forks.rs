@@ -50,10 +50,11 @@ impl Keeper {
         let asked = asked.ok_or((Step::Template, Errno::ESRCH))?;
         let socket = asked.socket.as_ref().ok_or((Step::Template, Errno::EPIPE))?;
         let (ends, child_socket) = spawn::ends()?;
-        let cgroups = self.cgroups.as_ref();
-        let made = cgroups.map(|cgroups| cgroups.make(worker)).transpose();
+        let cgroups = self.cgroups.as_mut();
+        let made = cgroups.as_ref().map(|cgroups| cgroups.make(worker)).transpose();
         let cgroup = made.map_err(|errno| (Step::Cgroup, errno))?;
-        let birthplace = cgroup.as_ref().filter(|_| cgroups.is_some_and(|cgroups| cgroups.by_clone));
+        let is_born_there = cgroups.as_ref().is_some_and(|cgroups| cgroups.by_clone);
+        let birthplace = cgroup.as_ref().filter(|_| is_born_there);
         let [out, err] = &ends.writers;
         let fds: Vec<RawFd> =
             [&child_socket, out, err].into_iter().chain(birthplace).map(AsRawFd::as_raw_fd).collect();
@@ -211,7 +212,7 @@ impl Keeper {
 
     /// Removes the cgroup of a life that never began: at once if it is empty, else later.
     fn abandon(&mut self, worker: WorkerId) {
-        if self.cgroups.as_ref().is_some_and(|cgroups| !cgroups.remove(worker)) {
+        if self.cgroups.as_mut().is_some_and(|cgroups| !cgroups.remove(worker)) {
             self.templates.in_doubt = true;
             self.templates.abandoned.push(worker);
         }
@@ -220,7 +221,7 @@ impl Keeper {
     /// Kills the processes in the cgroups of lives that never began, and removes the empty ones. They are no newborns
     /// any more.
     pub(super) fn clear_abandoned(&mut self) {
-        let Some(cgroups) = &self.cgroups else { return };
+        let Some(cgroups) = &mut self.cgroups else { return };
         self.templates.abandoned.retain(|&worker| {
             let occupied = !cgroups.remove(worker);
             if occupied {

@@ -21,6 +21,7 @@ mod forks;
 mod gap;
 mod inherited;
 mod launch;
+mod leaf;
 mod life;
 mod main_loop;
 mod mark;

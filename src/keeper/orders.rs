@@ -136,7 +136,10 @@ impl Keeper {
     pub(super) fn make_followers(&mut self, now: Instant) {
         for (worker, follow) in std::mem::take(&mut self.followers) {
             self.spawn(worker, false);
-            let Some(life) = self.lives.get_mut(&worker) else { continue };
+            let Some(life) = self.lives.get_mut(&worker) else {
+                self.cgroups.as_mut().map(|cgroups| cgroups.remove(worker));
+                continue;
+            };
             life.follow = Some(Follow { lives: follow.lives - 1, ..follow });
             life.fence = follow.fence.map(|fence| Fence::new(now + fence));
             if let Some(fence) = life.fence {
@@ -153,7 +156,7 @@ impl Keeper {
         let sockets = template.then(fork_sockets).transpose().map_err(|errno| (Step::Socket, errno))?;
         let clone3 = !self.setup.without.clone3;
         let theirs = sockets.as_ref().map(|(_, theirs)| theirs);
-        let life = spawn(worker, self.cgroups.as_ref(), clone3, (&self.origin, &self.oom_score), theirs)?;
+        let life = spawn(worker, self.cgroups.as_mut(), clone3, (&self.origin, &self.oom_score), theirs)?;
         if let Some((ours, _)) = sockets {
             self.templates.add(worker, life.pid, ours);
         }

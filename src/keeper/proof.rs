@@ -282,10 +282,14 @@ impl Keeper {
         let mut doubtful = self.strays.of(end.number);
         let is_of_another = |cgroups: &Cgroups| doubtful.all(|pid| cgroups.is_of_another(pid, worker));
         let clear = last_left < end.number || is_late && self.cgroups.as_ref().is_some_and(is_of_another);
-        if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
+        let serves = matches!(self.phase, Phase::Serving) && !life.is_earlier;
+        let follow = life.follow.filter(|follow| serves && follow.lives > 0);
+        if let Some(cgroups) = self.cgroups.as_mut().filter(|_| life.cgroup) {
             let (oom, at_bound) = cgroups.oom(worker);
             (end.oom, end.oom_at_bound) = (end.oom | oom, end.oom_at_bound | at_bound);
-            life.cgroup = !cgroups.remove(worker);
+            // What has left nothing behind hands its cgroup on to the next life of the slot.
+            let is_clean = follow.is_some() && clear && end.left_behind == 0 && !end.oom;
+            life.cgroup = !(is_clean && cgroups.hand_on(worker) || cgroups.remove(worker));
             if life.cgroup {
                 cgroups.kill(worker);
             }
@@ -293,8 +297,6 @@ impl Keeper {
         if clear && !life.cgroup {
             let exit = end.proven(now);
             failpoint("keeper-7-proven");
-            let serves = matches!(self.phase, Phase::Serving) && !life.is_earlier;
-            let follow = life.follow.filter(|follow| serves && follow.lives > 0);
             life.state = State::Proven(exit.clone());
             self.reports.push(match life.is_earlier {
                 true => Report::Left(worker, exit),

@@ -19,14 +19,14 @@ use wire::keeper::Step;
 /// template's socket.
 pub(super) fn spawn(
     worker: WorkerId,
-    cgroups: Option<&Cgroups>,
+    mut cgroups: Option<&mut Cgroups>,
     clone3: bool,
     (origin, oom_score): (&Origin, &OomScore),
     forks: Option<&OwnedFd>,
 ) -> Result<Life, (Step, Errno)> {
     let (ends, child_socket) = ends()?;
-    let cgroup =
-        cgroups.map(|cgroups| cgroups.make(worker)).transpose().map_err(|errno| (Step::Cgroup, errno))?;
+    let placed = cgroups.as_mut().map(|cgroups| cgroups.take_over(worker)).transpose();
+    let cgroup = placed.map_err(|errno| (Step::Cgroup, errno))?;
     let [out, err] = &ends.writers;
     let child_ends = ChildEnds {
         socket: child_socket.as_raw_fd(),
@@ -34,7 +34,7 @@ pub(super) fn spawn(
         err: err.as_raw_fd(),
         forks: forks.map(AsRawFd::as_raw_fd),
     };
-    let by_clone = cgroups.is_none_or(|cgroups| cgroups.by_clone);
+    let by_clone = cgroups.as_ref().is_none_or(|cgroups| cgroups.by_clone);
     oom_score.raise();
     let forked = if clone3 && by_clone {
         // SAFETY: the keeper has one thread.

@@ -7,6 +7,7 @@ stories! {
     life_ended_by_the_supervisor_gets_no_follower
     a_follower_is_killed_at_its_fence
     lives_of_a_supervisor_that_left_get_no_follower
+    follower_is_born_in_the_cgroup_of_the_life_before_if_nobody_has_changed_that
 }
 
 /// Waits for the exit of a life; returns whether the keeper made a follower.
@@ -80,5 +81,42 @@ fn lives_of_a_supervisor_that_left_get_no_follower(mut keeper: Keeper) {
     assert_eq!((hello.left, hello.stuck), (0, 0));
     assert!(!lives(parked.pid));
     assert_eq!(keeper.children(), [keeper.supervisor()]);
+    keeper.shutdown(0);
+}
+
+/// Says in which cgroup it runs. The directory of that is `$dir`.
+const WHERE: &str = "cgroup=$(sed -n 's/^0:://p' /proc/self/cgroup)
+    for root in /sys/fs/cgroup /sys/fs/cgroup/unified; do test -d $root$cgroup && dir=$root$cgroup; done
+    echo ${cgroup##*/}";
+
+fn follower_is_born_in_the_cgroup_of_the_life_before_if_nobody_has_changed_that(mut keeper: Keeper) {
+    if !keeper.cgroup {
+        return keeper.shutdown(0);
+    }
+    let mut life = keeper.park(worker(1, 1));
+    keeper.order(&[follow(64, None)]);
+    let mut home = worker(1, 1).to_string();
+    for (odd, hands_on) in [
+        ("true", true),
+        ("cat $dir/cgroup.procs >/dev/null; exit 3", true),
+        ("kill -9 $$", true),
+        ("echo 3 >$dir/cgroup.max.depth", false),
+        ("true", true),
+        ("mkdir $dir/below", false),
+        ("mkdir $dir/below; rmdir $dir/below", false),
+        ("chmod 700 $dir", false),
+        ("chmod 666 $dir/cgroup.procs", false),
+        ("setsid sleep 1000 >/dev/null 2>&1 & exit 0", false),
+        ("true", true),
+    ] {
+        life.exec(&shell(&format!("{WHERE}; {odd}")));
+        assert_eq!(life.line().trim(), home, "before {odd}");
+        assert!(followed(&mut keeper, life.worker), "{odd}");
+        life = keeper.started(life.worker.next());
+        home = if hands_on { home } else { life.worker.to_string() };
+    }
+    keeper.order(&[Order::Bound(life.worker, model::Bounds { memory: None, tasks: Some(99) })]);
+    keeper.order(&[Order::KillTree(life.worker)]);
+    assert_eq!(keeper.exited(life.worker).status, KILLED);
     keeper.shutdown(0);
 }
