@@ -1,9 +1,13 @@
 //! The life of a pool with real processes, in every setting: it runs jobs, stops in stages, and leaves nothing.
 
+#[path = "support/python.rs"]
+mod python;
 #[path = "support/sandbox.rs"]
 mod sandbox;
 
+use std::io::Write;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use sandbox::{SETTINGS, Sandbox, Setting, in_all_settings, is_up, mode, wait_until};
 
@@ -98,6 +102,44 @@ fn a_job_that_ignores_term_is_killed_at_the_end_of_its_grace() {
         running.signal("QUIT");
         assert!(running.wait().success(), "{}", sandbox.stderr());
         sandbox.assert_nothing_left();
+    });
+}
+
+/// The time from TERM to the end, while each slot has a job that takes no time and thousands wait.
+fn stop_of_busy(put: &[&str], start: impl Fn(&Sandbox) -> sandbox::Running<'_>) -> Duration {
+    const JOBS: u64 = 20_000;
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut jobs = sandbox.command(&[&["put", "--lines"], put].concat());
+    let mut jobs = jobs.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("put");
+    let lines: String = (0..JOBS).map(|n| format!("{n}\n")).collect();
+    jobs.stdin.take().expect("stdin").write_all(lines.as_bytes()).expect("lines");
+    assert!(jobs.wait().expect("put").success());
+    let mut running = start(&sandbox);
+    let waiting = || sandbox.json(&["queue", "list", "--json"])["default"]["jobs"]["waiting"].as_u64();
+    wait_until("it is busy", || waiting().is_some_and(|waiting| waiting < JOBS - 100));
+    let ordered = Instant::now();
+    running.signal("TERM");
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    let took = ordered.elapsed();
+    assert!(waiting().is_some_and(|waiting| waiting > 0), "it was not busy");
+    sandbox.assert_nothing_left();
+    took
+}
+
+#[test]
+fn stop_of_a_busy_pool_whose_jobs_take_no_time_takes_less_than_0_3_s() {
+    let most = Duration::from_millis(300);
+    // Others use the machine meanwhile, so one of a few counts.
+    let in_time = |stop: &dyn Fn() -> Duration| {
+        let mut took = Vec::new();
+        while took.last().is_none_or(|took| *took >= most) {
+            assert!(took.len() < 9, "{took:?}");
+            took.push(stop());
+        }
+    };
+    in_time(&|| stop_of_busy(&["--", "true"], |sandbox| sandbox.start(&["-w", "8"])));
+    in_time(&|| {
+        stop_of_busy(&["default", "echo"], |sandbox| python::start(sandbox, "prefork", "app", &["-w", "2"]))
     });
 }
 
