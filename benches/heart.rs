@@ -1,16 +1,18 @@
 //! Benchmarks of the core: `cargo bench --bench heart` prints the table. Ratios are taken within one run.
 //!
-//! `-- --only NAME…` selects some of: nothing latency cancel slots death idle million; `-- --long` adds the million.
+//! `-- --only NAME…` selects some of: nothing profile latency cancel slots death idle million; `-- --long` adds the million.
 
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use sandbox::{Sandbox, Setting, kill, wait_until};
+use support::profile::Profile;
 use support::{Api, Figures, children, cpu_of, cpu_of_children, feed, micros, pss, row, switches};
 
 const JOBS: usize = 5000;
@@ -22,6 +24,7 @@ fn main() {
     }
     let rows: &[(&str, fn())] = &[
         ("nothing", nothing_jobs),
+        ("profile", profile),
         ("latency", put_to_main),
         ("cancel", cancels),
         ("slots", slots),
@@ -50,7 +53,7 @@ fn nothing_jobs() {
             (Figures::default(), Figures::default(), Figures::default());
         for _ in 0..3 {
             let xargs = by_xargs(width);
-            let (wall, cpu, own) = by_slots(width);
+            let (wall, cpu, own) = by_slots(Setting::Root, width, |_| ());
             rates.add(xargs.0.as_secs_f64() / wall.as_secs_f64());
             cpus.add(cpu.as_secs_f64() / xargs.1.as_secs_f64());
             overhead.add(micros(own) / JOBS as f64);
@@ -70,9 +73,24 @@ fn by_xargs(width: usize) -> (Duration, Duration) {
     (start.elapsed(), cpu_of_children() - before)
 }
 
-/// Time of the programs by slots, CPU time of all processes, and CPU time of keeper and supervisor.
-fn by_slots(width: usize) -> (Duration, Duration, Duration) {
-    let sandbox = Sandbox::new(Setting::Root);
+/// CPU time and page faults of a program by process and function, clients too, 2 at a time, with cgroups where there are
+/// some.
+fn profile() {
+    let setting = if sandbox::cgroups().is_some() { Setting::RootCgroup } else { Setting::Root };
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(profile) = Profile::begin(dir.path()) else {
+        return eprintln!("no profile: there is no perf, or it may not look at all processes");
+    };
+    let mut names: BTreeSet<String> =
+        ["true", "tv-parked", "taskvisor", "tv-supervisor"].map(str::to_owned).into();
+    by_slots(setting, 2, |pid| names.extend(support::threads(pid).into_keys()));
+    profile.end(JOBS, &names);
+}
+
+/// Time of the programs by slots, CPU time of all processes, and CPU time of keeper and supervisor. Shows the pid of the
+/// supervisor when all has run.
+fn by_slots(setting: Setting, width: usize, look: impl FnOnce(i32)) -> (Duration, Duration, Duration) {
+    let sandbox = Sandbox::new(setting);
     sandbox.ok(&["queue", "pause", "default"]);
     let put = feed(sandbox.command(&["put", "--lines", "--", "/bin/true", "{}"]), &lines(JOBS));
     let last = String::from_utf8(put.stdout).expect("text").lines().last().expect("ids").to_owned();
@@ -88,6 +106,7 @@ fn by_slots(width: usize) -> (Duration, Duration, Duration) {
     let mut complete = || api.get("/v1/queues")["default"]["jobs"]["complete"].as_u64();
     wait_until("all jobs are done", || complete() == Some(JOBS as u64));
     let wall = start.elapsed();
+    look(pids[1]);
     let ours = pids.into_iter().zip(own).map(|(pid, before)| cpu_of(pid) - before).sum();
     sandbox.ok(&["stop"]);
     running.wait();

@@ -3,6 +3,8 @@
 // Each bench uses only a part of this module.
 #![allow(dead_code)]
 
+pub mod profile;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
