@@ -17,7 +17,7 @@ def made(name):
     text = re.sub(r"\nclass (\w+)\(Asking\)", r"\nclass Async\1(AsyncAsking)", text).replace("import Asking,", "import AsyncAsking,")
     text = text.replace("    def ", "    async def ")
     text = re.sub(r"return (self\._\w+\(.*\))(\[0\])\n", r"return (await \1)\2\n", text)
-    text = re.sub(r"(?<!await )self\._(ask|text|is_good|of_pools)\(", r"await self._\1(", text)
+    text = re.sub(r"(?<!await )self\._(ask|reply|text|is_good|of_pools)\(", r"await self._\1(", text)
     # What is continued on the next line stands six letters further to the right.
     lines = text.split("\n")
     inside = False

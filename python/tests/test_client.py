@@ -125,6 +125,10 @@ class Everything(Real):
         self.assertIn(name, [job.id for job in client.jobs(state=["complete", "failed"], class_name="real_jobs.add",
                                                            queue="default", tag="x", since=0, limit=0)])
         self.assertEqual(client.ids(name), [name])
+        found = client.search("real_jobs.add " + name)
+        self.assertEqual(([job.id for job in found.jobs], found.next, found.looked), ([name], None, None))
+        self.assertEqual(client.search("class:real_jobs.a* state:failed", tag="nobody has it").jobs, [])
+        self.assertEqual(client.count(words="id:" + name)["states"], {"complete": 1})
         self.assertEqual(client.count(tag="x", state="complete", class_name="real_jobs.add")["states"], {"complete": 1})
         self.assertEqual((client.logs(name), client.logs(name, start=3, limit=2, stream="stdout")), ("adding\n", "in"))
         self.assertEqual((client.logs(name, tail=1, attempt=1), client.id(name).logs(tail=0)), ("adding\n", ""))

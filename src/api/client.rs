@@ -212,7 +212,7 @@ impl Client {
         let begun = async {
             let (answer, line) =
                 self.begin(self.line().await?, Method::GET, path, LINES, Bytes::new()).await?;
-            Ok(Lines::new(self.place.clone(), line, answer.into_body(), LONGEST))
+            Ok(Lines::new(self.place.clone(), line, answer, LONGEST))
         };
         self.soon(begun).await
     }

@@ -114,7 +114,7 @@ impl Service for Fake {
             left,
             ..Cursor::default()
         });
-        Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
+        Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next, cut: None })
     }
     async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Problem> {
         self.note(format!("count {filter:?}"));

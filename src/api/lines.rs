@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::{HeaderMap, Response};
 use serde::de::DeserializeOwned;
 
 use super::Place;
 use super::answer_line::{Line, broken};
 use super::body::Refusal;
 use super::client_error::Error;
+use super::lists::{LOOKED, NEXT};
+use model::Cut;
 
 /// Values as they arrive, one JSON document per line.
 pub struct Lines<T> {
@@ -20,14 +23,22 @@ pub struct Lines<T> {
     pub(super) body: Incoming,
     /// How long to wait for more.
     pub(super) patience: Duration,
+    cut: Option<Cut>,
     /// The beginning of a line whose end has not arrived.
     rest: Vec<u8>,
     kind: PhantomData<T>,
 }
 
 impl<T: DeserializeOwned> Lines<T> {
-    pub(super) fn new(place: Place, line: Line, body: Incoming, patience: Duration) -> Self {
-        Lines { place, line: Some(line), body, patience, rest: Vec::new(), kind: PhantomData }
+    pub(super) fn new(place: Place, line: Line, answer: Response<Incoming>, patience: Duration) -> Self {
+        let cut = cut(answer.headers());
+        let body = answer.into_body();
+        Lines { place, line: Some(line), body, patience, cut, rest: Vec::new(), kind: PhantomData }
+    }
+
+    /// Where a search was cut, if it was.
+    pub fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
     }
 
     /// The values that have arrived, at least one; none at the end.
@@ -77,4 +88,11 @@ impl<T: DeserializeOwned> Lines<T> {
             Err(error) => Error::Odd(self.place.clone(), error.to_string()),
         }
     }
+}
+
+fn cut(headers: &HeaderMap) -> Option<Cut> {
+    let after = str::from_utf8(headers.get(NEXT)?.as_bytes()).ok()?;
+    let looked =
+        headers.get(LOOKED).and_then(|looked| looked.to_str().ok()?.parse().ok()).unwrap_or_default();
+    Some(Cut { after: after.into(), looked })
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc::Sender;
 
 use super::body::Refusal;
 use super::stream::{Piece, stream};
 use super::{Problem, Service};
-use model::{Filter, JobRecord, Page};
+use model::{Cut, Filter, JobRecord, Page};
 
 /// One record per line. If an error occurs on the way, the last line is a refusal.
 pub(super) const LINES: &str = "application/x-ndjson";
@@ -21,13 +21,45 @@ pub(super) async fn answer(
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let is_lines = takes_lines(headers);
+    if filter.search.is_some() {
+        return found(&*api, &filter, is_lines).await;
+    }
     // Before the answer has begun it can still be a refusal.
     let first = api.page(&filter, None).await?;
     let (pieces, _, body) = stream();
     let text = Text { is_lines, has_begun: false };
     tokio::spawn(send(api, filter, first, text, pieces));
-    let kind = if is_lines { LINES } else { "application/json" };
-    Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
+    Ok(([(header::CONTENT_TYPE, kind_of(is_lines))], body).into_response())
+}
+
+/// The header of a search that was cut: the job after which it goes on.
+pub(super) const NEXT: &str = "taskvisor-next";
+/// The header of a search that was cut: how many jobs it has looked at.
+pub(super) const LOOKED: &str = "taskvisor-looked";
+
+/// Answers with what a search finds. Where it was cut stands before it, so it is read first: it has a limit.
+async fn found(api: &dyn Service, filter: &Filter, is_lines: bool) -> Result<Response, Problem> {
+    let (mut text, mut at, mut all) = (Text { is_lines, has_begun: false }, None, Vec::new());
+    let cut = loop {
+        let Page { jobs, next, cut } = api.page(filter, at).await?;
+        all.extend(text.of(&jobs, next.is_none())?);
+        match next {
+            Some(_) => at = next,
+            None => break cut,
+        }
+    };
+    let mut answer = ([(header::CONTENT_TYPE, kind_of(is_lines))], all).into_response();
+    if let Some(Cut { after, looked }) = cut {
+        // No id has characters that control a terminal, which are all that a header does not take.
+        let after = HeaderValue::from_bytes(after.as_str().as_bytes()).ok();
+        answer.headers_mut().extend(after.map(|after| (HeaderName::from_static(NEXT), after)));
+        answer.headers_mut().insert(LOOKED, looked.into());
+    }
+    Ok(answer)
+}
+
+fn kind_of(is_lines: bool) -> &'static str {
+    if is_lines { LINES } else { "application/json" }
 }
 
 /// Whether the client accepts lines.
@@ -41,7 +73,7 @@ async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, mut text: Text
     let mut page = Ok(first);
     loop {
         let (piece, next) = match page {
-            Ok(Page { jobs, next }) => (text.of(&jobs, next.is_none()), next),
+            Ok(Page { jobs, next, .. }) => (text.of(&jobs, next.is_none()), next),
             Err(problem) => (text.broken_off(problem), None),
         };
         if pieces.send(piece).await.is_err() {

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::body::Refusal;
-use super::lists::LINES;
+use super::lists::{LINES, LOOKED, NEXT};
 use model::verb::{Route, VerbRequest};
 use model::{Filter, JobRecord};
 
@@ -99,7 +99,14 @@ impl Document {
         if *route == Filter::ROUTE {
             content[LINES] = json!({ "schema": self.generator.subschema_for::<JobRecord>() });
         }
-        json!({ "description": "Done.", "content": content })
+        let mut answer = json!({ "description": "Done.", "content": content });
+        if *route == Filter::ROUTE {
+            answer["headers"] = json!({
+                NEXT: { "description": "Of a search that was cut: the job after which it goes on.", "schema": { "type": "string" } },
+                LOOKED: { "description": "Of such a search: the number of jobs it looked at.", "schema": { "type": "integer" } },
+            });
+        }
+        answer
     }
 
     fn refusal(&mut self) -> Value {

@@ -128,6 +128,7 @@ async fn filter_survives_the_round_trip_through_the_query() {
         id_prefix: Some("a b&_".into()),
         since: Some(Millis(1_700_000_000_123)),
         until: Some(Millis(0)),
+        search: Some("a&b \"c=d\" é".parse().unwrap()),
         limit: 7,
         after: Some("x".into()),
         whole: false,

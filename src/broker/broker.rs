@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{
     Admin, Browse, Card, Error, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
 };
-use crate::{Complaints, EventBus, failures};
+use crate::{Complaints, EventBus, failures, search};
 use model::verb::{Ability, Answer, Failed, Verb};
 use model::{
     Cursor, Fence, Fetched, Filter, Instance, JobCounts, JobId, JobState, Lease, Millis, NewJob, Page,
@@ -215,9 +215,9 @@ impl Broker {
         }
     }
 
-    /// One page of a list: see [`Browse::page`].
+    /// One page of a list or of a search: see [`Browse::page`].
     pub async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-        self.browse(Ability::List)?.page(filter, at).await
+        search::page(self.browse(Ability::List)?, filter, at).await
     }
 
     /// Counts the jobs that a filter selects, the newest first, up to its limit or [`JobCounts::MOST`]. They are read page by
@@ -237,6 +237,7 @@ impl Broker {
             }
             at = page.next;
             if at.is_none() {
+                tally.more = page.cut.is_some();
                 return Ok(tally);
             }
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Browse, Error};
+use super::{Browse, Error, search};
 use model::verb::{Failed, FailureGroup};
 use model::{Filter, JobRecord, JobState, Millis};
 
@@ -23,7 +23,7 @@ pub async fn failure_groups(broker: &dyn Browse, asked: &Failed) -> Result<Vec<F
     let mut groups: BTreeMap<String, FailureGroup> = BTreeMap::new();
     let mut at = None;
     loop {
-        let page = broker.page(&filter, at).await?;
+        let page = search::page(broker, &filter, at).await?;
         page.jobs.into_iter().for_each(|job| add(&mut groups, job));
         // Limits the memory where each job has a group of its own.
         if groups.len() > 2 * MOST {

@@ -15,6 +15,7 @@ mod event_bus;
 mod faces;
 mod failures;
 mod routed;
+mod search;
 mod secret;
 mod source;
 mod typed;

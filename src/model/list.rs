@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::format::MaybeTime;
-use super::{Class, JobId, JobRecord, JobState, Millis, QueueName};
+use super::search::{Field, state};
+use super::{Class, Cut, JobId, JobRecord, JobState, Millis, QueueName, Search};
 
 /// Which jobs to list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +18,7 @@ pub struct Filter {
     /// Only jobs of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
-    /// Only jobs of this class.
+    /// Only jobs of this class; a `*` in it is any text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// With this tag.
@@ -41,6 +42,10 @@ pub struct Filter {
     /// That ended before this time; or, while it has not ended, was put then.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeTime")]
     pub until: Option<Millis>,
+    /// In which each word of this is found. A search looks at 10,000 jobs, the newest of those that match the rest.
+    #[serde(default, rename = "q", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub search: Option<Search>,
     /// Limit of the jobs; 0 = all.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
@@ -58,6 +63,29 @@ impl Filter {
     pub fn usual_limit() -> u32 {
         100
     }
+
+    /// The same without the search, but with those words of it for which a broker may have an index. A word that
+    /// contradicts the filter is left to [`Search::finds`].
+    #[must_use]
+    pub fn narrowed(&self) -> Filter {
+        let mut filter = Filter { search: None, ..self.clone() };
+        for (field, word) in self.search.iter().flat_map(Search::whole) {
+            match field {
+                Field::Queue if filter.queue.is_none() => filter.queue = Some(word.into()),
+                Field::Tag if filter.tag.is_none() => filter.tag = Some(word.into()),
+                Field::Group if filter.group.is_none() => filter.group = Some(word.into()),
+                Field::State if filter.states.is_empty() => filter.states.extend(state(word)),
+                Field::Id
+                | Field::Class
+                | Field::Queue
+                | Field::Tag
+                | Field::Group
+                | Field::Error
+                | Field::State => {}
+            }
+        }
+        filter
+    }
 }
 
 impl Default for Filter {
@@ -73,6 +101,7 @@ impl Default for Filter {
             id_prefix: None,
             since: None,
             until: None,
+            search: None,
             limit: Filter::usual_limit(),
             after: None,
             whole: false,
@@ -87,6 +116,8 @@ pub struct Page {
     pub jobs: Vec<JobRecord>,
     /// Where the next page begins; `None` at the end of the list.
     pub next: Option<Cursor>,
+    /// At the end of a search: where it was cut.
+    pub cut: Option<Cut>,
 }
 
 /// The place at which a list goes on.
@@ -100,6 +131,21 @@ pub struct Cursor {
     pub row: Vec<u8>,
     /// How many jobs may still follow.
     pub left: u64,
+    /// In a search, how far it is; brokers do not see it.
+    pub searched: Searched,
+}
+
+/// How far a search is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    /// How many jobs were found.
+    pub found: u64,
+    /// How many were looked at.
+    pub looked: u32,
+    /// Those that were found by the beginning of their ids.
+    pub by_id: Vec<JobId>,
+    /// How many bytes the results of the found ones have.
+    pub bytes: usize,
 }
 
 /// A list as one word with commas, as in a query.
@@ -122,5 +168,24 @@ pub(super) mod words {
         let text = String::deserialize(from)?;
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         words.map(|word| word.parse().map_err(D::Error::custom)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_indexed_fields_narrow_the_filter() {
+        let search = Some("tag:batch:night queue:mail state:Failed group:* late".parse().unwrap());
+        let wanted = Filter {
+            tag: Some("batch:night".into()),
+            queue: Some("mail".into()),
+            states: vec![JobState::Failed],
+            ..Filter::default()
+        };
+        assert_eq!(Filter { search: search.clone(), ..Filter::default() }.narrowed(), wanted);
+        let other = Filter { tag: Some("eu".into()), search, ..Filter::default() };
+        assert_eq!(other.narrowed().tag.as_deref(), Some("eu"), "both are looked for");
     }
 }

@@ -21,6 +21,8 @@ contract!(
     list_continues_while_its_jobs_change_state [ShowWaiting],
     list_passes_no_job_over_while_its_jobs_are_canceled [ShowWaiting],
     page_size_is_bounded_by_bytes_too [Listed],
+    jobs_are_found_by_words [ShowWaiting],
+    a_search_is_cut_and_goes_on_behind_it [ShowWaiting],
 );
 
 async fn list_continues_after_a_given_job(scene: Scene) {
@@ -326,4 +328,70 @@ async fn page_size_is_bounded_by_bytes_too(scene: Scene) {
     assert_eq!(page.jobs.len(), 2, "the third would be more than a page is to have");
     let rest = scene.page(&filter, page.next).await.unwrap();
     assert_eq!((rest.jobs.len(), rest.jobs[0].id.as_str(), rest.next), (1, "a", None));
+}
+
+/// The ids that a filter gives, and where it was cut.
+async fn found(scene: &Scene, filter: Filter) -> (String, Option<Cut>) {
+    let (mut ids, mut at) = (Vec::new(), None);
+    loop {
+        let page = scene.page(&filter, at).await.unwrap();
+        ids.extend(page.jobs.iter().map(|job| job.id.to_string()));
+        if page.next.is_none() {
+            return (ids.join(" "), page.cut);
+        }
+        at = page.next;
+    }
+}
+
+async fn jobs_are_found_by_words(scene: Scene) {
+    let mail = NewJob { class: "mail.Send".into(), ..job("invoice-1") };
+    let other = NewJob { class: "mail.Sort".into(), queue: "r".into(), ..job("invoice-2") };
+    scene.put_all(vec![mail, other, job("x")]).await.unwrap();
+    let taken = scene.take_from("r").await.unwrap();
+    let failure = Failure { message: "Connection refused".into(), ..failure() };
+    scene.say(&taken, Verdict::Fail { failure }).await;
+    let find = async |words: &str| {
+        let search = Some(words.parse().unwrap());
+        found(&scene, Filter { search, ..Filter::default() }).await
+    };
+    for (words, ids) in [
+        ("SEND", "invoice-1"),
+        ("refused", "invoice-2"),
+        ("mail.s*t refused", "invoice-2"),
+        ("invoice-1", "invoice-1"),
+        ("id:invoice-1", "invoice-1"),
+        ("queue:r", "invoice-2"),
+        ("state:failed", "invoice-2"),
+        ("state:waiting class:mail.*", "invoice-1"),
+        ("nothing", ""),
+    ] {
+        assert_eq!(find(words).await, (ids.into(), None), "{words}");
+    }
+    let class = Some("mail.*".into());
+    let (mut ids, _) = found(&scene, Filter { class: class.clone(), ..Filter::default() }).await;
+    // A broker without an order of all jobs has one by states.
+    ids = ids.split(' ').collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ");
+    assert_eq!(ids, "invoice-1 invoice-2");
+    let one = Filter { class, limit: 1, ..Filter::default() };
+    assert_eq!(found(&scene, one.clone()).await.0.split(' ').count(), 1);
+    let counted = scene.count_jobs(&Filter { limit: 0, ..one }, Millis(0)).await.unwrap();
+    assert_eq!((counted.count(), counted.more), (2, false));
+}
+
+async fn a_search_is_cut_and_goes_on_behind_it(scene: Scene) {
+    let count = Search::ROWS as usize + 20;
+    for batch in (0..count).collect::<Vec<_>>().chunks(1_000) {
+        let new = |n: &usize| NewJob {
+            class: if *n == 10 { "odd".into() } else { "even".into() },
+            ..job(&format!("j{n:05}"))
+        };
+        scene.put_all(batch.iter().map(new).collect()).await.unwrap();
+    }
+    let search = Filter { search: Some("odd".parse().unwrap()), ..Filter::default() };
+    let (ids, cut) = found(&scene, search.clone()).await;
+    let cut = cut.expect("it was cut");
+    assert_eq!((ids.as_str(), cut.looked), ("", Search::ROWS));
+    assert!(scene.count_jobs(&search, Millis(0)).await.unwrap().more);
+    let rest = Filter { after: Some(cut.after), ..search };
+    assert_eq!(found(&scene, rest).await, ("j00010".into(), None));
 }

@@ -148,7 +148,7 @@ impl Service for Played {
     }
     async fn page(&self, filter: &Filter, _: Option<Cursor>) -> Result<Page, Problem> {
         self.note(format!("list {}", filter.limit))?;
-        Ok(Page { jobs: vec![record("c1".into())?, record("f1".into())?], next: None })
+        Ok(Page { jobs: vec![record("c1".into())?, record("f1".into())?], next: None, cut: None })
     }
     async fn output(&self, id: &JobId) -> Result<JobOutput, Problem> {
         self.note(format!("output {id}"))?;

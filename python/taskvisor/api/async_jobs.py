@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..client.job_info import JobInfo
 from ..protocol import values
 from .base import AsyncAsking, given, path
+from .found import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,16 +36,30 @@ class AsyncJobs(AsyncAsking):
                      tracked=tracked, since=since, until=until, id_prefix=id_prefix, after=after, limit=limit)
         return [JobInfo(record) for record in await self._ask("GET", route)]
 
+    async def search(self, words: str, *, state: Union[answers.JobState, Sequence[answers.JobState], None] = None,
+                     queue: Optional[str] = None, class_name: Optional[str] = None, tag: Optional[str] = None,
+                     since: Union[str, int, None] = None, until: Union[str, int, None] = None, after: Optional[str] = None,
+                     limit: int = 100) -> Found:
+        """The jobs that have each of these words in id, class, queue, tags, title or error; ``class:mail.*`` looks in one.
+
+        It looks at 10,000 jobs, the newest of those that match the rest. If more are there, `Found.next` is the `after` of
+        the next search.
+        """
+        route = path("jobs", q=words, state=state, queue=queue, class_=class_name, tag=tag, since=since, until=until,
+                     after=after, limit=limit)
+        reply = await self._reply(route)
+        return Found([JobInfo(record) for record in reply.value], *(reply.cut or (None, None)))
+
     async def count(self, *, state: Union[answers.JobState, Sequence[answers.JobState], None] = None,
                     queue: Optional[str] = None, class_name: Optional[str] = None, group: Optional[str] = None,
                     tag: Optional[str] = None, since: Union[str, int, None] = None, until: Union[str, int, None] = None,
-                    limit: Optional[int] = None) -> answers.JobCounts:
+                    words: Optional[str] = None, limit: Optional[int] = None) -> answers.JobCounts:
         """How many jobs match all of this, by state, and which failed first: of the newest 100,000, or of `limit`.
 
-        Those of a batch have the tag ``batch:NAME``.
+        Those of a batch have the tag ``batch:NAME``; those with `words` are counted among 10,000.
         """
         route = path("count", state=state, queue=queue, class_=class_name, group=group, tag=tag, since=since, until=until,
-                     limit=limit)
+                     q=words, limit=limit)
         found: answers.JobCounts = await self._ask("GET", route)
         return found
 

@@ -51,6 +51,9 @@ class Asking(Base):
         with asking.one_error("failed to ask the supervisor", question):
             return asking.once("GET", route, timeout=question.left(), at=at).is_good
 
+    def _reply(self, route: str) -> asking.Reply:
+        return asking.reply_of(self._question("GET", route, None, True), self.place.at)
+
     def _text(self, route: str) -> str:
         reply = asking.reply_of(self._question("GET", route, None, True), self.place.at)
         return reply.text.decode("utf-8", "replace")
@@ -67,6 +70,9 @@ class AsyncAsking(Base):
         question = self._question("GET", route, None, True)
         with asking.one_error("failed to ask the supervisor", question):
             return (await asking.aonce(question, self.place.at)).is_good
+
+    async def _reply(self, route: str) -> asking.Reply:
+        return await asking.areply_of(self._question("GET", route, None, True), self.place.at)
 
     async def _text(self, route: str) -> str:
         reply = await asking.areply_of(self._question("GET", route, None, True), self.place.at)

@@ -32,10 +32,12 @@ class Lost(Exception):
 class Reply:
     """An answer: its status, and its content as text and as a value."""
 
-    __slots__ = ("status", "text", "value")
+    __slots__ = ("cut", "status", "text", "value")
 
-    def __init__(self, status: int, text: bytes) -> None:
+    def __init__(self, status: int, text: bytes, cut: Optional[tuple[str, int]] = None) -> None:
         self.status: int = status
+        #: Where a search was cut: see `http.Answer`.
+        self.cut: Optional[tuple[str, int]] = cut
         self.text: bytes = text
         try:
             self.value: Any = json.loads(text)
@@ -115,7 +117,7 @@ def once(method: str, route: str, body: bytes = b"", timeout: float = api_socket
                 pieces.append(answer.feed(connection.recv(PIECE)))
         except (OSError, http.NoAnswer) as error:
             raise Lost(f"{place.name} gave no answer ({error or type(error).__name__})") from None
-    return Reply(answer.status, b"".join(pieces))
+    return Reply(answer.status, b"".join(pieces), answer.cut)
 
 
 def ask(method: str, route: str, value: Any = None, *, timeout: Optional[float] = None) -> Any:
@@ -213,7 +215,7 @@ async def aonce(question: Question, at: endpoint.Endpoint) -> Reply:
         raise Lost(f"{at.name} gave no answer ({error or type(error).__name__})") from None
     finally:
         writer.close()
-    return Reply(answer.status, b"".join(pieces))
+    return Reply(answer.status, b"".join(pieces), answer.cut)
 
 
 @contextmanager

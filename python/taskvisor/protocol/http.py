@@ -52,11 +52,13 @@ class Answer:
     (b'lo', True)
     """
 
-    __slots__ = ("_buffer", "_chunked", "_left", "_state", "over", "status")
+    __slots__ = ("_buffer", "_chunked", "_left", "_state", "cut", "over", "status")
 
     def __init__(self) -> None:
         #: The HTTP status, 0 until it has come.
         self.status: int = 0
+        #: If it is that of a search that was cut: after which job it goes on, and how many it has looked at.
+        self.cut: Optional[tuple[str, int]] = None
         #: Whether all of it has come.
         self.over: bool = False
         self._buffer = b""
@@ -103,6 +105,9 @@ class Answer:
             raise NoAnswer(f"this is no HTTP: {first[:80]!r}")
         self.status = int(words[1])
         named = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        if "taskvisor-next" in named:
+            after = named["taskvisor-next"].encode("latin-1").decode("utf-8", "replace")
+            self.cut = (after, int(named.get("taskvisor-looked", 0)))
         self._chunked = named.get("transfer-encoding", "").lower() == "chunked"
         if not self._chunked and named.get("content-length", "").isdecimal():
             self._left = int(named["content-length"])

@@ -45,7 +45,7 @@ async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, shown: Shown, 
     let (mut page, mut has_begun) = (Ok(first), false);
     loop {
         let (jobs, next) = match page {
-            Ok(Page { jobs, next }) => (jobs, next),
+            Ok(Page { jobs, next, .. }) => (jobs, next),
             Err(problem) => return drop(pieces.send(Err(problem)).await),
         };
         for some in jobs.chunks(AT_A_TIME) {

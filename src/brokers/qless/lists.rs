@@ -95,7 +95,8 @@ pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) ->
         .collect::<Result<Vec<_>, Error>>()?;
     let left = left - jobs.len() as u64;
     let next = reply::some_number::<f64>(&next).filter(|_| left > 0);
-    Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left, ..Cursor::default() }) })
+    let next = next.map(|place| Cursor { place: place as i64, left, ..Cursor::default() });
+    Ok(Page { jobs, next, cut: None })
 }
 
 /// How many tasks have ids that begin so and are in any of these states, or in any at all.

@@ -189,7 +189,7 @@ impl Browse for Rq {
         };
         let Stretch { jobs, next, .. } = self.stretch(filter, &lists, at, left, "newest").await?;
         let left = left - jobs.len() as u64;
-        Ok(Page { next: next.and_then(|next| next.cursor(&lists, left)), jobs })
+        Ok(Page { next: next.and_then(|next| next.cursor(&lists, left)), jobs, cut: None })
     }
 
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error> {

@@ -61,7 +61,8 @@ impl Place {
 
     pub(super) fn cursor(self, lists: &[(QueueName, JobState)], left: u64) -> Option<Cursor> {
         let (queue, state) = lists.get(self.list)?;
-        Some(Cursor { id: Some(queue.as_str().into()), place: order(*state) as i64, row: self.row, left })
+        let (id, place) = (Some(queue.as_str().into()), order(*state) as i64);
+        Some(Cursor { id, place, row: self.row, left, ..Cursor::default() })
     }
 }
 

@@ -73,7 +73,8 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         }
     }
     let goes_on = left > 0 && (seen == ROWS || bytes >= BYTES);
-    Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, id: last_id, left, ..Cursor::default() }) })
+    let next = goes_on.then_some(Cursor { place: last, id: last_id, left, ..Cursor::default() });
+    Ok(Page { jobs, next, cut: None })
 }
 
 /// Adds data and history, and gives the size of the data. Data that cannot be read is left out.

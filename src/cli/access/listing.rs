@@ -8,7 +8,7 @@ use api::Lines;
 use broker::Broker;
 use config::Config;
 use failure::Failure;
-use model::{Cursor, Filter, JobId, JobRecord};
+use model::{Cursor, Cut, Filter, JobId, JobRecord};
 
 /// The part that has not arrived yet.
 pub enum Listing {
@@ -17,7 +17,7 @@ pub enum Listing {
     /// Read completely already.
     Ready(VecDeque<JobRecord>),
     /// Read from the store.
-    Store { store: Arc<Broker>, filter: Filter, at: Option<Cursor>, is_over: bool },
+    Store { store: Arc<Broker>, filter: Filter, at: Option<Cursor>, is_over: bool, cut: Option<Cut> },
 }
 
 impl Listing {
@@ -32,8 +32,17 @@ impl Listing {
         };
         Ok(match access {
             Access::Api(api, _) => Listing::Api(api.list(&filter).await?),
-            Access::Store(store) => Listing::Store { store, filter, at: None, is_over: false },
+            Access::Store(store) => Listing::Store { store, filter, at: None, is_over: false, cut: None },
         })
+    }
+
+    /// Where a search was cut, if it was; known at its end.
+    pub fn cut(&self) -> Option<&Cut> {
+        match self {
+            Listing::Api(lines) => lines.cut(),
+            Listing::Ready(_) => None,
+            Listing::Store { cut, .. } => cut.as_ref(),
+        }
     }
 
     /// The next jobs, at least one; none at the end.
@@ -41,12 +50,12 @@ impl Listing {
         match self {
             Listing::Api(lines) => Ok(lines.next().await?),
             Listing::Ready(jobs) => Ok(std::mem::take(jobs)),
-            Listing::Store { store, filter, at, is_over } => {
+            Listing::Store { store, filter, at, is_over, cut } => {
                 let mut jobs = VecDeque::new();
                 // For the caller an empty part is the end, but a page may hold no match while others follow.
                 while jobs.is_empty() && !*is_over {
                     let page = store.page(filter, at.take()).await?;
-                    (*is_over, *at) = (page.next.is_none(), page.next);
+                    (*is_over, *at, *cut) = (page.next.is_none(), page.next, page.cut);
                     jobs = page.jobs.into();
                 }
                 Ok(jobs)

@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 
 use config::parse_duration;
-use model::{Day, JobState, Millis};
+use model::{Day, JobState, Millis, Search};
 
 pub use super::many::{Failed, JobDiscard, JobRetry, Many};
 use super::{many, stats};
@@ -168,9 +168,12 @@ pub struct JobList {
     /// Of this queue
     #[arg(short, long, value_name = "QUEUE")]
     pub queue: Option<String>,
-    /// Of this class
+    /// Of this class; a * in it is any text
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
+    /// With all these words in id, class, queue, tags, title or error; class:mail.* looks in one of them
+    #[arg(long, value_name = "WORDS")]
+    pub search: Option<Search>,
     /// With this tag
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,

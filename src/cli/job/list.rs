@@ -9,10 +9,10 @@ use crate::cli::args::JobList;
 use crate::cli::args::batch::tag_of;
 use crate::cli::args::job::Sort;
 use crate::cli::term::format::grouped;
-use crate::cli::term::screen::{Look, print};
+use crate::cli::term::screen::{Look, escaped, print};
 use config::Config;
 use failure::{Failure, exit};
-use model::{Filter, JobRecord, Millis};
+use model::{Cut, Filter, JobRecord, Millis};
 
 /// Prints jobs, newest first.
 pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
@@ -32,15 +32,17 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         id_prefix: args.id_prefix,
         since: args.since,
         until: args.until,
+        search: args.search,
         // The largest may be anywhere in the list, so all of it is read to sort it.
         limit: if args.sort.is_some() { 0 } else { args.limit },
         after,
         whole: false,
     };
     let mut listing = Listing::open(access, filter.clone()).await?;
-    let mut of_all = None;
+    let (mut of_all, mut cut) = (None, None);
     if let Some(sort) = args.sort {
         let (jobs, count) = sorted(&mut listing, sort, args.limit).await?;
+        cut = listing.cut().cloned();
         listing = Listing::Ready(jobs.into());
         of_all = Some(count);
     }
@@ -56,6 +58,11 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
     };
     if args.limit > 0 && shown == u64::from(args.limit) {
         note_cut(config, filter, args.limit, of_all).await;
+    } else if let Some(Cut { after, looked }) = cut.as_ref().or(listing.cut()) {
+        let (after, looked) = (escaped(after.as_str()), grouped((*looked).into()));
+        eprintln!(
+            "note: the search looked at {looked} jobs, the newest; --after {after} goes on with older ones"
+        );
     }
     Ok(exit::OK)
 }
