@@ -3,6 +3,8 @@
 
 #[path = "../support/freezer.rs"]
 mod freezer;
+#[path = "../support/http.rs"]
+mod http;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 

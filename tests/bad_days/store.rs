@@ -264,3 +264,39 @@ fn renamed_state_directory_takes_no_put_and_nothing_begins_a_new_store_in_its_pl
     let _running = sandbox.start(&["-w", "1", "--new-store"]);
     assert_works(&sandbox);
 }
+
+#[test]
+fn wal_that_the_disk_does_not_take_into_the_store_is_told_everywhere_until_it_does() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let store = sandbox.path("state/store.db").display().to_string();
+    let supervisor = sandbox.one("tv-supervisor").to_string();
+    // Only checkpoints write into this file. Its WAL takes what is put.
+    let strace = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-P", &store, "-e", "inject=pwrite64:error=EIO", "-p", &supervisor])
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut strace) = strace else { return missing("strace") };
+    let mut told = String::new();
+    BufReader::new(strace.stderr.as_mut().unwrap()).read_line(&mut told).expect("a line");
+    assert!(told.contains("attached"), "{told}");
+    fs::write(sandbox.work("data"), format!("\"{}\"", "x".repeat(8 << 20))).expect("data");
+    sandbox.ok(&["put", "nobody", "Reads", "@data"]);
+    let (what, how) = ("the write-ahead log cannot be cut", "store.db: disk I/O error");
+    let says = |text: &str| text.split_once(what).is_some_and(|(_, rest)| rest.contains(how));
+    // Nobody asks anything of the store: it tries again by itself.
+    wait_until("status says it", || says(&sandbox.reasons()));
+    assert_eq!(sandbox.status()["broker_trouble"], Value::Null, "jobs are put and run all the same");
+    assert_works(&sandbox);
+    let told = [sandbox.ok(&["why", "pool", "default"]), http::get(&sandbox, "/readyz"), sandbox.stderr()];
+    assert!(told.iter().all(|text| says(text)), "{told:?}");
+    let metrics = http::get(&sandbox, "/metrics");
+    assert!(metrics.contains(&format!("failing_seconds{{what=\"{what}\"}}")), "{metrics}");
+    // It is long by now, and no reader is to blame.
+    (0..8).for_each(|_| drop(sandbox.ok(&["put", "nobody", "Reads", "@data"])));
+    assert!(says(&sandbox.reasons()) && !sandbox.reasons().contains("fuser"), "{}", sandbox.reasons());
+    kill(strace.id() as i32, "TERM");
+    strace.wait().expect("strace ends");
+    sandbox.wait_healthy();
+    assert!(sandbox.stderr().contains(&format!("s: {what}")), "{}", sandbox.stderr());
+}

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::call::Kind;
-use super::checkpoint::LONG;
+use super::checkpoint::{LONG, UNCUT};
 use super::handle::{Files, Sqlite};
 use super::notify_file::Ear;
 use super::store::{STRETCH, Store};
@@ -54,7 +54,9 @@ impl Sqlite {
         let Files { wal, losses, ear, .. } = self.files.as_ref()?;
         let looks = ear.as_ref().and_then(Ear::concern);
         let wal = wal.display();
-        let long = wal_bytes.filter(|bytes| *bytes >= LONG).map(|bytes| {
+        // What the disk does not take is a complaint of its own: nobody reads then.
+        let is_read = || self.notices.complaints.told(clock::now()).iter().all(|told| told.what != UNCUT);
+        let long = wal_bytes.filter(|bytes| *bytes >= LONG && is_read()).map(|bytes| {
             format!(
                 "{wal} has grown to {} and cannot be cut: another program keeps a read transaction open: end it, `fuser \
                  {wal}` shows which",

@@ -238,7 +238,7 @@ fn disk(path: &Path, options: &Options, count: CountFile, store: Sender<Message>
         bell,
         orders,
         syncer,
-        checkpoints: Checkpoints::new(options.busy_timeout),
+        checkpoints: Checkpoints::new(options.busy_timeout, path.display().to_string()),
         held,
         handed,
     })

@@ -87,7 +87,7 @@ impl Room {
             if self.broken.is_none()
                 && let Some(disk) = &mut self.disk
             {
-                disk.checkpoints.run(&self.store, &self.file);
+                disk.checkpoints.run(&self.store);
             }
         }
         self.close();
@@ -120,15 +120,22 @@ impl Room {
     fn wait(&self) -> Option<Duration> {
         let next = match &self.broken {
             Some(broken) => Some(broken.retry_at.since(clock::now())),
-            None => self.store.next_timer().map(|due| {
-                let wait = due.saturating_sub(self.store.time());
-                let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0));
-                wait.max(self.quiet_until.since(clock::now()))
-            }),
+            None => {
+                let timer = self.store.next_timer();
+                let timer = timer.map(|due| self.until(due).max(self.quiet_until.since(clock::now())));
+                let checkpoint = self.disk.as_ref().and_then(|disk| disk.checkpoints.retry_at());
+                timer.into_iter().chain(checkpoint.map(|at| self.until(at))).min()
+            }
         };
         let held = self.disk.as_ref().filter(|disk| !disk.held.is_empty());
         let sync = held.map(|disk| (disk.handed + COMPANY).since(clock::now()));
         [next, sync].into_iter().flatten().min()
+    }
+
+    /// The time until a moment of store time.
+    fn until(&self, moment: i64) -> Duration {
+        let wait = moment.saturating_sub(self.store.time());
+        Duration::from_millis(u64::try_from(wait).unwrap_or(0))
     }
 
     /// Whether timers do not run at the moment.
