@@ -8,10 +8,11 @@ mod sandbox;
 #[allow(dead_code)]
 mod support;
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
@@ -129,14 +130,32 @@ fn keeper_pings_and_kills_a_supervisor_that_hangs_while_idle() {
     keeper.shutdown(0);
 }
 
+/// Makes a pipe that is full, with its reader.
+fn full_pipe(path: &Path) -> fs::File {
+    nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut pipe = OpenOptions::new();
+    let mut pipe = pipe.read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(path).unwrap();
+    while pipe.write(&[b'x'; 4096]).is_ok() {}
+    pipe
+}
+
+#[test]
+fn keeper_that_panics_ends_though_nobody_reads_its_stderr() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stderr");
+    let _pipe = full_pipe(&path);
+    fs::write(dir.path().join("keeper-2-started-said"), "panic").unwrap();
+    let with = "f=$0; TASKVISOR_FAILPOINTS=${f%/*}; export TASKVISOR_FAILPOINTS; exec \"$@\" 2>\"$f\"";
+    let (mut keeper, _) = Keeper::start_with("cgroup", &["sh", "-c", with, path.to_str().unwrap()], &[]);
+    keeper.order(&[Order::Spawn(worker(1, 1))]);
+    assert_eq!(keeper.wait().code(), Some(101));
+}
+
 #[test]
 fn stderr_that_nobody_reads_keeps_no_hung_supervisor_alive() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stderr");
-    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let mut pipe = OpenOptions::new();
-    let mut pipe = pipe.read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(&path).unwrap();
-    while pipe.write(&[b'x'; 4096]).is_ok() {}
+    let mut pipe = full_pipe(&path);
     let before = ["sh", "-c", "f=$0; exec \"$@\" 2>\"$f\"", path.to_str().unwrap()];
     let (mut keeper, _) = Keeper::start_with("cgroup", &before, &["--silence", "0.6"]);
     let hung = keeper.supervisor;

@@ -33,6 +33,12 @@ use model::{Instant, WorkerId};
 /// Becomes the keeper. Returns when the supervisor is done and no process lives any more. This process must have one
 /// thread.
 pub fn run(setup: Setup) -> ExitCode {
+    // By default a panic waits for whoever reads stderr, and all jobs with it, neither watched nor ended.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let why = panic.payload_as_str().unwrap_or("of an unknown kind");
+        say(format_args!("panicked at {place}: {why}"));
+    }));
     match Keeper::new(setup) {
         Ok(keeper) => ExitCode::from(keeper.serve()),
         Err(error) => {
