@@ -29,7 +29,7 @@ settings! {
             default_in_docs: "`null`: the variable",
             how: "`TASKVISOR_API_TOKEN`",
             docs: "a file with the token of requests by TCP that may do everything, 16 letters at least; the variable holds the token itself. A file that others may read or change is refused, and so is a token in the settings",
-            conf: "The file that holds the token with which a request may do everything; without it the variable TASKVISOR_API_TOKEN does. Only root or the supervisor's user may own the file, and others may not read it.",
+            conf: "The file that holds the token with which a request may do everything; without it the variable TASKVISOR_API_TOKEN does. Only root or the supervisor's user may own the file, and only they may read it.",
         }
         /// The file with the token that may look.
         view_token_file: PathBuf {
@@ -46,7 +46,7 @@ settings! {
         hosts: Vec<String> {
             default: "[]",
             docs: "names allowed in `Host`, besides `localhost` and loopback addresses",
-            conf: "Names in the requests' Host besides localhost and loopback addresses.",
+            conf: "Names allowed in the header Host, besides localhost and loopback addresses.",
         }
         /// Web origins whose pages may use the API.
         origins: Vec<String> {

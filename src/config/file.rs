@@ -83,7 +83,7 @@ settings! {
                 Flag::new("stop_deadline", "stop-deadline", "DURATION", Kind::Duration, "From the order to stop to the last KILL [default: {}]"),
             ],
             docs: "from the order to stop to the last KILL; TERM is sent one grace before it",
-            conf: "From the order to stop to the last KILL. TERM is sent one grace before it; a second order goes a stage further.",
+            conf: "From the order to stop to the last KILL. TERM is sent one grace before it; a second order goes on to the next stage at once.",
         }
         /// Whether held jobs make the supervisor degraded.
         held_degrades: bool {

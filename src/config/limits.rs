@@ -34,7 +34,7 @@ settings! {
             default: "null",
             default_in_docs: "`null`: none",
             docs: "when the worker tells the job that its time is nearly over",
-            conf: "After so long the job is told, by its worker, that its time is nearly over. Programs are told nothing.",
+            conf: "After this time the worker tells the job that its time is nearly over. Programs are told nothing.",
         }
         /// Memory of a job's tree.
         memory: Size {
@@ -69,7 +69,7 @@ settings! {
             default: "null",
             default_in_docs: "`null`: the supervisor's",
             docs: "descriptors of each process, 128 or more; only root can go above `ulimit -Hn`",
-            conf: "What each process of the pool has to begin with: descriptors, willingness to let others go first (-20 to 19), likelihood to be chosen when the machine is out of memory (-1000 to 1000). null = what the supervisor has; of the last as much more as 128 MiB of memory count for, so that a job is killed before the supervisor.",
+            conf: "Of each process of the pool: its limit of open files, its nice value (-20 to 19), its oom_score_adj (-1000 to 1000). null = the supervisor's; oom_score_adj is raised by what 128 MiB of memory count for, so that the kernel kills a job before the supervisor.",
         }
         /// Niceness of a process.
         nice: i32 {

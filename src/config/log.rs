@@ -41,13 +41,13 @@ settings! {
         quota: Size {
             default: "1GiB",
             docs: "the most output kept of all jobs, in blocks of 4 KiB: above it that of ended jobs is removed, the oldest first, down to nine tenths",
-            conf: "Output of jobs that have ended is removed, the oldest first, when that of all takes more than this ...",
+            conf: "The most disk space for the output of all jobs. Above it that of ended jobs is removed, the oldest first.",
         }
         /// How long output is kept.
         keep: Duration {
             default: "30d",
             docs: "how long output is kept since it was written",
-            conf: "... or was written so long ago.",
+            conf: "How long output is kept since it was written.",
         }
         /// The directory for the supervisor's own log and for what slots print outside of jobs.
         dir: PathBuf {
@@ -60,7 +60,7 @@ settings! {
         rotate: RotateSection {
             default: "{size: 50MiB, keep: 10}",
             docs: "their size, and the number of older files: a slot takes 550 MiB at most",
-            conf: "Begin these files anew before they have more than size, and keep so many older ones.",
+            conf: "Rotate these files before they exceed this size, and keep this number of older ones.",
         }
     }
 }

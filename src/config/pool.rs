@@ -54,8 +54,8 @@ settings! {
             flags: &[
                 Flag::new("recycle.jobs", "max-jobs", "N", Kind::Number(1, u64::MAX), "Replace a worker after N jobs, in modes prefork and coroutine [default: never]"),
             ],
-            docs: "`{jobs: N, age: DURATION, idle: DURATION, memory: SIZE}`: replace a healthy worker, in modes `prefork` and `coroutine`: after N jobs, at this age, after this time without work, or with more memory after a job. A quarter of the pool at most is away for it, and each life has up to a tenth more. The only worker of a pool takes jobs until the new one is ready, except with `jobs: 1`",
-            conf: "Exchange a worker that is well for a new one, in modes prefork and coroutine: after so many jobs (--max-jobs), at an age, when it has had nothing to do for so long, or with more memory than that after a job. It ends its jobs first; never more than a quarter of the pool is away for it, and each life has up to a tenth more. null = never.",
+            docs: "`{jobs: N, age: DURATION, idle: DURATION, memory: SIZE}`: replace a healthy worker, in modes `prefork` and `coroutine`: after N jobs, at this age, after this time without work, or with more memory after a job. A quarter of the pool at most is away for it, and each worker may go a tenth beyond these numbers. The only worker of a pool takes jobs until the new one is ready, except with `jobs: 1`",
+            conf: "Replace a healthy worker, in modes prefork and coroutine: after this number of jobs (--max-jobs), at this age, after this time without work, or if it has more memory than this after a job. It ends its jobs first. At most a quarter of the pool is away for it, and each worker may go a tenth beyond these numbers. null = never.",
         }
         /// Time from spawn to ready.
         boot_timeout: Duration {
@@ -132,7 +132,7 @@ settings! {
         }
         /// Limits of an attempt.
         limits: Limits {
-            conf: "What an attempt may take; null = as much as there is. A job may bring a time of its own, and a class all but the last three. A size is a number with a unit: 64kB, 512MB, 1GiB.",
+            conf: "Limits of an attempt; null = none. A job may set its own time limit, and a class all but the last three. A size is a number with a unit: 64kB, 512MB, 1GiB.",
         }
         /// The same for classes.
         class_limits: Named<Limits> {
@@ -194,7 +194,7 @@ settings! {
             flags: &[
                 Flag::new("env", "env", "NAME[=VALUE]", Kind::Texts, "Pass this variable to the workers, or set it; may be given several times"),
             ],
-            conf: "The workers see a few variables, as PATH, HOME and LANG, and these.",
+            conf: "The environment of the workers: a few variables of the supervisor's, such as PATH, HOME and LANG, and these.",
         }
         /// The working directory of its processes.
         cwd: PathBuf {
@@ -227,7 +227,7 @@ settings! {
             default: "null",
             default_in_docs: "`null`: the supervisor's",
             docs: "name or number; only root can set another",
-            conf: "Who the workers are, by name or number; only root can be somebody else. null = the supervisor's user and group, or the group of the user.",
+            conf: "User and group of the workers, by name or number; only root can set others. null = the supervisor's user and group, or the group of the user.",
         }
         /// Their group: a name or a number.
         group: String {

@@ -86,7 +86,7 @@ impl Setting for Env {
             default: "[]",
             how: "`--env NAME`, several times",
             docs: "variables of the supervisor for the workers, besides [the usual ones](running-jobs.md#what-a-program-sees); `AWS_*` stands for all that begin so",
-            conf: "Those of the supervisor's own environment; a * at the end stands for all that begin so (--env NAME).",
+            conf: "More variables of the supervisor's environment; a * at the end stands for all that begin so (--env NAME).",
             ..Row::NONE
         },
         Row {
@@ -94,7 +94,7 @@ impl Setting for Env {
             default: "{}",
             how: "`--env NAME=VALUE`, several times",
             docs: "variables set for them; `TASKVISOR_*` cannot be",
-            conf: "Others, with their values (--env NAME=VALUE).",
+            conf: "Variables with their values (--env NAME=VALUE).",
             ..Row::NONE
         },
     ];

@@ -21,13 +21,13 @@ settings! {
             default: "false",
             how: "`--wq enabled=true`, and so on",
             docs: "make jobs of notifications to the API ([quantumleap.md](quantumleap.md))",
-            conf: "Whether they are taken in, by the API.",
+            conf: "Whether the API accepts them.",
         }
         /// The queue for their jobs.
         queue: String {
             default: "default",
             docs: "where their jobs wait",
-            conf: "Where their jobs wait.",
+            conf: "The queue of their jobs.",
         }
         /// The class of their jobs; None = each request names it.
         class: String {
@@ -41,7 +41,7 @@ settings! {
             default_in_docs: "`null`: no port",
             how: "`--wq listen=127.0.0.1:8668`",
             docs: "a loopback address and port for [QuantumLeap's routes without a token](quantumleap.md#the-port-without-a-token); wants `wq.class`",
-            conf: "A loopback address and port where they come without a token, as 127.0.0.1:8668; wants a class. null = none.",
+            conf: "A loopback address and port that accepts them without a token, as 127.0.0.1:8668; wants a class. null = none.",
         }
         /// Tries after the first one.
         max_retries: u32 {
