@@ -53,6 +53,23 @@ fn keeper_replaces_a_dead_supervisor_once_the_full_disk_has_space_again() {
 }
 
 #[test]
+fn full_disk_is_told_while_there_is_no_job() {
+    if !is_root() {
+        return missing("root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", SMALL, "sh"], &["-w", "1"]);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    let filler = fill(&sandbox, &running);
+    let says = |text: &str| text.contains("the disk of") && text.contains("is full");
+    wait_until("status says it", || says(&sandbox.reasons()));
+    let told = [sandbox.ok(&["why", "pool", "default"]), http::get(&sandbox, "/readyz")];
+    assert!(told.iter().all(|text| says(text)), "{told:?}");
+    fs::remove_file(filler).expect("space");
+    sandbox.wait_healthy();
+}
+
+#[test]
 fn full_disk_refuses_puts_keeps_queued_jobs_and_counts_dropped_output() {
     if !is_root() {
         return missing("root");

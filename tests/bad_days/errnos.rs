@@ -43,15 +43,24 @@ const OF_THE_POOL: [Call; 9] = [
     keepers("socketpair", &["EMFILE", "ENFILE", "ENOMEM"]),
 ];
 
-/// strace, attached to the keeper, its children and theirs; None where the machine forbids that.
+/// What the supervisor does to give a job its directory.
+const OF_THE_SANDBOX: [Call; 3] = [
+    newborns(
+        "mkdir",
+        &["EACCES", "EDQUOT", "EIO", "ELOOP", "EMLINK", "ENOENT", "ENOMEM", "ENOSPC", "ENOTDIR", "EROFS"],
+    ),
+    newborns("chown", &["EACCES", "EIO", "ELOOP", "ENOMEM", "EPERM", "EROFS"]),
+    newborns("rename", &["EACCES", "EBUSY", "EDQUOT", "EIO", "ENOMEM", "ENOSPC", "EPERM", "EROFS"]),
+];
+
+/// strace, attached to processes, their children and theirs; None where the machine forbids that.
 struct Injection<'a> {
     sandbox: &'a Sandbox,
     strace: std::process::Child,
 }
 
 impl Injection<'_> {
-    fn begin<'a>(sandbox: &'a Sandbox, call: &Call, errno: &str, parked: &[i32]) -> Option<Injection<'a>> {
-        let traced = [&both(sandbox)[..1], parked].concat();
+    fn begin<'a>(sandbox: &'a Sandbox, call: &Call, errno: &str, traced: &[i32]) -> Option<Injection<'a>> {
         fs::remove_file(sandbox.path("trace")).ok();
         let mut strace = Command::new("strace");
         strace.arg("-f").arg("-o").arg(sandbox.path("trace"));
@@ -111,12 +120,34 @@ fn no_error_of_the_system_before_a_program_of_the_pool_costs_the_job_its_attempt
                 parked = named(&sandbox, "tv-parked");
                 !parked.is_empty()
             });
-            let Some(injection) = Injection::begin(&sandbox, call, errno, &parked) else {
+            let traced = [&both(&sandbox)[..1], &parked].concat();
+            let Some(injection) = Injection::begin(&sandbox, call, errno, &traced) else {
                 return missing("ptrace");
             };
             if call.is_keepers {
                 named(&sandbox, "tv-parked").iter().for_each(|pid| kill(*pid, "KILL"));
             }
+            costs_nothing(&sandbox, call, errno, injection);
+        }
+    }
+    ends_well(&sandbox, &mut running);
+}
+
+#[test]
+fn no_error_of_the_system_before_the_directory_of_a_job_costs_the_job_its_attempt() {
+    if !is_root() {
+        return missing("root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    let settings = "pools: [{name: a, workers: 1, run: [/bin/cat], user: nobody, sandbox: true}]\n";
+    fs::write(sandbox.work("pool.yaml"), settings).expect("settings");
+    let mut running = sandbox.start(&["-c", "pool.yaml"]);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    for call in &OF_THE_SANDBOX {
+        for errno in call.errnos {
+            let Some(injection) = Injection::begin(&sandbox, call, errno, &both(&sandbox)[1..]) else {
+                return missing("ptrace");
+            };
             costs_nothing(&sandbox, call, errno, injection);
         }
     }
@@ -160,7 +191,7 @@ fn holds_for_workers(mode: &str, number: usize) {
         for call in calls {
             let errno = call.errnos[number % call.errnos.len()];
             sandbox.wait_healthy();
-            let Some(injection) = Injection::begin(&sandbox, call, errno, &[]) else {
+            let Some(injection) = Injection::begin(&sandbox, call, errno, &both(&sandbox)[..1]) else {
                 return missing("ptrace");
             };
             named(&sandbox, "python3").iter().for_each(|pid| kill(*pid, "KILL"));
