@@ -48,6 +48,8 @@ CHANGES = [
     ("the umask", "os.umask(0o777)", "[os.umask(0o22), os.umask(0o22)][0]"),
     ("the working directory", "os.chdir('/')", "os.getcwd()"),
 ]
+if os.getuid() == 0:
+    CHANGES.append(("the supplementary groups", "os.setgroups([54321])", "os.getgroups()"))
 
 
 #: What Linux shows of a process, but for counters, addresses, and what each call changes.

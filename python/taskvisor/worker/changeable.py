@@ -49,6 +49,7 @@ def fields() -> list[Field]:
     return [
         Field("the user", os.getresuid, lambda before: os.setresuid(*before)),
         Field("the group", os.getresgid, lambda before: os.setresgid(*before)),
+        Field("the supplementary groups", os.getgroups, os.setgroups),
         Field("a timer (ITIMER_VIRTUAL)", *_timer(_signal.ITIMER_VIRTUAL)),
         Field("a timer (ITIMER_PROF)", *_timer(_signal.ITIMER_PROF)),
         Field("the mask of signals", lambda: _signal.pthread_sigmask(_signal.SIG_BLOCK, ()),
