@@ -130,7 +130,7 @@ impl OpenConnections {
 }
 
 /// The activity of one client.
-pub(super) struct Activity {
+pub struct Activity {
     what: Mutex<What>,
     shared: Arc<Shared>,
 }
@@ -164,7 +164,7 @@ impl Activity {
     }
 
     /// Notes that it has shown the token.
-    pub(super) fn is_known_now(&self) {
+    pub fn is_known_now(&self) {
         self.what().stranger = false;
     }
 
@@ -175,7 +175,7 @@ impl Activity {
     }
 
     /// Notes that its request is one that waits, for as long as it takes. It is refused if too many do.
-    pub(super) fn waits(&self) -> Result<(), Problem> {
+    pub fn waits(&self) -> Result<(), Problem> {
         let most = self.shared.limits.waits;
         let wait = self.shared.waits.clone().try_acquire_owned().map_err(|_| {
             Problem::unavailable(format!("{most} clients wait here or follow events already"))

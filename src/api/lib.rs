@@ -47,6 +47,7 @@ mod waits_tests;
 
 pub use client::Client;
 pub use client_error::Error;
+pub use connections::Activity;
 pub use gate::{Gate, Terms};
 pub use limits::Limits;
 pub use lines::Lines;

@@ -29,6 +29,7 @@ mod term;
 mod trial;
 mod unserved;
 mod values;
+mod web;
 mod why;
 mod wq;
 

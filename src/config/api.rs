@@ -192,6 +192,11 @@ fn in_file(path: PathBuf, key: &'static str, around: &Surroundings) -> Result<To
     usable(&text, key, &format!("the token in {}", path.display()))
 }
 
+/// The token in a file that a flag names: it belongs to this user or to root alone.
+pub fn token_in(path: PathBuf, flag: &'static str, around: &Surroundings) -> Result<Token, Error> {
+    in_file(path, flag, around).map_err(|(_, error)| error)
+}
+
 fn token(file: Option<PathBuf>, around: &Surroundings) -> Result<Token, Wrong> {
     match (file, &around.api_token) {
         (Some(path), _) => in_file(path, "api.token_file", around),

@@ -37,7 +37,7 @@ mod words;
 mod wq;
 mod wrong;
 
-pub use api::{Api, ApiSection, Remote};
+pub use api::{Api, ApiSection, Remote, token_in};
 pub use check::{Finding, check};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights, memory};

@@ -18,6 +18,7 @@ mod start;
 pub(super) mod stats;
 pub(super) mod status;
 pub(super) mod typed;
+mod web;
 mod why;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ pub use self::rq::RqCommand;
 use self::settings::WhereFlags;
 pub use self::start::Start;
 pub use self::status::Status;
+pub use self::web::Web;
 pub use self::why::{WhyCommand, WhyOf};
 use super::access::elsewhere::Elsewhere;
 use super::doctor;
@@ -134,6 +136,7 @@ impl Args {
             | Command::Rq(_)
             | Command::Simulate(_)
             | Command::Wq(_)
+            | Command::Web(_)
             | Command::Put(_)
             | Command::Job(_)
             | Command::Batch(_)
@@ -212,6 +215,9 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
+    /// Serve a page for browsers: jobs, failures, workers, live
+    #[command(after_help = web::HELP)]
+    Web(Web),
     /// Send the figures of all queues to a StatsD server
     #[command(after_help = statsd::HELP)]
     Stats(statsd::Args),

@@ -8,20 +8,20 @@ use crate::cli::term::screen::{Look, age, escaped, size};
 use model::{Attempt, Count, Entry, Forensics, Happened, JobRecord, JobState, Millis, Signal};
 
 /// An event of the timeline, with the lines below it.
-struct Event {
-    at: Millis,
-    what: String,
-    below: Vec<String>,
+pub struct Event {
+    /// When it happened.
+    pub at: Millis,
+    /// What happened then.
+    pub what: String,
+    /// More about it, a line each.
+    pub below: Vec<String>,
 }
 
 /// All known events, and when the job is due.
 pub fn render(out: &mut String, job: &JobRecord, look: &Look) {
-    let mut events = events(job, look);
-    // A stable sort: events of one moment stay in the order in which they were noted.
-    events.sort_by_key(|event| event.at);
     out.push_str("\ntimeline\n");
     let mut before = None;
-    for Event { at, what, below } in events {
+    for Event { at, what, below } in in_order(job, look) {
         let since = before.map(|before| format!("+{}", age(between(before, at)))).unwrap_or_default();
         let _ = writeln!(out, "  {}  {since:<8} {}", look.moment(at), escaped(&what));
         for line in below {
@@ -29,6 +29,14 @@ pub fn render(out: &mut String, job: &JobRecord, look: &Look) {
         }
         before = Some(at);
     }
+}
+
+/// The events by time.
+pub fn in_order(job: &JobRecord, look: &Look) -> Vec<Event> {
+    let mut events = events(job, look);
+    // A stable sort: events of one moment stay in the order in which they were noted.
+    events.sort_by_key(|event| event.at);
+    events
 }
 
 fn events(job: &JobRecord, look: &Look) -> Vec<Event> {

@@ -1,7 +1,7 @@
 //! `why job|slot|pool`: turns facts into sentences, and lists the decisions that led there.
 
 pub(super) mod because;
-mod because_pool;
+pub(super) mod because_pool;
 mod because_running;
 
 use std::fmt::Write as _;

@@ -1,0 +1,83 @@
+//! `web`: serves the page for browsers.
+
+use ::web::{Line, Redact, Role, Settings, Source, Token, Words};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::access::Access;
+use super::args::Web;
+use super::record::needs::Helps;
+use super::record::timeline;
+use super::term::screen::{Look, print};
+use super::why::because::{Heard, of_job};
+use super::why::because_pool::{of_pool, of_slot};
+use config::{Config, Surroundings, token_in};
+use failure::{Failure, exit};
+use model::{JobId, JobRecord, Why};
+
+/// Serves the page until it is told to end.
+pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
+    let source = match Access::open(config).await {
+        Ok(Access::Api(client, _)) => Source::of(client),
+        Ok(Access::Store(store)) => Source::Store(store),
+        Err(failure) => return Err(failure),
+    };
+    let (login, view) = (args.login_token_file, args.view_token_file);
+    let files = [(login, "--login-token-file", Role::All), (view, "--view-token-file", Role::View)];
+    let tokens = move || -> Result<Vec<Token>, Failure> {
+        let around = Surroundings::of_process();
+        let named = files.iter().filter_map(|(file, flag, role)| Some((file.clone()?, *flag, *role)));
+        named.map(|(file, flag, role)| Ok(Token { role, text: token_in(file, flag, &around)?.0 })).collect()
+    };
+    let settings = Settings {
+        listen: args.listen,
+        path: args.path,
+        hosts: args.hosts,
+        tokens: tokens()?,
+        read_only: args.read_only,
+        redact: Redact { names: args.redact, all: args.hide_data },
+    };
+    let page = ::web::Web::bind(settings, source, Box::new(Ours(Look::of_stdout(false)))).await;
+    let page =
+        page.map_err(|error| Failure::from(error).of(format!("failed to listen on {}", args.listen)))?;
+    print(&format!("{}\n", page.url))?;
+    let renew = page.tokens();
+    let mut hangup = signal(SignalKind::hangup())?;
+    let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let serving = page.serve();
+    tokio::pin!(serving);
+    loop {
+        tokio::select! {
+            () = &mut serving => return Ok(exit::OK),
+            _ = end.recv() => return Ok(exit::OK),
+            _ = interrupt.recv() => return Ok(exit::OK),
+            _ = hangup.recv() => match tokens() {
+                Ok(tokens) => renew(tokens),
+                // Those in force stay: a half-written file locks nobody out.
+                Err(failure) => drop(failure.print()),
+            },
+        }
+    }
+}
+
+/// The sentences of the commands, for the page.
+struct Ours(Look);
+
+impl Words for Ours {
+    fn timeline(&self, job: &JobRecord) -> Vec<Line> {
+        let events = timeline::in_order(job, &self.0);
+        events.into_iter().map(|event| Line { at: event.at, what: event.what, below: event.below }).collect()
+    }
+
+    fn why_job(&self, id: &JobId, why: &Why, has_supervisor: bool) -> Vec<String> {
+        let heard = if has_supervisor { Heard::Supervisor } else { Heard::Unseen };
+        of_job(id, why, &heard, Helps::of(None), clock::wall())
+    }
+
+    fn why_pool(&self, why: &Why) -> Vec<String> {
+        why.pools.iter().flat_map(|(pool, _)| of_pool(pool, why, &self.0)).collect()
+    }
+
+    fn why_slot(&self, slot: &str, why: &Why) -> Vec<String> {
+        of_slot(slot, why)
+    }
+}

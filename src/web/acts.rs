@@ -1,0 +1,339 @@
+//! Carries out orders: a page of the server asks first, with counts, so that no script can skip the question.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use tokio::time::timeout;
+
+use model::verb::{Act, Bulk, Cancel, Discard, Fate, Prioritize, Retry, Track, Untrack};
+use model::{Bytes, Class, JobId, NewJob, Payload};
+
+use crate::answer::answer;
+use crate::app::{App, Page, Place, Visit};
+use crate::form::Fields;
+use crate::json::MOST;
+use crate::order::Order;
+use crate::session::Notice;
+use crate::trouble::Trouble;
+use crate::{layout, say, text};
+
+/// Limit of the bytes of an order.
+const BODY: usize = 1 << 20;
+/// Longest wait for its last byte.
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// After this time the answer is that it goes on.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A question counts no longer than that.
+const COUNTING: Duration = Duration::from_secs(3);
+
+/// Asks whether to carry out an order.
+pub async fn ask(
+    State(app): State<Arc<App>>,
+    Extension(visit): Extension<Visit>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let fields = Fields::read(query.as_deref().unwrap_or_default());
+    let page = question(&app, &visit, &fields).await;
+    answer(&app, &visit, &headers, page)
+}
+
+async fn question(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Trouble> {
+    if !visit.may_change() {
+        return Err(Trouble::new(403, "this session may look, not change anything"));
+    }
+    let order = Order::read(fields).ok_or_else(|| {
+        Trouble::new(400, "nothing was chosen").hint("go back, and check the jobs that are meant")
+    })?;
+    let (about, inputs) = details(app, &order, fields).await?;
+    let back = back(app, fields);
+    let kept = fields.0.iter().filter(|(name, _)| !inputs.names.contains(&name.as_str()));
+    let main = html! {
+        h1 { (text::shown(&order.title())) }
+        form.ask method="post" action=(app.link("/act")) {
+            @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
+            (about)
+            (inputs.markup)
+            (layout::command(&order.command(fields)))
+            div.buttons {
+                button.main.danger[order.is_final()] type="submit" autofocus { (order.verb()) }
+                a.button href=(back) { "Leave it" }
+            }
+        }
+    };
+    Ok(Page::new(order.title(), Place::Other, "", main))
+}
+
+/// The fields that the reader fills in.
+#[derive(Default)]
+struct Inputs {
+    names: Vec<&'static str>,
+    markup: Markup,
+}
+
+/// What an order is about, and what is to be filled in.
+async fn details(app: &App, order: &Order, fields: &Fields) -> Result<(Markup, Inputs), Trouble> {
+    let typed = |name: &'static str, label: &str, kind: &str, value: &str| Inputs {
+        names: vec![name],
+        markup: html! {
+            label for=(name) { (label) }
+            input id=(name) name=(name) type=(kind) value=(value) maxlength="1000";
+        },
+    };
+    Ok(match order {
+        Order::Retry(jobs) | Order::Discard(jobs) => (named(jobs), Inputs::default()),
+        Order::Cancel(jobs) => {
+            let reason = fields.get("reason").unwrap_or_default();
+            (named(jobs), typed("reason", "Why, for those who look at the jobs", "text", reason))
+        }
+        Order::Track(job, _) => (named(std::slice::from_ref(job)), Inputs::default()),
+        Order::Prioritize(job) => {
+            let found = app.source.job(&job.as_str().into()).await?;
+            let value = found.priority.to_string();
+            (
+                named(std::slice::from_ref(job)),
+                typed("priority", "Priority: higher runs first", "number", &value),
+            )
+        }
+        Order::Again(job) => (named(std::slice::from_ref(job)), edited(app, job).await?),
+        Order::Bulk(bulk) => (count(app, bulk).await?, Inputs::default()),
+    })
+}
+
+fn named(jobs: &[String]) -> Markup {
+    const SHOWN: usize = 20;
+    html! {
+        ul.ids { @for job in jobs.iter().take(SHOWN) { li { code { (text::short(job)) } } } }
+        @if jobs.len() > SHOWN { p { "and " (say::count((jobs.len() - SHOWN) as u64)) " more" } }
+    }
+}
+
+/// The data of a job, to be changed.
+async fn edited(app: &App, job: &str) -> Result<Inputs, Trouble> {
+    let found = app.source.job(&job.into()).await?;
+    let is_hidden = app.redact.all || !app.redact.names.is_empty();
+    let data = match &found.payload {
+        Some(Payload::Data(data)) if data.0.len() <= MOST && !is_hidden => {
+            std::str::from_utf8(&data.0).unwrap_or_default().to_owned()
+        }
+        Some(Payload::Data(_)) => String::new(),
+        Some(Payload::Exec(_)) | None => {
+            return Err(Trouble::new(403, "programs cannot be put from a page")
+                .hint("taskvisor put -- COMMAND; Retry runs this one again as it is"));
+        }
+    };
+    Ok(Inputs {
+        names: vec!["queue", "class", "data"],
+        markup: html! {
+            p { "A new job is put; this one stays as it is." }
+            label for="queue" { "Queue" } input #queue name="queue" value=(found.queue) maxlength="256" required;
+            label for="class" { "Class" } input #class name="class" value=(found.class) maxlength="256" required;
+            label for="data" { "Data, as JSON" }
+            textarea #data name="data" rows="12" spellcheck="false" { (data) }
+            @if is_hidden { p.hint { "Its data is hidden here, so it begins empty." } }
+        },
+    })
+}
+
+/// With how many jobs it would be done.
+async fn count(app: &App, bulk: &Bulk) -> Result<Markup, Trouble> {
+    let mut asked = Bulk { dry_run: true, ..bulk.clone() };
+    let (mut jobs, mut needed, mut first) = (0, 0, Vec::new());
+    let begun = tokio::time::Instant::now();
+    let is_whole = loop {
+        let swept = app.source.look(asked.clone()).await?;
+        jobs += swept.count;
+        needed += swept.needed;
+        first.extend(swept.jobs);
+        match swept.next {
+            None => break true,
+            Some(_) if begun.elapsed() > COUNTING => break false,
+            next => asked.after = next,
+        }
+    };
+    first.truncate(5);
+    let first: Vec<String> = first.iter().map(|id: &JobId| id.as_str().to_owned()).collect();
+    Ok(html! {
+        p.count { strong data-count=(jobs) { (say::count(jobs)) @if !is_whole { "+" } } " " (if jobs == 1 { "job" } else { "jobs" }) }
+        @if needed > 0 { p { (say::counted(needed, "job stays", "jobs stay")) ", because others depend on it." } }
+        @if !first.is_empty() { p { "Among them:" } (named(&first)) }
+    })
+}
+
+/// Where to go after that: a place of ours.
+fn back(app: &App, fields: &Fields) -> String {
+    let is_ours =
+        |path: &&str| path.starts_with('/') && !path.starts_with("//") && !path.contains(['\\', '\n', '\r']);
+    let below = |path: &&str| path.strip_prefix(&app.base).is_some_and(|rest| rest.starts_with('/'));
+    let path = fields.get("back").filter(is_ours).filter(below).map(str::to_owned);
+    path.filter(|path| path.is_ascii() && !path.contains(char::is_control)).unwrap_or_else(|| app.link("/"))
+}
+
+/// Carries out an order and leads back.
+pub async fn carry_out(
+    State(app): State<Arc<App>>,
+    Extension(visit): Extension<Visit>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let refused = |why: &str| {
+        let trouble = Trouble::new(400, why);
+        answer(&app, &visit, &headers, Err(trouble))
+    };
+    let bytes = match timeout(BODY_TIME, axum::body::to_bytes(body, BODY)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) => return refused("the order is longer than 1 MiB"),
+        Err(_) => return refused("the order did not come within 30 s"),
+    };
+    let fields = Fields::read(&String::from_utf8_lossy(&bytes));
+    let Some(order) = Order::read(&fields) else { return refused("nothing was chosen") };
+    let command = order.command(&fields);
+    let notice = match done(&app, &visit, order, &fields).await {
+        Ok(text) => Notice { text, command, failed: false },
+        Err(trouble) => {
+            let hint = trouble.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            Notice { text: trouble.message + &hint, command, failed: true }
+        }
+    };
+    app.live.touch();
+    app.sessions.tell(&visit.session, notice);
+    (StatusCode::SEE_OTHER, [(header::LOCATION, back(&app, &fields))]).into_response()
+}
+
+async fn done(app: &Arc<App>, visit: &Visit, order: Order, fields: &Fields) -> Result<String, Trouble> {
+    let by = visit.by.as_str();
+    match order {
+        Order::Retry(jobs) => each(app, jobs, Act::Retry, by).await,
+        Order::Discard(jobs) => each(app, jobs, Act::Discard, by).await,
+        Order::Cancel(jobs) => {
+            let jobs: Vec<JobId> = jobs.into_iter().map(JobId::from).collect();
+            let reason = fields.get("reason").map(str::to_owned);
+            let fates = app.source.ask(Cancel { jobs, dependents: false, reason }, by).await?;
+            let done = fates.iter().filter(|each| matches!(each.fate, Fate::State(_))).count();
+            let left = fates.len() - done;
+            let rest = if left > 0 {
+                format!("; {} not in a state for that", say::counted(left as u64, "was", "were"))
+            } else {
+                String::new()
+            };
+            Ok(format!("{} canceled{rest}", say::counted(done as u64, "job", "jobs")))
+        }
+        Order::Track(job, true) => {
+            app.source.ask(Track { job: job.into() }, by).await.map(|_| "It is followed".into())
+        }
+        Order::Track(job, false) => {
+            app.source.ask(Untrack { job: job.into() }, by).await.map(|_| "It is followed no more".into())
+        }
+        Order::Prioritize(job) => {
+            let typed = fields.get("priority").unwrap_or_default();
+            let priority = typed
+                .parse()
+                .map_err(|_| Trouble::new(400, format!("'{typed}' is no priority: it is a whole number")))?;
+            app.source.ask(Prioritize { job: job.into(), priority }, by).await?;
+            Ok(format!("Its priority is {priority} now"))
+        }
+        Order::Again(job) => again(app, &job, fields, by).await,
+        Order::Bulk(bulk) => sweep(app, bulk, by).await,
+    }
+}
+
+/// Does something with each of the named jobs.
+async fn each(app: &App, jobs: Vec<String>, act: Act, by: &str) -> Result<String, Trouble> {
+    let what = match act {
+        Act::Retry => "put back to waiting",
+        Act::Discard => "discarded",
+    };
+    let (mut done, mut first) = (0, None);
+    let all = jobs.len();
+    for job in jobs {
+        let job = JobId::from(job);
+        let answer = match act {
+            Act::Retry => app.source.ask(Retry { job }, by).await,
+            Act::Discard => app.source.ask(Discard { job }, by).await,
+        };
+        match answer {
+            Ok(_) => done += 1,
+            // Without an answer the others would wait as long.
+            Err(trouble) if trouble.code >= 500 => {
+                let so_far = format!("{} of {all} {what}, then: {}", say::count(done), trouble.message);
+                return Err(Trouble { message: so_far, ..trouble });
+            }
+            Err(trouble) => drop(first.get_or_insert(trouble)),
+        }
+    }
+    match first {
+        Some(trouble) if done == 0 => Err(trouble),
+        Some(trouble) => {
+            Ok(format!("{} of {all} jobs {what}; the others not: {}", say::count(done), trouble.message))
+        }
+        None => Ok(format!("{} {what}", say::counted(done, "job", "jobs"))),
+    }
+}
+
+/// Puts a job like another one, with the data of the form.
+async fn again(app: &App, job: &str, fields: &Fields, by: &str) -> Result<String, Trouble> {
+    let before = app.source.job(&job.into()).await?;
+    let missing = |what: &str| Trouble::new(400, format!("{what} is missing"));
+    let queue = fields.get("queue").ok_or_else(|| missing("the queue"))?;
+    let class =
+        fields.get("class").filter(|class| *class != Class::EXEC).ok_or_else(|| missing("the class"))?;
+    let data = fields.get("data").unwrap_or("null").trim();
+    if let Err(error) = serde_json::from_str::<&serde_json::value::RawValue>(data) {
+        return Err(Trouble::new(400, format!("the data is no JSON: {error}")));
+    }
+    let new = NewJob {
+        priority: before.priority,
+        tags: before.tags,
+        retry: before.retry,
+        time_limit: before.time_limit,
+        ..NewJob::new(queue.into(), class.into(), Payload::Data(Bytes(data.as_bytes().to_vec())))
+    };
+    let id = app.source.put(new, by).await?;
+    Ok(format!("Put as {id}"))
+}
+
+/// Carries out an order about many jobs, stretch by stretch. It goes on when the reader has left.
+async fn sweep(app: &Arc<App>, bulk: Bulk, by: &str) -> Result<String, Trouble> {
+    let (what, verb) = (Order::Bulk(bulk.clone()).title(), Order::Bulk(bulk.clone()).verb());
+    let number = app.works.begin(what.clone());
+    let (app, by) = (app.clone(), by.to_owned());
+    let work = tokio::spawn(async move {
+        let (mut asked, mut all, mut needed) = (bulk, 0, 0);
+        loop {
+            match app.source.ask(asked.clone(), &by).await {
+                Ok(swept) => {
+                    all += swept.count;
+                    needed += swept.needed;
+                    let is_last = swept.next.is_none();
+                    app.works.note(number, swept.count, is_last.then_some(Ok(())));
+                    if is_last {
+                        return Ok((all, needed));
+                    }
+                    asked.after = swept.next;
+                }
+                Err(trouble) => {
+                    app.works.note(number, 0, Some(Err(trouble.message.clone())));
+                    return Err(trouble);
+                }
+            }
+        }
+    });
+    match timeout(PATIENCE, work).await {
+        Ok(Ok(Ok((all, needed)))) => {
+            let rest = if needed > 0 {
+                format!("; {needed} stay, because others depend on them")
+            } else {
+                String::new()
+            };
+            Ok(format!("{verb}: done with {}{rest}", say::counted(all, "job", "jobs")))
+        }
+        Ok(Ok(Err(trouble))) => Err(trouble),
+        Ok(Err(_)) => Err(Trouble::new(500, "the order broke off")),
+        Err(_) => Ok(format!("{what}: under way")),
+    }
+}

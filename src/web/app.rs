@@ -1,0 +1,117 @@
+//! What all pages share.
+
+use jiff::tz::TimeZone;
+use maud::Markup;
+use model::Millis;
+
+use crate::json::Redact;
+use crate::live::Live;
+use crate::session::{Notice, Role, Sessions};
+use crate::source::Source;
+use crate::words::Words;
+use crate::works::Works;
+
+/// What all pages share.
+pub struct App {
+    /// Where the jobs are.
+    pub source: Source,
+    /// The readers that came in.
+    pub sessions: Sessions,
+    /// What happens, for the pages that are open.
+    pub live: Live,
+    /// Orders about many jobs that are being carried out.
+    pub works: Works,
+    /// The sentences of the commands.
+    pub words: Box<dyn Words>,
+    /// What of the data is hidden.
+    pub redact: Redact,
+    /// Before each path: empty, or `/jobs`.
+    pub base: String,
+    /// The zone of the times on the pages.
+    pub zone: TimeZone,
+    /// The name of the cookie.
+    pub cookie: String,
+    /// Names by which a browser may call, besides addresses and `localhost`.
+    pub hosts: Vec<String>,
+}
+
+/// One request of a reader who may come in.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// What the reader may do.
+    pub role: Role,
+    /// Key of the session.
+    pub session: String,
+    /// The path with the query, as the browser sees it.
+    pub url: String,
+    /// Whether only the changed part is asked for.
+    pub is_fragment: bool,
+    /// Who asks, for the history of jobs.
+    pub by: String,
+    /// What the last order has led to.
+    pub notice: Option<Notice>,
+}
+
+impl Visit {
+    /// Whether the reader may change something.
+    pub fn may_change(&self) -> bool {
+        self.role == Role::All
+    }
+}
+
+/// The places in the head of each page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The overview page.
+    Overview,
+    /// Lists of jobs, and one job.
+    Jobs,
+    /// Failures by group.
+    Failures,
+    /// Any other page.
+    Other,
+}
+
+impl Place {
+    /// Those with a link, in order.
+    pub const LINKED: [(Place, &'static str, &'static str); 3] = [
+        (Place::Overview, "/", "Overview"),
+        (Place::Jobs, "/jobs", "Jobs"),
+        (Place::Failures, "/failures", "Failures"),
+    ];
+}
+
+/// A page before it is put into its frame.
+pub struct Page {
+    /// The HTTP status.
+    pub code: u16,
+    /// Title of the page.
+    pub title: String,
+    /// Where it belongs.
+    pub place: Place,
+    /// Which events change it: words as of [`Live`], with blanks between them.
+    pub topics: String,
+    /// What it shows changes with time: it is asked for again after these seconds.
+    pub every: Option<u32>,
+    /// What it shows.
+    pub main: Markup,
+}
+
+impl Page {
+    /// A page that changes with these events.
+    pub fn new(title: impl Into<String>, place: Place, topics: impl Into<String>, main: Markup) -> Page {
+        Page { code: 200, title: title.into(), place, topics: topics.into(), every: None, main }
+    }
+}
+
+impl App {
+    /// A link to a place of ours.
+    pub fn link(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// The time of now.
+    pub fn now(&self) -> Millis {
+        clock::wall()
+    }
+}

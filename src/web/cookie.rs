@@ -1,0 +1,23 @@
+//! The cookie that carries a session.
+
+use axum::http::{HeaderMap, header};
+
+use crate::app::App;
+
+/// The value of a cookie.
+pub fn value(headers: &HeaderMap, name: &str) -> Option<String> {
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|header| header.to_str().ok());
+    let mut pairs = all.flat_map(|header| header.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+}
+
+/// The header that keeps a session in a browser, or ends it there.
+pub fn set(app: &App, headers: &HeaderMap, session: Option<&str>) -> String {
+    let (name, path) = (&app.cookie, if app.base.is_empty() { "/" } else { &app.base });
+    let is_tls = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+    let secure = if is_tls { "; Secure" } else { "" };
+    match session {
+        Some(session) => format!("{name}={session}; Path={path}; HttpOnly; SameSite=Strict{secure}"),
+        None => format!("{name}=; Path={path}; HttpOnly; SameSite=Strict; Max-Age=0{secure}"),
+    }
+}

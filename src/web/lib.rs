@@ -1,0 +1,106 @@
+//! The web page: a process of its own, a client of the API. It draws pages on the server and changes nothing by itself.
+
+mod acts;
+mod ansi;
+mod answer;
+mod app;
+mod assets;
+mod chart;
+mod cookie;
+mod enter;
+mod form;
+mod gate;
+mod json;
+mod layout;
+mod live;
+mod order;
+mod packed;
+mod pages;
+mod router;
+mod say;
+mod search;
+mod session;
+mod shape;
+mod source;
+mod stream;
+mod text;
+mod trouble;
+mod words;
+mod works;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+pub use json::Redact;
+pub use session::{Role, Token};
+pub use source::Source;
+pub use trouble::Trouble;
+pub use words::{Line, Words};
+
+/// What the page is started with.
+pub struct Settings {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The path below which the page is: empty, or `/jobs`.
+    pub path: String,
+    /// Names by which browsers may call it, besides addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// The tokens that open it; none = it opens by a key once.
+    pub tokens: Vec<Token>,
+    /// Whether nobody may change anything.
+    pub read_only: bool,
+    /// What of the data is hidden.
+    pub redact: Redact,
+}
+
+/// The page, bound to its port.
+pub struct Web {
+    listener: TcpListener,
+    app: Arc<app::App>,
+    /// The address to open.
+    pub url: String,
+}
+
+impl Web {
+    /// Binds the port.
+    pub async fn bind(settings: Settings, source: Source, words: Box<dyn Words>) -> io::Result<Web> {
+        let listener = TcpListener::bind(settings.listen).await?;
+        let address = listener.local_addr()?;
+        let sessions = session::Sessions::new(settings.read_only);
+        let base = settings.path;
+        let mut url = format!("http://{address}{base}/");
+        if settings.tokens.is_empty() {
+            url += &format!("enter?key={}", sessions.make_key()?);
+        }
+        sessions.set_tokens(settings.tokens);
+        let app = app::App {
+            source,
+            sessions,
+            live: live::Live::default(),
+            works: works::Works::default(),
+            words,
+            redact: settings.redact,
+            base,
+            zone: jiff::tz::TimeZone::system(),
+            // Cookies do not know ports: two pages on one host keep apart by the name.
+            cookie: format!("taskvisor-{}", address.port()),
+            hosts: settings.hosts,
+        };
+        Ok(Web { listener, app: Arc::new(app), url })
+    }
+
+    /// Serves readers for ever.
+    pub async fn serve(self) {
+        let door = api::Port { listener: self.listener, programs: false };
+        api::serve(door, router::router(self.app), api::Limits::default(), |_| ()).await;
+    }
+
+    /// Takes other tokens from now on, and ends all sessions.
+    pub fn tokens(&self) -> impl Fn(Vec<Token>) + Send + 'static {
+        let app = self.app.clone();
+        move |tokens| app.sessions.set_tokens(tokens)
+    }
+}

@@ -1,0 +1,186 @@
+//! What happens, for the pages that are open: which parts of a page have changed, at most four times a second.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use futures_core::Stream;
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::{Instant, sleep, timeout};
+
+use api::Client;
+use model::{Interest, PublishedEvent, What};
+
+/// Between two messages to a page.
+const PAUSE: Duration = Duration::from_millis(250);
+/// While no page is open, nobody is subscribed to the supervisor; a page that is only being changed is not missed.
+const LINGER: Duration = Duration::from_secs(2);
+/// Where events cannot be had, pages look again after this time.
+const BLIND: Duration = Duration::from_secs(5);
+/// Limit of the jobs that a message names: with more, all may have changed.
+const NAMED: usize = 40;
+
+/// The subscription to the supervisor, which all open pages share.
+#[derive(Clone)]
+pub struct Live {
+    out: broadcast::Sender<Arc<str>>,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    is_subscribed: bool,
+    changed: Instant,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let state = State { is_subscribed: false, changed: Instant::now() };
+        Live { out: broadcast::Sender::new(16), state: Arc::new(Mutex::new(state)) }
+    }
+}
+
+impl Live {
+    /// When something changed last, as far as is known.
+    pub fn changed(&self) -> Instant {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).changed
+    }
+
+    /// Notes that something has changed: an order of a reader was carried out.
+    pub fn touch(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).changed = Instant::now();
+    }
+
+    /// Messages from now on. The first page that listens subscribes to the supervisor.
+    pub fn listen(&self, client: Option<&Client>) -> broadcast::Receiver<Arc<str>> {
+        let receiver = self.out.subscribe();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.is_subscribed {
+            state.is_subscribed = true;
+            tokio::spawn(self.clone().follow(client.cloned()));
+        }
+        receiver
+    }
+
+    async fn follow(self, client: Option<Client>) {
+        loop {
+            match &client {
+                Some(client) => self.pass_on(client).await,
+                None => {
+                    sleep(BLIND).await;
+                    self.say("*");
+                }
+            }
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.out.receiver_count() == 0 {
+                state.is_subscribed = false;
+                return;
+            }
+        }
+    }
+
+    /// Passes events on until they end, or until nobody listens.
+    async fn pass_on(&self, client: &Client) {
+        let Ok(mut lines) = client.events(&Interest::default()).await else {
+            sleep(Duration::from_secs(1)).await;
+            self.say("down");
+            return;
+        };
+        // Whatever happened before is not known.
+        self.say("*");
+        let mut topics = BTreeSet::new();
+        loop {
+            let news = match timeout(LINGER, lines.next()).await {
+                Ok(Ok(news)) if !news.is_empty() => news,
+                Ok(_) => return self.say("down"),
+                Err(_) if self.out.receiver_count() == 0 => return,
+                Err(_) => continue,
+            };
+            news.iter().for_each(|news| add(&mut topics, news));
+            self.tell(&mut topics);
+            // What comes in the meantime is told in one message.
+            let end = Instant::now() + PAUSE;
+            loop {
+                match tokio::time::timeout_at(end, lines.next()).await {
+                    Err(_) => break,
+                    Ok(Ok(news)) if !news.is_empty() => news.iter().for_each(|news| add(&mut topics, news)),
+                    Ok(_) => return self.say("down"),
+                }
+            }
+            if !topics.is_empty() {
+                self.tell(&mut topics);
+            }
+            if self.out.receiver_count() == 0 {
+                return;
+            }
+        }
+    }
+
+    fn tell(&self, topics: &mut BTreeSet<String>) {
+        if topics.iter().filter(|topic| topic.starts_with("job:")).count() > NAMED {
+            topics.retain(|topic| !topic.starts_with("job:"));
+            topics.insert("job:*".into());
+        }
+        let words: Vec<String> = std::mem::take(topics).into_iter().collect();
+        self.say(&words.join(" "));
+    }
+
+    fn say(&self, topics: &str) {
+        self.touch();
+        // Without a listener there is nothing to tell.
+        let _ = self.out.send(topics.into());
+    }
+}
+
+/// The words for an event: `jobs`, `job:ID`, `queue:NAME`, `workers`, `recurring`, `orders`.
+fn add(topics: &mut BTreeSet<String>, news: &PublishedEvent) {
+    if let Some(job) = &news.job {
+        topics.insert("jobs".into());
+        topics.insert(format!("job:{}", crate::text::encoded(job.as_str())));
+    }
+    if let Some(queue) = &news.queue {
+        topics.insert(format!("queue:{}", crate::text::encoded(queue.as_str())));
+    }
+    let of_workers =
+        [What::Started, What::Ready, What::Asked, What::Killed, What::Exited, What::Scaled, What::Recycled];
+    if of_workers.contains(&news.what) {
+        topics.insert("workers".into());
+    } else if news.what == What::Lost {
+        topics.insert("*".into());
+    } else if news.job.is_none() {
+        topics.insert("orders".into());
+    }
+}
+
+/// The pieces of an answer that goes on.
+pub struct Pieces(pub mpsc::Receiver<String>);
+
+impl Stream for Pieces {
+    type Item = Result<Bytes, std::convert::Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Bytes::from(piece))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Millis;
+
+    #[test]
+    fn event_names_what_it_changes() {
+        let mut topics = BTreeSet::new();
+        let job = PublishedEvent {
+            job: Some("a b".into()),
+            queue: Some("mail".into()),
+            ..PublishedEvent::new(What::Failed, Millis(0))
+        };
+        add(&mut topics, &job);
+        add(&mut topics, &PublishedEvent::new(What::Ready, Millis(0)));
+        let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+        assert_eq!(topics, ["job:a%20b", "jobs", "queue:mail", "workers"]);
+    }
+}

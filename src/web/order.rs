@@ -1,0 +1,198 @@
+//! An order of a reader: what it is called, and the command line that does the same.
+
+use model::JobState;
+use model::verb::{Act, Bulk};
+
+use crate::form::Fields;
+use crate::text::quoted;
+
+/// What a reader can order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// Puts these jobs back to waiting.
+    Retry(Vec<String>),
+    /// Forgets these jobs.
+    Discard(Vec<String>),
+    /// Ends these jobs.
+    Cancel(Vec<String>),
+    /// Puts a job like this one, with other data.
+    Again(String),
+    /// Follows a job, or no more.
+    Track(String, bool),
+    /// Gives a job another priority.
+    Prioritize(String),
+    /// Puts back or forgets all jobs that match.
+    Bulk(Bulk),
+}
+
+/// Limit of the jobs that one order names.
+const JOBS: usize = 1000;
+
+impl Order {
+    /// Reads an order; none if it is none of ours.
+    pub fn read(fields: &Fields) -> Option<Order> {
+        let jobs = || {
+            Some(fields.all("job").take(JOBS).map(str::to_owned).collect::<Vec<_>>())
+                .filter(|jobs| !jobs.is_empty())
+        };
+        let job = || fields.get("job").map(str::to_owned);
+        Some(match fields.get("act")? {
+            "retry" => Order::Retry(jobs()?),
+            "discard" => Order::Discard(jobs()?),
+            "cancel" => Order::Cancel(jobs()?),
+            "again" => Order::Again(job()?),
+            "track" => Order::Track(job()?, true),
+            "untrack" => Order::Track(job()?, false),
+            "priority" => Order::Prioritize(job()?),
+            "retry-all" => Order::Bulk(bulk(fields, Act::Retry)?),
+            "discard-all" => Order::Bulk(bulk(fields, Act::Discard)?),
+            _ => return None,
+        })
+    }
+
+    /// What is asked, as a title.
+    pub fn title(&self) -> String {
+        let jobs = |jobs: &[String]| match jobs {
+            [_] => "this job".to_owned(),
+            _ => format!("{} jobs", jobs.len()),
+        };
+        match self {
+            Order::Retry(all) => format!("Retry {}", jobs(all)),
+            Order::Discard(all) => format!("Discard {} for good", jobs(all)),
+            Order::Cancel(all) => format!("Cancel {}", jobs(all)),
+            Order::Again(_) => "Put it again with other data".into(),
+            Order::Track(_, true) => "Follow this job".into(),
+            Order::Track(_, false) => "Follow this job no more".into(),
+            Order::Prioritize(_) => "Give it another priority".into(),
+            Order::Bulk(bulk) => match bulk.act {
+                Act::Retry => format!("Retry all jobs that are {}", which(bulk)),
+                Act::Discard => format!("Discard all jobs that are {}, for good", which(bulk)),
+            },
+        }
+    }
+
+    /// The word on the button that does it.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Order::Retry(_) => "Retry",
+            Order::Discard(_) => "Discard",
+            Order::Cancel(_) => "Cancel",
+            Order::Again(_) => "Put",
+            Order::Track(_, true) => "Follow",
+            Order::Track(_, false) => "Unfollow",
+            Order::Prioritize(_) => "Set",
+            Order::Bulk(bulk) if bulk.act == Act::Retry => "Retry all",
+            Order::Bulk(_) => "Discard all",
+        }
+    }
+
+    /// Whether it cannot be taken back.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Order::Discard(_) | Order::Cancel(_) => true,
+            Order::Bulk(bulk) => bulk.act == Act::Discard,
+            Order::Retry(_) | Order::Again(_) | Order::Track(..) | Order::Prioritize(_) => false,
+        }
+    }
+
+    /// The command line that does the same. `fields` are those that its form has.
+    pub fn command(&self, fields: &Fields) -> String {
+        let words = |verb: &str, all: &[String]| {
+            let ids: Vec<String> = all.iter().map(|id| quoted(id)).collect();
+            format!("taskvisor job {verb} {}", ids.join(" "))
+        };
+        match self {
+            Order::Retry(all) => words("retry", all),
+            Order::Discard(all) => words("discard", all),
+            Order::Cancel(all) => {
+                let reason = fields.get("reason").map(|reason| format!(" --reason {}", quoted(reason)));
+                words("cancel", all) + &reason.unwrap_or_default()
+            }
+            Order::Again(_) => {
+                let [queue, class, data] =
+                    ["queue", "class", "data"].map(|name| quoted(fields.get(name).unwrap_or("…")));
+                format!("taskvisor put {queue} {class} {data}")
+            }
+            Order::Track(job, true) => format!("taskvisor job track {}", quoted(job)),
+            Order::Track(job, false) => format!("taskvisor job untrack {}", quoted(job)),
+            Order::Prioritize(job) => {
+                format!("taskvisor job priority {} {}", quoted(job), fields.get("priority").unwrap_or("N"))
+            }
+            Order::Bulk(bulk) => {
+                let verb = match bulk.act {
+                    Act::Retry => "retry",
+                    Act::Discard => "discard",
+                };
+                let option = |name: &str, value: Option<&str>| {
+                    value.map(|value| format!(" --{name} {}", quoted(value))).unwrap_or_default()
+                };
+                format!(
+                    "taskvisor job {verb} --{}{}{}{}",
+                    bulk.state,
+                    option("group", bulk.group.as_deref()),
+                    option("queue", bulk.queue.as_ref().map(|queue| queue.as_str())),
+                    option("class", bulk.class.as_ref().map(|class| class.as_str())),
+                )
+            }
+        }
+    }
+}
+
+fn bulk(fields: &Fields, act: Act) -> Option<Bulk> {
+    let state: JobState = fields.get("state")?.parse().ok()?;
+    let bulk = Bulk {
+        act,
+        state,
+        group: fields.get("group").map(str::to_owned),
+        class: fields.get("class").map(Into::into),
+        queue: fields.get("queue").map(Into::into),
+        since: None,
+        limit: None,
+        dry_run: false,
+        after: None,
+    };
+    bulk.fault().is_none().then_some(bulk)
+}
+
+/// Which jobs an order about many means, in words.
+fn which(bulk: &Bulk) -> String {
+    let part =
+        |what: &str, name: Option<&str>| name.map(|name| format!(" {what} {name}")).unwrap_or_default();
+    format!(
+        "{}{}{}{}",
+        bulk.state,
+        part("by", bulk.group.as_deref()),
+        part("in queue", bulk.queue.as_ref().map(|queue| queue.as_str())),
+        part("of class", bulk.class.as_ref().map(|class| class.as_str())),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_order_has_the_command_that_does_the_same() {
+        for (query, title, command) in [
+            ("act=retry&job=a&job=b+c", "Retry 2 jobs", "taskvisor job retry a 'b c'"),
+            (
+                "act=cancel&job=a&reason=a+mistake",
+                "Cancel this job",
+                "taskvisor job cancel a --reason 'a mistake'",
+            ),
+            (
+                "act=discard-all&state=failed&group=exit+1&queue=mail",
+                "Discard all jobs that are failed by exit 1 in queue mail, for good",
+                "taskvisor job discard --failed --group 'exit 1' --queue mail",
+            ),
+            ("act=priority&job=a&priority=-5", "Give it another priority", "taskvisor job priority a -5"),
+        ] {
+            let fields = Fields::read(query);
+            let order = Order::read(&fields).unwrap();
+            assert_eq!((order.title().as_str(), order.command(&fields).as_str()), (title, command));
+        }
+        for wrong in ["", "act=stop", "act=retry", "act=retry-all&state=running", "act=retry-all"] {
+            assert_eq!(Order::read(&Fields::read(wrong)), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! How an attempt ended, and the processes at that time.
+
+use maud::{Markup, html};
+
+use model::{Caught, ExitStatus, Forensics, Process, Signal, Snapshot};
+
+use crate::layout::scrolled;
+use crate::{say, text};
+
+/// The figures of an attempt.
+pub fn facts(left: &Forensics) -> Markup {
+    let exit = left.exit.as_ref();
+    html! {
+        dl.facts {
+            div { dt { "Ran" } dd { (say::age(left.ran)) } }
+            @if let Some(exit) = exit { div { dt { "Exit" } dd { (ended(exit.status)) @if exit.oom { ", out of memory" } } } }
+            @if let Some(cpu) = left.cpu() { div { dt { "CPU" } dd { (say::age(cpu)) } } }
+            @if let Some(exit) = exit {
+                div { dt { "Peak memory" } dd { (say::size(exit.usage.max_rss)) } }
+                @if exit.left_behind > 0 { div { dt { "Left behind" } dd { (say::counted(exit.left_behind.into(), "process", "processes")) ", killed; proof after " (say::age(exit.proof)) } } }
+            }
+            @if left.output_dropped > 0 { div { dt { "Output dropped" } dd { (say::size(left.output_dropped)) } } }
+            @if let Some(worker) = &left.worker { div { dt { "Worker" } dd { (worker) } } }
+            @for sent in &left.signals {
+                div { dt { @match sent.signal { Signal::Term => "TERM", Signal::Kill => "KILL" } " sent" } dd { "after " (say::age(sent.after)) ": " (text::shown(&sent.why)) } }
+            }
+            @for still in &left.left { div { dt { "Left running" } dd { (text::shown(still)) } } }
+        }
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match status {
+        ExitStatus::Code(code) => format!("code {code}"),
+        ExitStatus::Signal { signal, core } => {
+            format!("signal {signal}{}", if core { ", core dumped" } else { "" })
+        }
+    }
+}
+
+/// The processes when they were looked at.
+pub fn snapshot(seen: &Snapshot) -> Markup {
+    scrolled(
+        "Processes",
+        html! {
+            table.tree {
+                thead { tr { th { "Process" } th { "State" } th.num { "Memory" } th.num { "CPU" } th.num { "Threads" } th { "Waits in" } } }
+                tbody { @for process in &seen.processes { (caught(process)) } }
+            }
+            @if seen.left_out > 0 { p.more { (say::counted(seen.left_out.into(), "process more", "processes more")) } }
+        },
+    )
+}
+
+fn caught(process: &Caught) -> Markup {
+    html! {
+        tr {
+            td.what class={ "deep-" (process.depth.min(8)) } {
+                span.title { (text::short(&process.name)) " " span.dim { (process.pid) } }
+                @if !process.open.is_empty() { span.why { (text::short(&process.open.join(", "))) } }
+            }
+            td { (state(&process.state)) }
+            td.num { (say::size(process.rss)) } td.num { (say::age(process.cpu)) } td.num { (process.threads) }
+            td { @if let Some(place) = &process.wchan { (text::short(place)) } }
+        }
+    }
+}
+
+/// A living process with all below it.
+pub fn tree(process: &Process) -> Markup {
+    let mut rows = Vec::new();
+    flat(process, 0, &mut rows);
+    scrolled(
+        "Processes",
+        html! {
+            table.tree {
+                thead { tr { th { "Process" } th { "State" } th.num { "Memory" } th.num { "CPU" } } }
+                tbody {
+                    @for (depth, process) in rows.iter().take(200) {
+                        tr data-key=(process.pid) {
+                            td class={ "deep-" (depth.min(&8)) } { (text::short(&process.name)) " " span.dim { (process.pid) } }
+                            td { (state(&process.state)) }
+                            td.num { (say::size(process.rss)) } td.num { (say::age(say::whole(process.cpu))) }
+                        }
+                    }
+                }
+            }
+        },
+    )
+}
+
+fn flat<'a>(process: &'a Process, depth: usize, rows: &mut Vec<(usize, &'a Process)>) {
+    rows.push((depth, process));
+    process.children.iter().for_each(|child| flat(child, depth + 1, rows));
+}
+
+/// The letter of /proc, in words.
+fn state(letter: &str) -> &str {
+    match letter {
+        "R" => "runs",
+        "S" => "sleeps",
+        "D" => "waits for the disk",
+        "T" | "t" => "stopped",
+        "Z" => "zombie",
+        other => other,
+    }
+}

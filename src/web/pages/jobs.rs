@@ -1,0 +1,142 @@
+//! The list of jobs: one search line, which is the URL.
+
+use maud::{Markup, html};
+
+use model::{Filter, JobState};
+
+use super::rows;
+use crate::app::{App, Page, Place, Visit};
+use crate::form::Fields;
+use crate::layout::{command, nothing};
+use crate::search::{HELP, Search};
+use crate::text::{encoded, quoted};
+use crate::trouble::Trouble;
+use crate::{say, shape, text};
+
+/// Number of jobs on a page.
+const PAGE: u32 = 50;
+/// Jobs are counted up to here.
+const COUNTED: u32 = 10_000;
+
+/// Draws the list of jobs.
+pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Trouble> {
+    let (line, now) = (fields.get("q").unwrap_or_default(), app.now());
+    let Search { filter, faults } = Search::read(line, now);
+    let after = fields.get("after");
+    let listed = match faults.is_empty() {
+        // One more shows whether there are older ones.
+        true => {
+            let asked = Filter { limit: PAGE + 1, after: after.map(Into::into), ..filter.clone() };
+            tokio::try_join!(app.source.look(asked), count(app, &filter)).map(Some)
+        }
+        false => Ok(None),
+    };
+    // An unknown queue is said beside the search line, which can be mended there.
+    let (listed, wrong) = match listed {
+        Err(trouble) if trouble.code < 500 => (None, vec![trouble.message]),
+        listed => (listed?, faults),
+    };
+    let main = html! {
+        h1.hidden { "Jobs" }
+        form.search method="get" action=(app.link("/jobs")) role="search" {
+            label.hidden for="q" { "Search jobs" }
+            input #q name="q" type="search" value=(line) placeholder="state:failed queue:mail class:… since:2h 0199…" autocomplete="off" autocapitalize="off" spellcheck="false" maxlength="1000";
+            button.main type="submit" { "Search" }
+        }
+        (states(app, line, &filter))
+        details.help { summary { "What can be searched for" } p { code { (HELP) } } }
+        @for fault in &wrong { p.fault role="alert" { (text::shown(fault)) } }
+        @if let Some((jobs, counted)) = &listed {
+            @let has_older = jobs.len() > PAGE as usize;
+            @let jobs = jobs.get(..PAGE as usize).unwrap_or(jobs);
+            p.lead { strong data-count=(counted.count) { (say::count(counted.count)) @if counted.more { "+" } } " " (if counted.count == 1 { "job" } else { "jobs" }) @if after.is_some() { ", older ones" } }
+            @if jobs.is_empty() { (nothing("No job is like that.")) } @else {
+                (rows::table(app, jobs, now, visit.may_change().then_some("chosen")))
+                (orders(app, visit, &jobs.iter().map(|job| job.state).collect::<Vec<_>>()))
+            }
+            nav.pager aria-label="More" {
+                @if after.is_some() { a.button href={ (app.link("/jobs?q=")) (encoded(line)) } { "Newest" } }
+                @if has_older && let Some(last) = jobs.last() {
+                    a.button href={ (app.link("/jobs?q=")) (encoded(line)) "&after=" (encoded(last.id.as_str())) } { "Older" }
+                }
+            }
+            (command(&shell(&filter)))
+        }
+    };
+    Ok(Page {
+        every: Some(10),
+        ..Page::new("Jobs", Place::Jobs, if after.is_some() { "" } else { "jobs" }, main)
+    })
+}
+
+/// How many jobs there are, up to a limit.
+struct Counted {
+    count: u64,
+    more: bool,
+}
+
+async fn count(app: &App, filter: &Filter) -> Result<Counted, Trouble> {
+    let asked = Filter { limit: COUNTED, ..filter.clone() };
+    let counts = app.source.count(&asked).await?;
+    Ok(Counted { count: counts.count(), more: counts.more })
+}
+
+/// A link for each state, which puts it into the search line.
+fn states(app: &App, line: &str, filter: &Filter) -> Markup {
+    let rest: Vec<&str> = line.split_whitespace().filter(|word| !word.starts_with("state:")).collect();
+    let rest = rest.join(" ");
+    let link = |state: Option<JobState>| {
+        let line = state.map(|state| format!("state:{state} {rest}")).unwrap_or_else(|| rest.clone());
+        format!("{}?q={}", app.link("/jobs"), encoded(line.trim()))
+    };
+    html! {
+        nav.states aria-label="By state" {
+            a href=(link(None)) aria-current=[filter.states.is_empty().then_some("true")] { "any" }
+            @for state in JobState::ALL {
+                a href=(link(Some(state))) aria-current=[(filter.states == [state]).then_some("true")] { (shape::job(state)) }
+            }
+        }
+    }
+}
+
+/// Orders about the jobs whose boxes are checked.
+fn orders(app: &App, visit: &Visit, states: &[JobState]) -> Markup {
+    let some_ended = states.iter().any(|state| state.has_ended());
+    let some_live = states.iter().any(|state| !state.has_ended());
+    html! {
+        @if visit.may_change() {
+            form.chosen #chosen method="get" action=(app.link("/act")) {
+                input type="hidden" name="back" value=(visit.url);
+                span.dim { "With the checked jobs:" }
+                button type="submit" name="act" value="retry" disabled[!some_ended] { "Retry" }
+                button type="submit" name="act" value="cancel" disabled[!some_live] { "Cancel…" }
+                button.danger type="submit" name="act" value="discard" disabled[!some_ended] { "Discard…" }
+            }
+        }
+    }
+}
+
+/// The command that lists the same.
+fn shell(filter: &Filter) -> String {
+    let mut line = "taskvisor job list".to_owned();
+    let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+    let states = Some(states.join(",")).filter(|states| !states.is_empty());
+    let time = |at: Option<model::Millis>| at.map(model::Millis::rfc3339);
+    let options = [
+        ("state", states),
+        ("queue", filter.queue.as_ref().map(ToString::to_string)),
+        ("class", filter.class.as_ref().map(ToString::to_string)),
+        ("tag", filter.tag.clone()),
+        ("recurring", filter.recurring.clone()),
+        ("since", time(filter.since)),
+        ("until", time(filter.until)),
+    ];
+    for (name, value) in options {
+        line += &value.map(|value| format!(" --{name} {}", quoted(&value))).unwrap_or_default();
+    }
+    line += if filter.tracked { " --tracked" } else { "" };
+    match &filter.group {
+        Some(group) => format!("taskvisor failed {}", quoted(group)),
+        None => line,
+    }
+}

@@ -1,0 +1,105 @@
+//! Jobs as rows of a table.
+
+use maud::{Markup, html};
+
+use model::{JobRecord, Millis};
+
+use crate::app::App;
+use crate::search::word;
+use crate::{layout, say, shape, text};
+
+/// A link to a job.
+pub fn link(app: &App, id: &str) -> Markup {
+    // Ids that taskvisor makes begin alike: their ends tell them apart.
+    let is_made = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    html! {
+        a.id href={ (app.link("/job/")) (text::encoded(id)) } title=[is_made.then_some(id)] {
+            @if is_made { (&id[..8]) "…" (&id[26..]) } @else { (text::short(id)) }
+        }
+    }
+}
+
+/// A link to a list of jobs that a word of the search line selects.
+pub fn search(app: &App, words: &[(&str, &str)]) -> String {
+    let line: Vec<String> = words.iter().map(|(name, value)| word(name, value)).collect();
+    format!("{}?q={}", app.link("/jobs"), text::encoded(&line.join(" ")))
+}
+
+/// The table. With a form's name each row has a box to check.
+pub fn table(app: &App, jobs: &[JobRecord], now: Millis, form: Option<&str>) -> Markup {
+    layout::scrolled(
+        "Jobs",
+        html! {
+            table.jobs {
+                thead { tr {
+                    @if form.is_some() { th.box { span.hidden { "Choose" } } }
+                    th { "State" } th { "Job" } th { "What" } th { "Queue" } th.num { "Attempt" } th.num { "Age" } th.num { "Ran" }
+                } }
+                tbody {
+                    @for job in jobs { (row(app, job, now, form)) }
+                }
+            }
+        },
+    )
+}
+
+fn row(app: &App, job: &JobRecord, now: Millis, form: Option<&str>) -> Markup {
+    let id = job.id.as_str();
+    html! {
+        tr data-key=(id) {
+            @if let Some(form) = form {
+                td.box { label.pick { input type="checkbox" name="job" value=(id) form=(form); span.hidden { "Choose " (id) } } }
+            }
+            td { (shape::job(job.state)) }
+            td { (link(app, id)) }
+            td.what {
+                span.title { (text::short(title(app, job))) }
+                @if let Some(cause) = job.cause() {
+                    span.why { (text::short(&cause.group)) @if !cause.message.is_empty() { ": " (text::short(headline(&cause.message))) } }
+                } @else if let Some(said) = job.told_progress().and_then(|progress| progress.message) {
+                    span.why { (text::short(&said)) }
+                }
+            }
+            td { a.plain href=(search(app, &[("queue", job.queue.as_str())])) { (text::short(job.queue.as_str())) } }
+            td.num { (job.attempt) }
+            td.num { (say::since(moment(job), now, &app.zone)) }
+            td.num { @if let Some(ran) = ran(job, now) { (say::age(ran)) } }
+        }
+    }
+}
+
+/// What a job is, in a line. Where data is hidden it is the class alone: a title has the beginning of the data.
+pub fn title<'a>(app: &App, job: &'a JobRecord) -> &'a str {
+    let hides = app.redact.all || !app.redact.names.is_empty();
+    let is_program = job.class.as_str() == model::Class::EXEC;
+    match &job.title {
+        Some(title) if !hides || is_program && !app.redact.all => title,
+        Some(_) | None => job.class.as_str(),
+    }
+}
+
+/// When the latest thing happened to it.
+fn moment(job: &JobRecord) -> Millis {
+    let at = if job.state.is_leased() { job.started_at } else { job.ended_at };
+    at.unwrap_or(job.put_at)
+}
+
+/// How long its latest attempt ran, or runs.
+pub fn ran(job: &JobRecord, now: Millis) -> Option<std::time::Duration> {
+    if job.state.is_leased() {
+        return job.started_at.map(|at| say::whole(say::between(at, now)));
+    }
+    job.forensics.as_ref().map(|left| left.ran).filter(|ran| !ran.is_zero())
+}
+
+/// The line of a message that says most: the last of a traceback, else the first.
+pub fn headline(message: &str) -> &str {
+    let is_traceback = message.trim_start().starts_with("Traceback (most recent call last)");
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    if is_traceback { lines.next_back() } else { lines.next() }.unwrap_or_default()
+}
+
+/// A count; nothing stands out less than a nought.
+pub fn cell(number: u64) -> Markup {
+    html! { td.num.nought[number == 0] { (say::count(number)) } }
+}

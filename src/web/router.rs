@@ -1,0 +1,105 @@
+//! Which path leads to which page.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Extension, Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+
+use crate::answer::answer;
+use crate::app::{App, Visit};
+use crate::form::Fields;
+use crate::trouble::Trouble;
+use crate::{acts, assets, enter, gate, pages, stream};
+
+type Shared = State<Arc<App>>;
+type Visitor = Extension<Visit>;
+
+/// The page, below its path.
+pub fn router(app: Arc<App>) -> Router {
+    let pages = Router::new()
+        .route("/", get(overview))
+        .route("/jobs", get(jobs))
+        .route("/job/{job}", get(job))
+        .route("/job/{job}/output", get(stream::output))
+        .route("/failures", get(failures))
+        .route("/act", get(acts::ask).post(acts::carry_out))
+        .route("/live", get(stream::live))
+        .route("/enter", get(enter::by_key).post(enter::by_token))
+        .route("/leave", post(enter::leave))
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/static/{print}/{name}", get(assets::file))
+        .fallback(nowhere)
+        .layer(middleware::from_fn_with_state(app.clone(), gate::watch))
+        .with_state(app.clone());
+    // The layer runs before the routes are looked at, so that they do not know the path.
+    Router::new().fallback_service(pages).layer(middleware::from_fn_with_state(app, below))
+}
+
+/// Takes the page's own path away.
+async fn below(State(app): Shared, mut request: Request, next: Next) -> Response {
+    if !app.base.is_empty() {
+        let whole = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let rest =
+            whole.strip_prefix(&app.base).filter(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+        let Some(rest) = rest else {
+            let why = format!(
+                "this page is at {}/ and was asked for {whole}: a proxy passes paths on as they are (nginx: proxy_pass without a path)\n",
+                app.base
+            );
+            return (StatusCode::NOT_FOUND, why).into_response();
+        };
+        let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+        match rest.parse::<Uri>() {
+            Ok(uri) => *request.uri_mut() = uri,
+            Err(_) => return StatusCode::BAD_REQUEST.into_response(),
+        }
+    }
+    next.run(request).await
+}
+
+async fn nowhere(State(app): Shared, Extension(visit): Visitor, headers: HeaderMap) -> Response {
+    answer(&app, &visit, &headers, Err(Trouble::new(404, "there is no such page")))
+}
+
+async fn overview(State(app): Shared, Extension(visit): Visitor, headers: HeaderMap) -> Response {
+    let page = pages::overview::page(&app, &visit).await;
+    answer(&app, &visit, &headers, page)
+}
+
+async fn jobs(
+    State(app): Shared,
+    Extension(visit): Visitor,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let fields = Fields::read(query.as_deref().unwrap_or_default());
+    let page = pages::jobs::page(&app, &visit, &fields).await;
+    answer(&app, &visit, &headers, page)
+}
+
+async fn job(
+    State(app): Shared,
+    Extension(visit): Visitor,
+    headers: HeaderMap,
+    Path(job): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let fields = Fields::read(query.as_deref().unwrap_or_default());
+    let page = pages::job::page(&app, &visit, &job.into(), &fields).await;
+    answer(&app, &visit, &headers, page)
+}
+
+async fn failures(
+    State(app): Shared,
+    Extension(visit): Visitor,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let fields = Fields::read(query.as_deref().unwrap_or_default());
+    let page = pages::failures::page(&app, &visit, &fields).await;
+    answer(&app, &visit, &headers, page)
+}

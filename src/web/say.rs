@@ -1,0 +1,103 @@
+//! Figures for people: counts, durations, sizes, moments.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use maud::{Markup, html};
+use model::{Millis, format_duration};
+
+/// A count with its thousands apart.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count with what is counted.
+pub fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
+}
+
+/// A duration in two units at most, below ten seconds with tenths.
+pub fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 if duration.as_millis() < 100 => format!("{}ms", duration.as_millis()),
+        0..10 => format!("{:.1}s", duration.as_secs_f64()),
+        10..3_600 => format_duration(Duration::from_secs(seconds)),
+        3_600..86_400 => format_duration(Duration::from_secs(seconds / 60 * 60)),
+        _ => format_duration(Duration::from_secs(seconds / 3_600 * 3_600)),
+    }
+}
+
+/// From one moment to another; nothing if it is not later.
+pub fn between(from: Millis, to: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
+
+/// Bytes with three digits.
+pub fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "K", "M", "G"] {
+        if value < 1000.0 {
+            return match unit == "B" || value >= 100.0 {
+                true => format!("{value:.0}{unit}"),
+                false => format!("{value:.1}{unit}"),
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1}T")
+}
+
+/// A moment by the clock of the zone.
+pub fn moment(at: Millis, zone: &TimeZone) -> String {
+    match jiff::Timestamp::from_millisecond(at.0) {
+        Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Err(_) => format!("{} ms", at.0),
+    }
+}
+
+/// How long ago it was, or how soon it comes, with the exact time behind it.
+pub fn when(at: Millis, now: Millis, zone: &TimeZone) -> Markup {
+    let text = match at.0 > now.0 + 999 {
+        true => format!("in {}", age(whole(between(now, at)))),
+        false => format!("{} ago", age(whole(between(at, now)))),
+    };
+    html! { time datetime=(at.rfc3339()) title=(moment(at, zone)) { (text) } }
+}
+
+/// An age, with the moment behind it.
+pub fn since(at: Millis, now: Millis, zone: &TimeZone) -> Markup {
+    html! { time datetime=(at.rfc3339()) title=(moment(at, zone)) { (age(whole(between(at, now)))) } }
+}
+
+/// In whole seconds: tenths would only flicker.
+pub fn whole(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!(
+            ["0", "999", "1,000", "12,345,678"],
+            [0, 999, 1000, 12_345_678].map(count).each_ref().map(String::as_str)
+        );
+        assert_eq!((size(900), size(1 << 20), size(3 << 40)), ("900B".into(), "1.0M".into(), "3.0T".into()));
+        assert_eq!(
+            (age(Duration::from_millis(1250)), age(Duration::from_secs(90_000))),
+            ("1.2s".into(), "1d1h".into())
+        );
+        assert_eq!((counted(1, "job", "jobs"), counted(2, "job", "jobs")), ("1 job".into(), "2 jobs".into()));
+    }
+}

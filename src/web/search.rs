@@ -1,0 +1,132 @@
+//! The search line of the list of jobs, which is also its URL.
+
+use model::{Filter, JobState, Millis, parse_duration};
+
+/// A search line that was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Search {
+    /// The jobs it selects.
+    pub filter: Filter,
+    /// What of it could not be read, in words.
+    pub faults: Vec<String>,
+}
+
+/// What a search line can hold, for people.
+pub const HELP: &str = "state:failed queue:mail class:mail.Send tag:x batch:NAME group:\"exit 1\" recurring:nightly since:2h until:1h is:tracked, or the beginning of an id";
+
+impl Search {
+    /// Reads a search line.
+    pub fn read(line: &str, now: Millis) -> Search {
+        let mut search = Search::default();
+        for word in words(line) {
+            if let Err(fault) = search.add(&word, now) {
+                search.faults.push(fault);
+            }
+        }
+        search
+    }
+
+    fn add(&mut self, word: &str, now: Millis) -> Result<(), String> {
+        let filter = &mut self.filter;
+        let Some((name, value)) = word.split_once(':').filter(|(name, _)| NAMES.contains(name)) else {
+            return match filter.id_prefix.replace(word.to_owned()) {
+                None => Ok(()),
+                Some(before) => {
+                    Err(format!("two beginnings of ids, '{before}' and '{word}': one can be searched for"))
+                }
+            };
+        };
+        match name {
+            "state" => {
+                for state in value.split(',') {
+                    filter.states.push(state.parse::<JobState>()?);
+                }
+            }
+            "queue" => filter.queue = Some(value.into()),
+            "class" => filter.class = Some(value.into()),
+            "tag" => filter.tag = Some(value.into()),
+            "batch" => filter.tag = Some(format!("batch:{value}")),
+            "group" => filter.group = Some(value.into()),
+            "recurring" => filter.recurring = Some(value.into()),
+            "since" => filter.since = Some(time(value, now)?),
+            "until" => filter.until = Some(time(value, now)?),
+            "id" => filter.id_prefix = Some(value.into()),
+            _ if value == "tracked" => filter.tracked = true,
+            _ => return Err(format!("'{word}' says nothing: is:tracked are the jobs that somebody follows")),
+        }
+        Ok(())
+    }
+}
+
+const NAMES: [&str; 11] =
+    ["state", "queue", "class", "tag", "batch", "group", "recurring", "since", "until", "id", "is"];
+
+/// A time, or how long ago it was.
+fn time(text: &str, now: Millis) -> Result<Millis, String> {
+    match parse_duration(text) {
+        Ok(ago) => Ok(Millis(now.0.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))),
+        Err(_) => text.parse().map_err(|why| format!("{why}; or a duration as 2h")),
+    }
+}
+
+/// The words of a line; quotes keep blanks together.
+fn words(line: &str) -> Vec<String> {
+    let (mut all, mut word, mut in_quotes) = (Vec::new(), String::new(), false);
+    for letter in line.chars() {
+        match letter {
+            '"' => in_quotes = !in_quotes,
+            _ if letter.is_whitespace() && !in_quotes => all.push(std::mem::take(&mut word)),
+            _ => word.push(letter),
+        }
+    }
+    all.push(word);
+    all.retain(|word| !word.is_empty());
+    all
+}
+
+/// A word of a search line: the name with its value, quoted if it has blanks.
+pub fn word(name: &str, value: &str) -> String {
+    match value.is_empty() || value.contains(char::is_whitespace) {
+        true => format!("{name}:\"{value}\""),
+        false => format!("{name}:{value}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_line_selects_by_everything_that_it_names() {
+        let now = Millis(10_000_000);
+        let search = Search::read(
+            "state:failed,held queue:mail class:a.B tag:x group:\"exit 1\" since:2h is:tracked 0199ab",
+            now,
+        );
+        let filter = Filter {
+            states: vec![JobState::Failed, JobState::Held],
+            queue: Some("mail".into()),
+            class: Some("a.B".into()),
+            tag: Some("x".into()),
+            group: Some("exit 1".into()),
+            since: Some(Millis(2_800_000)),
+            tracked: true,
+            id_prefix: Some("0199ab".into()),
+            ..Filter::default()
+        };
+        assert_eq!(search, Search { filter, faults: vec![] });
+        assert_eq!(Search::read("batch:a", now).filter.tag.as_deref(), Some("batch:a"));
+        assert_eq!(Search::read(&word("group", "exit 1"), now).filter.group.as_deref(), Some("exit 1"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_and_the_rest_is_searched_for() {
+        let search = Search::read("state:nosuch queue:mail since:soon a b is:x", Millis(0));
+        assert_eq!(
+            (search.faults.len(), search.filter.queue),
+            (4, Some("mail".into())),
+            "{:?}",
+            search.faults
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Where a page's facts come from: a supervisor's API, or a broker that no supervisor here works for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use api::Client;
+use broker::Broker;
+use model::verb::{Get, Queues, VerbRequest};
+use model::{
+    Change, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, PoolsNow, QueueCounts, QueueName,
+    Status, Subject, Why,
+};
+
+use crate::trouble::Trouble;
+
+/// Longest wait for an answer: a page says then that there is none.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The two ways to the jobs.
+pub enum Source {
+    /// A supervisor that listens, or will again.
+    Api(Client, Recent),
+    /// The broker itself.
+    Store(Arc<Broker>),
+}
+
+/// The latest status, which all pages share that are drawn after the same event.
+#[derive(Default)]
+pub struct Recent {
+    status: Mutex<Option<(Instant, Arc<Status>)>>,
+}
+
+/// How long a status serves other pages.
+const SHARED: Duration = Duration::from_millis(200);
+
+impl Source {
+    /// The jobs of the supervisor that this client speaks to.
+    pub fn of(client: Client) -> Source {
+        Source::Api(client, Recent::default())
+    }
+
+    /// Carries out one verb, in the name of `by`.
+    pub async fn ask<V: VerbRequest>(&self, verb: V, by: &str) -> Result<V::Answer, Trouble> {
+        match self {
+            Source::Api(client, _) => soon(client.ask(&verb)).await,
+            Source::Store(store) => soon(store.tell(verb, by)).await,
+        }
+    }
+
+    /// The same for a verb that only looks.
+    pub async fn look<V: VerbRequest>(&self, verb: V) -> Result<V::Answer, Trouble> {
+        self.ask(verb, "").await
+    }
+
+    /// One job, whole.
+    pub async fn job(&self, id: &JobId) -> Result<JobRecord, Trouble> {
+        self.look(Get { job: id.clone() }).await
+    }
+
+    /// Counts jobs, up to the limit of the filter.
+    pub async fn count(&self, filter: &Filter) -> Result<JobCounts, Trouble> {
+        match self {
+            Source::Api(client, _) => soon(client.count_jobs(filter)).await,
+            Source::Store(store) => soon(store.count_jobs(filter, clock::wall())).await,
+        }
+    }
+
+    /// The queues with their counts.
+    pub async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Trouble> {
+        self.look(Queues {}).await
+    }
+
+    /// The status of the supervisor; none where there is none. One that is older than the latest event is asked for anew.
+    pub async fn status(&self, changed: Instant) -> Result<Option<Arc<Status>>, Trouble> {
+        let Source::Api(client, recent) = self else { return Ok(None) };
+        // All that come meanwhile wait here for the same answer.
+        let mut kept = recent.status.lock().await;
+        if let Some((at, status)) = &*kept
+            && at.elapsed() < SHARED
+            && *at > changed
+        {
+            return Ok(Some(status.clone()));
+        }
+        let asked = Instant::now();
+        let status = Arc::new(soon(client.status()).await?);
+        *kept = Some((asked, status.clone()));
+        Ok(Some(status))
+    }
+
+    /// Why something is in its state.
+    pub async fn why(&self, subject: &Subject) -> Result<Why, Trouble> {
+        match (self, subject) {
+            (Source::Api(client, _), _) => soon(client.why(subject)).await,
+            (Source::Store(_), Subject::Job(id)) => {
+                let job = self.job(id).await?;
+                let mut queues = self.queues().await?;
+                queues.retain(|name, _| *name == job.queue);
+                Ok(Why { job: Some(job), queues, ..Why::default() })
+            }
+            (Source::Store(_), Subject::Slot(_) | Subject::Pool(_)) => Err(Trouble::no_supervisor()),
+        }
+    }
+
+    /// The client of the supervisor's API.
+    pub fn client(&self) -> Result<&Client, Trouble> {
+        match self {
+            Source::Api(client, _) => Ok(client),
+            Source::Store(_) => Err(Trouble::no_supervisor()),
+        }
+    }
+
+    /// A part of a job's output.
+    pub async fn output(
+        &self,
+        id: &JobId,
+        query: &OutputQuery,
+    ) -> Result<api::Lines<model::OutputLine>, Trouble> {
+        soon(self.client()?.logs(id, query)).await
+    }
+
+    /// Puts one job and gives its id.
+    pub async fn put(&self, job: NewJob, by: &str) -> Result<JobId, Trouble> {
+        let ids = match self {
+            Source::Api(client, _) => soon(client.put(vec![job])).await?.ids,
+            Source::Store(store) => soon(store.put(vec![NewJob { by: Some(by.into()), ..job }])).await?,
+        };
+        ids.into_iter()
+            .next()
+            .ok_or_else(|| Trouble::new(502, "the broker did not say which job it has taken"))
+    }
+
+    /// Changes a pool, or all pools.
+    pub async fn change(
+        &self,
+        pool: Option<&str>,
+        change: Change,
+        how: &api::PauseOrder,
+    ) -> Result<PoolsNow, Trouble> {
+        soon(self.client()?.change(pool, change, how)).await
+    }
+}
+
+/// An answer, or the trouble that there is none yet.
+async fn soon<T, E: Into<Trouble>>(answer: impl Future<Output = Result<T, E>>) -> Result<T, Trouble> {
+    match timeout(PATIENCE, answer).await {
+        Ok(answer) => answer.map_err(Into::into),
+        Err(_) => {
+            let message = format!("no answer came within {} s", PATIENCE.as_secs());
+            Err(Trouble::new(504, message)
+                .hint("the supervisor or its broker is very busy, stopped or hangs: taskvisor status"))
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Text of others on a page: names and data stay text, and what cannot be seen is made visible.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, PreEscaped};
+use model::controls_terminal;
+
+/// Limit of the letters of a name in a list.
+const SHORT: usize = 120;
+
+/// A text in one line. Control characters and changes of direction are shown as marks, and the text cannot turn the
+/// direction of what stands beside it.
+pub fn shown(text: &str) -> Markup {
+    let mut out = String::with_capacity(text.len() + 16);
+    out.push_str("<bdi>");
+    text.chars().for_each(|letter| add(&mut out, letter, false));
+    out.push_str("</bdi>");
+    PreEscaped(out)
+}
+
+/// The same, cut where it is longer than a list has room for.
+pub fn short(text: &str) -> Markup {
+    match text.char_indices().nth(SHORT) {
+        None => shown(text),
+        Some((end, _)) => {
+            let PreEscaped(mut cut) = shown(&text[..end]);
+            let _ = write!(cut, "<span class=\"mark\" title=\"{} bytes more\">…</span>", text.len() - end);
+            PreEscaped(cut)
+        }
+    }
+}
+
+/// Text of several lines, for an element that keeps them.
+pub fn lines(text: &str) -> Markup {
+    let mut out = String::with_capacity(text.len() + 16);
+    text.chars().for_each(|letter| add(&mut out, letter, true));
+    PreEscaped(out)
+}
+
+/// Adds one letter; `keeps_lines` says whether line ends and tabs keep their meaning.
+pub fn add(out: &mut String, letter: char, keeps_lines: bool) {
+    match letter {
+        '<' => out.push_str("&lt;"),
+        '>' => out.push_str("&gt;"),
+        '&' => out.push_str("&amp;"),
+        '"' => out.push_str("&quot;"),
+        '\'' => out.push_str("&#39;"),
+        '\n' | '\t' if keeps_lines => out.push(letter),
+        _ if controls_terminal(letter) || is_unseen(letter) => mark(out, letter),
+        _ => out.push(letter),
+    }
+}
+
+/// Letters that take no room: two names could look alike.
+fn is_unseen(letter: char) -> bool {
+    matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn mark(out: &mut String, letter: char) {
+    let code = letter as u32;
+    let picture = match code {
+        0..0x20 => char::from_u32(0x2400 + code).map(String::from),
+        0x7f => Some("\u{2421}".into()),
+        _ => None,
+    };
+    let picture = picture.unwrap_or_else(|| format!("U+{code:04X}"));
+    let _ = write!(out, "<span class=\"mark\" title=\"U+{code:04X}\">{picture}</span>");
+}
+
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Text for a path segment or a query value of a URL.
+pub fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => out.push(byte as char),
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_stays_text_and_can_be_seen() {
+        let PreEscaped(said) = shown("<b>\u{202e}a\u{1b}[2J\u{200b}&\"\n");
+        assert!(
+            said.starts_with("<bdi>&lt;b&gt;<span class=\"mark\" title=\"U+202E\">U+202E</span>a"),
+            "{said}"
+        );
+        assert!(
+            said.contains(">␛</span>[2J") && said.contains("U+200B") && said.contains(">␊</span>"),
+            "{said}"
+        );
+        let PreEscaped(cut) = short(&"é".repeat(50_000));
+        assert!(cut.len() < 400 && cut.contains("99760 bytes more"), "{cut}");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell_and_for_a_url() {
+        assert_eq!(
+            (quoted("exit 1"), quoted("a.b"), quoted("it's")),
+            ("'exit 1'".into(), "a.b".into(), "'it'\\''s'".into())
+        );
+        assert_eq!(encoded("a/b é?"), "a%2Fb%20%C3%A9%3F");
+    }
+}

@@ -1,0 +1,189 @@
+//! A real Chromium, by WebDriver over HTTP.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{missing, wait_until};
+
+/// A browser with one window; it ends with this value.
+pub struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+}
+
+impl Browser {
+    /// Starts one. Without a Chromium the test is skipped.
+    pub fn open() -> Option<Browser> {
+        for program in ["chromium", "chromedriver"] {
+            if Command::new(program)
+                .arg("--version")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .is_err()
+            {
+                missing(program);
+                return None;
+            }
+        }
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(driver.stdout.take().unwrap());
+        let mut line = String::new();
+        let port = loop {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "chromedriver has ended");
+            if let Some((_, port)) =
+                line.trim_end().trim_end_matches('.').rsplit_once("successfully on port ")
+            {
+                break port.parse().unwrap();
+            }
+        };
+        // It goes on to talk, and waits where nobody reads.
+        std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
+        let mut browser = Browser { driver, port, session: String::new() };
+        let args = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+        ];
+        let asked = json!({ "capabilities": { "alwaysMatch": {
+            "goog:chromeOptions": { "args": args }, "goog:loggingPrefs": { "browser": "ALL" },
+        } } });
+        let answer = browser.call("POST", "/session", &asked);
+        browser.session = format!("/session/{}", answer["sessionId"].as_str().unwrap());
+        Some(browser)
+    }
+
+    fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+        let value = self.try_call(method, path, body).unwrap();
+        assert!(value["error"].is_null(), "{method} {path}: {value}");
+        value
+    }
+
+    fn try_call(&self, method: &str, path: &str, body: &Value) -> io::Result<Value> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let body = if method == "GET" { String::new() } else { body.to_string() };
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{body}",
+            self.port,
+            body.len()
+        )?;
+        let mut answer: Value = serde_json::from_slice(&body_of(stream)?)?;
+        Ok(answer["value"].take())
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        self.call("POST", &format!("{}{path}", self.session), body)
+    }
+
+    /// Opens an address.
+    pub fn go(&self, url: &str) {
+        self.post("/url", &json!({ "url": url }));
+    }
+
+    /// Opens an address and waits until it has led to the page of this path.
+    pub fn go_to(&self, url: &str, path: &str) {
+        self.go(url);
+        self.wait(
+            &format!("{path} is shown"),
+            &format!("return location.pathname === '{path}' && document.readyState === 'complete'"),
+        );
+    }
+
+    /// Runs a script and gives its result.
+    pub fn js(&self, script: &str) -> Value {
+        self.post("/execute/sync", &json!({ "script": script, "args": [] }))
+    }
+
+    /// The same as text.
+    pub fn text(&self, script: &str) -> String {
+        self.js(script).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Runs a script that calls its last argument when it is done.
+    pub fn js_later(&self, script: &str) -> Value {
+        self.post("/execute/async", &json!({ "script": script, "args": [] }))
+    }
+
+    /// Waits until a script gives true.
+    pub fn wait(&self, what: &str, script: &str) {
+        wait_until(what, || self.js(script) == json!(true));
+    }
+
+    /// Types keys into what has the focus.
+    pub fn keys(&self, keys: &str) {
+        let actions: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| {
+                ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key.to_string() }))
+            })
+            .collect();
+        self.post("/actions", &json!({ "actions": [{ "type": "key", "id": "keys", "actions": actions }] }));
+    }
+
+    /// Calls the browser's own protocol.
+    pub fn cdp(&self, cmd: &str, params: &Value) -> Value {
+        self.post("/goog/cdp/execute", &json!({ "cmd": cmd, "params": params }))
+    }
+
+    /// Sets the width of the page, and its colours: `light`, `dark` or `forced`.
+    pub fn look(&self, width: u32, colors: &str) {
+        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        self.cdp("Emulation.setDeviceMetricsOverride", &size);
+        let (scheme, forced) = if colors == "forced" { ("dark", "active") } else { (colors, "none") };
+        let features = json!([
+            { "name": "prefers-color-scheme", "value": scheme }, { "name": "forced-colors", "value": forced },
+        ]);
+        self.cdp("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// What the browser complained of since the last call: errors, and breaches of the policy.
+    pub fn complaints(&self) -> Vec<String> {
+        let log = self.post("/se/log", &json!({ "type": "browser" }));
+        log.as_array().unwrap().iter().map(Value::to_string).collect()
+    }
+}
+
+/// The body of an answer, whose connection may stay open.
+fn body_of(stream: TcpStream) -> io::Result<Vec<u8>> {
+    let (mut reader, mut line, mut length) = (BufReader::new(stream), String::new(), 0);
+    while reader.read_line(&mut line)? > 2 {
+        if let Some((_, number)) = line.to_ascii_lowercase().split_once("content-length:") {
+            length = number.trim().parse().unwrap_or(0);
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(body)
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // So that the driver ends the browser.
+        if !self.session.is_empty() {
+            self.try_call("DELETE", &self.session, &Value::Null).ok();
+        }
+        self.driver.kill().ok();
+        self.driver.wait().ok();
+    }
+}

@@ -1,0 +1,11 @@
+//! The page for browsers: a real supervisor, a real Chromium.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
+
+#[path = "../support/sandbox.rs"]
+mod sandbox;
+
+mod browser;
+mod follows;
+mod gate;
+mod looks;
+mod page;
