@@ -118,19 +118,8 @@ fn fresh(
     gate: Option<&Gate>,
     in_force: &Arc<Mutex<Shown>>,
 ) -> Result<Fresh, String> {
-    let fixed = [
-        ("broker", known.broker != read.broker),
-        ("route", known.routes != read.routes),
-        ("state_dir", known.state_dir != read.state_dir),
-        ("run_dir", known.run_dir != read.run_dir),
-        ("socket_group", known.socket_group != read.socket_group),
-        ("log", known.log != read.log),
-        ("wq", known.tasks != read.tasks),
-        ("api.listen", of_api(known, |api| api.listen) != of_api(&read, |api| api.listen)),
-        ("api.allow_exec", of_api(known, |api| api.allow_exec) != of_api(&read, |api| api.allow_exec)),
-    ];
-    match fixed.iter().find(|(_, changed)| *changed) {
-        Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
+    match known.needs_restart(&read) {
+        Some(key) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
             let kept = in_force::settings();
             let (now, shown) = (in_force.clone(), shown(&read));
@@ -159,10 +148,6 @@ fn shown(config: &Config) -> Shown {
 
 fn held(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
     shown.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn of_api<T>(config: &Config, of: impl Fn(&Api) -> T) -> Option<T> {
-    config.api.as_ref().map(of)
 }
 
 fn run(

@@ -3,21 +3,25 @@
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::flow::yaml;
 use super::paths::from_here;
-use super::row::settings;
+use super::purpose::Reading;
+use super::section::{Section, settings};
+use super::wrong::Wrong;
 use super::{Error, Fault, Purpose, Surroundings};
 use model::SpawnSpec;
 
 settings! {
     /// The section `api` of the file.
     #[serde(deny_unknown_fields)]
-    pub struct ApiSection {
+    pub struct ApiSection("api.") => Api {
         /// Address and port.
-        listen: String {
+        listen: String => (at listen, set listen, show |api| yaml(&api.listen)) {
+            restart: true,
             default: "null",
             default_in_docs: "`null`: no TCP",
             docs: "address and port of the API [by TCP](api.md#by-tcp), as `127.0.0.1:9180`",
@@ -43,20 +47,18 @@ settings! {
             docs: "the same for one that puts jobs and sees its own",
         }
         /// Names that clients may use besides this machine's own names for itself.
-        hosts: Vec<String> {
-            default: "[]",
+        hosts: Vec<String> => (set hosts, show |api| yaml(&api.hosts)) {
             docs: "names allowed in `Host`, besides `localhost` and loopback addresses",
             conf: "Names allowed in the header Host, besides localhost and loopback addresses.",
         }
         /// Web origins whose pages may use the API.
-        origins: Vec<String> {
-            default: "[]",
+        origins: Vec<String> => (set origins, show |api| yaml(&api.origins)) {
             docs: "web pages that may use it: `https://jobs.example.org`",
             conf: "Web pages that may use it, as https://jobs.example.org, when a browser says where a request comes from.",
         }
         /// Whether programs can be put through it.
-        allow_exec: bool {
-            default: "false",
+        allow_exec: bool => (at allow_exec) {
+            restart: true,
             docs: "let programs be put by TCP",
             conf: "Let programs be put by TCP: whoever has the token can then run anything as the supervisor's user.",
         }
@@ -93,6 +95,14 @@ pub struct Tokens {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Token(pub String);
 
+impl Default for Api {
+    /// Open to nobody yet.
+    fn default() -> Self {
+        let listen = (Ipv4Addr::UNSPECIFIED, 0).into();
+        Api { listen, tokens: Tokens::default(), hosts: Vec::new(), origins: Vec::new(), allow_exec: false }
+    }
+}
+
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(hidden)")
@@ -106,33 +116,40 @@ const SHORTEST: usize = 16;
 /// Longest token: a wrong path may lead to any file.
 const LONGEST: usize = 4096;
 
-/// A setting below `api`, and the error in it.
-type Wrong = (&'static str, Error);
-
 fn wrong(key: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Wrong {
-    (key, Error::new(Fault::Config, message).hint(hint))
+    Wrong::new(key, message).hint(hint)
 }
 
 /// Resolves the section; None = no TCP. Only a process that will listen needs the token.
-pub(super) fn resolve_api(
-    section: ApiSection,
-    purpose: Purpose,
-    around: &Surroundings,
-) -> Result<Option<Api>, Wrong> {
-    let Some(listen) = &section.listen else { return Ok(None) };
-    let listen = listen.parse().map_err(|_| {
-        let message = format!("'{listen}' is nothing to listen on");
-        wrong("api.listen", message, "an address and a port: 127.0.0.1:9180, [::1]:9180")
+pub(super) fn resolve_api(said: ApiSection, with: &Reading<'_>) -> Result<Option<Api>, Wrong> {
+    if said.listen.is_none() {
+        return Ok(None);
+    }
+    let mut api = Api::default();
+    if with.purpose != Purpose::Find {
+        api.tokens = tokens(&said, with.around)?;
+    }
+    said.write(&mut api, with)?;
+    Ok(Some(api))
+}
+
+fn listen(said: String, key: &'static str, api: &mut Api, _: &Reading<'_>) -> Result<(), Wrong> {
+    api.listen = said.parse().map_err(|_| {
+        let message = format!("'{said}' is nothing to listen on");
+        wrong(key, message, "an address and a port: 127.0.0.1:9180, [::1]:9180")
     })?;
-    let tokens = match purpose {
-        Purpose::Find => Tokens::default(),
-        Purpose::Start | Purpose::Serve => tokens(&section, around)?,
-    };
-    let hosts = section.hosts.unwrap_or_default().iter().map(|name| host(name)).collect::<Result<_, _>>()?;
-    let origins = section.origins.unwrap_or_default();
-    origins.iter().try_for_each(|origin| is_origin(origin))?;
-    let allow_exec = section.allow_exec.unwrap_or_default();
-    Ok(Some(Api { listen, tokens, hosts, origins, allow_exec }))
+    Ok(())
+}
+
+fn hosts(said: Vec<String>, _: &str, api: &mut Api, _: &Reading<'_>) -> Result<(), Wrong> {
+    api.hosts = said.iter().map(|name| host(name)).collect::<Result<_, _>>()?;
+    Ok(())
+}
+
+fn origins(said: Vec<String>, _: &str, api: &mut Api, _: &Reading<'_>) -> Result<(), Wrong> {
+    said.iter().try_for_each(|origin| is_origin(origin))?;
+    api.origins = said;
+    Ok(())
 }
 
 /// A supervisor on another machine.
@@ -156,8 +173,10 @@ pub(super) fn resolve_remote(
         let hint = format!("give --token-file FILE or set TASKVISOR_TOKEN_FILE or {VARIABLE}");
         return Err(Error::new(Fault::Usage, message).hint(hint));
     }
-    let token = token(token_file, around).map_err(|(_, error)| {
-        error.hint("it is the token of that supervisor, in a file that nobody else can read or change")
+    let token = token(token_file, around).map_err(|wrong| {
+        wrong
+            .hint("it is the token of that supervisor, in a file that nobody else can read or change")
+            .placed(None)
     })?;
     Ok(Some(Remote { url, token }))
 }
@@ -184,7 +203,7 @@ const PUT: &str = "api.put_token_file";
 
 /// The token in a file, which `key` names.
 fn in_file(path: PathBuf, key: &'static str, around: &Surroundings) -> Result<Token, Wrong> {
-    let path = from_here(path).map_err(|error| (key, error))?;
+    let path = from_here(path).map_err(|error| Wrong::at(key, error))?;
     let text = read(&path, around.uid).map_err(|why| {
         let message = format!("the token file {} {why}", path.display());
         wrong(key, message, HOW_TO_MAKE_ONE)
@@ -194,7 +213,7 @@ fn in_file(path: PathBuf, key: &'static str, around: &Surroundings) -> Result<To
 
 /// The token in a file that a flag names: it belongs to this user or to root alone.
 pub fn token_in(path: PathBuf, flag: &'static str, around: &Surroundings) -> Result<Token, Error> {
-    in_file(path, flag, around).map_err(|(_, error)| error)
+    in_file(path, flag, around).map_err(|wrong| wrong.placed(None))
 }
 
 fn token(file: Option<PathBuf>, around: &Surroundings) -> Result<Token, Wrong> {

@@ -4,8 +4,7 @@ use super::wrong::Wrong;
 use model::Class;
 
 /// The names under `key`: whole ones, or prefixes with one `*` at the end.
-pub(super) fn classes(key: &'static str, names: Option<Vec<String>>) -> Result<Vec<Class>, Wrong> {
-    let names = names.unwrap_or_default();
+pub(super) fn classes(key: &'static str, names: Vec<String>) -> Result<Vec<Class>, Wrong> {
     for name in &names {
         if name.is_empty() {
             return Err(Wrong::new(key, format!("{key} holds a class without a name")));

@@ -3,13 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::api::resolve_api;
+use super::config::Config;
+use super::flow::yaml;
+use super::identity::socket_group;
 use super::kinds::of_file;
 use super::log::LogSection;
 use super::pool::Pool;
 use super::positions::{Source, repetition};
-use super::route::RouteSection;
-use super::row::{Flag, Kind, Setting, complete, settings};
+use super::purpose::Reading;
+use super::route::{RouteSection, RouteTo};
+use super::row::{Flag, Kind, Setting, complete};
+use super::section::settings;
 use super::text::read_text;
+use super::values::of_section;
+use super::wq::resolve_tasks;
+use super::wrong::Wrong;
 use super::{ApiSection, Error, Fault, WqSection};
 use model::suggestion;
 
@@ -23,9 +32,10 @@ const BRACKETS_MAX: usize = 5_000;
 settings! {
     /// The content of the file. Everything is optional.
     #[serde(deny_unknown_fields)]
-    pub struct File {
+    pub struct File("") => Config {
         /// The directory for data that must last.
-        state_dir: PathBuf {
+        state_dir: PathBuf => (at state_dir) {
+            restart: true,
             example: "/var/lib/taskvisor",
             default_in_docs: "root: `/var/lib/taskvisor`; others: `$XDG_STATE_HOME/taskvisor`, else `~/.local/state/taskvisor`",
             flags: &[
@@ -35,7 +45,8 @@ settings! {
             conf: "Where what must last is kept: the store and the output of jobs. Made with mode 0700; others may pass through it, and see nothing, where a pool has both sandbox and user. Default: $XDG_STATE_HOME/taskvisor or ~/.local/state/taskvisor; for root /var/lib/taskvisor.",
         }
         /// The directory for the socket.
-        run_dir: PathBuf {
+        run_dir: PathBuf => (at run_dir) {
+            restart: true,
             example: "/run/taskvisor",
             default_in_docs: "root: `/run/taskvisor`; others: `$XDG_RUNTIME_DIR/taskvisor`, else `/tmp/taskvisor-UID`",
             flags: &[
@@ -45,14 +56,15 @@ settings! {
             conf: "Where the socket is. Default: $XDG_RUNTIME_DIR/taskvisor or /tmp/taskvisor-UID; for root /run/taskvisor.",
         }
         /// The group whose members may use the socket.
-        socket_group: String {
-            default: "null",
+        socket_group: String => (at socket_group, set group, show |config| yaml(&config.socket_group.as_ref().map(|group| &group.name))) {
+            restart: true,
             default_in_docs: "`null`: nobody",
             docs: "a group whose members may use the socket, and so [run anything as the supervisor's user](security.md#who-is-trusted)",
             conf: "A group whose members may use the socket, besides the supervisor's user and root. They can then run anything as the supervisor's user. It is opened with mode 0660, and the directory with 0710.",
         }
         /// The URL of the broker.
-        broker: String {
+        broker: String => (at broker, show |config| config.broker.to_string().into()) {
+            restart: true,
             example: "sqlite:/var/lib/taskvisor/store.db",
             default_in_docs: "`sqlite:` with `store.db` in `state_dir`",
             flags: &[
@@ -62,14 +74,13 @@ settings! {
             conf: "Where jobs wait: sqlite:PATH, memory: (gone when the supervisor ends), redis://HOST:PORT/DB or sqs://REGION. Default: store.db in state_dir.",
         }
         /// Rules that send new jobs to another broker.
-        route: Vec<RouteSection> {
-            default: "[]",
+        route: Vec<RouteSection> => (at routes, show |config| yaml(&config.routes.iter().map(RouteTo::shown).collect::<Vec<_>>())) {
+            restart: true,
             docs: "new jobs of some classes [go to another broker](#move-to-another-broker)",
             conf: "New jobs of some classes go to another broker instead, all of them or a share, while a team moves from one to the other: [{classes: [mail.*], percent: 10, to: redis://HOST:PORT/DB}]. The first rule that takes a job counts.",
         }
         /// Length of a lease.
-        lease: Duration {
-            default: "60s",
+        lease: Duration => (at settings.lease) {
             flags: &[
                 Flag::new("lease", "lease", "DURATION", Kind::Duration, "How long a lease on a job lasts; the supervisor renews it while the job runs [default: {}]"),
             ],
@@ -77,8 +88,7 @@ settings! {
             conf: "How long a job belongs to this supervisor without a renewal. Renewed at a third of it. A supervisor that hangs has its jobs killed before their leases end, so that no job ever runs twice at a time.",
         }
         /// Time from the order to stop to the last KILL.
-        stop_deadline: Duration {
-            default: "25s",
+        stop_deadline: Duration => (at settings.stop_deadline) {
             flags: &[
                 Flag::new("stop_deadline", "stop-deadline", "DURATION", Kind::Duration, "From the order to stop to the last KILL [default: {}]"),
             ],
@@ -86,21 +96,22 @@ settings! {
             conf: "From the order to stop to the last KILL. TERM is sent one grace before it; a second order goes on to the next stage at once.",
         }
         /// Whether held jobs make the supervisor degraded.
-        held_degrades: bool {
-            default: "true",
+        held_degrades: bool => (at settings.held_degrades) {
             docs: "whether [held](guarantees.md#the-job) jobs make the verdict `degraded`",
             conf: "Whether jobs that are held for a person make the verdict of status degraded, until somebody retries or discards the last of them. With false they are only counted: in status, in queue list and in the metrics.",
         }
         /// How the supervisor logs, and how much output of jobs it keeps.
-        log: LogSection {
+        log: LogSection => (at log) {
+            restart: true,
             conf: "The supervisor's own log, and what is kept of the output of jobs and workers. A size is a number with B, kB, MB, GB, KiB, MiB, GiB or TiB.",
         }
         /// The API over TCP.
-        api: ApiSection {
+        api: ApiSection => (at api, set api, show |config| of_section::<ApiSection>(config.api.as_ref())) {
             conf: "The API of the socket over TCP, too (docs/api.md). Plain HTTP: for other machines put a proxy with TLS before it.",
         }
         /// Settings for notifications.
-        wq: WqSection {
+        wq: WqSection => (at tasks, set tasks, show |config| of_section::<WqSection>(config.tasks.as_ref())) {
+            restart: true,
             conf: "Notifications of context brokers become jobs, as in QuantumLeap's work queue (docs/quantumleap.md).",
         }
         /// The pools, in their order.
@@ -108,6 +119,21 @@ settings! {
             conf: "Pools of equal workers. null is the default of every setting.",
         }
     }
+}
+
+fn group(said: String, key: &'static str, config: &mut Config, _: &Reading<'_>) -> Result<(), Wrong> {
+    config.socket_group = Some(socket_group(&said).map_err(|error| Wrong::at(key, error))?);
+    Ok(())
+}
+
+fn api(said: ApiSection, _: &str, config: &mut Config, with: &Reading<'_>) -> Result<(), Wrong> {
+    config.api = resolve_api(said, with)?;
+    Ok(())
+}
+
+fn tasks(said: WqSection, _: &str, config: &mut Config, with: &Reading<'_>) -> Result<(), Wrong> {
+    config.tasks = resolve_tasks(said, with)?;
+    Ok(())
 }
 
 of_file!(Vec<RouteSection>: &[], Vec<Pool>: Pool::ROWS);

@@ -7,10 +7,17 @@ use std::time::Duration;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error;
 use serde::{Deserialize, Deserializer};
+use serde_yaml::Value;
 
 use super::duration::duration;
-use super::parse_duration;
+use super::flow::yaml;
+use super::paths::from_here;
+use super::purpose::Reading;
 use super::row::Setting;
+use super::section::Gives;
+use super::size::{Size, format_size};
+use super::wrong::Wrong;
+use super::{format_duration, parse_duration};
 use model::{CutOff, Leftovers, LogFormat, LogLevel, Order};
 use wq::WhenAway;
 
@@ -58,6 +65,40 @@ impl Setting for Duration {
     fn typed(words: &[&OsStr]) -> Result<Self, String> {
         parse_duration(text(words)?)
     }
+}
+
+/// How values become those of the service's settings, and are shown.
+macro_rules! gives {
+    ($($kind:ty => $field:ty: $put:expr, $shown:expr;)*) => {
+        $(impl Gives<$field> for $kind {
+            fn put(self, key: &'static str, field: &mut $field, _: &Reading<'_>) -> Result<(), Wrong> {
+                let put: fn($kind) -> Result<$field, super::Error> = $put;
+                put(self).map(|value| *field = value).map_err(|error| Wrong::at(key, error))
+            }
+
+            fn shown(field: &$field) -> Value {
+                let shown: fn(&$field) -> Value = $shown;
+                shown(field)
+            }
+        })*
+    };
+}
+
+gives! {
+    bool => bool: Ok, yaml;
+    i32 => i32: Ok, yaml;
+    u32 => u32: Ok, yaml;
+    u64 => u64: Ok, yaml;
+    String => String: Ok, yaml;
+    Order => Order: Ok, yaml;
+    CutOff => CutOff: Ok, yaml;
+    Leftovers => Leftovers: Ok, yaml;
+    LogFormat => LogFormat: Ok, yaml;
+    LogLevel => LogLevel: Ok, yaml;
+    WhenAway => WhenAway: Ok, yaml;
+    Duration => Duration: Ok, |duration| format_duration(*duration).into();
+    Size => u64: |size| Ok(size.bytes()), |bytes| format_size(*bytes).into();
+    PathBuf => PathBuf: from_here, |path| path.display().to_string().into();
 }
 
 fn last<'a>(words: &[&'a OsStr]) -> Result<&'a OsStr, String> {

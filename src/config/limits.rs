@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::kinds::of_file;
+use super::made::Made;
 use super::pool_values::Named;
-use super::row::{Flag, Kind, settings};
+use super::purpose::Reading;
+use super::row::{Flag, Kind};
+use super::section::{Section, settings};
 use super::size::Size;
 use super::wrong::Wrong;
 use super::{Fault, Purpose, Surroundings};
@@ -18,10 +21,9 @@ const FEWEST_FILES: u64 = 128;
 settings! {
     /// The limits of a pool, or of one of its classes, in the file.
     #[serde(deny_unknown_fields, expecting = "{time: 10m, memory: 1GB, …}")]
-    pub struct Limits {
+    pub struct Limits("limits.") => OfAttempt {
         /// Longest run of an attempt.
-        time: Duration {
-            default: "null",
+        time: Duration => (at attempt.time) {
             default_in_docs: "`null`: none",
             flags: &[
                 Flag::new("limits.time", "time-limit", "DURATION", Kind::Duration, "The longest run of an attempt, for jobs that bring none"),
@@ -30,56 +32,48 @@ settings! {
             conf: "The longest run (--time-limit): then TERM, and KILL a grace later.",
         }
         /// When the worker tells the job that its time is nearly over.
-        soft_time: Duration {
-            default: "null",
+        soft_time: Duration => (at attempt.soft_time) {
             default_in_docs: "`null`: none",
             docs: "when the worker tells the job that its time is nearly over",
             conf: "After this time the worker tells the job that its time is nearly over. Programs are told nothing.",
         }
         /// Memory of a job's tree.
-        memory: Size {
-            default: "null",
+        memory: Size => (at attempt.memory) {
             default_in_docs: "`null`: none",
             docs: "[memory](workers.md#limits-and-retries) of a job's process tree",
             conf: "Memory of its process tree: KILL. In modes prefork and coroutine the application counts, too.",
         }
         /// CPU time of a job's tree.
-        cpu: Duration {
-            default: "null",
+        cpu: Duration => (at attempt.cpu) {
             default_in_docs: "`null`: none",
             docs: "CPU time of a job's process tree; not for mode `coroutine`",
             conf: "CPU time of its process tree: TERM, KILL a grace later. Not for mode coroutine, nor is processes.",
         }
         /// Processes of a job's tree at a time.
-        processes: u64 {
-            default: "null",
+        processes: u64 => (at attempt.processes) {
             default_in_docs: "`null`: none",
             docs: "processes of a job's tree at a time; not for mode `coroutine`",
             conf: "Processes of its tree at a time: KILL.",
         }
         /// Bytes printed by an attempt.
-        output: Size {
-            default: "null",
+        output: Size => (at attempt.output) {
             default_in_docs: "`null`: none",
             docs: "what an attempt prints",
             conf: "What it prints: TERM, KILL a grace later. What is kept of it is cut at 10 MiB in any case.",
         }
         /// Descriptors of a process.
-        open_files: u64 {
-            default: "null",
+        open_files: u64 => (at process.open_files) {
             default_in_docs: "`null`: the supervisor's",
             docs: "descriptors of each process, 128 or more; only root can go above `ulimit -Hn`",
             conf: "Of each process of the pool: its limit of open files, its nice value (-20 to 19), its oom_score_adj (-1000 to 1000). null = the supervisor's; oom_score_adj is raised by what 128 MiB of memory count for, so that the kernel kills a job before the supervisor.",
         }
         /// Niceness of a process.
-        nice: i32 {
-            default: "null",
+        nice: i32 => (at process.nice) {
             default_in_docs: "`null`: that of `taskvisor start`",
             docs: "-20 to 19; only root can go below 0",
         }
         /// Score of a process for the out-of-memory killer.
-        oom_score_adj: i32 {
-            default: "null",
+        oom_score_adj: i32 => (at process.oom_score_adj) {
             default_in_docs: "`null`: the supervisor's or 0, the greater, plus what 128 MiB count for in the memory of machine or container: 8 with 16 GB, 125 with 1 GiB, at most 500",
             docs: "-1000 to 1000: who is killed first for want of memory; only root can go below the supervisor's",
         }
@@ -88,9 +82,23 @@ settings! {
 
 of_file!(Named<Limits>: &[]);
 
+/// The limits of an attempt, and those of the processes that it begins with.
+#[derive(Default)]
+pub(super) struct OfAttempt {
+    attempt: model::Limits,
+    process: ProcessLimits,
+}
+
+impl OfAttempt {
+    /// Those of a pool.
+    pub fn of(made: &Made) -> OfAttempt {
+        OfAttempt { attempt: made.pool.limits, process: made.spec.process_limits }
+    }
+}
+
 impl Limits {
     /// The limits of an attempt.
-    fn of_attempt(&self, of: &str, shared: bool) -> Result<model::Limits, Wrong> {
+    fn of_attempt(self, of: &str, shared: bool, with: &Reading<'_>) -> Result<OfAttempt, Wrong> {
         self.are_no_nonsense(of)?;
         let alone = [("cpu", self.cpu.is_some()), ("processes", self.processes.is_some())];
         if let Some((name, _)) = alone.iter().find(|(_, said)| shared && *said) {
@@ -99,9 +107,9 @@ impl Limits {
             );
             return Err(Wrong::new(format!("{of}{name}"), message).hint("use mode prefork or fork"));
         }
-        let Limits { time, soft_time, memory, cpu, processes, output, .. } = *self;
-        let (memory, output) = (memory.map(Size::bytes), output.map(Size::bytes));
-        Ok(model::Limits { time, soft_time, memory, cpu, processes, output })
+        let mut limits = OfAttempt::default();
+        self.write(&mut limits, with)?;
+        Ok(limits)
     }
 
     fn are_no_nonsense(&self, of: &str) -> Result<(), Wrong> {
@@ -128,16 +136,10 @@ impl Limits {
     }
 }
 
-/// The limits of a pool: those of its attempts, and those of its processes.
-pub(super) fn of_pool(
-    limits: &Limits,
-    shared: bool,
-    purpose: Purpose,
-    around: &Surroundings,
-) -> Result<(model::Limits, ProcessLimits), Wrong> {
-    let of_attempt = limits.of_attempt("limits.", shared)?;
-    let Limits { open_files, nice, oom_score_adj, .. } = *limits;
-    let process_limits = ProcessLimits { open_files, nice, oom_score_adj };
+/// Sets the limits of a pool: those of its attempts, and those of its processes.
+pub(super) fn of_pool(said: Limits, _: &str, made: &mut Made, with: &Reading<'_>) -> Result<(), Wrong> {
+    let OfAttempt { attempt, process } = said.of_attempt("limits.", made.shares(), with)?;
+    let ProcessLimits { open_files, nice, oom_score_adj } = process;
     within("limits.nice", nice, -20, 19)?;
     within("limits.oom_score_adj", oom_score_adj, -1000, 1000)?;
     if let Some(files) = open_files.filter(|files| *files < FEWEST_FILES) {
@@ -149,17 +151,22 @@ pub(super) fn of_pool(
         let message = format!("limits.open_files is {RLIM_INFINITY}: to the kernel that is no limit at all");
         return Err(Wrong::new("limits.open_files", message).hint("leave it out, or give a number of files"));
     }
-    if purpose == Purpose::Start {
-        may_be_had(process_limits, around)?;
+    if with.purpose == Purpose::Start {
+        may_be_had(process, with.around)?;
     }
-    Ok((of_attempt, process_limits))
+    (made.pool.limits, made.spec.process_limits) = (attempt, process);
+    Ok(())
 }
 
-/// The limits of classes.
+/// Sets the limits of classes.
 pub(super) fn of_classes(
-    classes: BTreeMap<String, Limits>,
-    shared: bool,
-) -> Result<BTreeMap<Class, model::Limits>, Wrong> {
+    said: Named<Limits>,
+    _: &str,
+    made: &mut Made,
+    with: &Reading<'_>,
+) -> Result<(), Wrong> {
+    let shared = made.shares();
+    let classes: BTreeMap<String, Limits> = said.0.into_iter().collect();
     let one = |(name, limits): (String, Limits)| {
         let of = format!("class_limits.{name}.");
         if name.is_empty() || name.contains('*') {
@@ -178,9 +185,10 @@ pub(super) fn of_classes(
             let message = format!("{of}{name} cannot be held: a worker has it for all classes");
             return Err(Wrong::new(format!("{of}{name}"), message).hint("say it in limits"));
         }
-        Ok((Class::from(name), limits.of_attempt(&of, shared)?))
+        Ok((Class::from(name), limits.of_attempt(&of, shared, with)?.attempt))
     };
-    classes.into_iter().map(one).collect()
+    made.pool.class_limits = classes.into_iter().map(one).collect::<Result<_, _>>()?;
+    Ok(())
 }
 
 fn within(name: &'static str, said: Option<i32>, least: i32, most: i32) -> Result<(), Wrong> {

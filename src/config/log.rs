@@ -3,19 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Error;
-use super::paths::from_here;
-use super::row::{Flag, Kind, settings};
+use super::row::{Flag, Kind};
+use super::section::settings;
 use super::size::Size;
 use model::{LogFormat, LogLevel, LogSettings, Rotate};
 
 settings! {
     /// The section `log` of the file.
     #[serde(deny_unknown_fields)]
-    pub struct LogSection {
+    pub struct LogSection("log.") => LogSettings {
         /// The format of the supervisor's log.
-        format: LogFormat {
-            default: "auto",
+        format: LogFormat => (at format) {
             flags: &[
                 Flag::new("log.format", "log-format", "FORMAT", Kind::Words(&["auto", "text", "json", "journald"]), "For people, for programs or for the journal [default: {}]"),
             ],
@@ -23,8 +21,7 @@ settings! {
             conf: "text, json, journald (entries with fields), or auto: journald where stderr is the journal's, else text (--log-format).",
         }
         /// The level of the supervisor's log.
-        level: LogLevel {
-            default: "info",
+        level: LogLevel => (at level) {
             flags: &[
                 Flag::new("log.level", "log-level", "LEVEL", Kind::Words(&["error", "warn", "info", "debug", "trace"]), "How much [default: {}]").env("TASKVISOR_LOG"),
             ],
@@ -32,33 +29,28 @@ settings! {
             conf: "error, warn, info, debug or trace (--log-level)",
         }
         /// Limit of the output kept of one attempt.
-        job_cap: Size {
-            default: "10MiB",
+        job_cap: Size => (at job_cap) {
             docs: "the most output kept of one attempt of a job",
             conf: "The most output kept of one attempt of a job.",
         }
         /// Limit of the output kept of all jobs.
-        quota: Size {
-            default: "1GiB",
+        quota: Size => (at quota) {
             docs: "the most output kept of all jobs, in blocks of 4 KiB: above it that of ended jobs is removed, the oldest first, down to nine tenths",
             conf: "The most disk space for the output of all jobs. Above it that of ended jobs is removed, the oldest first.",
         }
         /// How long output is kept.
-        keep: Duration {
-            default: "30d",
+        keep: Duration => (at keep) {
             docs: "how long output is kept since it was written",
             conf: "How long output is kept since it was written.",
         }
         /// The directory for the supervisor's own log and for what slots print outside of jobs.
-        dir: PathBuf {
-            default: "null",
+        dir: PathBuf => (at dir) {
             default_in_docs: "`null`: stderr",
             docs: "a directory for [log files](watching.md#read-the-logs)",
             conf: "Keep files in this directory: taskvisor.log, and slot-POOL.N.log with what a worker prints outside of jobs. null = both go to stderr.",
         }
         /// When to rotate the files in `dir`.
-        rotate: RotateSection {
-            default: "{size: 50MiB, keep: 10}",
+        rotate: RotateSection => (at rotate) {
             docs: "their size, and the number of older files: a slot takes 550 MiB at most",
             conf: "Rotate these files before they exceed this size, and keep this number of older ones.",
         }
@@ -68,31 +60,10 @@ settings! {
 settings! {
     /// When to rotate a file.
     #[serde(deny_unknown_fields)]
-    pub struct RotateSection {
+    pub struct RotateSection("log.rotate.") => Rotate {
         /// Largest size of a file.
-        size: Size {}
+        size: Size => (at size) {}
         /// Number of older files to keep.
-        keep: u32 {}
-    }
-}
-
-impl LogSection {
-    /// Resolves the section.
-    pub(super) fn resolve(self) -> Result<LogSettings, Error> {
-        let default = LogSettings::default();
-        let rotate = self.rotate.unwrap_or_default();
-        let rotate = Rotate {
-            size: rotate.size.map_or(default.rotate.size, Size::bytes),
-            keep: rotate.keep.unwrap_or(default.rotate.keep),
-        };
-        Ok(LogSettings {
-            format: self.format.unwrap_or(default.format),
-            level: self.level.unwrap_or(default.level),
-            dir: self.dir.map(from_here).transpose()?,
-            rotate,
-            job_cap: self.job_cap.map_or(default.job_cap, Size::bytes),
-            quota: self.quota.map_or(default.quota, Size::bytes),
-            keep: self.keep.unwrap_or(default.keep),
-        })
+        keep: u32 => (at keep) {}
     }
 }

@@ -10,23 +10,24 @@ use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::kinds::{number, of_file, text, word};
-use super::row::{Row, Setting, settings};
+use super::row::{Row, Setting};
+use super::section::settings;
 use super::size::Size;
 use super::words;
-use model::{Bytes, Cron};
+use model::{Bytes, Cron, Recycle};
 
 settings! {
     /// When a worker has run for long enough.
     #[serde(deny_unknown_fields, expecting = "{jobs: N, age: DURATION, idle: DURATION, memory: SIZE}")]
-    pub struct Wear {
+    pub struct Wear("recycle.") => Recycle {
         /// After this number of jobs.
-        jobs: u64 {}
+        jobs: u64 => (at jobs) {}
         /// At this age.
-        age: Duration {}
+        age: Duration => (at age) {}
         /// After this time without a job.
-        idle: Duration {}
+        idle: Duration => (at idle) {}
         /// With more memory than this after a job.
-        memory: Size {}
+        memory: Size => (at memory) {}
     }
 }
 

@@ -1,5 +1,7 @@
 //! The purpose of reading settings: it decides which programs and users must exist.
 
+use super::Surroundings;
+
 /// The purpose of reading settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
@@ -11,4 +13,11 @@ pub enum Purpose {
     /// To be a supervisor, perhaps again: a missing program is reported when a worker is made. For a missing user or file
     /// of a secret the keeper waits.
     Serve,
+}
+
+/// Why settings are read, and what their meaning depends on.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    pub purpose: Purpose,
+    pub around: &'a Surroundings,
 }

@@ -2,88 +2,36 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::api::{Api, Remote, resolve_api, resolve_remote};
+use super::api::{ApiSection, resolve_remote};
+use super::config::Config;
 use super::file::read;
 use super::flags::Flags;
-use super::identity::{SocketGroup, socket_group};
+use super::made::Made;
 use super::paths::from_here;
 use super::pool::Pool;
 use super::positions::Source;
-use super::purpose::Purpose;
+use super::purpose::{Purpose, Reading};
 use super::route::{RouteSection, RouteTo};
 use super::row::Setting;
+use super::section::Section;
 use super::spec::resolve_pool;
 use super::volume::place_within_volume;
 use super::wrong::Wrong;
-use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
-use ::wq;
-use broker::{Address, Broker, Opening, Route};
-use model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec, Work};
-use outbox::Outbox;
-
-/// All settings, resolved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// The settings file, if there is one.
-    pub file: Option<Source>,
-    /// The settings of the supervisor.
-    pub settings: Settings,
-    /// How to make the workers of each pool.
-    pub specs: Vec<SpawnSpec>,
-    /// The directory for data that must last.
-    pub state_dir: PathBuf,
-    /// Whether a flag or the environment set `state_dir`.
-    pub state_dir_is_named: bool,
-    /// The directory for the socket.
-    pub run_dir: PathBuf,
-    /// Whether this is a command that a job runs, for the job's own supervisor: then no store is looked for.
-    pub in_job: bool,
-    /// The group whose members may use the socket, besides the supervisor's user and root.
-    pub socket_group: Option<SocketGroup>,
-    /// The broker of the jobs.
-    pub broker: Address,
-    /// Whether a flag or the environment set the broker; false if it is only the one in this state directory.
-    pub broker_is_named: bool,
-    /// Rules that send new jobs to another broker; the first that matches counts.
-    pub routes: Vec<RouteTo>,
-    /// How the supervisor logs, and how much output of jobs it keeps.
-    pub log: LogSettings,
-    /// The API over TCP, if there is one.
-    pub api: Option<Api>,
-    /// Settings for notifications; `None` = none are accepted.
-    pub tasks: Option<wq::Settings>,
-    /// The supervisor to talk to, if it is not that of this machine.
-    pub remote: Option<Remote>,
-}
+use super::{Error, Fault, File, Surroundings, format_duration, socket};
+use broker::Address;
+use model::{PoolSettings, Settings, SpawnSpec, Work};
 
 impl Config {
-    /// Opens the broker, with the routes of new jobs to others.
-    pub fn open_broker(&self, how: &Opening) -> Result<Broker, broker::Error> {
-        let broker = self.broker.open(how)?;
-        let route = |route: &RouteTo| {
-            let (to, elsewhere) = (route.to.clone(), Opening::passing(&self.state_dir));
-            Route::new(route.classes.clone(), route.percent, move || to.open(&elsewhere))
+    /// The first setting that differs from the one read again and that only a restart takes.
+    pub fn needs_restart(&self, read: &Config) -> Option<&'static str> {
+        let of_api = || match (&self.api, &read.api) {
+            (Some(api), Some(read)) => ApiSection::needs_restart(api, read),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => Some("api.listen"),
         };
-        Ok(broker.with_routes(self.routes.iter().map(route).collect()))
-    }
-
-    /// Opens the outbox of new jobs, if notifications are kept while the broker is away, or if jobs are left in one.
-    pub async fn open_outbox(&self, broker: &Arc<Broker>) -> Result<Option<Arc<Outbox>>, broker::Error> {
-        let keeps = self.tasks.as_ref().is_some_and(|tasks| tasks.when_away == wq::WhenAway::Keep);
-        Outbox::open(&self.state_dir, broker, keeps).await
-    }
-
-    /// The supervisor's socket.
-    pub fn socket(&self) -> PathBuf {
-        socket(&self.run_dir)
-    }
-
-    /// The file for the output of a job.
-    pub fn log_file(&self, id: &JobId) -> PathBuf {
-        log_file(&self.state_dir, id)
+        File::needs_restart(self, read).or_else(of_api)
     }
 }
 
@@ -95,19 +43,17 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     };
     let (broker_is_named, state_dir_is_named) =
         (flags.whole.broker.is_some(), flags.whole.state_dir.is_some());
-    let file = flags.whole.clone().over(file);
-    let settings = of_supervisor(&flags, &file)?;
+    let mut file = flags.whole.clone().over(file);
+    let with = Reading { purpose: flags.purpose, around };
     let broker = named_broker(&flags, &file, source.as_ref())?;
-    let state_dir = match file.state_dir.clone() {
+    let state_dir = match file.state_dir.take() {
         Some(dir) => from_here(dir)?,
         None => around.state_dir()?,
     };
-    let (run_dir, of_job) = run_dir(&flags, &file, around)?;
+    let (run_dir, of_job) = run_dir(&flags, file.run_dir.take(), around)?;
     let looks = flags.purpose == Purpose::Find && !of_job;
     let state_dir = place_within_volume(state_dir, around.uid, looks)?;
     let in_job = of_job && !broker_is_named && !state_dir_is_named && file.broker.is_none();
-    let socket_group =
-        placed(&source, "socket_group", || file.socket_group.as_deref().map(socket_group).transpose())?;
     let broker = match broker {
         Some(broker) => match broker.file() {
             Some(path) => brokers::in_file(from_here(path.to_owned())?),
@@ -116,34 +62,28 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         None => brokers::in_file(state_dir.join("store.db")),
     };
     // Routes belong to the file's broker: a broker named elsewhere has none.
-    let said = file.route.filter(|_| !broker_is_named).unwrap_or_default();
+    let said = file.route.take().filter(|_| !broker_is_named).unwrap_or_default();
     let routes = in_file(&flags, routes(said, &broker), source.as_ref())?;
-    let mut log = file.log.unwrap_or_default().resolve()?;
-    log.dir = log.dir.map(|dir| place_within_volume(dir, around.uid, looks)).transpose()?;
-    let api =
-        in_file(&flags, resolve_api(file.api.unwrap_or_default(), flags.purpose, around), source.as_ref())?;
-    let tasks = in_file(&flags, file.wq.unwrap_or_default().resolve(), source.as_ref())?;
-    let url = flags.url.clone().filter(|_| flags.purpose == Purpose::Find);
-    let remote = resolve_remote(url, flags.token_file.clone(), around)?;
-    let (pools, specs) = pools(flags, file.pools, source.as_ref(), settings.lease, around, &broker)?;
-    let settings = Settings { pools, ..settings };
-    Ok(Config {
-        file: source,
-        settings,
-        specs,
+    let said_pools = file.pools.take();
+    let mut config = Config {
+        settings: of_flags(&flags)?,
         state_dir,
         state_dir_is_named,
         run_dir,
         in_job,
-        socket_group,
         broker,
         broker_is_named,
         routes,
-        log,
-        api,
-        tasks,
-        remote,
-    })
+        ..Config::default()
+    };
+    in_file(&flags, file.write(&mut config, &with), source.as_ref())?;
+    config.log.dir = config.log.dir.map(|dir| place_within_volume(dir, around.uid, looks)).transpose()?;
+    let url = flags.url.clone().filter(|_| flags.purpose == Purpose::Find);
+    config.remote = resolve_remote(url, flags.token_file.clone(), around)?;
+    let pools = pools(flags, said_pools, source.as_ref(), config.settings.lease, around, &config.broker)?;
+    (config.settings.pools, config.specs) = pools;
+    config.file = source;
+    Ok(config)
 }
 
 /// The broker that a flag, the environment or the file names.
@@ -156,18 +96,14 @@ fn named_broker(flags: &Flags, file: &File, source: Option<&Source>) -> Result<O
     })
 }
 
-/// The settings of the supervisor alone, without pools.
-fn of_supervisor(flags: &Flags, file: &File) -> Result<Settings, Error> {
-    let default = Settings::default();
+/// The settings that flags alone give.
+fn of_flags(flags: &Flags) -> Result<Settings, Error> {
     Ok(Settings {
-        lease: file.lease.unwrap_or(default.lease),
-        stop_deadline: file.stop_deadline.unwrap_or(default.stop_deadline),
         burst: flags.burst,
         end_after: flags.end_after,
         end_when_idle: flags.end_when_idle,
-        held_degrades: file.held_degrades.unwrap_or(default.held_degrades),
         watch: flags.watch.iter().map(|dir| from_here(dir.clone())).collect::<Result<_, _>>()?,
-        ..default
+        ..Settings::default()
     })
 }
 
@@ -188,8 +124,7 @@ pub fn watched_are_there(config: &Config) -> Result<(), Error> {
 
 /// The run directory, and whether it is that of the job that runs this command: a job's commands are for its own
 /// supervisor, unless they name another place. A supervisor that a job starts is none of them.
-fn run_dir(flags: &Flags, file: &File, around: &Surroundings) -> Result<(PathBuf, bool), Error> {
-    let named = file.run_dir.clone();
+fn run_dir(flags: &Flags, named: Option<PathBuf>, around: &Surroundings) -> Result<(PathBuf, bool), Error> {
     let of_job = match flags.purpose {
         Purpose::Find if named.is_none() => around.run_dir_of_job(),
         Purpose::Find | Purpose::Start | Purpose::Serve => None,
@@ -218,35 +153,21 @@ fn serve(broker: &Address, specs: &[SpawnSpec]) -> Result<(), Error> {
     }
 }
 
-/// Adds the position of the setting to an error.
-fn placed<T>(
-    source: &Option<Source>,
-    name: &str,
-    resolve: impl FnOnce() -> Result<T, Error>,
-) -> Result<T, Error> {
-    let place = || source.as_ref().map(|source| source.of(None, name));
-    resolve().map_err(|error| Error { place: place(), ..error })
-}
-
-fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, (String, Error)> {
+fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, Wrong> {
     let one = |(index, route): (usize, RouteSection)| {
-        route.resolve().map_err(|(key, error)| (format!("route.{index}.{key}"), error))
+        route.resolve().map_err(|(key, error)| Wrong::at(format!("route.{index}.{key}"), error))
     };
     let resolved: Result<Vec<RouteTo>, _> = said.into_iter().enumerate().map(one).collect();
     // Without routes to the broker itself, where jobs go anyway.
     Ok(resolved?.into_iter().filter(|route| !route.to.is_at(&broker.to_string())).collect())
 }
 
-/// Resolves a section of the file; an error names the setting and its position.
-fn in_file<T, N: AsRef<str>>(
-    flags: &Flags,
-    found: Result<T, (N, Error)>,
-    source: Option<&Source>,
-) -> Result<T, Error> {
-    found.map_err(|(name, error)| {
-        let source = source.filter(|_| !flags.whole.says(name.as_ref()));
-        let place = source.map(|source| source.of(None, name.as_ref()));
-        Error { place, ..error }
+/// An error of what the file says gets the position of the setting, unless a flag said it.
+fn in_file<T>(flags: &Flags, found: Result<T, Wrong>, source: Option<&Source>) -> Result<T, Error> {
+    found.map_err(|wrong| {
+        let source = source.filter(|_| !flags.whole.says(&wrong.key));
+        let place = source.map(|source| source.of(None, &wrong.key));
+        wrong.placed(place)
     })
 }
 
@@ -293,13 +214,13 @@ fn pools(
         let error = Error::new(Fault::Config, message).hint("one pool may take from several queues");
         return Err(Error { place: place(), ..error });
     }
-    let mut names = BTreeSet::new();
+    let (mut names, with) = (BTreeSet::new(), Reading { purpose: flags.purpose, around });
     let resolved = pools.into_iter().enumerate().map(|(index, pool)| {
         let name = pool.name.clone().unwrap_or_else(|| PoolSettings::default().name);
         let resolved = own_name(&mut names, &name)
-            .and_then(|()| resolve_pool(&name, pool, flags.purpose, around))
-            .and_then(|pool| leaves_room(lease, pool.0.grace).map(|()| pool))
-            .map(|(settings, spec)| (PoolSettings { turn: broker.turn(), ..settings }, spec));
+            .and_then(|()| resolve_pool(&name, pool, &with))
+            .and_then(|made| leaves_room(lease, made.pool.grace).map(|()| made))
+            .map(|Made { pool, spec }| (PoolSettings { turn: broker.turn(), ..pool }, spec));
         resolved.map_err(|wrong| {
             let in_file = source.filter(|_| !flags.pool.says(&wrong.key));
             let place = in_file.map(|source| source.of(Some(index), &wrong.key));

@@ -1,6 +1,7 @@
 //! `route`: rules that send new jobs to another broker.
 
 use serde::Deserialize;
+use serde_yaml::{Mapping, Value};
 
 use super::class_names::classes;
 use super::paths::from_here;
@@ -31,11 +32,24 @@ pub struct RouteTo {
     pub to: Address,
 }
 
+impl RouteTo {
+    /// The rule as the file has it.
+    pub(super) fn shown(&self) -> Value {
+        let classes: Vec<Value> = self.classes.only.iter().map(|class| class.as_str().into()).collect();
+        let said = [
+            ("classes".into(), classes.into()),
+            ("percent".into(), self.percent.into()),
+            ("to".into(), self.to.to_string().into()),
+        ];
+        Mapping::from_iter(said).into()
+    }
+}
+
 impl RouteSection {
     /// Resolves the rule; the path of a file becomes absolute. An error comes with the key that it is about.
     pub(super) fn resolve(self) -> Result<RouteTo, (&'static str, Error)> {
         let wrong = |message: String| Error::new(Fault::Config, message);
-        let only = classes("route.classes", Some(self.classes));
+        let only = classes("route.classes", self.classes);
         let only = only.map_err(|error| ("classes", wrong(error.to_string())))?;
         if only.is_empty() {
             let error = wrong("route.classes names no class".into());

@@ -1,19 +1,21 @@
 //! A setting as a row: its name, default, flags, and what people read about it.
-//!
-//! `settings!` makes a section of the file of its rows: the struct, its parser, how flags and file come together, and
-//! [`Setting::ROWS`], from which the flags, the pages and `config show` are made.
 
 use std::ffi::OsStr;
 
 use serde::Deserializer;
+use serde_yaml::Value;
 
-/// A setting, except for its type and effect. Texts may use Markdown in `docs` alone.
+use super::flow::flow;
+
+/// A setting, except for its type and place. Texts may use Markdown in `docs` alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Its name in its section of the file.
     pub name: &'static str,
-    /// The default, in YAML. Empty for a section, and for a default that depends on the user.
+    /// The default, in YAML, where it is not that of the service's settings.
     pub default: &'static str,
+    /// The value in the service's settings where nothing is set.
+    pub unset: Option<fn() -> Value>,
     /// An example, in YAML, where the default depends on the user.
     pub example: &'static str,
     /// What docs/configuration.md says instead of `default`.
@@ -28,6 +30,8 @@ pub struct Row {
     pub conf: &'static str,
     /// Whether an empty line stands above it in conf/taskvisor.yaml.
     pub apart: bool,
+    /// Whether `reload` refuses another value, as only a restart takes it.
+    pub restart: bool,
     /// The rows of a section.
     pub below: &'static [Row],
 }
@@ -37,6 +41,7 @@ impl Row {
     pub(super) const NONE: Row = Row {
         name: "",
         default: "",
+        unset: None,
         example: "",
         default_in_docs: "",
         flags: &[],
@@ -44,8 +49,24 @@ impl Row {
         docs: "",
         conf: "",
         apart: false,
+        restart: false,
         below: &[],
     };
+
+    /// The default. None for a section, and for a default that depends on the user.
+    pub fn default(&self) -> Option<Value> {
+        match (self.default, self.unset) {
+            _ if self.docs.is_empty() || !self.example.is_empty() => None,
+            ("", unset) => unset.map(|unset| unset()),
+            // A test ensures that each is valid.
+            (text, _) => Some(serde_yaml::from_str(text).unwrap_or_default()),
+        }
+    }
+
+    /// The default as one line of YAML; empty if there is none.
+    pub fn default_text(&self) -> String {
+        self.default().as_ref().map(flow).unwrap_or_default()
+    }
 }
 
 /// A flag for a setting of `start`, and the variable beside it.
@@ -184,7 +205,7 @@ pub(super) const fn complete(rows: &[Row]) -> bool {
     let mut at = 0;
     while at < rows.len() {
         let row = rows[at];
-        let has_default = !row.default.is_empty() || !row.example.is_empty();
+        let has_default = !row.default.is_empty() || row.unset.is_some() || !row.example.is_empty();
         let good =
             if row.docs.is_empty() { !row.below.is_empty() && complete(row.below) } else { has_default };
         if !good {
@@ -194,52 +215,3 @@ pub(super) const fn complete(rows: &[Row]) -> bool {
     }
     true
 }
-
-/// Declares a section of the file. Each row is `name: Type { field: value, … }` with fields of [`Row`].
-macro_rules! settings {
-    (
-        $(#[$outer:meta])*
-        pub struct $Section:ident {
-            $($(#[$doc:meta])* $name:ident: $kind:ty { $($field:ident: $value:expr),* $(,)? })*
-        }
-    ) => {
-        #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-        $(#[$outer])*
-        pub struct $Section {
-            $($(#[$doc])* #[serde(default, deserialize_with = "crate::row::read")] pub $name: Option<$kind>,)*
-        }
-
-        impl crate::row::Setting for $Section {
-            const ROWS: &'static [crate::row::Row] = &[$(crate::row::Row {
-                name: stringify!($name),
-                below: <$kind as crate::row::Setting>::ROWS,
-                $($field: $value,)*
-                ..crate::row::Row::NONE
-            }),*];
-
-            fn read<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Self>, D::Error> {
-                serde::Deserialize::deserialize(from)
-            }
-
-            fn over(self, other: Self) -> Self {
-                $Section { $($name: crate::row::over(self.$name, other.$name)),* }
-            }
-
-            fn says(&self, name: &str) -> bool {
-                $(if let Some(part) = crate::positions::rest_of(name, stringify!($name)) {
-                    return crate::row::says(self.$name.as_ref(), part);
-                })*
-                name.is_empty() && *self != Self::default()
-            }
-
-            fn set_part(slot: &mut Option<Self>, name: &str, words: &[&std::ffi::OsStr]) -> Result<(), String> {
-                let section = slot.get_or_insert_with(Self::default);
-                $(if let Some(part) = crate::positions::rest_of(name, stringify!($name)) {
-                    return crate::row::set(&mut section.$name, part, words);
-                })*
-                Err(format!("there is no setting {name}"))
-            }
-        }
-    };
-}
-pub(super) use settings;

@@ -1,17 +1,16 @@
 //! Every setting with its value and its origin, in YAML that `start -c` reads again.
 //!
 //! The list of settings are the rows, which have all of them with their defaults. Over these come the values of the file,
-//! and then resolved values of settings that flags, the user or other settings influence.
+//! and then what the rows show of the resolved settings.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_yaml::{Mapping, Value};
 
-use super::values::{route, workers};
-use super::wq::shown;
-use super::{Config, File, Origin, Origins, Pool, Row, Setting, format_duration};
-use model::{Bytes, PoolSettings, SpawnSpec, Work};
+use super::flow::flow;
+use super::made::Made;
+use super::section::Section;
+use super::{Config, File, Origin, Origins, Pool, Row, Setting};
 
 /// All settings, in the order of the rows.
 #[derive(Debug)]
@@ -47,13 +46,13 @@ pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
     let pools = config.settings.pools.iter().zip(&config.specs).enumerate().map(|(index, (pool, spec))| {
         let mut values = defaults(Pool::ROWS);
         overlay(&mut values, section(origins.written().get("pools").and_then(|pools| pools.get(index))));
-        of_pool(&mut values, pool, spec);
+        put(&mut values, Pool::ROWS, Pool::shown(&Made { pool: pool.clone(), spec: spec.clone() }));
         (pool.name.clone(), settings(Some(index), values))
     });
     let pools = pools.collect();
     let mut values = defaults(File::ROWS);
     overlay(&mut values, section(Some(origins.written())));
-    of_whole(&mut values, config);
+    put(&mut values, File::ROWS, File::shown(config));
     values.shift_remove("pools");
     Shown { whole: settings(None, values), pools }
 }
@@ -61,9 +60,8 @@ pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
 /// The default of each row. The pools are not among them.
 fn defaults(rows: &[Row]) -> Mapping {
     let own = |row: &Row| match row.docs {
-        // A test ensures that each is valid.
-        text if !text.is_empty() => serde_yaml::from_str(row.default).unwrap_or_default(),
-        _ => Value::from(defaults(row.below)),
+        "" => Value::from(defaults(row.below)),
+        _ => row.default().unwrap_or_default(),
     };
     rows.iter().filter(|row| row.name != "pools").map(|row| (row.name.into(), own(row))).collect()
 }
@@ -79,6 +77,17 @@ fn overlay(base: &mut Mapping, over: Mapping) {
             (Some(_), Value::Null) => {}
             (Some(Value::Mapping(below)), Value::Mapping(over)) => overlay(below, over),
             (_, value) => drop(base.insert(key, value)),
+        }
+    }
+}
+
+/// Puts what the rows show over what the file says.
+fn put(values: &mut Mapping, rows: &[Row], shown: Mapping) {
+    for (key, value) in shown {
+        let section = rows.iter().find(|row| row.docs.is_empty() && key == row.name);
+        match (section, values.get_mut(&key), value) {
+            (Some(row), Some(Value::Mapping(below)), Value::Mapping(shown)) => put(below, row.below, shown),
+            (_, _, value) => drop(values.insert(key, value)),
         }
     }
 }
@@ -118,80 +127,6 @@ fn may_hold_secrets(path: &[String]) -> bool {
         [program] => program == "run" || program == "command",
         _ => false,
     }
-}
-
-fn of_whole(values: &mut Mapping, config: &Config) {
-    let mut say = |key: &str, value: String| drop(values.insert(key.into(), value.into()));
-    say("state_dir", config.state_dir.display().to_string());
-    say("run_dir", config.run_dir.display().to_string());
-    say("broker", config.broker.to_string());
-    say("lease", format_duration(config.settings.lease));
-    say("stop_deadline", format_duration(config.settings.stop_deadline));
-    let group = config.socket_group.as_ref().map(|group| group.name.as_str());
-    values.insert("socket_group".into(), group.map_or(Value::Null, Value::from));
-    values.insert("route".into(), config.routes.iter().map(route).collect::<Vec<_>>().into());
-    values.insert("held_degrades".into(), config.settings.held_degrades.into());
-    let log = Mapping::from_iter([
-        ("format".into(), yaml(config.log.format)),
-        ("level".into(), yaml(config.log.level)),
-    ]);
-    let mut section = section(values.get("log"));
-    overlay(&mut section, log);
-    values.insert("log".into(), section.into());
-    values.extend(config.tasks.iter().map(|tasks| ("wq".into(), shown(tasks).into())));
-}
-
-fn of_pool(values: &mut Mapping, pool: &PoolSettings, spec: &SpawnSpec) {
-    let duration = |duration| Value::from(format_duration(duration));
-    let words = |words: &[Bytes]| yaml(words.iter().map(|word| word.to_text()).collect::<Vec<_>>());
-    let (command, run) = match &spec.work {
-        Work::Programs => (Value::Null, Value::Null),
-        Work::Run(program) => (Value::Null, words(program)),
-        Work::Command(program) => (words(program), Value::Null),
-    };
-    let workers = workers(pool);
-    let set: Mapping =
-        spec.env_set.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
-    let mut recycle = section(values.get("recycle"));
-    overlay(&mut recycle, Mapping::from_iter([("jobs".into(), yaml(pool.recycle.jobs))]));
-    let mut limits = section(values.get("limits"));
-    overlay(
-        &mut limits,
-        Mapping::from_iter([("time".into(), pool.limits.time.map_or(Value::Null, duration))]),
-    );
-    let env = Mapping::from_iter([("pass".into(), yaml(&spec.env_pass)), ("set".into(), set.into())]);
-    for (key, value) in [
-        ("name", pool.name.as_str().into()),
-        ("mode", pool.mode().into()),
-        ("workers", workers),
-        ("concurrency", pool.jobs_at_once.into()),
-        ("recycle", recycle.into()),
-        ("boot_timeout", duration(pool.boot_timeout)),
-        ("command", command),
-        ("run", run),
-        ("queues", yaml(&pool.queues)),
-        ("order", yaml(pool.order)),
-        ("queue_priorities", yaml(&pool.queue_priorities)),
-        ("queue_turns", yaml(&pool.queue_turns)),
-        ("classes", yaml(&pool.filter.only)),
-        ("except_classes", yaml(&pool.filter.except)),
-        ("limits", limits.into()),
-        ("retries", pool.retry.retries.into()),
-        ("retry_delay", duration(pool.retry.delay)),
-        ("retry_cap", duration(pool.retry.cap)),
-        ("grace", duration(pool.grace)),
-        ("lost_grace", duration(pool.lost_grace)),
-        ("when_cut_off", yaml(pool.when_cut_off)),
-        ("env", env.into()),
-        ("cwd", yaml(&spec.cwd)),
-        ("sandbox", spec.sandbox.into()),
-    ] {
-        values.insert(key.into(), value);
-    }
-}
-
-fn yaml(value: impl Serialize) -> Value {
-    serde_yaml::to_value(value).unwrap_or_default()
 }
 
 impl Shown {
@@ -293,35 +228,4 @@ fn block(out: &mut String, settings: &[ShownSetting], first: &str, margin: &str)
 /// A comment must stay on its line.
 fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
-}
-
-/// A value on one line. A map outside of a list gets lines of its own, unless it is empty.
-fn flow(value: &Value) -> String {
-    match value {
-        Value::Null | Value::Tagged(_) => "null".into(),
-        Value::Bool(truth) => truth.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) if is_plain(text) => text.clone(),
-        Value::String(text) => quoted(text),
-        Value::Sequence(all) => format!("[{}]", all.iter().map(flow).collect::<Vec<_>>().join(", ")),
-        Value::Mapping(map) => {
-            let entry = |(key, value): (&Value, &Value)| format!("{}: {}", flow(key), flow(value));
-            format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
-        }
-    }
-}
-
-/// A JSON string is also a YAML string.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-/// Whether it needs no quotes: YAML would read it as exactly this text.
-fn is_plain(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./+-:@".contains(&byte);
-    let begins = text.starts_with(|first: char| first.is_ascii_alphanumeric() || "/-".contains(first));
-    begins
-        && !text.ends_with(':')
-        && text.bytes().all(plain)
-        && serde_yaml::from_str::<Value>(text).is_ok_and(|read| read.as_str() == Some(text))
 }

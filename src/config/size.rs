@@ -33,6 +33,13 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(*factor).ok_or_else(wrong)
 }
 
+/// Writes a number of bytes as [`parse_size`] reads it, in the unit with the smallest whole number.
+pub(super) fn format_size(bytes: u64) -> String {
+    let whole = UNITS.iter().filter(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
+    let (unit, factor) = whole.rev().max_by_key(|(_, factor)| *factor).unwrap_or(&("", 1));
+    format!("{}{unit}", bytes / factor)
+}
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
@@ -89,7 +96,7 @@ mod tests {
         for (text, bytes) in
             [("512MB", 512_000_000), ("1GiB", 1 << 30), ("64kB", 64_000), ("0", 0), ("7B", 7)]
         {
-            assert_eq!(parse_size(text), Ok(bytes));
+            assert_eq!((parse_size(text), format_size(bytes)), (Ok(bytes), text.to_owned()));
         }
     }
 

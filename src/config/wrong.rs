@@ -1,4 +1,4 @@
-//! An error in a setting of a pool, before its position is known.
+//! An error in a setting, before its position is known.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use super::{Error, Fault};
 /// A setting, and the error in it.
 #[derive(Debug)]
 pub(super) struct Wrong {
-    /// The setting's full name in the file, such as `limits.time`.
+    /// The setting's full name in the file, such as `limits.time`; of a pool's setting its name in the pool.
     pub key: Cow<'static, str>,
     error: Error,
 }
@@ -17,6 +17,11 @@ impl Wrong {
     /// An error of the settings.
     pub fn new(key: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Wrong { key: key.into(), error: Error::new(Fault::Config, message) }
+    }
+
+    /// An error that is not about settings alone, and has no position.
+    pub fn at(key: impl Into<Cow<'static, str>>, error: Error) -> Self {
+        Wrong { key: key.into(), error }
     }
 
     /// The same with a hint.
@@ -31,6 +36,11 @@ impl Wrong {
     pub fn fault(mut self, fault: Fault) -> Self {
         self.error.fault = fault;
         self
+    }
+
+    /// The error of the whole supervisor, set at this position.
+    pub fn placed(self, place: Option<String>) -> Error {
+        Error { place, ..self.error }
     }
 
     /// The error for a pool of this name that was set at this position.

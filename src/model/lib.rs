@@ -2,6 +2,7 @@
 
 mod bytes;
 mod day;
+mod defaults;
 mod duration;
 mod escaped;
 mod fit;

@@ -5,45 +5,37 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How the supervisor logs, and how much output of jobs it keeps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogSettings {
-    /// The format of the supervisor's log.
-    pub format: LogFormat,
-    /// The level of the supervisor's log.
-    pub level: LogLevel,
-    /// The directory for the supervisor's own log and for what slots print outside of jobs; None = both go to stderr.
-    pub dir: Option<PathBuf>,
-    /// When to begin a new file there, and how many older ones to keep.
-    pub rotate: Rotate,
-    /// Limit of the output kept of one attempt, in bytes.
-    pub job_cap: u64,
-    /// Limit of the output kept of all jobs, in bytes.
-    pub quota: u64,
-    /// How long the output of a job is kept after it was written.
-    pub keep: Duration,
+use crate::with_defaults;
+
+with_defaults! {
+    /// How the supervisor logs, and how much output of jobs it keeps.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct LogSettings {
+        /// The format of the supervisor's log.
+        pub format: LogFormat = LogFormat::default(),
+        /// The level of the supervisor's log.
+        pub level: LogLevel = LogLevel::default(),
+        /// The directory for the supervisor's own log and for what slots print outside of jobs; None = both go to stderr.
+        pub dir: Option<PathBuf> = None,
+        /// When to begin a new file there, and how many older ones to keep.
+        pub rotate: Rotate = Rotate::default(),
+        /// Limit of the output kept of one attempt, in bytes.
+        pub job_cap: u64 = 10 << 20,
+        /// Limit of the output kept of all jobs, in bytes.
+        pub quota: u64 = 1 << 30,
+        /// How long the output of a job is kept after it was written.
+        pub keep: Duration = Duration::from_secs(30 * 86_400),
+    }
 }
 
-/// When to begin a new log file, and how many older ones to keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rotate {
-    /// Limit of the bytes of a file: a new one begins before it has more.
-    pub size: u64,
-    /// Number of older files that are kept.
-    pub keep: u32,
-}
-
-impl Default for LogSettings {
-    fn default() -> Self {
-        LogSettings {
-            format: LogFormat::default(),
-            level: LogLevel::default(),
-            dir: None,
-            rotate: Rotate { size: 50 << 20, keep: 10 },
-            job_cap: 10 << 20,
-            quota: 1 << 30,
-            keep: Duration::from_secs(30 * 86_400),
-        }
+with_defaults! {
+    /// When to begin a new log file, and how many older ones to keep.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Rotate {
+        /// Limit of the bytes of a file: a new one begins before it has more.
+        pub size: u64 = 50 << 20,
+        /// Number of older files that are kept.
+        pub keep: u32 = 10,
     }
 }
 

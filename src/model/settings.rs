@@ -7,91 +7,95 @@ use std::time::Duration;
 
 use super::{
     Class, ClassFilter, Classes, CutOff, Fetched, Limits, Millis, Order, QUEUE_PRIORITY, QueueName, Retry,
-    SizeRule, WorkerId,
+    SizeRule, WorkerId, with_defaults,
 };
 
-/// All settings of a supervisor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The pools, in the order of the file.
-    pub pools: Vec<PoolSettings>,
-    /// Changes by people since the settings were read, by pool: a new supervisor goes on with them.
-    pub changes: Vec<(String, Change)>,
-    /// Pools that an earlier start has left paused, by name, with the sentence that says so: a burst does not wait for
-    /// their jobs.
-    pub left_paused: BTreeMap<String, String>,
-    /// Length of a lease; renewed at a third of it.
-    pub lease: Duration,
-    /// Time from the order to stop to the last KILL.
-    pub stop_deadline: Duration,
-    /// First generation to use: above all that this keeper has used.
-    pub first_generation: u32,
-    /// Lives of an earlier supervisor of which a process still lives.
-    pub unproven: Vec<Unproven>,
-    /// End when the queues are empty.
-    pub burst: bool,
-    /// Stop, as by an order, once this number of attempts have ended and count.
-    pub end_after: Option<u64>,
-    /// End after this time without any job.
-    pub end_when_idle: Option<Duration>,
-    /// Whether held jobs make the supervisor degraded.
-    pub held_degrades: bool,
-    /// Directories of code: a save there has all workers exchanged for new ones.
-    pub watch: Vec<PathBuf>,
-    /// Seed of all random numbers, so that a run can be replayed.
-    pub seed: u64,
+with_defaults! {
+    /// All settings of a supervisor.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Settings {
+        /// The pools, in the order of the file.
+        pub pools: Vec<PoolSettings> = Vec::new(),
+        /// Changes by people since the settings were read, by pool: a new supervisor goes on with them.
+        pub changes: Vec<(String, Change)> = Vec::new(),
+        /// Pools that an earlier start has left paused, by name, with the sentence that says so: a burst does not wait for
+        /// their jobs.
+        pub left_paused: BTreeMap<String, String> = BTreeMap::new(),
+        /// Length of a lease; renewed at a third of it.
+        pub lease: Duration = Duration::from_secs(60),
+        /// Time from the order to stop to the last KILL.
+        pub stop_deadline: Duration = Duration::from_secs(25),
+        /// First generation to use: above all that this keeper has used.
+        pub first_generation: u32 = 1,
+        /// Lives of an earlier supervisor of which a process still lives.
+        pub unproven: Vec<Unproven> = Vec::new(),
+        /// End when the queues are empty.
+        pub burst: bool = false,
+        /// Stop, as by an order, once this number of attempts have ended and count.
+        pub end_after: Option<u64> = None,
+        /// End after this time without any job.
+        pub end_when_idle: Option<Duration> = None,
+        /// Whether held jobs make the supervisor degraded.
+        pub held_degrades: bool = true,
+        /// Directories of code: a save there has all workers exchanged for new ones.
+        pub watch: Vec<PathBuf> = Vec::new(),
+        /// Seed of all random numbers, so that a run can be replayed.
+        pub seed: u64 = 0,
+    }
 }
 
-/// The settings of a pool of equal workers. Its mode is given by two numbers: `jobs_at_once` and `jobs_per_life`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolSettings {
-    /// The pool's name.
-    pub name: String,
-    /// Number of its [`SpawnSpec`](super::SpawnSpec); equal specs have equal numbers.
-    pub spec: u32,
-    /// Number of slots of the pool.
-    pub workers: u16,
-    /// The least number of workers; None = all of `workers`. The others start when jobs wait, and end when they are
-    /// idle.
-    pub min_workers: Option<u16>,
-    /// Sizes by the time of day; at a start and a reload `workers` is set to the one in force.
-    pub sizes: Vec<SizeRule>,
-    /// Whether a template forks its workers: a worker in slot 0 that takes no jobs.
-    pub template: bool,
-    /// Jobs in one worker at a time.
-    pub jobs_at_once: u32,
-    /// Jobs in one life; None = unlimited.
-    pub jobs_per_life: Option<u64>,
-    /// The queues from which it takes jobs, in order.
-    pub queues: Vec<QueueName>,
-    /// Priorities of the queues, from 1 to 100; others have [`QUEUE_PRIORITY`].
-    pub queue_priorities: BTreeMap<QueueName, u8>,
-    /// How to choose among the queues.
-    pub order: Order,
-    /// The number of jobs that are taken from a queue before the lottery draws again; 1 = every fetch draws.
-    pub turn: usize,
-    /// The same by queue, where it differs.
-    pub queue_turns: BTreeMap<QueueName, usize>,
-    /// Which classes to take.
-    pub filter: ClassFilter,
-    /// The classes that its workers know, if that is known before they report it; None = any.
-    pub knows: Option<Arc<Classes>>,
-    /// Time from TERM to KILL.
-    pub grace: Duration,
-    /// The same for a job that another supervisor may already run; zero: KILL without TERM.
-    pub lost_grace: Duration,
-    /// Time from spawn to ready.
-    pub boot_timeout: Duration,
-    /// What to do with its jobs if the broker does not answer until their leases end.
-    pub when_cut_off: CutOff,
-    /// Limits of an attempt, for jobs and classes without their own.
-    pub limits: Limits,
-    /// Limits by class; they win over those in the code of the class.
-    pub class_limits: BTreeMap<Class, Limits>,
-    /// The retry policy of jobs without their own.
-    pub retry: Retry,
-    /// When to replace a healthy worker by a new one.
-    pub recycle: Recycle,
+with_defaults! {
+    /// The settings of a pool of equal workers. Its mode is given by two numbers: `jobs_at_once` and `jobs_per_life`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PoolSettings {
+        /// The pool's name.
+        pub name: String = "default".into(),
+        /// Number of its [`SpawnSpec`](super::SpawnSpec); equal specs have equal numbers.
+        pub spec: u32 = 0,
+        /// Number of slots of the pool.
+        pub workers: u16 = 1,
+        /// The least number of workers; None = all of `workers`. The others start when jobs wait, and end when they are
+        /// idle.
+        pub min_workers: Option<u16> = None,
+        /// Sizes by the time of day; at a start and a reload `workers` is set to the one in force.
+        pub sizes: Vec<SizeRule> = Vec::new(),
+        /// Whether a template forks its workers: a worker in slot 0 that takes no jobs.
+        pub template: bool = false,
+        /// Jobs in one worker at a time.
+        pub jobs_at_once: u32 = 1,
+        /// Jobs in one life; None = unlimited.
+        pub jobs_per_life: Option<u64> = Some(1),
+        /// The queues from which it takes jobs, in order.
+        pub queues: Vec<QueueName> = vec![QueueName::from("default")],
+        /// Priorities of the queues, from 1 to 100; others have [`QUEUE_PRIORITY`].
+        pub queue_priorities: BTreeMap<QueueName, u8> = BTreeMap::new(),
+        /// How to choose among the queues.
+        pub order: Order = Order::Ordered,
+        /// The number of jobs that are taken from a queue before the lottery draws again; 1 = every fetch draws.
+        pub turn: usize = 1,
+        /// The same by queue, where it differs.
+        pub queue_turns: BTreeMap<QueueName, usize> = BTreeMap::new(),
+        /// Which classes to take.
+        pub filter: ClassFilter = ClassFilter::default(),
+        /// The classes that its workers know, if that is known before they report it; None = any.
+        pub knows: Option<Arc<Classes>> = None,
+        /// Time from TERM to KILL.
+        pub grace: Duration = Duration::from_secs(10),
+        /// The same for a job that another supervisor may already run; zero: KILL without TERM.
+        pub lost_grace: Duration = Duration::ZERO,
+        /// Time from spawn to ready.
+        pub boot_timeout: Duration = Duration::from_secs(30),
+        /// What to do with its jobs if the broker does not answer until their leases end.
+        pub when_cut_off: CutOff = CutOff::Kill,
+        /// Limits of an attempt, for jobs and classes without their own.
+        pub limits: Limits = Limits::default(),
+        /// Limits by class; they win over those in the code of the class.
+        pub class_limits: BTreeMap<Class, Limits> = BTreeMap::new(),
+        /// The retry policy of jobs without their own.
+        pub retry: Retry = Retry::NONE,
+        /// When to replace a healthy worker by a new one.
+        pub recycle: Recycle = Recycle::default(),
+    }
 }
 
 /// When a worker is worn out. It ends its jobs first, and at most a quarter of a pool is exchanged at a time. Each life
@@ -174,56 +178,6 @@ impl PoolSettings {
     /// Whether both have the same largest and smallest size.
     pub fn has_size_of(&self, other: &PoolSettings) -> bool {
         (self.workers, self.min_workers) == (other.workers, other.min_workers)
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            pools: Vec::new(),
-            changes: Vec::new(),
-            left_paused: BTreeMap::new(),
-            lease: Duration::from_secs(60),
-            stop_deadline: Duration::from_secs(25),
-            first_generation: 1,
-            unproven: Vec::new(),
-            burst: false,
-            end_after: None,
-            end_when_idle: None,
-            held_degrades: true,
-            watch: Vec::new(),
-            seed: 0,
-        }
-    }
-}
-
-impl Default for PoolSettings {
-    fn default() -> Self {
-        PoolSettings {
-            name: "default".into(),
-            spec: 0,
-            workers: 1,
-            min_workers: None,
-            sizes: Vec::new(),
-            template: false,
-            jobs_at_once: 1,
-            jobs_per_life: Some(1),
-            queues: vec![QueueName::from("default")],
-            queue_priorities: BTreeMap::new(),
-            order: Order::Ordered,
-            turn: 1,
-            queue_turns: BTreeMap::new(),
-            filter: ClassFilter::default(),
-            knows: None,
-            grace: Duration::from_secs(10),
-            lost_grace: Duration::ZERO,
-            boot_timeout: Duration::from_secs(30),
-            when_cut_off: CutOff::Kill,
-            limits: Limits::default(),
-            class_limits: BTreeMap::new(),
-            retry: Retry::NONE,
-            recycle: Recycle::default(),
-        }
     }
 }
 

@@ -6,29 +6,31 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use model::{Class, NewJob, QueueName, Retry};
+use model::{Class, NewJob, QueueName, Retry, with_defaults};
 
-/// How notifications become jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The queue for their jobs.
-    pub queue: QueueName,
-    /// The class of their jobs; None = each request names it.
-    pub class: Option<Class>,
-    /// Tries after the first one.
-    pub max_retries: u32,
-    /// Time from the first failure to the first retry; doubled for each later one.
-    pub retry_delay: Duration,
-    /// How long to keep tasks that succeeded; None = as the broker's options say. Holds for all jobs of the broker.
-    pub success_ttl: Option<Duration>,
-    /// The same for those that failed.
-    pub failure_ttl: Option<Duration>,
-    /// What to do with a notification while the broker is away.
-    pub when_away: WhenAway,
-    /// The directory for samples of how long tasks took and how many wait.
-    pub telemetry_dir: Option<PathBuf>,
-    /// The port of this machine where notifications come without a token; None = by the API alone.
-    pub listen: Option<SocketAddr>,
+with_defaults! {
+    /// How notifications become jobs.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Settings {
+        /// The queue for their jobs.
+        pub queue: QueueName = "default".into(),
+        /// The class of their jobs; None = each request names it.
+        pub class: Option<Class> = None,
+        /// Tries after the first one.
+        pub max_retries: u32 = 0,
+        /// Time from the first failure to the first retry; doubled for each later one.
+        pub retry_delay: Duration = Duration::from_secs(20),
+        /// How long to keep tasks that succeeded; None = as the broker's options say. Holds for all jobs of the broker.
+        pub success_ttl: Option<Duration> = None,
+        /// The same for those that failed.
+        pub failure_ttl: Option<Duration> = None,
+        /// What to do with a notification while the broker is away.
+        pub when_away: WhenAway = WhenAway::Refuse,
+        /// The directory for samples of how long tasks took and how many wait.
+        pub telemetry_dir: Option<PathBuf> = None,
+        /// The port of this machine where notifications come without a token; None = by the API alone.
+        pub listen: Option<SocketAddr> = None,
+    }
 }
 
 /// What to do with a notification while the broker is away.
@@ -47,22 +49,6 @@ impl WhenAway {
         match self {
             WhenAway::Refuse => "refuse",
             WhenAway::Keep => "keep",
-        }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            queue: "default".into(),
-            class: None,
-            max_retries: 0,
-            retry_delay: Duration::from_secs(20),
-            success_ttl: None,
-            failure_ttl: None,
-            when_away: WhenAway::Refuse,
-            telemetry_dir: None,
-            listen: None,
         }
     }
 }

@@ -71,7 +71,7 @@ fn flags(rows: &'static [Row]) -> Vec<(&'static Row, &'static Flag)> {
 }
 
 fn argument(row: &Row, flag: &'static Flag, heading: Option<&'static str>) -> Arg {
-    let arg = Arg::new(flag.setting).help(flag.help.replace("{}", row.default)).help_heading(heading);
+    let arg = Arg::new(flag.setting).help(flag.help.replace("{}", &row.default_text())).help_heading(heading);
     let arg = if flag.long.is_empty() { arg } else { arg.long(flag.long) };
     let arg = arg.short(flag.short).global(flag.everywhere);
     let arg = match flag.env {
@@ -163,7 +163,7 @@ mod tests {
         let help = command.find_subcommand_mut("start").expect("it is there").render_long_help().to_string();
         let start = [File::ROWS, Pool::ROWS].into_iter().flat_map(flags).filter(|(_, flag)| !flag.everywhere);
         for (row, flag) in start {
-            let help_of_it = flag.help.replace("{}", row.default);
+            let help_of_it = flag.help.replace("{}", &row.default_text());
             let beginning: String = help_of_it.split(' ').take(3).collect::<Vec<_>>().join(" ");
             assert!(
                 help.contains(&format!("--{}", flag.long)) && help.contains(&beginning),

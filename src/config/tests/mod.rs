@@ -394,3 +394,29 @@ fn the_pools_of_the_example_file_can_be_used() {
         assert!(resolve(Flags { pool, ..Flags::default() }, &user()).is_ok());
     }
 }
+
+#[test]
+fn reload_refuses_what_only_a_restart_takes() {
+    let read = |text: &str| with_file(text, Flags::default()).unwrap();
+    let (before, with_log) = (read("lease: 1m\n"), read("log: {keep: 24h}\n"));
+    for (known, text, refused) in [
+        (&before, "lease: 2m\nheld_degrades: false\npools: [{grace: 3s}]\n", None),
+        (&before, "broker: 'memory:'\n", Some("broker")),
+        (&before, "run_dir: /srv/x\n", Some("run_dir")),
+        (&before, "route: [{classes: [a], to: 'redis://h'}]\n", Some("route")),
+        (&before, "log: {rotate: {keep: 3}}\n", Some("log")),
+        (&before, "wq: {enabled: true, class: C}\n", Some("wq")),
+        // What is the same in other words, or has no effect, is no change.
+        (&with_log, "log: {keep: 1d}\n", None),
+        (&before, "wq: {queue: q}\n", None),
+    ] {
+        assert_eq!(known.needs_restart(&read(text)), refused, "{text}");
+    }
+    let api = |allow_exec, hosts: &[&str]| {
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        Config { api: Some(Api { allow_exec, hosts, ..Api::default() }), ..before.clone() }
+    };
+    assert_eq!(before.needs_restart(&api(false, &[])), Some("api.listen"));
+    assert_eq!(api(false, &[]).needs_restart(&api(true, &[])), Some("api.allow_exec"));
+    assert_eq!(api(false, &[]).needs_restart(&api(false, &["h"])), None);
+}

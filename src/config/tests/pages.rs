@@ -31,17 +31,18 @@ fn example(out: &mut String, rows: &[Row], margin: &str, first: &str) {
         for line in wrapped(row.conf, WIDTH - margin.len() - 2) {
             *out += &format!("{margin}# {line}\n");
         }
-        match row {
-            Row { default: "", example: "", .. } => {
-                *out += &format!("{lead}{}:\n", row.name);
+        let (name, default) = (row.name, row.default_text());
+        match (default.as_str(), row.example) {
+            ("", "") => {
+                *out += &format!("{lead}{name}:\n");
                 let below = format!("{margin}  ");
-                match row.name {
+                match name {
                     "pools" => example(out, row.below, "    ", "  - "),
                     _ => example(out, row.below, &below, &below),
                 }
             }
-            Row { default: "", name, example, .. } => *out += &format!("{lead}#{name}: {example}\n"),
-            Row { default, name, .. } => *out += &format!("{lead}{name}: {default}\n"),
+            ("", example) => *out += &format!("{lead}#{name}: {example}\n"),
+            (default, _) => *out += &format!("{lead}{name}: {default}\n"),
         }
         lead = margin;
     }
@@ -66,7 +67,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 fn table(settings: &[(String, &Row)]) -> Vec<String> {
     let line = |(name, row): &(String, &Row)| {
         let default = match row.default_in_docs {
-            "" => format!("`{}`", row.default),
+            "" => format!("`{}`", row.default_text()),
             words => words.to_owned(),
         };
         let how = if row.how.is_empty() { how(row.flags) } else { row.how.to_owned() };
@@ -225,7 +226,7 @@ fn other(name: &str, row: &Row) -> String {
     if let Some((_, other)) = OTHERS.iter().find(|(known, _)| *known == name) {
         return (*other).to_owned();
     }
-    match (row.default, name) {
+    match (row.default_text().as_str(), name) {
         ("null", "limits.time" | "limits.soft_time" | "limits.cpu") => "7s".to_owned(),
         ("null", "limits.memory" | "limits.output") => "7MB".to_owned(),
         ("null", "limits.open_files") => "512".to_owned(),

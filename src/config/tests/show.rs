@@ -85,6 +85,22 @@ fn nested_setting_is_shown_with_its_own_place() {
 }
 
 #[test]
+fn value_is_shown_in_one_spelling_however_it_was_written() {
+    let text = |keep, memory| {
+        format!("log: {{keep: {keep}}}\npools:\n- {{command: x, recycle: {{memory: {memory}}}}}\n")
+    };
+    let (_, yaml) = shown(&text("24h", "1024KiB"), true);
+    assert!(yaml.contains("  keep: 1d  # t.yaml:1:7\n") && yaml.contains("      memory: 1MiB  # "), "{yaml}");
+    let show_all = |text: &str| {
+        let file = crate::File::parse(text, "t.yaml").unwrap();
+        let flags = Flags { pool: file.pools.clone().unwrap().remove(0), whole: file, ..Flags::default() };
+        show(&resolve(flags, &Surroundings::default()).unwrap(), &Origins::default(), true)
+    };
+    let same = show_all(&text("24h", "1024KiB")).differences(&show_all(&text("1d", "1MiB")));
+    assert_eq!(same, []);
+}
+
+#[test]
 fn single_pool_can_be_shown() {
     let (config, _) = shown("pools:\n- {name: a}\n- {name: b}\n", false);
     let only = |name| show(&config, &Origins::default(), false).only(name).map(|shown| shown.to_yaml());
