@@ -12,7 +12,7 @@ use super::control::{reload, stop};
 use super::settings::{settings, settings_for};
 use super::{
     batch, check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference,
-    release, rq, simulate, statsd, status, trial, values, web, why, wq,
+    release, rq, simulate, statsd, status, top, trial, values, web, why, wq,
 };
 use ::config::{Config, Purpose, keep_users_out, watched_are_there};
 use failure::{Failure, exit};
@@ -152,6 +152,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             Command::Stats(args) => statsd::stats(&config, &args).await,
             Command::Values(of) => values::values(&config, &of).await,
             Command::Status(status) => status::status(&config, &status).await,
+            Command::Top(args) => top::top(&config, &args).await,
             Command::Web(args) => web::web(&config, args).await,
             Command::Events(args) => events::events(&config, args).await,
             Command::Why(subject) => why::why(&config, &subject).await,

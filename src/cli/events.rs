@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use super::access::elsewhere::{client, supervisor};
 use super::access::{Access, BETWEEN, unless_gone};
-use super::term::screen::{Look, escaped, print, print_json};
+use super::term::event::words;
+use super::term::screen::{Look, print, print_json};
 use api::Lines;
 use config::Config;
 use failure::{Failure, exit};
@@ -101,26 +102,7 @@ async fn of_the_next(config: &Config, interest: &Interest) -> Result<Lines<Publi
 }
 
 fn line(news: &PublishedEvent, look: &Look) -> String {
-    let named =
-        |name: &str, value: Option<String>| value.map(|value| format!("  {name} {}", escaped(&value)));
-    let parts = [
-        named("job", news.job.as_ref().map(|job| job.to_string())),
-        named("queue", news.queue.as_ref().map(|queue| queue.to_string())),
-        named("class", news.class.as_ref().map(|class| class.to_string())),
-        named("pool", news.pool.clone()),
-        named("by", news.by.clone()),
-        news.health.map(|health| {
-            let before = news.before.map(|before| format!("{} -> ", before.as_str())).unwrap_or_default();
-            format!("  {before}{}", health.as_str())
-        }),
-        named("worker", news.worker.as_ref().map(ToString::to_string)),
-        news.count.map(|count| match news.what == What::Ended {
-            true => format!("  {count} ends of jobs not confirmed"),
-            false => format!("  {count} events"),
-        }),
-        news.why.as_ref().map(|why| format!("  {}", escaped(why))),
-    ];
-    let parts: String = parts.into_iter().flatten().collect();
+    let parts = words(news);
     format!("{}\n", look.cut(&format!("{}  {:<9}{parts}", look.moment(news.at), news.what.as_str())))
 }
 

@@ -26,6 +26,7 @@ mod simulate;
 mod statsd;
 mod status;
 mod term;
+mod top;
 mod trial;
 mod unserved;
 mod values;

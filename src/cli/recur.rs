@@ -10,8 +10,7 @@ use super::access::{Access, for_each};
 use super::args::recur::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
 use super::put::form::Form;
 use super::record::page::{carried, program, row};
-use super::term::format::counted;
-use super::term::format::known;
+use super::term::format::{counted, known, schedule as schedule_words};
 use super::term::screen::{Look, escaped, print, print_json, table};
 use super::unserved::note_recurring;
 use config::{Config, format_duration};
@@ -131,19 +130,12 @@ fn cells(record: &RecurringRecord, look: &Look) -> Vec<String> {
         },
         record.count.to_string(),
         latest.unwrap_or_else(|| "-".into()),
-        escaped(&said(schedule)).into_owned(),
+        escaped(&schedule_words(schedule)).into_owned(),
     ]
 }
 
 fn moment(at: Option<Millis>, look: &Look) -> String {
     at.map_or_else(|| "never".into(), |at| look.moment(at))
-}
-
-fn said(schedule: &Schedule) -> String {
-    match schedule {
-        Schedule::Every { interval, .. } => format!("every {}", format_duration(*interval)),
-        Schedule::Cron { line, zone } => format!("{line} ({zone})"),
-    }
 }
 
 /// Prints one recurring job.
@@ -156,11 +148,12 @@ async fn show(config: &Config, args: &RecurName) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn page(record: &RecurringRecord, look: &Look) -> String {
+/// The page of `recur show`.
+pub fn page(record: &RecurringRecord, look: &Look) -> String {
     let Recurring { name, schedule, overlap, catch_up, backlog, job } = &record.recurring;
     let mut out = String::new();
     row(&mut out, "recurring", name);
-    row(&mut out, "schedule", &said(schedule));
+    row(&mut out, "schedule", &schedule_words(schedule));
     let (overlap, most) = match overlap {
         Overlap::Skip => ("skip", String::new()),
         Overlap::Allow => ("allow", format!(", {} at most", counted(*backlog as usize, "job", "jobs"))),

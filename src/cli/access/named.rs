@@ -1,6 +1,7 @@
 //! Resolves jobs as people type them: by id, or by the beginning of an id that taskvisor has made.
 
 use super::Access;
+use crate::cli::term::row::{MADE, is_made};
 use failure::{Failure, exit};
 use model::JobId;
 use model::verb::FindJobs;
@@ -30,11 +31,6 @@ impl Access {
     }
 }
 
-/// Whether it is an id that taskvisor makes, or a long enough beginning of one.
-pub fn is_made(id: &str, least: usize) -> bool {
-    (least..=MADE).contains(&id.len()) && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 /// Adds to the failure for a job that is not there what may be the reason.
 pub fn too_short(typed: &str, failure: Failure) -> Failure {
     match failure.code == exit::NOTHING_MATCHED && is_made(typed, 1) && typed.len() < SHORTEST {
@@ -43,8 +39,6 @@ pub fn too_short(typed: &str, failure: Failure) -> Failure {
     }
 }
 
-/// Length of an id that taskvisor makes, in letters.
-pub const MADE: usize = 32;
 /// A shorter word is not taken for the beginning of an id.
 const SHORTEST: usize = 6;
 

@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Jobs and queues", &["put", "job", "batch", "queue", "recur", "failed", "option", "events", "stats"]),
     (
         "Operate a supervisor",
-        &["status", "web", "why", "reload", "recycle", "scale", "pause", "resume", "drain", "stop"],
+        &["status", "top", "web", "why", "reload", "recycle", "scale", "pause", "resume", "drain", "stop"],
     ),
     ("Work with other systems", &["rq", "kale", "wq", "redis", "release"]),
     ("This program", &["completion", "man", "help"]),

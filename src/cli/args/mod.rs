@@ -17,6 +17,7 @@ mod settings;
 mod start;
 pub(super) mod stats;
 pub(super) mod status;
+pub(super) mod top;
 pub(super) mod typed;
 mod web;
 mod why;
@@ -145,6 +146,7 @@ impl Args {
             | Command::Failed(_)
             | Command::Option(_)
             | Command::Stats(_)
+            | Command::Top(_)
             | Command::Status(_) => None,
         }
     }
@@ -215,6 +217,9 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
+    /// Watch and operate it on a live screen
+    #[command(after_help = top::HELP)]
+    Top(top::Top),
     /// Serve a page for browsers: jobs, failures, workers, live
     #[command(after_help = web::HELP)]
     Web(Web),

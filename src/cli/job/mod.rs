@@ -9,7 +9,7 @@ mod logs;
 pub(super) mod many;
 mod rows;
 mod sample;
-mod show;
+pub(super) mod show;
 mod state_line;
 mod stats;
 pub(super) mod wait;

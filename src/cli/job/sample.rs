@@ -1,7 +1,7 @@
 //! A few of many jobs, and what they are: what a dry run shows.
 
-use super::rows;
 use crate::cli::access::Access;
+use crate::cli::term::row;
 use crate::cli::term::screen::escaped;
 use model::{JobId, JobRecord};
 
@@ -24,7 +24,7 @@ pub async fn sample(access: &Access, jobs: &[JobId], count: u64) -> String {
 fn described(id: &JobId, job: Option<&JobRecord>) -> String {
     let Some(job) = job else { return id.to_string() };
     let what = job.title.as_deref().unwrap_or(job.class.as_str());
-    let why = rows::why(job).map(|why| format!(": {why}")).unwrap_or_default();
+    let why = row::why(job).map(|why| format!(": {why}")).unwrap_or_default();
     format!("{id}  {} in {}, {what}{why}", job.state, job.queue)
 }
 

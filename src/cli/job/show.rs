@@ -17,22 +17,38 @@ use model::{JobRecord, Why};
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let id = access.named(&args.jid).await?;
-    let mut job = access.job(&id).await.map_err(|failure| too_short(&args.jid, failure))?;
+    let job = access.job(&id).await.map_err(|failure| too_short(&args.jid, failure))?;
     let why = of_supervisor(&access, &job).await;
-    let unkillable = why.as_ref().and_then(|why| unkillable(why, &job));
     if args.json {
+        let unkillable = why.as_ref().and_then(|why| unkillable(why, &job));
         print_json(&Shown { job: &job, unkillable })?;
         return Ok(exit::OK);
     }
+    print(&page_of(&access, job, why, &Look::of_stdout(false)).await?)?;
+    Ok(exit::OK)
+}
+
+/// The page of a job.
+pub async fn text(access: &Access, job: JobRecord, look: &Look) -> Result<String, Failure> {
+    let why = of_supervisor(access, &job).await;
+    page_of(access, job, why, look).await
+}
+
+async fn page_of(
+    access: &Access,
+    mut job: JobRecord,
+    why: Option<Why>,
+    look: &Look,
+) -> Result<String, Failure> {
+    let unkillable = why.as_ref().and_then(|why| unkillable(why, &job));
     let unkillable = unkillable.map(|what| ("unkillable", format!("for {}: {}", age(what.age), what.why)));
     let alone = why.and_then(|why| alone::row(&why, &job)).map(|what| ("alone", what));
     let of_supervisor: Vec<_> = unkillable.into_iter().chain(alone).collect();
     // After the JSON, in which programs find the bare names.
-    Hosts::of(&access).await.name_in(&mut job);
+    Hosts::of(access).await.name_in(&mut job);
     let killed = killer::of(&job).unwrap_or_default();
     let instead = access.card().await?.and_then(|card| card.instead(Ability::Retry));
-    print(&(page::render(&job, instead, &of_supervisor, &Look::of_stdout(false)) + &killed))?;
-    Ok(exit::OK)
+    Ok(page::render(&job, instead, &of_supervisor, look) + &killed)
 }
 
 /// A job with data that only its supervisor knows.

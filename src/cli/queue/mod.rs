@@ -4,6 +4,8 @@ mod stats;
 
 use std::collections::BTreeMap;
 
+pub use self::stats::render as day;
+
 use super::access::Access;
 use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
 use super::job::many;

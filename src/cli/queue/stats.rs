@@ -22,7 +22,8 @@ pub async fn stats(config: &Config, args: &QueueStats) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn render(day: &QueueDay, look: &Look) -> String {
+/// The page of a day.
+pub fn render(day: &QueueDay, look: &Look) -> String {
     let failures = match day.failures {
         0 => "0 failed".to_owned(),
         failures => format!("{failures} failed, {} of them still", day.failed),

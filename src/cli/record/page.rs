@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::processes;
 use super::timeline;
-use crate::cli::term::format::{counted, exit_status};
+use crate::cli::term::format::{counted, exit_status, quoted};
 use crate::cli::term::json::pretty_json;
 use crate::cli::term::screen::{Look, age, escaped, escaped_lines, how_far, size};
 use config::format_duration;
-use model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry};
+use model::{Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry};
 
 /// The state, with the attempts or the holder of the lease.
 fn tries(job: &JobRecord, look: &Look) -> String {
@@ -170,21 +170,11 @@ fn block(out: &mut String, name: &str, text: &str) {
 }
 
 pub fn program(out: &mut String, exec: &Exec) {
-    let words: Vec<String> = exec.argv.iter().map(quoted).collect();
+    let words: Vec<String> = exec.argv.iter().map(|word| quoted(&word.to_text())).collect();
     row(out, "command", &words.join(" "));
     row(out, "directory", &format!("{}, umask {:03o}", exec.cwd.to_text(), exec.umask));
     if !exec.stdin.0.is_empty() {
         row(out, "stdin", &bytes_of(exec.stdin.0.len()));
-    }
-}
-
-/// A word as a shell would read it back, if it is text.
-fn quoted(word: &Bytes) -> String {
-    let text = word.to_text();
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.into_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 
@@ -225,7 +215,9 @@ pub mod tests {
 
     use super::*;
     use crate::cli::job::list::list_text;
-    use model::{Exit, ExitStatus, Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName};
+    use model::{
+        Bytes, Exit, ExitStatus, Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName,
+    };
 
     /// A pipe of this width in Greenwich.
     pub fn look(width: usize) -> Look {

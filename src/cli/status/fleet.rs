@@ -29,7 +29,8 @@ pub async fn fleet(config: &Config, args: &Args) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn render(fleet: &Fleet, verbose: bool, look: &Look) -> String {
+/// Each supervisor with its pools, and if verbose its jobs.
+pub fn render(fleet: &Fleet, verbose: bool, look: &Look) -> String {
     if fleet.supervisors.is_empty() {
         return "no supervisor shares this Redis\n".into();
     }

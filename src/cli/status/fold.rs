@@ -1,8 +1,8 @@
 //! Folds the idle slots in the tree of `status`: they share a line with their sum.
 
-use super::processes::{FEWEST, add, times, used};
 use super::slot::slot;
 use crate::cli::term::branch::Node;
+use crate::cli::term::processes::{FEWEST, add, times, used};
 use crate::cli::term::screen::Look;
 use model::{Process, SlotState, SlotStatus};
 

@@ -1,9 +1,8 @@
 //! `status`: once, repeatedly, or as an exit code.
 
-mod fleet;
+pub(super) mod fleet;
 mod fold;
-mod processes;
-mod slot;
+pub(super) mod slot;
 pub(super) mod tree;
 mod watch;
 

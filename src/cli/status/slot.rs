@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::processes::{children, used, with_children};
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
+use crate::cli::term::processes::{children, used, with_children};
 use crate::cli::term::screen::{Look, age, escaped, percent};
 use model::{Ordered, Process, RunningJob, SlotState, SlotStatus};
 

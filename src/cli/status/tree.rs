@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::fold::slots;
-use super::processes::{children, used};
 use super::slot::{by, template};
 use crate::cli::queue;
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
+use crate::cli::term::processes::{children, used};
 use crate::cli::term::screen::{Look, age, escaped, size};
 use model::{Health, LogStatus, Millis, PoolStatus, Status, Stop};
 
@@ -109,7 +109,7 @@ fn below_keeper(status: &Status, look: &Look) -> Vec<Node> {
     std::iter::once(supervisor).chain(status.pools.iter().map(|each| pool(each, look))).collect()
 }
 
-fn pool(pool: &PoolStatus, look: &Look) -> Node {
+pub fn pool(pool: &PoolStatus, look: &Look) -> Node {
     let busy = pool.slots.iter().filter(|slot| !slot.jobs.is_empty()).count();
     let queues: Vec<&str> = pool.queues.iter().map(|queue| queue.as_str()).collect();
     let mut text = format!("pool {}  {}", pool.name, pool.mode);

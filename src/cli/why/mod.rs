@@ -5,6 +5,7 @@ pub(super) mod because_pool;
 mod because_running;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use self::because::{Heard, of_job, way_back};
 use self::because_pool::{of_pool, of_slot};
@@ -21,26 +22,45 @@ use model::{Decision, JobRecord, Millis, Subject, Why};
 
 /// Prints why something is in its state.
 pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
-    let (WhyOf { name, json }, subject) = match command {
+    let (WhyOf { json, .. }, subject) = match command {
         WhyCommand::Job(of) => (of, Subject::Job(of.name.as_str().into())),
         WhyCommand::Slot(of) => (of, Subject::Slot(of.name.clone())),
         WhyCommand::Pool(of) => (of, Subject::Pool(of.name.clone())),
     };
-    let (mut why, asked) = match &subject {
+    let (access, subject) = match subject {
         Subject::Job(typed) => {
             let access = Access::open(config).await?;
             let id = access.named(typed.as_str()).await?;
-            (access.why(&id).await?, Some((access, id)))
+            (access, Subject::Job(id))
         }
-        Subject::Slot(_) | Subject::Pool(_) => (supervisor(config).await?.why(&subject).await?, None),
+        Subject::Slot(_) | Subject::Pool(_) => {
+            (Access::Api(supervisor(config).await?, Arc::new(config.clone())), subject)
+        }
     };
     if *json {
-        print_json(&why)?;
+        print_json(&facts(&access, &subject).await?)?;
         return Ok(exit::OK);
     }
-    let (now, look) = (clock::wall(), Look::of_stdout(false));
-    let because = match (&subject, &asked) {
-        (_, Some((access, id))) => {
+    print(&text(&access, &subject, &Look::of_stdout(false)).await?)?;
+    Ok(exit::OK)
+}
+
+async fn facts(access: &Access, subject: &Subject) -> Result<Why, Failure> {
+    match (access, subject) {
+        (_, Subject::Job(id)) => access.why(id).await,
+        (Access::Api(api, _), Subject::Slot(_) | Subject::Pool(_)) => Ok(api.why(subject).await?),
+        (Access::Store(_), Subject::Slot(_) | Subject::Pool(_)) => {
+            Err(Failure::new(exit::NOT_RUNNING, "no supervisor runs: there are no slots and no pools"))
+        }
+    }
+}
+
+/// Why something is in its state, in sentences.
+pub async fn text(access: &Access, subject: &Subject, look: &Look) -> Result<String, Failure> {
+    let mut why = facts(access, subject).await?;
+    let now = clock::wall();
+    let because = match subject {
+        Subject::Job(id) => {
             let heard = match &mut why.job {
                 Some(job) => about(access, job).await,
                 None => Heard::Supervisor,
@@ -49,13 +69,10 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
             let back = why.job.as_ref().and_then(|job| way_back(job, card));
             [of_job(id, &why, &heard, Helps::of(card), now), back.into_iter().collect()].concat()
         }
-        (Subject::Pool(_), None) => {
-            why.pools.iter().flat_map(|(pool, _)| of_pool(pool, &why, &look)).collect()
-        }
-        (Subject::Slot(_) | Subject::Job(_), None) => of_slot(name, &why),
+        Subject::Pool(_) => why.pools.iter().flat_map(|(pool, _)| of_pool(pool, &why, look)).collect(),
+        Subject::Slot(name) => of_slot(name, &why),
     };
-    print(&render(because, &why, now, &look))?;
-    Ok(exit::OK)
+    Ok(render(because, &why, now, look))
 }
 
 /// Which supervisors could answer about a job. Adds the names of hosts to the job.

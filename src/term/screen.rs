@@ -55,7 +55,6 @@ impl Look {
     }
 
     /// A pipe of this width in Greenwich.
-    #[cfg(test)]
     pub fn piped(width: usize) -> Self {
         let zone = TimeZone::UTC;
         Look { width: Some(width), height: None, tty: false, ascii: false, color: false, all: false, zone }
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn progress_bar_is_full_only_at_100_percent() {
-        let look = crate::cli::record::page::tests::look(80);
+        let look = Look::piped(80);
         let bar =
             |fraction, message: &str| how_far(&Progress { fraction, message: Some(message.into()) }, &look);
         assert_eq!(bar(Some(0.0), ""), "░░░░░░░░░░░░░░░░░░░░ 0%");
@@ -276,12 +275,12 @@ mod tests {
     fn table_handles_very_long_cells() {
         let long = "é".repeat(70_000);
         let rows = [[long.as_str(), "b", &long], ["a", "b", "c"]].map(|row| row.map(String::from).to_vec());
-        let endless = Look { width: None, ..crate::cli::record::page::tests::look(80) };
+        let endless = Look { width: None, ..Look::piped(80) };
         let text = table(&endless, &["A", "B", "C"], &rows);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], format!("{long}  b  {long}"));
         assert_eq!(lines[2], format!("a{}  b  c", " ".repeat(WIDEST - 1)));
-        let narrow = table(&crate::cli::record::page::tests::look(80), &["A", "B", "C"], &rows);
+        let narrow = table(&Look::piped(80), &["A", "B", "C"], &rows);
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     }
 
@@ -290,12 +289,10 @@ mod tests {
     fn columns_are_those_of_the_terminal() {
         let rows =
             ["ascii", "報告書", "e\u{301}te\u{301}", "🚀 los"].map(|name| vec![name.to_owned(), "x".into()]);
-        let text = table(&crate::cli::record::page::tests::look(80), &["NAME", "B"], &rows);
+        let text = table(&Look::piped(80), &["NAME", "B"], &rows);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines, ["NAME    B", "ascii   x", "報告書  x", "e\u{301}te\u{301}     x", "🚀 los  x"]);
-        let cut = |text: &str, width| {
-            Look { width: Some(width), ..crate::cli::record::page::tests::look(80) }.cut(text).into_owned()
-        };
+        let cut = |text: &str, width| Look { width: Some(width), ..Look::piped(80) }.cut(text).into_owned();
         assert_eq!(cut("報告書", 6), "報告書");
         assert_eq!([cut("報告書", 5), cut("報告書", 4)], ["報告…", "報…"]);
         assert_eq!(cut("e\u{301}te\u{301}s", 3), "e\u{301}t…");

@@ -8,26 +8,34 @@ use super::screen::Look;
 /// A line, in which one word may have a colour.
 #[derive(Default)]
 pub struct Line {
+    /// What it says.
     pub text: String,
     colored: Option<(Range<usize>, &'static str)>,
 }
 
+/// Begins what is well.
 pub const GREEN: &str = "\x1b[32m";
+/// Begins what needs a look.
 pub const YELLOW: &str = "\x1b[33m";
+/// Begins what is wrong.
 pub const RED: &str = "\x1b[31m";
+/// Ends a colour.
 pub const PLAIN: &str = "\x1b[0m";
 
 impl Line {
+    /// A line without colour.
     pub fn plain(text: impl Into<String>) -> Self {
         Line { text: text.into(), colored: None }
     }
 
+    /// Appends a word in this colour; a line has one such word.
     pub fn colored(&mut self, word: &str, color: &'static str) {
         let start = self.text.len();
         self.text += word;
         self.colored = Some((start..self.text.len(), color));
     }
 
+    /// Writes it, cut to the width.
     pub fn draw(&self, look: &Look, out: &mut String) {
         let text = look.cut(&self.text);
         match &self.colored {
@@ -45,17 +53,21 @@ impl Line {
 
 /// A line with the lines below it.
 pub struct Node {
+    /// The line itself.
     pub line: Line,
     /// Plain lines that belong to it.
     pub text: Vec<String>,
+    /// The lines below it.
     pub below: Vec<Node>,
 }
 
 impl Node {
+    /// A line with these below it.
     pub fn new(line: Line, below: Vec<Node>) -> Self {
         Node { line, text: Vec::new(), below }
     }
 
+    /// A plain line with none below it.
     pub fn leaf(text: impl Into<String>) -> Self {
         Node::new(Line::plain(text), Vec::new())
     }

@@ -1,35 +1,42 @@
-//! The processes below a slot in the tree of `status`. Those that are equal share a line with their sum.
+//! The processes below a slot. Those that are equal share a line with their sum.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::cli::term::branch::{Line, Node};
-use crate::cli::term::screen::{Look, age, escaped, size};
+use super::branch::{Line, Node};
+use super::screen::{Look, age, escaped, size};
 use model::Process;
 
 /// From this number on, equal things share a line.
 pub const FEWEST: usize = 4;
 
-/// The lines of the processes below one. Those with the same name and state, and the same below them, share a line.
+/// The lines of the processes below one.
 pub fn children(of: &Process, look: &Look) -> Vec<Node> {
+    let line = |group: Vec<&Process>| match group.as_slice() {
+        [only] => process(only, look),
+        equal => Node::leaf(folded(equal, look)),
+    };
+    groups(of, look.all).into_iter().map(line).collect()
+}
+
+/// The processes below one: each alone, but together those with the same name and state, and the same below them, unless
+/// they are few or all are wanted.
+pub fn groups(of: &Process, all: bool) -> Vec<Vec<&Process>> {
     let shapes: Vec<String> = of.children.iter().map(shape).collect();
-    let mut groups: BTreeMap<&str, Vec<&Process>> = BTreeMap::new();
+    let mut equal: BTreeMap<&str, Vec<&Process>> = BTreeMap::new();
     for (shape, child) in shapes.iter().zip(&of.children) {
-        groups.entry(shape).or_default().push(child);
+        equal.entry(shape).or_default().push(child);
     }
-    let mut nodes = Vec::new();
+    let mut groups = Vec::new();
     for (shape, child) in shapes.iter().zip(&of.children) {
-        match groups.get(shape.as_str()) {
-            Some(equal) if equal.len() >= FEWEST && !look.all => {
-                nodes.push(Node::leaf(folded(equal, look)));
-                groups.remove(shape.as_str());
-            }
-            Some(_) => nodes.push(process(child, look)),
-            // It is in a line that is there already.
+        match equal.get(shape.as_str()) {
+            Some(many) if many.len() >= FEWEST && !all => groups.extend(equal.remove(shape.as_str())),
+            Some(_) => groups.push(vec![child]),
+            // It is in a group that is there already.
             None => {}
         }
     }
-    nodes
+    groups
 }
 
 fn process(of: &Process, look: &Look) -> Node {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use model::{Exit, ExitStatus, Millis};
+use config::format_duration;
+use model::{Exit, ExitStatus, Millis, Schedule};
 
 /// A number with its noun: `1 job`, `2 jobs`.
 pub fn counted(number: usize, one: &str, more: &str) -> String {
@@ -43,6 +44,23 @@ pub fn known(at: Millis) -> Option<Millis> {
 /// The time from one moment to a later one; zero if a clock was set back.
 pub fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
+
+/// When a recurring job is due, in words.
+pub fn schedule(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Every { interval, .. } => format!("every {}", format_duration(*interval)),
+        Schedule::Cron { line, zone } => format!("{line} ({zone})"),
+    }
+}
+
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 #[cfg(test)]

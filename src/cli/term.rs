@@ -1,0 +1,3 @@
+//! The room `term`, by the name that the commands use.
+
+pub(super) use ::term::{branch, event, format, json, processes, row, screen};
