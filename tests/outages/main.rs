@@ -18,6 +18,7 @@ mod late;
 mod outage;
 mod pauses;
 mod poison;
+mod refused;
 mod rule;
 mod servers;
 mod spoiled;

@@ -1,0 +1,46 @@
+//! What a supervisor does in a Redis beside the calls for its jobs: to hear of jobs, to sign, to look at what is due. A server
+//! that refuses one command of it fails that alone, and the health says so until the command is allowed again.
+
+use crate::poison::until;
+use crate::spoiled::Scene;
+
+/// The server of `scheme` refuses `command`; `what` fails, as the complaint calls it.
+async fn is_told(scheme: &str, command: &str, what: &str) {
+    let scene = Scene::over(scheme);
+    scene.put("before").await;
+    assert_eq!(scene.fetch(1).await.len(), 1);
+    assert!(scene.fetch(1).await.is_empty(), "from here on it waits for jobs");
+    let told = || scene.broker.complaints().told(clock::now());
+    // What waits at the server does so again.
+    let end_waits = || scene.ask(&["CLIENT KILL TYPE pubsub", "CLIENT KILL TYPE normal"]);
+    scene.ask(&[&format!("ACL SETUSER default -{command}")]);
+    end_waits();
+    until(what, || told().iter().any(|told| told.what == what)).await;
+    let how = told().into_iter().find(|told| told.what == what).unwrap().how;
+    assert!(how.contains("ACL"), "it says what to do: {how}");
+    scene.put("meanwhile").await;
+    // Who hears no cancels takes no jobs of qless.
+    if scheme != "qless" {
+        assert_eq!(scene.fetch(1).await.len(), 1, "jobs go on");
+    }
+    scene.ask(&[&format!("ACL SETUSER default +{command}")]);
+    until("the health is well", || told().is_empty()).await;
+}
+
+macro_rules! table {
+    ($($name:ident: $scheme:literal $command:literal $what:literal,)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            is_told($scheme, $command, $what).await;
+        })*
+    };
+}
+
+table! {
+    qless_that_may_not_be_heard_is_told: "qless" "subscribe" "the events of Redis are not heard",
+    rq_whose_commands_may_not_be_heard_is_told: "rq" "psubscribe" "commands to the workers of RQ are not heard",
+    rq_whose_registries_may_not_be_looked_at_is_told: "rq" "zrangebyscore"
+        "the chores of RQ's registries cannot be done",
+    reliable_queue_whose_due_jobs_may_not_be_looked_at_is_told: "reliable" "zrangebyscore"
+        "failed to look at what is due",
+}
