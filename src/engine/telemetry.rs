@@ -16,6 +16,9 @@ use super::attempts::Ran;
 use broker::{Broker, Complaints};
 use wq::{Sample, Settings, Sheet, TaskStatus};
 
+/// What fails, in complaints.
+const LOST: &str = "failed to write telemetry, its samples are lost";
+
 /// The subject of a sample.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -115,9 +118,26 @@ fn write(dir: &Path, kind: Kind, text: &str, wrong: &Complaints) {
         file.write_all(text.as_bytes())?;
         std::fs::rename(&half, &path)
     };
-    const WHAT: &str = "failed to write telemetry, its samples are lost";
     match written() {
-        Ok(()) => wrong.well(WHAT, clock::now()),
-        Err(error) => wrong.wrong(WHAT, &format!("{}: {error}", dir.display()), clock::now()),
+        Ok(()) => wrong.well(LOST, clock::now()),
+        // These samples are not written again, and the next file may be hours away.
+        Err(error) => wrong.stands(LOST, &format!("{}: {error}", dir.display()), clock::now()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_samples_are_told_from_the_first_file_that_cannot_be_written_to_the_next_that_is() {
+        let (dir, complaints) = (tempfile::tempdir().unwrap(), Complaints::default());
+        let place = dir.path().join("telemetry");
+        write(&place, Kind::Gauge, "1", &complaints);
+        let told = complaints.told(clock::now());
+        assert!(told.len() == 1 && told[0].how.contains("telemetry: No such file"), "{told:?}");
+        std::fs::create_dir(&place).unwrap();
+        write(&place, Kind::Gauge, "2", &complaints);
+        assert!(complaints.told(clock::now()).is_empty());
     }
 }
