@@ -116,19 +116,26 @@ pub fn settings_in_force() -> Option<PathBuf> {
 pub fn changes(config: &Config, complaints: &Complaints) -> (Vec<(String, Change)>, Authors) {
     let Some(kept) = Kept::of(CHANGES) else { return Default::default() };
     let path = kept.path();
-    let read = match fs::read(path) {
-        Ok(text) if text.is_empty() => return lasting::pauses(config, complaints),
-        read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
+    let Some((mut changes, authors)) = stored(path, complaints) else {
+        return lasting::pauses(config, complaints);
     };
-    let (mut changes, authors): (Vec<(String, Change)>, Authors) = read.unwrap_or_else(|error| {
-        complaints.stands(UNREAD, &error, clock::now());
-        Default::default()
-    });
     let kept = fs::metadata(path).and_then(|found| found.modified()).ok();
     let kept = kept.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let kept = Millis(kept.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(i64::MAX));
     changes.retain(|(pool, change)| !is_over(&config.settings.pools, pool, *change, (kept, clock::wall())));
     (changes, authors)
+}
+
+/// What an earlier supervisor of the same keeper has stored; None if this is the first.
+fn stored(path: &Path, complaints: &Complaints) -> Option<(Vec<(String, Change)>, Authors)> {
+    let read = match fs::read(path) {
+        Ok(text) if text.is_empty() => return None,
+        read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
+    };
+    Some(read.unwrap_or_else(|error| {
+        complaints.stands(UNREAD, &error, clock::now());
+        Default::default()
+    }))
 }
 
 /// Whether a size rule has begun since a pool was scaled, while no supervisor ran: then the rule counts.
@@ -143,14 +150,17 @@ pub fn keep_changes(state_dir: &Path, complaints: &Complaints) -> KeepChanges {
     let (kept, complaints) = (Kept::of(CHANGES), complaints.clone());
     let lasting = lasting::Writer::new(state_dir, complaints.clone());
     Box::new(move |changes, authors| {
-        let text = serde_json::to_string(&(changes, authors)).map_err(io::Error::from);
-        let kept = kept.as_ref().map_or(Ok(()), |kept| text.and_then(|text| kept.keep(&text)));
-        match kept {
-            Err(error) => complaints.stands(UNKEPT, &error, clock::now()),
-            Ok(()) => [UNREAD, UNKEPT].iter().for_each(|what| complaints.well(what, clock::now())),
-        }
+        store(kept.as_ref(), (changes, authors), &complaints);
         lasting.keep(authors.lasting(changes))
     })
+}
+
+fn store(kept: Option<&Kept>, all: (&[(String, Change)], &Authors), complaints: &Complaints) {
+    let text = serde_json::to_string(&all).map_err(io::Error::from);
+    match kept.map_or(Ok(()), |kept| text.and_then(|text| kept.keep(&text))) {
+        Err(error) => complaints.stands(UNKEPT, &error, clock::now()),
+        Ok(()) => [UNREAD, UNKEPT].iter().for_each(|what| complaints.well(what, clock::now())),
+    }
 }
 
 #[cfg(test)]
@@ -191,6 +201,24 @@ mod tests {
                 assert!(killed.is_err() && fs::read_to_string(kept.path()).unwrap() == *text);
             }
         }
+    }
+
+    #[test]
+    fn changes_that_cannot_be_read_or_kept_are_told_until_one_is_kept() {
+        let (kept, complaints) = (Kept::make("test").unwrap(), Complaints::default());
+        let told = || complaints.told(clock::now()).into_iter().map(|told| told.what).collect::<Vec<_>>();
+        assert!(stored(kept.path(), &complaints).is_none(), "the first supervisor finds nothing");
+        kept.keep("{").unwrap();
+        assert!(stored(kept.path(), &complaints).is_some_and(|(changes, _)| changes.is_empty()));
+        assert_eq!(told(), [UNREAD]);
+        let (changes, authors) = ([("a".to_owned(), Change::Pause)], Authors::default());
+        let gone = Kept { texts: ["/no/a", "/no/b"].map(PathBuf::from), switch: "/no/c".into() };
+        store(Some(&gone), (&changes, &authors), &complaints);
+        assert_eq!(told(), [UNREAD, UNKEPT]);
+        store(Some(&kept), (&changes, &authors), &complaints);
+        assert!(told().is_empty());
+        let again = stored(kept.path(), &complaints).unwrap();
+        assert_eq!(again.0, changes);
     }
 
     #[test]
