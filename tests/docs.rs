@@ -363,9 +363,11 @@ fn systemd_analyze(args: &[&str]) -> Option<String> {
 fn systemd_analyze_verify_accepts_the_units() {
     let dir = tempfile::tempdir().expect("a directory");
     let installed = "/usr/local/bin/taskvisor";
-    for (unit, copy) in
-        [("taskvisor.service", "taskvisor.service"), ("taskvisor@.service", "taskvisor@x.service")]
-    {
+    for (unit, copy) in [
+        ("taskvisor.service", "taskvisor.service"),
+        ("taskvisor@.service", "taskvisor@x.service"),
+        ("taskvisor-web.service", "taskvisor-web.service"),
+    ] {
         let text = read(format!("systemd/{unit}"));
         assert!(text.contains(&format!("\nExecStart={installed} ")));
         let copy = dir.path().join(copy);
@@ -381,6 +383,8 @@ fn systemd_analyze_security_rates_the_units_well() {
     for unit in ["systemd/taskvisor.service", "systemd/taskvisor@.service"] {
         systemd_analyze(&["security", "--offline=true", "--threshold=20", unit]);
     }
+    // The page starts no process and writes no file.
+    systemd_analyze(&["security", "--offline=true", "--threshold=12", "systemd/taskvisor-web.service"]);
 }
 
 /// A job may not do what its unit forbids, and most jobs need a database or the web.

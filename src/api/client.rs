@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::answer_line::{Line, broken};
 use super::body::{Put, Refusal, Reload, StopOrder};
+use super::by::FOR;
 use super::client_error::Error;
 use super::connect::connect;
 use super::lists::LINES;
@@ -32,6 +33,8 @@ use model::{
 pub struct Client {
     place: Place,
     kept: Arc<Mutex<Option<Line>>>,
+    /// For whom it asks, if not for itself.
+    asks_for: Option<Arc<str>>,
 }
 
 /// The fields of a request, by name.
@@ -52,7 +55,14 @@ impl Client {
 
     /// A client of the supervisor at this place.
     pub fn of(place: Place) -> Self {
-        Client { place, kept: Arc::default() }
+        Client { place, kept: Arc::default(), asks_for: None }
+    }
+
+    /// The same client, asking for somebody: histories name them behind the user, in brackets. 1 to 64 letters, digits
+    /// and `-_.@`.
+    #[must_use]
+    pub fn asking_for(&self, name: &str) -> Client {
+        Client { asks_for: Some(name.into()), ..self.clone() }
     }
 
     /// Whether a supervisor listens there.
@@ -289,6 +299,9 @@ impl Client {
         request = request.header("content-type", "application/json").header("accept", accept);
         if let Some(token) = self.place.token() {
             request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if let Some(name) = &self.asks_for {
+            request = request.header(FOR, &**name);
         }
         let request = request.body(Full::new(body)).map_err(|error| self.odd(error))?;
         let answer = match line.sender.send_request(request).await {

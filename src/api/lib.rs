@@ -2,6 +2,7 @@
 
 mod answer_line;
 mod body;
+mod by;
 mod client;
 mod client_error;
 mod connect;

@@ -3,15 +3,16 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
+use axum::extract::State;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Extension, State};
 use axum::routing::{get, post};
 
 use super::body::Reload;
+use super::by::By;
 use super::extract::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
 use super::waits::{Doing, waits};
-use super::{PauseOrder, Peer, Problem, Reloaded};
+use super::{PauseOrder, Problem, Reloaded};
 use model::verb::{Done, reason_fault};
 use model::{Change, PoolsNow, Scale};
 
@@ -46,20 +47,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
 type PoolOf = Result<Path<String>, PathRejection>;
 
 /// The client of a request.
-type By = Extension<Peer>;
-
-async fn reload(State(api): Api, Extension(by): By, body: Body) -> Answer<Reloaded> {
+async fn reload(State(api): Api, By(by): By, body: Body) -> Answer<Reloaded> {
     let Reload { dry_run } = read_or_default(body, SMALL_LIMIT).await?;
-    Ok(Json(api.reload(dry_run, by.to_string()).await?))
+    Ok(Json(api.reload(dry_run, by).await?))
 }
 
-async fn change(
-    State(api): Api,
-    Extension(by): By,
-    pool: Option<String>,
-    change: Change,
-) -> Answer<PoolsNow> {
-    Ok(Json(api.change(pool, change, PauseOrder::default(), by.to_string()).await?))
+async fn change(State(api): Api, By(by): By, pool: Option<String>, change: Change) -> Answer<PoolsNow> {
+    Ok(Json(api.change(pool, change, PauseOrder::default(), by).await?))
 }
 
 async fn of(api: Api, by: By, pool: PoolOf, what: Change) -> Answer<PoolsNow> {
@@ -74,12 +68,12 @@ async fn pause_all(api: Api, by: By, body: Body) -> Answer<PoolsNow> {
     paused(api, by, None, body).await
 }
 
-async fn paused(State(api): Api, Extension(by): By, pool: Option<String>, body: Body) -> Answer<PoolsNow> {
+async fn paused(State(api): Api, By(by): By, pool: Option<String>, body: Body) -> Answer<PoolsNow> {
     let how: PauseOrder = read_or_default(body, SMALL_LIMIT).await?;
     if let Some(fault) = reason_fault(how.reason.as_deref()) {
         return Err(Problem::bad_request(fault));
     }
-    Ok(Json(api.change(pool, Change::Pause, how, by.to_string()).await?))
+    Ok(Json(api.change(pool, Change::Pause, how, by).await?))
 }
 
 async fn scale(api: Api, by: By, pool: PoolOf, body: Body) -> Answer<PoolsNow> {

@@ -11,6 +11,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 
 use super::body::{Put, Ready, StopOrder};
+use super::by::By;
 use super::events::events;
 use super::extract::{Answer, Api, PUT_LIMIT, PathOf, SMALL_LIMIT, job_id, may_put, named, read};
 use super::logs::logs;
@@ -108,11 +109,11 @@ async fn describe() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], openapi()).into_response()
 }
 
-async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Queued> {
+async fn put(State(api): Api, Extension(peer): Extension<Peer>, By(by): By, body: Body) -> Answer<Queued> {
     let Put { mut jobs } = read(body, PUT_LIMIT).await?;
     jobs.iter().try_for_each(|job| may_put(peer, job))?;
     // Whatever the client wrote there: the connection says who it is.
-    jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
+    jobs.iter_mut().for_each(|job| job.by = Some(by.clone()));
     let mut queued = api.put(jobs).await?;
     if peer.sees_own_only() {
         // What was probably meant is the name of a queue or class that this client may not ask for.

@@ -12,6 +12,7 @@ use axum::routing::{get, post};
 
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::by::By;
 use super::client::encode;
 use super::extract::{Answer, Api, may_put, read_or_default};
 use super::routes::Routes;
@@ -70,6 +71,7 @@ async fn look<V: VerbRequest>(
 async fn act<V: VerbRequest>(
     State(api): Api,
     Extension(peer): Extension<Peer>,
+    By(by): By,
     named: Named,
     body: Body,
 ) -> Answer<V::Answer> {
@@ -86,7 +88,7 @@ async fn act<V: VerbRequest>(
         .map_err(|error| Problem::bad_request(format!("the body is not right: {}", without_place(&error))))?;
     let verb = verb.verb();
     verb.brings().map_or(Ok(()), |job| may_put(peer, job))?;
-    own::<V>(api.ask(verb, peer.to_string()).await?)
+    own::<V>(api.ask(verb, by).await?)
 }
 
 /// The error without its position, which would refer to another text than the body.

@@ -17,10 +17,10 @@ use crate::answer::answer;
 use crate::app::{App, Page, Place, Visit};
 use crate::form::Fields;
 use crate::json::MOST;
-use crate::order::Order;
+use crate::order::{Deed, Order, Thing};
 use crate::session::Notice;
 use crate::trouble::Trouble;
-use crate::{layout, say, text};
+use crate::{layout, say, text, things};
 
 /// Limit of the bytes of an order.
 const BODY: usize = 1 << 20;
@@ -102,7 +102,45 @@ async fn details(app: &App, order: &Order, fields: &Fields) -> Result<(Markup, I
         }
         Order::Again(job) => (named(std::slice::from_ref(job)), edited(app, job).await?),
         Order::Bulk(bulk) => (count(app, bulk).await?, Inputs::default()),
+        Order::Of { thing, deed, .. } => {
+            let about = html! { p { (meaning(*thing, *deed)) } };
+            let inputs = match (thing, deed) {
+                (Thing::Queue | Thing::Pool, Deed::Pause) => typed(
+                    "reason",
+                    "Why, for others to read",
+                    "text",
+                    fields.get("reason").unwrap_or_default(),
+                ),
+                (_, Deed::Scale) => {
+                    typed("workers", "Workers: a number, or +2 more, or -2 fewer", "text", "+1")
+                }
+                _ => Inputs::default(),
+            };
+            (about, inputs)
+        }
     })
+}
+
+/// What an order leads to, in a sentence.
+fn meaning(thing: Thing, deed: Deed) -> &'static str {
+    match (thing, deed) {
+        (Thing::Queue, Deed::Pause) => {
+            "No supervisor takes jobs from it until it is resumed. Those that run go on."
+        }
+        (Thing::Queue, _) => "Supervisors take jobs from this queue again.",
+        (Thing::Pool, Deed::Pause) => {
+            "This pool takes no more jobs until it is resumed. Those that run go on."
+        }
+        (Thing::Pool, Deed::Recycle) => {
+            "Every worker of this pool is replaced after its job, a quarter at a time."
+        }
+        (Thing::Pool, Deed::Scale) => "It has this number of workers until the settings say another one.",
+        (Thing::Pool, _) => "This pool takes jobs again.",
+        (Thing::Recurring, Deed::Run) => "Its job is put now, whatever its schedule and its latest job.",
+        (Thing::Recurring, Deed::Pause) => "It puts no jobs until it is resumed.",
+        (Thing::Recurring, Deed::Remove) => "It recurs no more. The jobs that it has put stay.",
+        (Thing::Recurring, _) => "It goes on; what was due meanwhile is made up within its catch-up time.",
+    }
 }
 
 fn named(jobs: &[String]) -> Markup {
@@ -239,6 +277,7 @@ async fn done(app: &Arc<App>, visit: &Visit, order: Order, fields: &Fields) -> R
         }
         Order::Again(job) => again(app, &job, fields, by).await,
         Order::Bulk(bulk) => sweep(app, bulk, by).await,
+        Order::Of { thing, deed, name } => things::done(app, thing, deed, &name, fields, by).await,
     }
 }
 

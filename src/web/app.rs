@@ -68,16 +68,31 @@ pub enum Place {
     Jobs,
     /// Failures by group.
     Failures,
+    /// Queues, and one of them.
+    Queues,
+    /// Batches, and one of them.
+    Batches,
+    /// Recurring jobs, and one of them.
+    Recurring,
+    /// Pools, slots and supervisors.
+    Workers,
+    /// What happened lately.
+    Events,
     /// Any other page.
     Other,
 }
 
 impl Place {
     /// Those with a link, in order.
-    pub const LINKED: [(Place, &'static str, &'static str); 3] = [
+    pub const LINKED: [(Place, &'static str, &'static str); 8] = [
         (Place::Overview, "/", "Overview"),
         (Place::Jobs, "/jobs", "Jobs"),
         (Place::Failures, "/failures", "Failures"),
+        (Place::Queues, "/queues", "Queues"),
+        (Place::Batches, "/batches", "Batches"),
+        (Place::Recurring, "/recurring", "Recurring"),
+        (Place::Workers, "/workers", "Workers"),
+        (Place::Events, "/events", "Events"),
     ];
 }
 

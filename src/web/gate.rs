@@ -68,7 +68,7 @@ fn judge(app: &App, request: &mut Request) -> Result<(), Box<Response>> {
         role,
         url: called(app, request.uri()),
         is_fragment,
-        by: "the web page".to_owned(),
+        by: "web".to_owned(),
         // A fragment is fetched by the script at any time: the notice is for the page that comes next.
         notice: if is_fragment || path == "/live" { None } else { app.sessions.told(&session) },
         session,

@@ -24,6 +24,7 @@ mod shape;
 mod source;
 mod stream;
 mod text;
+mod things;
 mod trouble;
 mod words;
 mod works;

@@ -1,6 +1,6 @@
 //! What happens, for the pages that are open: which parts of a page have changed, at most four times a second.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -22,6 +22,10 @@ const LINGER: Duration = Duration::from_secs(2);
 const BLIND: Duration = Duration::from_secs(5);
 /// Limit of the jobs that a message names: with more, all may have changed.
 const NAMED: usize = 40;
+/// Limit of the events that are kept for the page of events.
+const LATEST: usize = 200;
+/// The page of events is listened for that long, also where no script does.
+const ALONE: Duration = Duration::from_secs(60);
 
 /// The subscription to the supervisor, which all open pages share.
 #[derive(Clone)]
@@ -33,11 +37,13 @@ pub struct Live {
 struct State {
     is_subscribed: bool,
     changed: Instant,
+    /// The newest at the front.
+    latest: VecDeque<PublishedEvent>,
 }
 
 impl Default for Live {
     fn default() -> Self {
-        let state = State { is_subscribed: false, changed: Instant::now() };
+        let state = State { is_subscribed: false, changed: Instant::now(), latest: VecDeque::new() };
         Live { out: broadcast::Sender::new(16), state: Arc::new(Mutex::new(state)) }
     }
 }
@@ -51,6 +57,28 @@ impl Live {
     /// Notes that something has changed: an order of a reader was carried out.
     pub fn touch(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).changed = Instant::now();
+    }
+
+    /// The latest events, the newest first.
+    pub fn latest(&self) -> Vec<PublishedEvent> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.latest.iter().cloned().collect()
+    }
+
+    /// Listens for a while, for a reader whose browser runs no script.
+    pub fn linger(&self, client: &Client) {
+        let heard = self.listen(Some(client));
+        tokio::spawn(async move {
+            sleep(ALONE).await;
+            drop(heard);
+        });
+    }
+
+    fn hear(&self, topics: &mut BTreeSet<String>, news: &PublishedEvent) {
+        add(topics, news);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.latest.push_front(news.clone());
+        state.latest.truncate(LATEST);
     }
 
     /// Messages from now on. The first page that listens subscribes to the supervisor.
@@ -98,14 +126,16 @@ impl Live {
                 Err(_) if self.out.receiver_count() == 0 => return,
                 Err(_) => continue,
             };
-            news.iter().for_each(|news| add(&mut topics, news));
+            news.iter().for_each(|news| self.hear(&mut topics, news));
             self.tell(&mut topics);
             // What comes in the meantime is told in one message.
             let end = Instant::now() + PAUSE;
             loop {
                 match tokio::time::timeout_at(end, lines.next()).await {
                     Err(_) => break,
-                    Ok(Ok(news)) if !news.is_empty() => news.iter().for_each(|news| add(&mut topics, news)),
+                    Ok(Ok(news)) if !news.is_empty() => {
+                        news.iter().for_each(|news| self.hear(&mut topics, news))
+                    }
                     Ok(_) => return self.say("down"),
                 }
             }

@@ -23,6 +23,71 @@ pub enum Order {
     Prioritize(String),
     /// Puts back or forgets all jobs that match.
     Bulk(Bulk),
+    /// Something with a queue, a pool or a recurring job.
+    Of {
+        /// What kind it is.
+        thing: Thing,
+        /// What is done.
+        deed: Deed,
+        /// How it is called.
+        name: String,
+    },
+}
+
+/// What a name is the name of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// A queue of jobs.
+    Queue,
+    /// A pool of workers.
+    Pool,
+    /// A recurring job.
+    Recurring,
+}
+
+/// What is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It rests until it is resumed.
+    Pause,
+    /// It goes on again.
+    Resume,
+    /// A pool gets new workers.
+    Recycle,
+    /// A pool gets more or fewer.
+    Scale,
+    /// A recurring job is put now.
+    Run,
+    /// A recurring job recurs no more.
+    Remove,
+}
+
+/// The orders about a queue, a pool or a recurring job, by their names in forms.
+const DEEDS: [(&str, Thing, Deed); 10] = [
+    ("queue-pause", Thing::Queue, Deed::Pause),
+    ("queue-resume", Thing::Queue, Deed::Resume),
+    ("pool-pause", Thing::Pool, Deed::Pause),
+    ("pool-resume", Thing::Pool, Deed::Resume),
+    ("pool-recycle", Thing::Pool, Deed::Recycle),
+    ("pool-scale", Thing::Pool, Deed::Scale),
+    ("recur-run", Thing::Recurring, Deed::Run),
+    ("recur-pause", Thing::Recurring, Deed::Pause),
+    ("recur-resume", Thing::Recurring, Deed::Resume),
+    ("recur-remove", Thing::Recurring, Deed::Remove),
+];
+
+impl Deed {
+    /// The word on its button.
+    fn word(self) -> &'static str {
+        match self {
+            Deed::Pause => "Pause",
+            Deed::Resume => "Resume",
+            Deed::Recycle => "Recycle",
+            Deed::Scale => "Scale",
+            Deed::Run => "Run now",
+            Deed::Remove => "Remove",
+        }
+    }
 }
 
 /// Limit of the jobs that one order names.
@@ -46,7 +111,15 @@ impl Order {
             "priority" => Order::Prioritize(job()?),
             "retry-all" => Order::Bulk(bulk(fields, Act::Retry)?),
             "discard-all" => Order::Bulk(bulk(fields, Act::Discard)?),
-            _ => return None,
+            act => {
+                let (_, thing, deed) = DEEDS.iter().find(|(name, ..)| *name == act)?;
+                let name = match thing {
+                    Thing::Queue => "queue",
+                    Thing::Pool => "pool",
+                    Thing::Recurring => "name",
+                };
+                Order::Of { thing: *thing, deed: *deed, name: fields.get(name)?.to_owned() }
+            }
         })
     }
 
@@ -68,6 +141,14 @@ impl Order {
                 Act::Retry => format!("Retry all jobs that are {}", which(bulk)),
                 Act::Discard => format!("Discard all jobs that are {}, for good", which(bulk)),
             },
+            Order::Of { thing, deed, name } => {
+                let thing = match thing {
+                    Thing::Queue => "queue",
+                    Thing::Pool => "pool",
+                    Thing::Recurring => "recurring job",
+                };
+                format!("{}: {thing} {name}", deed.word())
+            }
         }
     }
 
@@ -83,6 +164,7 @@ impl Order {
             Order::Prioritize(_) => "Set",
             Order::Bulk(bulk) if bulk.act == Act::Retry => "Retry all",
             Order::Bulk(_) => "Discard all",
+            Order::Of { deed, .. } => deed.word(),
         }
     }
 
@@ -91,6 +173,7 @@ impl Order {
         match self {
             Order::Discard(_) | Order::Cancel(_) => true,
             Order::Bulk(bulk) => bulk.act == Act::Discard,
+            Order::Of { deed, .. } => *deed == Deed::Remove,
             Order::Retry(_) | Order::Again(_) | Order::Track(..) | Order::Prioritize(_) => false,
         }
     }
@@ -117,6 +200,23 @@ impl Order {
             Order::Track(job, false) => format!("taskvisor job untrack {}", quoted(job)),
             Order::Prioritize(job) => {
                 format!("taskvisor job priority {} {}", quoted(job), fields.get("priority").unwrap_or("N"))
+            }
+            Order::Of { thing, deed, name } => {
+                let noun = match thing {
+                    Thing::Queue => "queue ",
+                    Thing::Pool => "",
+                    Thing::Recurring => "recur ",
+                };
+                let verb = deed.word().split(' ').next().unwrap_or_default().to_lowercase();
+                let more = match (thing, deed) {
+                    (_, Deed::Scale) => format!(" {}", fields.get("workers").unwrap_or("N")),
+                    (Thing::Queue | Thing::Pool, Deed::Pause) => fields
+                        .get("reason")
+                        .map(|reason| format!(" --reason {}", quoted(reason)))
+                        .unwrap_or_default(),
+                    _ => String::new(),
+                };
+                format!("taskvisor {noun}{verb} {}{more}", quoted(name))
             }
             Order::Bulk(bulk) => {
                 let verb = match bulk.act {
@@ -185,6 +285,13 @@ mod tests {
                 "Discard all jobs that are failed by exit 1 in queue mail, for good",
                 "taskvisor job discard --failed --group 'exit 1' --queue mail",
             ),
+            (
+                "act=queue-pause&queue=mail&reason=lunch",
+                "Pause: queue mail",
+                "taskvisor queue pause mail --reason lunch",
+            ),
+            ("act=pool-scale&pool=app&workers=%2B2", "Scale: pool app", "taskvisor scale app +2"),
+            ("act=recur-run&name=nightly", "Run now: recurring job nightly", "taskvisor recur run nightly"),
             ("act=priority&job=a&priority=-5", "Give it another priority", "taskvisor job priority a -5"),
         ] {
             let fields = Fields::read(query);

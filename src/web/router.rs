@@ -26,6 +26,13 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/job/{job}", get(job))
         .route("/job/{job}/output", get(stream::output))
         .route("/failures", get(failures))
+        .route("/queues", get(listed))
+        .route("/batches", get(listed))
+        .route("/recurring", get(listed))
+        .route("/workers", get(listed))
+        .route("/fleet", get(listed))
+        .route("/events", get(listed))
+        .route("/{kind}/{name}", get(named))
         .route("/act", get(acts::ask).post(acts::carry_out))
         .route("/live", get(stream::live))
         .route("/enter", get(enter::by_key).post(enter::by_token))
@@ -101,5 +108,36 @@ async fn failures(
 ) -> Response {
     let fields = Fields::read(query.as_deref().unwrap_or_default());
     let page = pages::failures::page(&app, &visit, &fields).await;
+    answer(&app, &visit, &headers, page)
+}
+
+/// A page that its path alone names.
+async fn listed(State(app): Shared, Extension(visit): Visitor, headers: HeaderMap, uri: Uri) -> Response {
+    let page = match uri.path() {
+        "/queues" => pages::queues::page(&app).await,
+        "/batches" => pages::batches::page(&app).await,
+        "/recurring" => pages::recurring::page(&app).await,
+        "/workers" => pages::workers::page(&app, &visit).await,
+        "/fleet" => pages::fleet::page(&app).await,
+        _ => pages::events::page(&app).await,
+    };
+    answer(&app, &visit, &headers, page)
+}
+
+/// The page of one thing with a name.
+async fn named(
+    State(app): Shared,
+    Extension(visit): Visitor,
+    headers: HeaderMap,
+    Path((kind, name)): Path<(String, String)>,
+) -> Response {
+    let page = match kind.as_str() {
+        "queue" => pages::queues::one(&app, &visit, &name).await,
+        "batch" => pages::batches::one(&app, &name).await,
+        "recurring" => pages::recurring::one(&app, &visit, &name).await,
+        "pool" => pages::workers::pool(&app, &visit, &name).await,
+        "slot" => pages::workers::slot(&app, &name).await,
+        _ => Err(Trouble::new(404, "there is no such page")),
+    };
     answer(&app, &visit, &headers, page)
 }

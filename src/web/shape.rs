@@ -1,7 +1,7 @@
 //! States, each by a word and a shape: no state is told by its colour alone.
 
 use maud::{Markup, html};
-use model::{Health, JobState};
+use model::{Health, JobState, SlotState};
 
 /// A state as a badge.
 fn badge(class: &str, path: &str, word: &str) -> Markup {
@@ -16,6 +16,7 @@ fn badge(class: &str, path: &str, word: &str) -> Markup {
 const RING: &str = "M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9zM6 3a3 3 0 1 1 0 6a3 3 0 1 1 0-6z";
 const DISC: &str = "M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9z";
 const PLAY: &str = "M3 1.5L10.5 6L3 10.5z";
+const DASH: &str = "M2 5.2h8v1.6H2z";
 const TICK: &str = "M1.5 6.2L2.8 4.9L4.8 6.9L9.3 2.4L10.6 3.7L4.8 9.5z";
 const CROSS: &str = "M2.4 1.4L6 5L9.6 1.4L10.6 2.4L7 6L10.6 9.6L9.6 10.6L6 7L2.4 10.6L1.4 9.6L5 6L1.4 2.4z";
 const BARS: &str = "M2.5 1.5h2.5v9h-2.5zM7 1.5h2.5v9h-2.5z";
@@ -55,4 +56,21 @@ pub fn health(health: Health) -> Markup {
 /// Something that is paused.
 pub fn paused() -> Markup {
     badge("held", BARS, "paused")
+}
+/// The state of a slot.
+pub fn slot(state: SlotState) -> Markup {
+    let (class, path) = match state {
+        SlotState::Down => ("held", DASH),
+        SlotState::Starting => ("delayed", CLOCK),
+        SlotState::Ready => ("waiting", RING),
+        SlotState::Busy => ("running", PLAY),
+        SlotState::Stopping | SlotState::Killed => ("canceling", BAN),
+        SlotState::Unkillable => ("failed", ALERT),
+    };
+    badge(class, path, state.as_str())
+}
+
+/// Something that needs a look.
+pub fn alert(word: &str) -> Markup {
+    badge("failed", ALERT, word)
 }

@@ -43,10 +43,11 @@ impl Source {
         Source::Api(client, Recent::default())
     }
 
-    /// Carries out one verb, in the name of `by`.
+    /// Carries out one verb, in the name of `by` if there is one.
     pub async fn ask<V: VerbRequest>(&self, verb: V, by: &str) -> Result<V::Answer, Trouble> {
         match self {
-            Source::Api(client, _) => soon(client.ask(&verb)).await,
+            Source::Api(client, _) if by.is_empty() => soon(client.ask(&verb)).await,
+            Source::Api(client, _) => soon(client.asking_for(by).ask(&verb)).await,
             Source::Store(store) => soon(store.tell(verb, by)).await,
         }
     }
@@ -125,7 +126,7 @@ impl Source {
     /// Puts one job and gives its id.
     pub async fn put(&self, job: NewJob, by: &str) -> Result<JobId, Trouble> {
         let ids = match self {
-            Source::Api(client, _) => soon(client.put(vec![job])).await?.ids,
+            Source::Api(client, _) => soon(client.asking_for(by).put(vec![job])).await?.ids,
             Source::Store(store) => soon(store.put(vec![NewJob { by: Some(by.into()), ..job }])).await?,
         };
         ids.into_iter()
@@ -139,8 +140,9 @@ impl Source {
         pool: Option<&str>,
         change: Change,
         how: &api::PauseOrder,
+        by: &str,
     ) -> Result<PoolsNow, Trouble> {
-        soon(self.client()?.change(pool, change, how)).await
+        soon(self.client()?.asking_for(by).change(pool, change, how)).await
     }
 }
 

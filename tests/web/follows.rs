@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::browser::Browser;
-use crate::page::Served;
+use crate::page::{Served, put};
 use crate::sandbox::{Sandbox, Setting, wait_until};
 
 #[test]
@@ -12,7 +12,7 @@ fn open_page_follows_jobs_and_keeps_what_the_reader_does() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "2", "--retries", "0"]);
     sandbox.ok(&["queue", "pause", "later"]);
-    let first = sandbox.put(&["-q", "later", "--", "true"]);
+    let first = put(&sandbox, "later", &["true"]);
     let page = Served::start(&sandbox, &[]);
     browser.go_to(&page.url, "/");
     browser.go_to(&page.at("/jobs"), "/jobs");
@@ -26,7 +26,7 @@ fn open_page_follows_jobs_and_keeps_what_the_reader_does() {
     let mut took = Vec::new();
     for number in 1..=5 {
         let begun = Instant::now();
-        let job = sandbox.put(&["-q", "later", "--", "echo", &number.to_string()]);
+        let job = put(&sandbox, "later", &["echo", &number.to_string()]);
         browser.wait(
             "the new job is shown",
             &format!("return !!document.querySelector('tr[data-key=\"{job}\"]')"),
@@ -103,7 +103,7 @@ fn orders_are_given_by_keyboard_and_without_a_script() {
     );
     for job in &jobs {
         let history = sandbox.job(job)["history"].to_string();
-        assert!(history.contains("retried"), "{history}");
+        assert!(history.contains("retried") && history.contains("uid 0 (web)"), "{history}");
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

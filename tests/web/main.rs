@@ -9,3 +9,4 @@ mod follows;
 mod gate;
 mod looks;
 mod page;
+mod proxied;

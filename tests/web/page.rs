@@ -68,6 +68,11 @@ impl Drop for Served {
     }
 }
 
+/// Puts a program into a queue and gives the job's id.
+pub fn put(sandbox: &Sandbox, queue: &str, argv: &[&str]) -> String {
+    sandbox.ok(&[&["put", "-q", queue, "--"], argv].concat()).trim().to_owned()
+}
+
 /// The status of an answer.
 pub fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("{answer}"))

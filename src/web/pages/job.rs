@@ -56,7 +56,7 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
             section.wide aria-labelledby="h-out" { h2 #h-out { "Output" } (output) }
             (failure(&job))
             (content(app, &job))
-            (decisions(app, &why, now))
+            (decisions(app, &why))
         }
         (command(&format!("taskvisor job show {}", quoted(id.as_str()))))
     };
@@ -125,8 +125,8 @@ fn facts(app: &App, job: &JobRecord, now: Millis) -> Markup {
             (at("Due", job.due_at)) (at("Started", job.started_at)) (at("Ended", job.ended_at))
             @if let Some(ran) = rows::ran(job, now) { (fact("Ran", html! { (say::age(ran)) })) }
             @if let Some(limit) = job.time_limit { (fact("Time limit", html! { (model::format_duration(limit)) })) }
-            @if let Some(worker) = &job.worker { (fact("Worker", html! { (worker) })) }
-            @if let Some(name) = &job.recurring { (fact("Recurring", html! { a href=(rows::search(app, &[("recurring", name)])) { (text::shown(name)) } })) }
+            @if let Some(worker) = &job.worker { (fact("Worker", html! { a href={ (app.link("/slot/")) (encoded(&worker.slot.to_string())) } { (worker) } })) }
+            @if let Some(name) = &job.recurring { (fact("Recurring", html! { a href={ (app.link("/recurring/")) (encoded(name)) } { (text::shown(name)) } })) }
             @if !job.tags.is_empty() {
                 (fact("Tags", html! { @for tag in &job.tags { a.tag href=(rows::search(app, &[("tag", tag)])) { (text::short(tag)) } " " } }))
             }
@@ -275,19 +275,9 @@ fn content(app: &App, job: &JobRecord) -> Markup {
     }
 }
 
-fn decisions(app: &App, why: &Why, now: Millis) -> Markup {
+fn decisions(app: &App, why: &Why) -> Markup {
     if why.decisions.is_empty() {
         return html! {};
     }
-    html! {
-        section aria-labelledby="h-dec" {
-            h2 #h-dec { "What the supervisor decided" }
-            ol.timeline {
-                @for decision in &why.decisions {
-                    @let ago = i64::try_from(decision.ago.as_millis()).unwrap_or(i64::MAX);
-                    li { time { (say::moment(Millis(now.0.saturating_sub(ago)), &app.zone)) } span.later {} div { p { (text::shown(&decision.what)) } } }
-                }
-            }
-        }
-    }
+    html! { section aria-labelledby="h-dec" { h2 #h-dec { "What the supervisor decided" } (rows::decisions(app, why)) } }
 }

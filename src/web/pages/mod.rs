@@ -1,8 +1,14 @@
 //! The pages, one a file.
 
+pub mod batches;
+pub mod events;
 pub mod failures;
+pub mod fleet;
 pub mod forensics;
 pub mod job;
 pub mod jobs;
 pub mod overview;
+pub mod queues;
+pub mod recurring;
 pub mod rows;
+pub mod workers;

@@ -37,7 +37,7 @@ pub async fn page(app: &App, _: &Visit) -> Result<Page, Trouble> {
         div.columns {
             section aria-labelledby="h-queues" {
                 h2 #h-queues { "Queues" }
-                @if queues.is_empty() { (nothing("No queue has had a job yet: taskvisor put -- COMMAND")) } @else { (queue_table(app, queues, now)) }
+                @if queues.is_empty() { (nothing("No queue has had a job yet: taskvisor put -- COMMAND")) } @else { (rows::queues(app, queues, now)) }
             }
             @if let Some(status) = &status {
                 section aria-labelledby="h-running" { h2 #h-running { "Running now" } (running(app, status)) }
@@ -107,35 +107,6 @@ fn tiles(app: &App, queues: &Counts, status: Option<&Status>, now: Millis) -> Ma
             }))
         }
     }
-}
-
-fn queue_table(app: &App, queues: &Counts, now: Millis) -> Markup {
-    let count = |queue: &QueueCounts, state| queue.jobs.get(&state).copied().unwrap_or(0);
-    scrolled(
-        "Queues",
-        html! {
-            table.queues {
-                thead { tr { th { "Queue" } th { "Now" } th.num { "Waiting" } th.num { "Oldest" } th.num { "Running" } th.num { "Delayed" } th.num { "Failed" } th.num { "Held" } } }
-                tbody {
-                    @for (name, queue) in queues {
-                        @let [waiting, running, failed, held] = [JobState::Waiting, JobState::Running, JobState::Failed, JobState::Held].map(|state| count(queue, state));
-                        @let delayed = count(queue, JobState::Delayed) + count(queue, JobState::Depends);
-                        tr data-key=(name) {
-                            th scope="row" {
-                                a href=(rows::search(app, &[("queue", name.as_str())])) { (text::short(name.as_str())) }
-                                @if let Some(pause) = &queue.paused { " " (shape::paused()) span.why { "by " (text::short(&pause.by)) (text::short(&pause.because())) } }
-                                @if queue.unserved { span.why { "no pool takes jobs from it" } }
-                            }
-                            td.bar { (chart::stacked(&[("running", running, "running"), ("waiting", waiting, "waiting"), ("delayed", delayed, "delayed"), ("failed", failed, "failed"), ("held", held, "held")])) }
-                            (rows::cell(waiting))
-                            td.num { @if let Some(oldest) = queue.oldest_waiting { (say::since(oldest, now, &app.zone)) } }
-                            (rows::cell(running)) (rows::cell(delayed)) (rows::cell(failed)) (rows::cell(held))
-                        }
-                    }
-                }
-            }
-        },
-    )
 }
 
 fn running(app: &App, status: &Status) -> Markup {

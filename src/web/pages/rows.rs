@@ -1,12 +1,14 @@
 //! Jobs as rows of a table.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
-use model::{JobRecord, Millis};
+use model::{JobRecord, JobState, Millis, QueueCounts, QueueName, Why};
 
 use crate::app::App;
 use crate::search::word;
-use crate::{layout, say, shape, text};
+use crate::{chart, layout, say, shape, text};
 
 /// A link to a job.
 pub fn link(app: &App, id: &str) -> Markup {
@@ -102,4 +104,47 @@ pub fn headline(message: &str) -> &str {
 /// A count; nothing stands out less than a nought.
 pub fn cell(number: u64) -> Markup {
     html! { td.num.nought[number == 0] { (say::count(number)) } }
+}
+
+/// The table of queues.
+pub fn queues(app: &App, queues: &BTreeMap<QueueName, QueueCounts>, now: Millis) -> Markup {
+    let count = |queue: &QueueCounts, state| queue.jobs.get(&state).copied().unwrap_or(0);
+    layout::scrolled(
+        "Queues",
+        html! {
+            table.queues {
+                thead { tr { th { "Queue" } th { "Now" } th.num { "Waiting" } th.num { "Oldest" } th.num { "Running" } th.num { "Delayed" } th.num { "Failed" } th.num { "Held" } } }
+                tbody {
+                    @for (name, queue) in queues {
+                        @let [waiting, running, failed, held] = [JobState::Waiting, JobState::Running, JobState::Failed, JobState::Held].map(|state| count(queue, state));
+                        @let delayed = count(queue, JobState::Delayed) + count(queue, JobState::Depends);
+                        tr data-key=(name) {
+                            th scope="row" {
+                                a href={ (app.link("/queue/")) (text::encoded(name.as_str())) } { (text::short(name.as_str())) }
+                                @if let Some(pause) = &queue.paused { " " (shape::paused()) span.why { "by " (text::short(&pause.by)) (text::short(&pause.because())) } }
+                                @if queue.unserved { span.why { "no pool takes jobs from it" } }
+                            }
+                            td.bar { (chart::stacked(&[("running", running, "running"), ("waiting", waiting, "waiting"), ("delayed", delayed, "delayed"), ("failed", failed, "failed"), ("held", held, "held")])) }
+                            (cell(waiting))
+                            td.num { @if let Some(oldest) = queue.oldest_waiting { (say::since(oldest, now, &app.zone)) } }
+                            (cell(running)) (cell(delayed)) (cell(failed)) (cell(held))
+                        }
+                    }
+                }
+            }
+        },
+    )
+}
+
+/// The latest decisions about something.
+pub fn decisions(app: &App, why: &Why) -> Markup {
+    let now = app.now();
+    html! {
+        ol.timeline {
+            @for decision in &why.decisions {
+                @let ago = i64::try_from(decision.ago.as_millis()).unwrap_or(i64::MAX);
+                li { time { (say::moment(Millis(now.0.saturating_sub(ago)), &app.zone)) } span.later {} div { p { (text::shown(&decision.what)) } } }
+            }
+        }
+    }
 }

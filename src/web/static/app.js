@@ -11,6 +11,7 @@ let again = false; // something has changed meanwhile
 let timer = 0;
 let follower = null; // the output that is followed
 let rest = 250; // between two fetches, longer where the server is slow
+let known = ""; // what the server called the part that is shown
 
 // Taking over what differs
 
@@ -87,7 +88,7 @@ async function refresh() {
   const limit = setTimeout(() => running.abort(), 10000);
   try {
     const answer = await fetch(location.href, {
-      headers: { "tv-fragment": "1" },
+      headers: { "tv-fragment": "1", "if-none-match": known },
       signal: running.signal,
       redirect: "error",
     });
@@ -95,7 +96,10 @@ async function refresh() {
       location.reload();
       return;
     }
-    if (answer.status !== 304) take(await answer.text());
+    if (answer.status !== 304) {
+      take(await answer.text());
+      known = answer.headers.get("etag") || "";
+    }
     down(answer.status >= 500);
   } catch {
     down(true);
