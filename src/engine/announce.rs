@@ -23,7 +23,7 @@ pub(super) fn note_order(
 ) {
     let wall = clock::wall_millis();
     if let Event::Change(pool, change) = event {
-        effects.record.authors.note((pool.as_deref(), pools), *change, (by, how), Millis(wall));
+        effects.changes.authors.note((pool.as_deref(), pools), *change, (by, how), Millis(wall));
         let reason = how.reason.as_deref().map(|reason| cut(reason).into());
         let (pool, change, by) = (pool.as_deref().map(Into::into), *change, by.into());
         effects.tell(Fact::Service(OfService::Changed { pool, change, by, reason }));
@@ -38,7 +38,8 @@ pub(super) fn note_order(
 /// The queues were counted: judges the health of the whole service now.
 pub(super) fn judge(effects: &mut Effects, view: &View, counted: &Counted<Queues>) {
     let trouble = counted.trouble.as_deref();
-    let concerns = concerns(&effects.broker, effects.record.outbox.as_deref(), &effects.failing, trouble);
+    let concerns =
+        concerns(effects.calls.broker(), effects.record.outbox.as_deref(), &effects.failing, trouble);
     let facts = Facts { view, queues: &counted.counts, trouble, concerns };
     let verdict = judge::judge(&facts);
     // During a stop its slots go down in any case.

@@ -2,36 +2,32 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
 use super::asks::{Asks, Wish};
-use super::burst::ask_idle;
-use super::calls;
+use super::broker_calls::BrokerCalls;
 use super::fact::Fact;
 use super::failing::Failing;
-use super::fresh::{KeepChanges, SpawnSpecs};
+use super::fresh::SpawnSpecs;
+use super::lasting::LastingChanges;
+use super::logs::Logs;
 use super::mutes::Mutes;
 use super::presence::PresencePublisher;
 use super::record::Record;
 use super::reload::Reloader;
 use super::reports::Reports;
-use super::request::Request;
 use super::size_clock::SizeClock;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
 use super::tellers::Tellers;
 use super::unconfirmed::UnconfirmedVerdicts;
-use super::worker_calls::{self, Answer};
-use broker::{Broker, Fetch};
+use super::worker_calls::WorkerCalls;
 use failpoint::failpoint;
-use log::{Outputs, OwnLog};
-use model::{Exit, Fence, Instance, Instant, Job, Limits, Outcome, PoolSettings, Signal, SlotId, WorkerId};
-use process::{Children, Found, JobEnd, KeeperMessage, Link, Plan, WorkerEvent, oom_kills};
+use model::{Exit, Fence, Instant, Job, JobId, Limits, Outcome, PoolSettings, Signal, WorkerId};
+use process::{Children, Found, JobEnd, KeeperMessage, Link, WorkerEvent, oom_kills};
 use supervisor::{Command, Event};
 use wire::keeper::{Hello, Order, Report};
 
@@ -41,38 +37,26 @@ pub struct Effects {
     pub link: Link,
     /// The living children.
     pub children: Children,
-    /// The writer of the children's output.
-    pub outputs: Outputs,
-    /// The supervisor's own log.
-    pub log: OwnLog,
+    /// What is written to disk or stderr.
+    pub(super) logs: Logs,
     /// The first report of the keeper.
     pub hello: Hello,
-    pub(super) broker: Arc<Broker>,
+    /// What is asked of the broker.
+    pub(super) calls: BrokerCalls,
+    /// What workers ask for.
+    pub(super) worker_calls: WorkerCalls,
     pub(super) failing: Failing,
-    pub(super) events: Sender<Event>,
-    /// Receives the answers to calls of workers.
-    pub(super) answers: Sender<Answer>,
-    /// Requests to the loop.
-    pub(super) requests: Sender<Request>,
-    pub(super) instance: Instance,
-    pub(super) lease: Duration,
     /// Reports on jobs that wait to be sent to the broker.
     pub(super) reports: Reports,
-    /// Last output of lives that never took a job, by slot.
-    pub(super) stillborn: HashMap<SlotId, String>,
     /// Snapshots of workers that ended for a limit.
     pub(super) snapshots: Snapshots,
     /// Events known at once, without waiting for an answer.
     pub(super) known: Vec<Event>,
-    /// How to make the workers of each pool, under all settings so far.
+    /// How to make the workers of each pool.
     pub(super) spawn_specs: SpawnSpecs,
-    /// The path of the API's socket, and the parent of the directories of slots.
-    pub(super) socket: PathBuf,
-    pub(super) sandboxes: PathBuf,
     pub(super) reloader: Reloader,
-    /// The error in the settings that were read last.
-    pub(super) settings_trouble: Option<String>,
-    pub(super) keep_changes: KeepChanges,
+    /// People's changes of pools.
+    pub(super) changes: LastingChanges,
     /// Callers that wait until no job is here.
     pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
     pub(super) systemd: Systemd,
@@ -83,6 +67,7 @@ pub struct Effects {
     /// Those who tell what has happened.
     pub(super) tellers: Tellers,
     pub(super) last: UnconfirmedVerdicts,
+    /// Pools whose command may be no worker.
     pub(super) mutes: Mutes,
     /// Resizes pools by the time of day.
     pub(super) size_clock: SizeClock,
@@ -111,20 +96,14 @@ impl Effects {
             Command::Fetch { pool, queues, take, filter, workers } => {
                 // Ends of jobs that wait for company go along with the fetch.
                 self.send_reports();
-                let (instance, lease, name) = (self.instance.clone(), self.lease, self.children.pool(pool));
-                let request = Fetch { instance, queues, take, filter, pool: name, workers, lease };
-                let (broker, events) = (self.broker.clone(), self.events.clone());
-                tokio::spawn(calls::fetch(broker, events, self.failing.calls.clone(), pool, request));
+                let of = (pool, self.children.pool(pool));
+                self.calls.fetch(of, queues, take, filter, workers);
             }
-            Command::Renew(leases) => self.renew(leases),
+            Command::Renew(leases) => self.calls.renew(leases),
             Command::Settle(settlement) => self.reports.settle(settlement, now, oom_kills),
-            Command::AskIdle(queues, unknown) => {
-                tokio::spawn(ask_idle(self.broker.clone(), self.events.clone(), queues, unknown));
-            }
+            Command::AskIdle(queues, unknown) => self.calls.ask_idle(queues, unknown),
             Command::GiveUp(why) => self.last.gave_up(why),
-            Command::AskWaiting(pool, queues) => {
-                tokio::spawn(calls::ask_waiting(self.broker.clone(), self.events.clone(), pool, queues));
-            }
+            Command::AskWaiting(pool, queues) => self.calls.ask_waiting(pool, queues),
             Command::LeaseLost { job, .. } => self.bury(&job),
             Command::Died { .. } => {}
             Command::Equip(pool, settings) => self.equip(pool, &settings),
@@ -237,8 +216,7 @@ impl Effects {
                     Vec::new()
                 }
                 Wish::Reopen => {
-                    self.outputs.reopen();
-                    self.log.reopen();
+                    self.logs.reopen();
                     Vec::new()
                 }
             },
@@ -260,7 +238,7 @@ impl Effects {
     fn meant(&mut self, word: WorkerEvent) -> Option<Event> {
         Some(match word {
             WorkerEvent::Ready(worker) => {
-                self.stillborn.remove(&worker.slot);
+                self.mutes.spoke(worker.slot);
                 Event::Ready(worker)
             }
             WorkerEvent::Knows(pool, classes) => Event::Knows(pool, classes),
@@ -274,15 +252,8 @@ impl Effects {
                 return None;
             }
             WorkerEvent::Call { worker, n, verb, args } => {
-                tokio::spawn(worker_calls::grant(
-                    (self.broker.clone(), self.requests.clone()),
-                    self.answers.clone(),
-                    worker,
-                    format!("worker {}", self.children.name(worker)),
-                    n,
-                    verb,
-                    args,
-                ));
+                let by = format!("worker {}", self.children.name(worker));
+                self.worker_calls.grant(worker, by, n, verb, args);
                 return None;
             }
             WorkerEvent::Faulty(worker, why) => Event::Faulty(worker, why),
@@ -292,8 +263,8 @@ impl Effects {
 
     fn equip(&mut self, pool: u16, settings: &PoolSettings) {
         self.tellers.add_pool(&settings.name);
-        if let Some(spec) = self.spawn_specs.get(settings.spec) {
-            self.children.equip(pool, Plan::new(settings, spec, &self.socket, &self.sandboxes));
+        if let Some(plan) = self.spawn_specs.plan(settings) {
+            self.children.equip(pool, plan);
         }
     }
 
@@ -310,7 +281,7 @@ impl Effects {
         }
         self.snapshots.life_ended(worker);
         if let Some(last_words) = remains.stillborn {
-            self.stillborn.insert(worker.slot, last_words);
+            self.mutes.stillborn(worker.slot, last_words);
         }
         if self.reports.life_ended(worker) {
             self.link.order_later(Order::Forget(worker));
@@ -353,7 +324,15 @@ impl Effects {
 
     fn send_reports(&mut self) {
         if let Some(batch) = self.reports.take(clock::now()) {
-            tokio::spawn(batch.send(self.broker.clone(), self.events.clone(), self.failing.calls.clone()));
+            self.calls.send(batch);
+        }
+    }
+
+    /// A job is settled or lost. After the last job of a life the keeper can forget that life.
+    fn bury(&mut self, job: &JobId) {
+        self.calls.ended(job);
+        if let Some(worker) = self.reports.bury(job) {
+            self.link.order_later(Order::Forget(worker));
         }
     }
 

@@ -17,7 +17,7 @@ use super::orders;
 use super::request::{Request, View};
 use super::takers::takers;
 use api::{PauseOrder, Problem};
-use model::{Change, Counters, Instant, LogStatus, Millis, PoolStatus, PoolsNow, Process};
+use model::{Change, Counters, Instant, Millis, PoolStatus, PoolsNow, Process};
 use process::usage;
 use supervisor::{Command, Event, Step, Supervisor};
 use wire::keeper::Order;
@@ -39,10 +39,10 @@ pub(super) async fn run(
 ) -> io::Result<Ended> {
     let (mut asks, mut farewell) = (Asks::default(), Farewell::default());
     loop {
-        farewell.look(supervisor.stopping(), effects.stop_deadline, clock::now(), &effects.broker);
+        farewell.look(supervisor.stopping(), effects.stop_deadline, clock::now(), effects.calls.broker());
         carry_out(&mut supervisor, &mut effects, &mut farewell);
         sign(&supervisor, &mut effects);
-        effects.mutes.look(clock::now(), &effects.children, &effects.stillborn);
+        effects.mutes.look(clock::now(), &effects.children);
         effects.flush()?;
         if effects.is_done() {
             let alive = effects.last.alive.join("; ");
@@ -105,7 +105,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
                 Some(problem) => Err(problem),
                 None => Ok(changed(supervisor, effects, pool, change, (&by, &how))),
             };
-            let kept = effects.record.keeping.take();
+            let kept = effects.changes.take_keeping();
             tokio::spawn(async move {
                 if let Some(kept) = kept
                     && let (Ok(_), Ok(Err(why))) = (&now, kept.await)
@@ -162,7 +162,7 @@ fn signaled(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by
         return ordered(supervisor, effects, event, by);
     }
     let pools = supervisor.status(clock::now());
-    let resumed = effects.record.authors.of_the_signal(&pools);
+    let resumed = effects.changes.authors.of_the_signal(&pools);
     let is_other = |pool: &PoolStatus| pool.paused && !pool.outdated && !resumed.contains(&pool.name);
     let others = pools.iter().any(is_other);
     if others {
@@ -182,7 +182,7 @@ fn reload(
     effects: &mut Effects,
 ) -> Vec<(String, Step)> {
     if !dry_run {
-        effects.settings_trouble = fresh.as_ref().err().cloned();
+        effects.record.settings_trouble = fresh.as_ref().err().cloned();
         effects.record.watch.changed(clock::now());
     }
     let (file, Fresh { mut settings, specs, keep, .. }) = match fresh {
@@ -204,7 +204,7 @@ fn reload(
         effects.tell(Fact::Service(OfService::Reloaded { file, steps, by }));
         effects.failing.reload_kept(keep(), clock::now());
         effects.size_clock.set(&settings.pools, clock::now(), wall);
-        effects.lease = settings.lease;
+        effects.calls.set_lease(settings.lease);
         effects.stop_deadline = settings.stop_deadline;
         effects.record.held_degrades = settings.held_degrades;
         effects.link.order(&Order::StopDeadline(settings.stop_patience()));
@@ -225,12 +225,12 @@ fn refusal(pool: Option<&str>, supervisor: &Supervisor) -> Option<Problem> {
 
 /// Carries out every command, also those that follow from events known at once.
 fn carry_out(supervisor: &mut Supervisor, effects: &mut Effects, farewell: &mut Farewell) {
-    if farewell.take(clock::now(), &effects.broker) {
+    if farewell.take(clock::now(), effects.calls.broker()) {
         effects.perform(Command::Exit);
     }
     loop {
         while let Some(command) = supervisor.next_command() {
-            if command != Command::Exit || farewell.begin(clock::now(), &effects.broker) {
+            if command != Command::Exit || farewell.begin(clock::now(), effects.calls.broker()) {
                 effects.perform(command);
             }
         }
@@ -256,14 +256,14 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     }
     facts.iter().for_each(|event| effects.note(event));
     if supervisor.stopping().is_none() {
-        effects.mutes.hear(now, &facts, &effects.children, &effects.stillborn);
+        effects.mutes.hear(now, &facts, &effects.children);
     }
     let lasts =
         facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Resized(..) | Event::Reload(_)));
     handle(supervisor, now, facts);
     // After it was handled: what is kept are the changes in force then.
     if lasts {
-        effects.record.keeping = (effects.keep_changes)(&supervisor.changes(), &effects.record.authors);
+        effects.changes.keep(&supervisor.changes());
     }
 }
 
@@ -287,8 +287,8 @@ fn notify_idle_waiters(supervisor: &Supervisor, effects: &mut Effects) {
 
 /// Publishes this supervisor's presence, if that is due.
 fn sign(supervisor: &Supervisor, effects: &mut Effects) {
-    if let Some(sign) = effects.presence.take(clock::now(), &effects.instance, supervisor) {
-        effects.broker.sign(sign);
+    if let Some(sign) = effects.presence.take(clock::now(), effects.calls.instance(), supervisor) {
+        effects.calls.broker().sign(sign);
     }
 }
 
@@ -296,24 +296,16 @@ fn sign(supervisor: &Supervisor, effects: &mut Effects) {
 /// second at most.
 async fn leave(effects: &Effects) {
     const PATIENCE: Duration = Duration::from_secs(1);
-    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, effects.broker.leave()).await {
+    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, effects.calls.broker().leave()).await {
         tracing::debug!(%error, "failed to deregister: other supervisors will report this one as lost");
     }
-}
-
-/// How much of the logs was dropped, and what is wrong with writing them.
-fn log_status(effects: &Effects) -> LogStatus {
-    let (output_dropped, output) = effects.outputs.trouble();
-    let (lines_dropped, own) = effects.log.trouble();
-    let (troubles, output_bytes) = (output.into_iter().chain(own).collect(), effects.outputs.used());
-    LogStatus { output_dropped, lines_dropped, troubles, output_bytes }
 }
 
 fn view(supervisor: &Supervisor, effects: &Effects) -> View {
     let mut pools = supervisor.status(clock::now());
     effects.spawn_specs.name_users(supervisor.specs(), pools.iter_mut());
     for pool in &mut pools {
-        effects.record.authors.sign(pool);
+        effects.changes.authors.sign(pool);
         pool.time_of_day = effects.size_clock.of(&pool.name, Millis(clock::wall_millis()));
     }
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
@@ -321,7 +313,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         // Only the pid; the API looks up the rest when somebody asks.
         slot.process = effects.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
         slot.warning = effects.children.warning(worker).map(Into::into);
-        slot.trace = effects.stillborn.get(&slot.place).cloned();
+        slot.trace = effects.mutes.last_words(slot.place);
         for job in &mut slot.jobs {
             job.progress = effects.reports.latest(&job.id).cloned();
         }
@@ -332,11 +324,11 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         stopping: supervisor.stopping(),
         held_degrades: effects.record.held_degrades,
         stop_deadline: effects.stop_deadline,
-        settings_trouble: effects.settings_trouble.clone(),
+        settings_trouble: effects.record.settings_trouble.clone(),
         keeper: usage::process(effects.hello.pid).unwrap_or_default(),
         restarts: effects.hello.restarts,
         last_end: effects.hello.last_end(),
         counters: Counters { tallies: supervisor.tallies().clone(), ..effects.tellers.counters().clone() },
-        logs: log_status(effects),
+        logs: effects.logs.status(),
     }
 }

@@ -24,12 +24,12 @@ pub(super) fn explain(
     let mut pools = supervisor.status_for(now, class);
     effects.spawn_specs.name_users(supervisor.specs(), pools.iter_mut().map(|(pool, _)| pool));
     for (pool, _) in &mut pools {
-        effects.record.authors.sign(pool);
+        effects.changes.authors.sign(pool);
     }
     for slot in pools.iter_mut().flat_map(|(pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = WorkerId { slot: slot.place, generation: slot.generation };
         slot.warning = effects.children.warning(worker).map(Into::into);
-        slot.trace = effects.stillborn.get(&slot.place).cloned();
+        slot.trace = effects.mutes.last_words(slot.place);
     }
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
     let decisions = |about| effects.tellers.decisions(&about, now);

@@ -1,12 +1,14 @@
 //! Settings that were read again, and how to make the workers of all settings so far.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
 use super::authors::Authors;
 use api::Changed;
-use model::{Change, PoolStatus, Settings, SpawnSpec};
+use model::{Change, PoolSettings, PoolStatus, Settings, SpawnSpec};
+use process::Plan;
 
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
@@ -31,18 +33,34 @@ pub struct Fresh {
     pub keep: Box<dyn FnOnce() -> Result<(), String> + Send>,
 }
 
-/// All specs that there ever were: equal ones have one number.
-#[derive(Debug, Default)]
-pub struct SpawnSpecs(Vec<SpawnSpec>);
+/// How to make the workers of each pool, under all settings that there ever were: equal specs have one number.
+#[derive(Debug)]
+pub struct SpawnSpecs {
+    all: Vec<SpawnSpec>,
+    /// The path of the API's socket.
+    socket: PathBuf,
+    /// The parent of the directories of slots.
+    sandboxes: PathBuf,
+}
 
 impl SpawnSpecs {
+    /// None yet, of workers that find the API at this socket and have their directories there.
+    pub fn new(socket: PathBuf, sandboxes: PathBuf) -> SpawnSpecs {
+        SpawnSpecs { all: Vec::new(), socket, sandboxes }
+    }
+
+    /// How to make the workers of a pool whose spec has its number.
+    pub fn plan(&self, pool: &PoolSettings) -> Option<Plan> {
+        self.get(pool.spec).map(|spec| Plan::new(pool, spec, &self.socket, &self.sandboxes))
+    }
+
     /// Writes the number of its spec into each pool.
     pub fn number(&mut self, settings: &mut Settings, specs: Vec<SpawnSpec>) {
         for (pool, spec) in settings.pools.iter_mut().zip(specs) {
-            let known = self.0.iter().position(|known| *known == spec);
+            let known = self.all.iter().position(|known| *known == spec);
             let number = known.unwrap_or_else(|| {
-                self.0.push(spec);
-                self.0.len() - 1
+                self.all.push(spec);
+                self.all.len() - 1
             });
             pool.spec = number as u32;
         }
@@ -62,7 +80,7 @@ impl SpawnSpecs {
     }
 
     /// The spec of that number.
-    pub fn get(&self, number: u32) -> Option<&SpawnSpec> {
-        self.0.get(number as usize)
+    fn get(&self, number: u32) -> Option<&SpawnSpec> {
+        self.all.get(number as usize)
     }
 }

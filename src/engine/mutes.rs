@@ -15,7 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The pools whose command has yet to show that it is a worker.
 #[derive(Debug, Default)]
-pub(super) struct Mutes(HashMap<u16, Watch>);
+pub(super) struct Mutes {
+    pools: HashMap<u16, Watch>,
+    /// The last output of lives that never took a job, by slot.
+    last_words: HashMap<SlotId, String>,
+}
 
 #[derive(Debug, PartialEq, Eq)]
 enum Watch {
@@ -33,24 +37,42 @@ enum Found {
 }
 
 impl Mutes {
-    /// Warns of what the events of this moment show. `last_words` is the last output of lives that never took a job.
-    pub(super) fn hear(
-        &mut self,
-        now: Instant,
-        facts: &[Event],
-        children: &Children,
-        last_words: &HashMap<SlotId, String>,
-    ) {
+    /// A life ended without a job, with this output.
+    pub(super) fn stillborn(&mut self, slot: SlotId, last_words: String) {
+        self.last_words.insert(slot, last_words);
+    }
+
+    /// A worker of the slot takes jobs.
+    pub(super) fn spoke(&mut self, slot: SlotId) {
+        self.last_words.remove(&slot);
+    }
+
+    /// What the last life of the slot printed, if it never took a job.
+    pub(super) fn last_words(&self, slot: SlotId) -> Option<String> {
+        self.last_words.get(&slot).cloned()
+    }
+
+    /// Warns of what the events of this moment show.
+    pub(super) fn hear(&mut self, now: Instant, facts: &[Event], children: &Children) {
         for fact in facts {
             let found = self.take_in(now, fact, |worker| children.speaker(worker).is_some());
-            found.into_iter().for_each(|found| warn_of(&found, children, last_words));
+            found.into_iter().for_each(|found| self.warn_of(&found, children));
         }
     }
 
     /// Warns of lives that have been silent for too long.
-    pub(super) fn look(&mut self, now: Instant, children: &Children, last_words: &HashMap<SlotId, String>) {
+    pub(super) fn look(&mut self, now: Instant, children: &Children) {
         while let Some(found) = self.overdue(now) {
-            warn_of(&found, children, last_words);
+            self.warn_of(&found, children);
+        }
+    }
+
+    fn warn_of(&self, found: &Found, children: &Children) {
+        let (Found::Silent(worker) | Found::Ended(worker, _)) = found;
+        let Some(argv) = children.speaker(*worker) else { return };
+        let last_words = self.last_words.get(&worker.slot).map_or("", String::as_str);
+        if let Some(words) = words(found, argv, last_words) {
+            warn!(pool = &*children.pool(worker.slot.pool), "{words}");
         }
     }
 
@@ -59,24 +81,24 @@ impl Mutes {
         if let Event::Spawned(worker) = event
             && speaks(*worker)
         {
-            self.0.entry(worker.slot.pool).or_insert(Watch::Loading(*worker, now + PATIENCE));
+            self.pools.entry(worker.slot.pool).or_insert(Watch::Loading(*worker, now + PATIENCE));
         }
         if let Event::Ready(worker) = event {
-            self.0.insert(worker.slot.pool, Watch::Settled);
+            self.pools.insert(worker.slot.pool, Watch::Settled);
         }
         let Event::Exited { worker, exit, .. } = event else { return None };
-        let watch = self.0.get_mut(&worker.slot.pool).filter(|watch| watch.is_of(*worker))?;
+        let watch = self.pools.get_mut(&worker.slot.pool).filter(|watch| watch.is_of(*worker))?;
         *watch = Watch::Settled;
         Some(Found::Ended(*worker, exit.status.to_string()))
     }
 
     /// The next moment at which a life has been silent for too long.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.0.values().filter_map(Watch::until).min()
+        self.pools.values().filter_map(Watch::until).min()
     }
 
     fn overdue(&mut self, now: Instant) -> Option<Found> {
-        let watch = self.0.values_mut().find(|watch| watch.until().is_some_and(|until| until <= now))?;
+        let watch = self.pools.values_mut().find(|watch| watch.until().is_some_and(|until| until <= now))?;
         match std::mem::replace(watch, Watch::Settled) {
             Watch::Loading(worker, _) => Some(Found::Silent(worker)),
             Watch::Settled => None,
@@ -94,15 +116,6 @@ impl Watch {
             Watch::Loading(_, until) => Some(*until),
             Watch::Settled => None,
         }
-    }
-}
-
-fn warn_of(found: &Found, children: &Children, last_words: &HashMap<SlotId, String>) {
-    let (Found::Silent(worker) | Found::Ended(worker, _)) = found;
-    let Some(argv) = children.speaker(*worker) else { return };
-    let last_words = last_words.get(&worker.slot).map_or("", String::as_str);
-    if let Some(words) = words(found, argv, last_words) {
-        warn!(pool = &*children.pool(worker.slot.pool), "{words}");
     }
 }
 

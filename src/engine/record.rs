@@ -1,9 +1,7 @@
-//! Records of the loop for its status: orders of people, the verdict.
+//! Records of the loop for its status: orders by signals, the settings, the verdict.
 
 use std::sync::Arc;
 
-use super::authors::Authors;
-use super::fresh::Kept;
 use super::watch::Watch;
 use model::Instant;
 use outbox::Outbox;
@@ -13,10 +11,8 @@ use supervisor::Event;
 pub(super) struct Record {
     /// Orders that came by signals and are yet to be carried out, with the names of the signals.
     pub(super) by_signal: Vec<(Event, &'static str)>,
-    /// Authors of the latest pauses, scalings and recyclings, by pool.
-    pub(super) authors: Authors,
-    /// The latest change of a pool while it is being stored.
-    pub(super) keeping: Kept,
+    /// The error in the settings that were read last.
+    pub(super) settings_trouble: Option<String>,
     /// Whether held jobs make the verdict degraded.
     pub(super) held_degrades: bool,
     /// Decides when to judge the health of the service.
@@ -29,12 +25,11 @@ pub(super) struct Record {
 
 impl Record {
     /// The record of a supervisor that starts now.
-    pub(super) fn new(authors: Authors, held_degrades: bool) -> Record {
+    pub(super) fn new(held_degrades: bool) -> Record {
         let now = clock::now();
         Record {
             by_signal: Vec::new(),
-            authors,
-            keeping: None,
+            settings_trouble: None,
             held_degrades,
             watch: Watch::new(now),
             started: now,

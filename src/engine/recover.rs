@@ -21,7 +21,7 @@ use wire::keeper::{Order, Report};
 /// Settles the jobs that completed before the last supervisor died, and releases the rest, unspent. The jobs of lives
 /// of which a process still lives keep their leases, and are returned with those lives.
 pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io::Result<Vec<Unproven>> {
-    let broker = effects.broker.clone();
+    let broker = effects.calls.broker().clone();
     let mut held = held(effects, &left).await?;
     let (mut unproven, mut keep) = (Vec::new(), Vec::new());
     // Reports on ended lives come first: the jobs that then remain for a slot belong to its life that does not die.
@@ -55,7 +55,7 @@ pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io:
             | Report::Ping => {}
         }
     }
-    let released = broker.recover(effects.instance.clone(), keep).await.map_err(failed)?;
+    let released = broker.recover(effects.calls.instance().clone(), keep).await.map_err(failed)?;
     if released > 0 {
         warn!(released, "jobs of the last supervisor were not settled; they wait again, unspent");
     }
@@ -86,7 +86,7 @@ async fn held(effects: &Effects, left: &[KeeperMessage]) -> io::Result<Held> {
     }
     let must_know = left.iter().any(|(report, _)| matches!(report, Report::Stuck(..)));
     let held = loop {
-        match effects.broker.held_by(effects.instance.clone()).await {
+        match effects.calls.broker().held_by(effects.calls.instance().clone()).await {
             Ok(held) => break held,
             Err(error) if must_know => {
                 warn!(%error, "failed to ask the broker about jobs that still have a living process; no job starts before it answers");
@@ -112,7 +112,7 @@ async fn settle(
     descriptors: Vec<OwnedFd>,
     (id, fence): (JobId, Fence),
 ) -> io::Result<()> {
-    let broker = effects.broker.clone();
+    let broker = effects.calls.broker().clone();
     let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { return Ok(()) };
     // The name that the life had then: a pool's number may mean another pool now.
     let name = record.worker.clone();
@@ -139,7 +139,7 @@ async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec
     if leases.is_empty() {
         return Ok(Vec::new());
     }
-    let renewals = effects.broker.renew(leases, effects.lease).await.map_err(failed)?;
+    let renewals = effects.calls.broker().renew(leases, effects.calls.lease()).await.map_err(failed)?;
     let mut held = Vec::new();
     for renewal in renewals {
         let lease = match renewal {
@@ -148,7 +148,7 @@ async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec
             // Not known to be ours: the keeper starts another supervisor, which asks again.
             Renewal::Failed(error) => return Err(failed(error)),
         };
-        let record = effects.broker.get(lease.job.clone()).await.map_err(failed)?;
+        let record = effects.calls.broker().get(lease.job.clone()).await.map_err(failed)?;
         held.extend(record.and_then(job).map(|job| Fetched { job: Arc::new(job), lease }));
     }
     Ok(held)

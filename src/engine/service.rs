@@ -215,7 +215,7 @@ impl ApiService {
         outbox: Option<Arc<Outbox>>,
     ) -> ApiService {
         ApiService {
-            broker: effects.broker.clone(),
+            broker: effects.calls.broker().clone(),
             event_bus: effects.tellers.event_bus().clone(),
             failing: effects.failing.clone(),
             count_cache: CountCache::default(),
@@ -225,7 +225,10 @@ impl ApiService {
             started: clock::now(),
             tasks,
             outbox,
-            outputs: OutputPlaces { outputs: effects.outputs.clone(), instance: effects.instance.clone() },
+            outputs: OutputPlaces {
+                outputs: effects.logs.outputs().clone(),
+                instance: effects.calls.instance().clone(),
+            },
         }
     }
 

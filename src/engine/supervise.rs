@@ -13,6 +13,7 @@ use tokio::sync::mpsc::Sender;
 use tracing::{info, warn};
 
 use super::authors::Authors;
+use super::broker_calls::BrokerCalls;
 use super::code_watch;
 use super::count_cache::HANGS;
 use super::effects::{Effects, fact};
@@ -20,7 +21,9 @@ use super::event_loop::{Ended, run};
 use super::failing::Failing;
 use super::fresh::{KeepChanges, ReadSettings, SpawnSpecs};
 use super::inbox::Inbox;
+use super::lasting::LastingChanges;
 use super::line::Line;
+use super::logs::Logs;
 use super::lookout::{Lookout, RunFiles};
 use super::mutes::Mutes;
 use super::orders;
@@ -38,11 +41,12 @@ use super::task_ttls::set_ttls;
 use super::telemetry::Telemetry;
 use super::tellers::Tellers;
 use super::unconfirmed::UnconfirmedVerdicts;
+use super::worker_calls::WorkerCalls;
 use broker::{Broker, Complaints, EventBus, Notice};
 use log::{Outputs, OwnLog, Places};
 use model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
 use outbox::Outbox;
-use process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, Removed, snapshot};
+use process::{Alarm, Children, Gauge, KeeperMessage, Link, Removed, snapshot};
 use supervisor::{Event, GaveUp, Supervisor};
 use wire::keeper::{Hello, Order, Report};
 
@@ -112,42 +116,35 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let Some((link, hello, left)) = greet(setup.keeper).await? else { return Ok(Ended::KeeperGone) };
     let (outputs, alarm) = (Outputs::start(&setup.outputs, setup.places)?, Alarm::new()?);
     let (inbox, events, requests, answers) = Inbox::new(alarm);
-    let (mut settings, mut spawn_specs) = (setup.settings, SpawnSpecs::default());
-    let plan = |(pool, spec)| Plan::new(pool, spec, &setup.socket, &setup.sandboxes);
-    let plans = settings.pools.iter().zip(&setup.specs).map(plan).collect();
-    let (cap, dir, gauge) = (setup.outputs.job_cap, setup.sandboxes.clone(), gauge(events.clone())?);
+    let mut spawn_specs = SpawnSpecs::new(setup.socket.clone(), setup.sandboxes.clone());
+    let mut settings = setup.settings;
+    spawn_specs.number(&mut settings, setup.specs);
+    let plans = settings.pools.iter().filter_map(|pool| spawn_specs.plan(pool)).collect();
+    let (cap, dir, gauge) = (setup.outputs.job_cap, setup.sandboxes, gauge(events.clone())?);
     let removed = removed(setup.broker.complaints().clone());
     let children = Children::new(plans, outputs.clone(), gauge, cap, (dir, removed))?;
-    spawn_specs.number(&mut settings, setup.specs);
     let (size_clock, event_bus) = (SizeClock::start(&mut settings.pools), event_bus(&setup.broker));
     say_hello(hello, &settings.pools, &setup.broker_name, setup.first_step);
+    let failing = Failing::new(setup.broker.complaints().clone(), setup.state_dir);
+    let (broker, lease) = (setup.broker.clone(), settings.lease);
     let mut effects = Effects {
         link,
         children,
-        outputs,
-        log: setup.log,
+        logs: Logs::new(outputs, setup.log),
         hello,
-        broker: setup.broker.clone(),
-        failing: Failing::new(setup.broker.complaints().clone(), setup.state_dir),
-        events: events.clone(),
-        requests: requests.clone(),
-        instance: setup.instance,
-        lease: settings.lease,
-        answers,
+        calls: BrokerCalls::new(broker.clone(), events.clone(), setup.instance, lease, failing.clone()),
+        worker_calls: WorkerCalls::new(broker, requests.clone(), answers),
+        failing,
         reports: Reports::default(),
-        stillborn: HashMap::new(),
         snapshots: Snapshots::new(snapshot::look),
         tellers: Tellers::new(&settings.pools, event_bus),
         known: Vec::new(),
         spawn_specs,
-        socket: setup.socket,
-        sandboxes: setup.sandboxes,
         reloader: Reloader::new(setup.read_settings, requests.clone()),
-        settings_trouble: None,
-        keep_changes: setup.keep_changes,
+        changes: LastingChanges::new(setup.authors, setup.keep_changes),
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
-        record: Record::new(setup.authors, settings.held_degrades),
+        record: Record::new(settings.held_degrades),
         stop_deadline: settings.stop_deadline,
         presence: PresencePublisher::new(clock::now(), setup.broker.card().shared),
         last: UnconfirmedVerdicts::of(settings.burst.then(|| setup.broker.clone())),
@@ -163,7 +160,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let outbox = pass_on(setup.outbox, &mut effects.record);
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
     let ports = Ports { all: setup.port, tasks: setup.task_port };
-    open_doors((setup.listener, setup.members, setup.run_files), ports, Arc::new(desk), &effects)?;
+    let files = (setup.socket, setup.run_files);
+    open_doors((setup.listener, setup.members), files, ports, Arc::new(desk), &effects)?;
     tokio::spawn(listen(setup.broker, events));
     run(Supervisor::new(settings, clock::now()), effects, inbox).await
 }
@@ -270,7 +268,8 @@ fn event_bus(broker: &Arc<Broker>) -> EventBus {
 /// Starts the API on the socket and, if configured, on ports. Also starts the tasks that count the queues and look after
 /// the socket.
 fn open_doors(
-    (socket, members, files): (UnixListener, Option<api::Members>, RunFiles),
+    (socket, members): (UnixListener, Option<api::Members>),
+    (path, files): (PathBuf, RunFiles),
     ports: Ports,
     desk: Arc<ApiService>,
     effects: &Effects,
@@ -293,7 +292,7 @@ fn open_doors(
     open_socket(socket, members, &desk)?;
     let again = move |socket| open_socket(socket, members, &desk);
     let (complaints, pinged) = (effects.failing.others.clone(), effects.failing.pinged.clone());
-    let lookout = Lookout { socket: effects.socket.clone(), files, complaints, pinged };
+    let lookout = Lookout { socket: path, files, complaints, pinged };
     tokio::spawn(lookout.look(again));
     Ok(())
 }

@@ -22,19 +22,35 @@ pub(super) struct Answer {
     pub(super) frame: Vec<u8>,
 }
 
-/// Carries out a call, as a task of its own.
-pub(super) async fn grant(
-    (broker, requests): (Arc<Broker>, Sender<Request>),
+/// Carries out the calls of workers.
+pub(super) struct WorkerCalls {
+    broker: Arc<Broker>,
+    /// Requests to the loop.
+    requests: Sender<Request>,
+    /// Receives the answers.
     answers: Sender<Answer>,
-    worker: WorkerId,
-    by: String,
-    n: u64,
-    verb: String,
-    args: String,
-) {
-    let result = answer(&broker, &requests, &verb, args, by).await;
-    let frame = reply(n, result.map_err(|Wrong(why)| why));
-    answers.send(Answer { worker, n, frame }).await.ok();
+}
+
+impl WorkerCalls {
+    /// Calls that this broker and the loop answer.
+    pub(super) fn new(
+        broker: Arc<Broker>,
+        requests: Sender<Request>,
+        answers: Sender<Answer>,
+    ) -> WorkerCalls {
+        WorkerCalls { broker, requests, answers }
+    }
+
+    /// Carries out call `n` of a worker, as a task of its own.
+    pub(super) fn grant(&self, worker: WorkerId, by: String, n: u64, verb: String, args: String) {
+        let (broker, requests) = (self.broker.clone(), self.requests.clone());
+        let answers = self.answers.clone();
+        tokio::spawn(async move {
+            let result = answer(&broker, &requests, &verb, args, by).await;
+            let frame = reply(n, result.map_err(|Wrong(why)| why));
+            answers.send(Answer { worker, n, frame }).await.ok();
+        });
+    }
 }
 
 /// Why there is no answer.
