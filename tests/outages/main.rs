@@ -14,6 +14,7 @@ mod redis_server;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 
+mod disk;
 mod late;
 mod outage;
 mod pauses;

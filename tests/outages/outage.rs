@@ -1,5 +1,8 @@
 //! The kinds of outage, and what each one stops.
 
+// Each test binary uses only a part of this module.
+#![allow(dead_code)]
+
 /// A kind of outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {

@@ -1,6 +1,10 @@
 //! The brokers, each with its own server, and the outages of that server.
 
+// Each test binary uses only a part of this module.
+#![allow(dead_code)]
+
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -63,8 +67,13 @@ enum Service {
 impl Server {
     /// Starts a server; the embedded store is in the sandbox.
     pub fn start(broker: Broker, sandbox: &Sandbox) -> Server {
+        Server::start_with(broker, &sandbox.path("jobs.db"))
+    }
+
+    /// The same with the embedded store in this file.
+    pub fn start_with(broker: Broker, store: &Path) -> Server {
         let service = match broker {
-            Broker::embedded => Service::Store(sandbox.path("jobs.db").display().to_string()),
+            Broker::embedded => Service::Store(store.display().to_string()),
             Broker::qless | Broker::rq | Broker::reliable => redis(),
             Broker::sqs => Service::Sqs(FakeSqs::start()),
         };
@@ -85,6 +94,27 @@ impl Server {
             Service::Sqs(fake) => {
                 format!("sqs://eu-west-1?endpoint={}&create=yes&exec=yes", fake.endpoint())
             }
+        }
+    }
+
+    /// The port of its Redis, past the proxy.
+    pub fn port(&self) -> Option<u16> {
+        match &self.service {
+            Service::Redis { port, .. } => Some(*port),
+            Service::Store(_) | Service::Sqs(_) => None,
+        }
+    }
+
+    /// Makes it slow: Redis answers nothing for three seconds, SQS takes a second for each call, refuses and drops
+    /// some. `Server::end` undoes what does not end by itself.
+    pub fn slow(&mut self) {
+        match &self.service {
+            Service::Redis { server: Some(server), .. } => ask(server, &["CLIENT", "PAUSE", "3000", "ALL"]),
+            Service::Sqs(fake) => fake.knobs(|knobs| {
+                knobs.latency = Duration::from_secs(1);
+                (knobs.throttle, knobs.fail_entries, knobs.drop_replies) = (20, 10, 10);
+            }),
+            Service::Redis { .. } | Service::Store(_) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::http::get;
 use crate::proxy::{Loss, Proxy};
 use crate::python;
-use crate::sandbox::{Sandbox, Setting, alive, kill, wait_until, wait_within};
+use crate::sandbox::{Sandbox, Setting, alive, is_up, kill, wait_until, wait_within};
 use crate::scene::{Scene, ids, start};
 use crate::support::RedisServer;
 
@@ -166,6 +166,7 @@ fn two_supervisors_lose_no_job_while_one_is_killed_repeatedly() {
         kill(other.one("tv-supervisor"), "KILL");
     }
     scene.assert_done(&all);
+    wait_until("it is up again", || is_up(&other.status()));
     let there = other.lines(&["job", "list", "--json", "--state", "complete"]).len();
     assert!(there > 0 && there < all.len(), "{there} of {} ran there", all.len());
 }

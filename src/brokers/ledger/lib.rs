@@ -1,21 +1,22 @@
 //! The ledger: history for a broker that keeps none. SQS keeps no history, cannot list jobs and cannot show one. So
 //! this host records the jobs that it takes in an embedded store in the state directory.
 //!
-//! The broker is the truth about who may run; the ledger never grants anything. A ledger that is lost, full or slow loses
-//! history, never a job: every call here has an answer without it.
+//! The broker is the truth about who may run; the ledger never grants anything. A ledger that is lost or slow loses history,
+//! never a job: every call here has an answer without it. What a full disk refuses is written later.
 
 mod ask;
 mod source;
+mod writer;
 
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use self::writer::{Write, Writer};
 
 pub use self::source::{BareSource, WaitingJobs, with_ledger};
-use broker::{Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source};
+use broker::{Complaints, Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use model::{
     Count, Fence, Fetched, Instance, Instant, Job, JobId, JobState, Lease, Progress, QueueName, Revocation,
     Settlement, Verdict, WorkerId,
@@ -39,8 +40,7 @@ pub struct Ledger {
     store: Arc<Sqlite>,
     /// Why the ledger is in memory only; None if it is on disk.
     lost: Option<String>,
-    /// Whether the table of deliveries exists.
-    prepared: OnceCell<()>,
+    writer: Arc<Writer>,
     wrong: Complaints,
 }
 
@@ -58,8 +58,8 @@ impl Ledger {
             Ok(store) => (store, None),
             Err(error) => (Sqlite::memory_in(world)?, Some(error.to_string())),
         };
-        let wrong = store.complaints();
-        Ok(Ledger { store: Arc::new(store), lost, prepared: OnceCell::new(), wrong })
+        let (wrong, store) = (store.complaints(), Arc::new(store));
+        Ok(Ledger { writer: Writer::new(store.clone()), store, lost, wrong })
     }
 
     /// Failures of the ledger, and of the broker's other background tasks.
@@ -74,8 +74,7 @@ impl Ledger {
 
     /// Makes the table of deliveries, once.
     async fn prepare(&self) {
-        let prepare = async || self.note("failed to prepare the ledger", self.store.keep_deliveries().await);
-        self.prepared.get_or_try_init(async || prepare().await.ok_or(())).await.ok();
+        self.note("failed to prepare the ledger", self.writer.prepare().await);
     }
 
     /// The sizes of the ledger's files.
@@ -94,12 +93,8 @@ impl Ledger {
 
     /// Records deliveries and says which ones run: each comes with its worker. Without a ledger all of them run.
     pub async fn adopt(&self, request: &Fetch, given: Vec<(Delivery, WorkerId)>) -> Vec<Adopted> {
-        let adopted = async {
-            self.prepare().await;
-            self.store.adopt(request.clone(), given.clone()).await
-        };
         let patience = PATIENCE.min(request.lease / FETCH_WAITS);
-        match self.within(patience, "failed to write jobs into the ledger", adopted).await {
+        match self.write_within(patience, Write::Adopt(request.clone(), given.clone())).await {
             Some(adopted) => adopted,
             None => given.into_iter().map(|(delivery, _)| Adopted::Runs(unwritten(delivery))).collect(),
         }
@@ -166,26 +161,26 @@ impl Ledger {
                 }
                 (Settling::Settled(_), _) => Some(end),
             });
-        self.note_ends(applied.collect(), Vec::new()).await;
+        self.write(Write::Ends(applied.collect(), Vec::new())).await;
     }
 
     /// Records how a job ends whose message is deleted next. That message runs here no more, even if its deletion fails.
     /// It may be None where the id of the job says so: see [`Delivery::message`].
     pub async fn end(&self, end: Settlement, message: Option<String>) {
-        self.note_ends(vec![end], message.into_iter().collect()).await;
+        self.write(Write::Ends(vec![end], message.into_iter().collect())).await;
     }
 
     /// Records that leases are lost, as their broker says, each with what its end counts as. A supervisor that lives to
     /// say so is no death: only one that this host knows of is [`Count::Interrupted`].
     pub async fn lost(&self, leases: Vec<(JobId, Fence, Count)>) {
         if !leases.is_empty() {
-            self.soon("failed to write into the ledger which leases are lost", self.store.lost(leases)).await;
+            self.write(Write::Lost(leases)).await;
         }
     }
 
     /// Records that a message runs here no more, though it was no job.
     pub async fn discarded(&self, message: String) {
-        self.note_ends(Vec::new(), vec![message]).await;
+        self.write(Write::Ends(Vec::new(), vec![message])).await;
     }
 
     /// The next jobs after `place` that the ledger has as waiting, in order, with their places.
@@ -197,7 +192,7 @@ impl Ledger {
     /// Records how jobs ended elsewhere. Jobs that the ledger does not have as waiting are left as they are.
     pub async fn learn(&self, ended: Vec<(JobId, Elsewhere)>) {
         if !ended.is_empty() {
-            self.soon("failed to write into the ledger what ended elsewhere", self.store.learn(ended)).await;
+            self.write(Write::Learn(ended)).await;
         }
     }
 
@@ -229,14 +224,6 @@ impl Ledger {
         asked.await.unwrap_or(false)
     }
 
-    async fn note_ends(&self, ends: Vec<Settlement>, messages: Vec<String>) {
-        let noted = self.soon("failed to write ends of jobs into the ledger", async {
-            self.prepare().await;
-            self.store.note_ends(ends, messages).await
-        });
-        noted.await;
-    }
-
     /// Extends leases, and says whether a job is being canceled; None where the ledger does not know the job.
     pub async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Vec<Option<Renewal>> {
         let count = leases.len();
@@ -248,8 +235,7 @@ impl Ledger {
 
     /// Records that the jobs of an instance wait again, apart from those in `keep`.
     pub async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) {
-        let released = self.store.recover(instance, keep).await;
-        self.note("failed to write into the ledger what waits again", released);
+        self.write(Write::Recover(instance, keep)).await;
     }
 
     /// The handles of deliveries that a supervisor held when it died, and may still hold.
@@ -279,6 +265,20 @@ impl Ledger {
         self.store.notices().push(notice);
     }
 
+    async fn write(&self, write: Write) {
+        self.write_within(PATIENCE, write).await;
+    }
+
+    /// The answers for deliveries, if there are some without an error in time.
+    async fn write_within(&self, patience: Duration, write: Write) -> Option<Vec<Adopted>> {
+        let what = write.what();
+        match tokio::time::timeout(patience, self.writer.clone().write(write)).await {
+            // The writer notes its failures itself.
+            Ok(answer) => answer.ok(),
+            Err(_) => self.note(what, Err(slow(patience))),
+        }
+    }
+
     /// The answer, if there is one without an error within [`PATIENCE`].
     async fn soon<T>(&self, what: &str, asked: impl Future<Output = Result<T, Error>>) -> Option<T> {
         self.within(PATIENCE, what, asked).await
@@ -291,15 +291,17 @@ impl Ledger {
         what: &str,
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Option<T> {
-        let slow =
-            || Err(Error::Failed(format!("its disk has not answered for {} ms", patience.as_millis())));
-        self.note(what, tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| slow()))
+        self.note(what, tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| Err(slow(patience))))
     }
 
     fn note<T>(&self, what: &str, answer: Result<T, Error>) -> Option<T> {
         self.wrong.note(what, &answer, clock::now());
         answer.ok()
     }
+}
+
+fn slow(patience: Duration) -> Error {
+    Error::Failed(format!("its disk has not answered for {} ms", patience.as_millis()))
 }
 
 /// A delivery that is not recorded in the ledger.

@@ -94,13 +94,12 @@ impl Sqlite {
 #[async_trait]
 impl Source for Sqlite {
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
-        let now = self.now();
-        self.run(Kind::Fetch, move |store| lease::fetch(store, &request, now)).await
+        // From the grant: the call may have waited for a long time for another program that had locked the store.
+        self.run(Kind::Fetch, move |store| lease::fetch(store, &request, store.now())).await
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
-        let now = self.now();
-        self.run(Kind::Lease, move |store| lease::renew(store, &leases, by, now)).await
+        self.run(Kind::Lease, move |store| lease::renew(store, &leases, by, store.now())).await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {

@@ -135,9 +135,14 @@ impl Store {
         i64::try_from(now.as_millis()).unwrap_or(i64::MAX).saturating_add(self.ahead)
     }
 
+    /// The moment at which the store is at work on a call.
+    pub(super) fn now(&self) -> Instant {
+        (self.world.now)()
+    }
+
     /// Store time now.
     pub(super) fn time(&self) -> i64 {
-        self.millis((self.world.now)())
+        self.millis(self.now())
     }
 
     /// Notes that a job changed its state; `None` means that it was put.
