@@ -12,7 +12,7 @@ fn ids(jobs: &[Fetched]) -> Vec<&str> {
 }
 
 /// Waits while the tasks of the broker go on.
-pub async fn until(what: &str, is_so: impl Fn() -> bool) {
+async fn until(what: &str, is_so: impl Fn() -> bool) {
     let mut ticks = tokio::time::interval(Duration::from_millis(50));
     let wait = async {
         while !is_so() {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use broker::{Broker, Fetch, Opening, Renewal, Settling};
+use broker::{Broker, Error, Fetch, Opening, Renewal, Settling};
 use model::{
     ClassFilter, Fetched, JobState, Lease, NewJob, Payload, Settlement, SlotId, Take, Verdict, WorkerId,
 };
@@ -49,6 +49,10 @@ impl Scene {
     }
 
     pub async fn fetch(&self, count: u16) -> Vec<Fetched> {
+        self.try_fetch(count).await.unwrap()
+    }
+
+    pub async fn try_fetch(&self, count: u16) -> Result<Vec<Fetched>, Error> {
         let worker = |index| WorkerId { slot: SlotId { pool: 0, index }, generation: 1 };
         let request = Fetch {
             instance: "me".into(),
@@ -59,7 +63,7 @@ impl Scene {
             workers: (1..=count).map(worker).collect(),
             lease: LEASE,
         };
-        self.broker.fetch(request).await.unwrap()
+        self.broker.fetch(request).await
     }
 
     async fn settle(&self, jobs: &[Fetched]) -> Vec<Settling> {
