@@ -5,6 +5,7 @@
 mod sandbox;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -287,6 +288,61 @@ fn without_a_supervisor_it_shows_what_the_store_knows() {
     screen.types("Y");
     screen.shows("default paused");
     screen.shows("paused by uid");
+    screen.types("q");
+    assert_eq!(screen.is_sane(), "0");
+}
+
+#[test]
+fn by_url_a_view_token_looks_and_its_orders_are_refused_in_words() {
+    let sandbox = sandbox();
+    let owner = fs::metadata(sandbox.path("work")).unwrap();
+    for name in ["token", "view"] {
+        fs::write(sandbox.work(name), format!("{name}-horse-battery-staple-of-the-page\n")).unwrap();
+        fs::set_permissions(sandbox.work(name), fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(sandbox.work(name), Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+    let file = sandbox.work("api.yaml");
+    let yaml = "api:\n  listen: 127.0.0.1:0\n  token_file: token\n  view_token_file: view\n";
+    fs::write(&file, yaml).unwrap();
+    let _running = sandbox.start(&["-w", "2", "-c", file.to_str().unwrap()]);
+    let mut url = None;
+    wait_until("the log says where it listens", || {
+        let said = sandbox.stderr();
+        let line = said.split_once("the API listens address=").and_then(|(_, rest)| rest.split_once('\n'));
+        url = line.map(|(address, _)| format!("http://{address}"));
+        url.is_some()
+    });
+    let args = ["--url", &url.unwrap(), "--token-file", "view", "top"];
+    let Some(screen) = Screen::open(&sandbox, (100, 30), &args) else { return };
+    screen.shows("0/2");
+    screen.types("+");
+    screen.shows("taskvisor scale default +1");
+    screen.types("Y");
+    screen.shows("view token does not open");
+    screen.types("jK");
+    screen.shows("kill -KILL");
+    screen.types("Y");
+    screen.shows("a worker is killed on its own host");
+    screen.types("q");
+    assert_eq!(screen.is_sane(), "0");
+}
+
+#[test]
+fn killed_worker_is_replaced_and_a_hanging_supervisor_is_told() {
+    let sandbox = sandbox();
+    let _running = sandbox.start(&["-w", "1"]);
+    sandbox.put(&["sleep", "1000"]);
+    let Some(screen) = Screen::open(&sandbox, (120, 30), &["top"]) else { return };
+    screen.shows("busy 1 of 1");
+    screen.types("jK");
+    screen.shows("kill -KILL");
+    screen.types("Y");
+    screen.shows("1 worker killed");
+    let supervisor = sandbox.status()["supervisor"]["pid"].as_i64().unwrap() as i32;
+    kill(supervisor, "STOP");
+    screen.shows("not reached");
+    kill(supervisor, "CONT");
+    screen.shows("healthy");
     screen.types("q");
     assert_eq!(screen.is_sane(), "0");
 }
