@@ -55,7 +55,7 @@ pub fn snapshot(seen: &Snapshot) -> Markup {
 fn caught(process: &Caught) -> Markup {
     html! {
         tr {
-            td.what class={ "deep-" (process.depth.min(8)) } {
+            td class={ "what deep-" (process.depth.min(8)) } {
                 span.title { (text::short(&process.name)) " " span.dim { (process.pid) } }
                 @if !process.open.is_empty() { span.why { (text::short(&process.open.join(", "))) } }
             }

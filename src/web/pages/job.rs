@@ -38,7 +38,7 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
             p { (shape::job(job.state)) " " code.id { (text::shown(id.as_str())) } }
             @if visit.may_change() { (orders(app, visit, &job)) }
         }
-        @if !because.is_empty() { section.because class={ "is-" (job.state) } aria-label="Why" { @for sentence in &because { p { (text::shown(sentence)) } } } }
+        @if !because.is_empty() { section class={ "because is-" (job.state) } aria-label="Why" { @for sentence in &because { p { (text::shown(sentence)) } } } }
         @if let Some(progress) = job.told_progress() {
             @if let Some(fraction) = progress.fraction { (chart::progress(fraction, &format!("{:.0} percent", fraction * 100.0))) }
         }
