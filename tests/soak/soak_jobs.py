@@ -44,7 +44,11 @@ def put(port):
     """Answers each line, a list of arguments with the number of retries, with the id of the job, or null."""
     import redis
     import rq
-    queue = rq.Queue("default", connection=redis.Redis(port=port, socket_timeout=5, socket_connect_timeout=2))
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+    # A put that is sent again by itself would be two.
+    once = redis.Redis(port=port, socket_timeout=5, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
+    queue = rq.Queue("default", connection=once)
     for line in sys.stdin:
         *arguments, retries = json.loads(line)
         retry = rq.Retry(max=retries, interval=1) if retries else None
