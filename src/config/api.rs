@@ -121,11 +121,11 @@ fn wrong(key: &'static str, message: impl Into<String>, hint: impl Into<String>)
 }
 
 /// Resolves the section; None = no TCP. Only a process that will listen needs the token.
-pub(super) fn resolve_api(said: ApiSection, with: &Reading<'_>) -> Result<Option<Api>, Wrong> {
-    if said.listen.is_none() {
-        return Ok(None);
-    }
+pub(super) fn resolve_api(mut said: ApiSection, with: &Reading<'_>) -> Result<Option<Api>, Wrong> {
+    let Some(address) = said.listen.take() else { return Ok(None) };
     let mut api = Api::default();
+    // Before the tokens: who has mistyped the address is told so, and not that a token is missing.
+    listen(address, "api.listen", &mut api, with)?;
     if with.purpose != Purpose::Find {
         api.tokens = tokens(&said, with.around)?;
     }

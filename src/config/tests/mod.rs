@@ -396,6 +396,12 @@ fn the_pools_of_the_example_file_can_be_used() {
 }
 
 #[test]
+fn mistyped_address_of_the_api_is_named_before_a_missing_token() {
+    let error = with_file("api:\n  listen: localhost\n", Flags::default()).unwrap_err();
+    assert_eq!(error.to_string(), "t.yaml:2:3: 'localhost' is nothing to listen on");
+}
+
+#[test]
 fn reload_refuses_what_only_a_restart_takes() {
     let read = |text: &str| with_file(text, Flags::default()).unwrap();
     let (before, with_log) = (read("lease: 1m\n"), read("log: {keep: 24h}\n"));
