@@ -4,11 +4,13 @@ import asyncio
 import datetime
 import os
 import pickle
+import subprocess
 import sys
 import tempfile
 import unittest
 from unittest import mock
 
+import postgres
 import real
 import rq_installed
 import support
@@ -16,6 +18,8 @@ import support
 from taskvisor import Client, JobId, testing
 
 DJANGO = "6.1.3"
+#: What Django's own tests of PostgreSQL install.
+DRIVER = (("psycopg", "3.2.10"), ("psycopg-binary", "3.2.10"))
 
 
 class Site(testing.Server):
@@ -26,11 +30,13 @@ class Site(testing.Server):
         # The workers find Django where the tests do, after the standard library.
         pool["command"] = [sys.executable, "-m", "taskvisor.django"]
         pool["env"]["set"].update(DJANGO_SETTINGS_MODULE="django_site.settings", SITE_DATABASE=os.environ["SITE_DATABASE"])
+        if "SITE_POSTGRES" in os.environ:
+            pool["env"]["set"]["SITE_POSTGRES"] = os.environ["SITE_POSTGRES"]
         return pool
 
 
 class DjangoTest(real.RealTest):
-    mode = "prefork"
+    mode, workers = "prefork", 2
 
     @classmethod
     def setUpClass(cls):
@@ -38,9 +44,10 @@ class DjangoTest(real.RealTest):
             raise unittest.SkipTest("Django 6 needs Python 3.12")
         if real.program() is None:
             raise unittest.SkipTest("no program taskvisor: cargo build makes it")
-        site = rq_installed.site(DJANGO, "django")
-        if site not in sys.path:
-            sys.path.append(site)
+        for package, version in (("django", DJANGO), *(DRIVER if "SITE_POSTGRES" in os.environ else ())):
+            site = rq_installed.site(version, package)
+            if site not in sys.path:
+                sys.path.append(site)
         cls.directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.directory.cleanup)
         if "SITE_DATABASE" not in os.environ:
@@ -58,7 +65,8 @@ class DjangoTest(real.RealTest):
         with connection.cursor() as cursor:
             cursor.execute("create table if not exists put (id text)")
         connection.close()
-        cls.running = Site("django_site", program=real.program(), mode=cls.mode, queues=["default", "low"])
+        cls.running = Site("django_site", program=real.program(), mode=cls.mode, workers=cls.workers,
+                           queues=["default", "low"])
         cls.running.start()
         cls.addClassCleanup(cls.running.stop)
 
@@ -242,6 +250,62 @@ class Forked(DjangoTest):
         self.assertNotEqual(one[0], other[0])
         self.assertEqual((one[1], other[1]), (True, True))
         self.assertGreaterEqual(self.done(self.tasks.counts.enqueue()).return_value, 0)
+
+
+@support.some_pythons
+class OnPostgres(real.RealTest):
+    """All of it on a PostgreSQL: Django reads its settings once in a process, so another one does it."""
+
+    def setUp(self):
+        super().setUp()
+        if sys.version_info < (3, 12):
+            self.skipTest("Django 6 needs Python 3.12")
+        if "SITE_POSTGRES" in os.environ:
+            self.skipTest("this is that process")
+        if postgres.programs() is None:
+            # Where all is to be tested, nothing is skipped.
+            (self.fail if os.environ.get("CI") else self.skipTest)("no PostgreSQL: apt-get install postgresql")
+        server = postgres.Postgres()
+        self.addCleanup(server.end)
+        self.environment = {**os.environ, "SITE_POSTGRES": server.directory}
+
+    def test_every_shape_holds_on_postgresql(self):
+        command = [sys.executable, "-m", "unittest", "test_django.Tasks", "test_django.Forked", "test_django.Connections"]
+        done = subprocess.run(command, cwd=support.HERE, env=self.environment, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("skipped", done.stderr)
+
+
+class Connections(DjangoTest):
+    """What only a database with a server can show."""
+
+    workers = 1
+
+    @classmethod
+    def setUpClass(cls):
+        if "SITE_POSTGRES" not in os.environ:
+            raise unittest.SkipTest("a server of a database is needed: OnPostgres runs these with one")
+        super().setUpClass()
+
+    def test_connection_is_kept_from_task_to_task_and_a_broken_one_is_replaced(self):
+        from django.db import connection
+
+        first, second = (self.done(self.tasks.backend_pid.enqueue()).return_value for _ in range(2))
+        self.assertEqual(first, second)
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_terminate_backend(%s, 5000)", [first])
+            self.assertEqual(cursor.fetchone(), (True,))
+        # Nobody has told the worker: `close_old_connections` finds it once a task has failed by it.
+        failed = self.done(self.tasks.backend_pid.enqueue())
+        self.assertEqual(failed.status, "FAILED")
+        after = self.done(self.tasks.backend_pid.enqueue())
+        self.assertEqual(after.status, "SUCCESSFUL", after.errors)
+        self.assertNotEqual(after.return_value, first)
+
+    def test_task_that_leaves_a_transaction_broken_does_not_spoil_the_next(self):
+        broken = self.done(self.tasks.breaks_transaction.enqueue())
+        self.assertEqual(broken.status, "FAILED")
+        self.assertGreater(self.done(self.tasks.backend_pid.enqueue()).return_value, 0)
 
 
 if __name__ == "__main__":

@@ -116,3 +116,17 @@ def ends(id):
 @job("site.Nightly", cron="0 3 * * *")
 def nightly():
     return "night"
+
+
+@task
+def backend_pid():
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_backend_pid()")
+        return cursor.fetchone()[0]
+
+
+@task
+def breaks_transaction():
+    connection.set_autocommit(False)
+    with connection.cursor() as cursor:
+        cursor.execute("select 1 / 0")
