@@ -79,6 +79,14 @@ class SoftTimeLimitExceeded(Interrupted):
     """
 
 
+class EventLoopBlocked(RuntimeError):
+    """Given to `Middleware.failure` for a job that kept the event loop of its worker from turning. Nobody raises it.
+
+    >>> issubclass(EventLoopBlocked, Exception)
+    True
+    """
+
+
 class PutError(Exception):
     """A job could not be queued. The message says what was tried and what to do.
 
@@ -123,5 +131,5 @@ class DataMismatch(TypeError):
 
 # Users know them as taskvisor.Retry and so on, in tracebacks too.
 for _public in (Retry, Snooze, Fail, Interrupted, TimeLimitExceeded, SoftTimeLimitExceeded, PutError, SupervisorError,
-                NoSuchJob):
+                NoSuchJob, EventLoopBlocked):
     _public.__module__ = "taskvisor"

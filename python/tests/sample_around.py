@@ -43,6 +43,12 @@ class Noting(Middleware):
                 time.sleep(0.01)
 
     def failure(self, job, error):
+        if job.class_name.endswith(".blocks"):
+            print(f"{self.name} cleans up")
+            with open(request.get(), "a") as file:
+                file.write(f"{self.name} {type(error).__name__} {current_job().id}\n")
+            if self.name == "outer":
+                time.sleep(60)
         seen.append(f"{self.name} failure {type(error).__name__}")
 
 
@@ -63,6 +69,17 @@ def plain(word):
 async def waits(word):
     await asyncio.sleep(0)
     return plain(word)
+
+
+@job
+async def blocks(place):
+    request.set(place)
+    time.sleep(60)
+
+
+@job
+async def naps():
+    await asyncio.sleep(60)
 
 
 @job

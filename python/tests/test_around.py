@@ -60,6 +60,25 @@ class MiddlewareTest(unittest.TestCase):
                         self.assertEqual(worker.wait(), status)
                     self.assertNotIn("taskvisor.jobs", worker.stderr())
 
+    def test_job_that_blocks_its_loop_has_failed_for_its_middleware_too(self):
+        place = os.path.join(tempfile.mkdtemp(), "failures")
+        worker = self.worker("coroutine", concurrency=2)
+        worker.run("sample_around.naps", [], id="naps", time_limit=2)
+        worker.run("sample_around.blocks", [place], id="blocks")
+        said, done = [], {}
+        while len(done) < 2:
+            kind, fields = worker.receive()
+            if kind == "done":
+                done[fields["job"]] = fields["outcome"]
+            elif kind == "log":
+                said.append(fields["text"])
+        self.assertEqual(done, {"naps": "snooze", "blocks": "failed"})
+        # In the context of the job; one that hangs delays nobody.
+        with open(place) as file:
+            self.assertEqual(file.read(), "inner EventLoopBlocked blocks\nouter EventLoopBlocked blocks\n")
+        self.assertEqual([line for line in said if "cleans up" in line], ["inner cleans up", "outer cleans up"])
+        self.assertEqual(worker.wait(), 1)
+
     def test_cancel_while_after_runs_does_not_undo_the_job(self):
         worker = self.worker("coroutine")
         worker.run("sample_around.plain", ["lingers"])

@@ -20,9 +20,12 @@ import threading
 import time
 import traceback
 from asyncio import events
+from contextvars import copy_context
 from typing import Any, Callable, Optional
 
+from ..client import around
 from ..client.running_job import Job, of_task
+from ..errors import EventLoopBlocked
 from ..protocol import frames
 from . import outcome, streams
 from .outgoing import Outgoing
@@ -36,6 +39,8 @@ _LONG = 5.0
 _AHEAD = 1.0
 #: Seconds after which a job that was given back may begin elsewhere. This process has ended by then.
 _LATER = 1.0
+#: Seconds at most for what the application does about the failure of a job that blocks: others wait meanwhile.
+_HOOKS = 0.5
 #: In bytes, of what the supervisor has sent meanwhile.
 _PEEK = 256 * 1024
 #: Functions of this package that wait for the supervisor.
@@ -183,7 +188,8 @@ class LoopWatch:
         now = time.monotonic()
         limits = [(run.job.time_limit, run.job.started) for run in others] + self._unread_limits(block, now)
         if any(limit is not None and is_due(limit, now - started, block.seconds) for limit, started in limits):
-            self._end_worker(block, others)
+            left = min(limit - (now - started) for limit, started in limits if limit is not None)
+            self._end_worker(block, others, max(0.1, min(_HOOKS, left / 2)))
         elif block.seconds >= _LONG and limits and not block.is_reported:
             block.is_reported = True
             self._report(block, len(limits))
@@ -205,8 +211,8 @@ class LoopWatch:
                 f"{_ADVICE}. It is here:\n{place(block.frame)}")
         self._outgoing.send_now(frames.frame("warning", {"text": said}) + self._log(block.job, said))
 
-    def _end_worker(self, block: _Block, others: list[Watched]) -> None:
-        """Ends the process: nobody can end a call in the loop's thread."""
+    def _end_worker(self, block: _Block, others: list[Watched], patience: float) -> None:
+        """Ends the process: nobody can end a call in the loop's thread. Waits this many seconds for hooks of the job."""
         said = f"blocked the event loop of its worker for {block.seconds:.1f} s, until a time limit of another job was near or over"
         where = place(block.frame)
         lines = [frames.frame("warning", {"text": f"job {block.job.id} {said}. {_ADVICE}. It was here:\n{where}"})]
@@ -218,12 +224,34 @@ class LoopWatch:
             lines.append(outcome.given_back(Job(job), _LATER, f"job {block.job.id} {said}"))
         if any(run.job is block.job for run in self._running()):
             streams.finish(block.job)
+            self._tell_hooks(block, f"{said}. {_ADVICE}", patience)
             lines.append(self._log(block.job, f"it {said}. {_ADVICE}. It was here:\n{where}"))
             lines.append(outcome.blocked(block.job, f"{said}. {_ADVICE}", where))
         # All at once, and the end at once after it: nothing here may run on when these jobs begin elsewhere.
         self._outgoing.send_now(b"".join(lines))
         self._outgoing.drain()
         os._exit(1)
+
+    def _tell_hooks(self, block: _Block, said: str, patience: float) -> None:
+        """Has the middleware of the application told of the failure, in the context of the job.
+
+        Nothing is sent yet, so that the job cannot begin elsewhere while they run. They may print.
+        """
+        lock = self._outgoing.lock
+
+        def tell() -> None:
+            lock.deputy = threading.get_ident()
+            of_task.set(block.job)
+            around.fail(block.job, EventLoopBlocked(said))
+            around.flush()
+
+        handle = block.handle if isinstance(block.handle, events.Handle) else None
+        # A copy: the blocked call is in the context itself.
+        context = copy_context() if handle is None else handle._context.copy()
+        thread = threading.Thread(target=context.run, args=(tell,), name="taskvisor-failure", daemon=True)
+        thread.start()
+        thread.join(patience)
+        lock.is_muted = True
 
     @staticmethod
     def _log(job: Job, text: str) -> bytes:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import sys
 import threading
 from collections import deque
-from typing import Any, Callable, Union
+from typing import Any, Callable, Optional, Union
 
 from .process import identity
 
@@ -16,6 +17,30 @@ from .process import identity
 _LONGEST_BACKLOG = 4 * 1024 * 1024
 #: Frames are joined up to about this many bytes for one system call.
 _PIECE = 64 * 1024
+
+
+class _Lock:
+    """Reentrant: a signal handler or a finaliser that prints may run in the middle of `send`.
+
+    Its holder can have another thread send while it waits for that thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock: Any = threading.RLock()
+        #: The thread that sends for the holder.
+        self.deputy: Optional[int] = None
+        #: Whether it may send no more.
+        self.is_muted = False
+
+    def __enter__(self) -> None:
+        if threading.get_ident() != self.deputy:
+            self._lock.acquire()
+        elif self.is_muted:
+            sys.exit()  # The end of that thread.
+
+    def __exit__(self, *_: object) -> None:
+        if threading.get_ident() != self.deputy:
+            self._lock.release()
 
 
 class Outgoing:
@@ -26,9 +51,8 @@ class Outgoing:
         self._descriptor = descriptor
         self._on_gone = on_gone
         self._loop_thread = threading.get_ident()
-        # Reentrant: a signal handler or a finaliser that prints may run in the middle of `send`.
         #: Who holds it is the only one who sends.
-        self.lock: Any = threading.RLock()
+        self.lock: _Lock = _Lock()
         self._frames: deque[Union[bytes, memoryview]] = deque()
         self._bytes = 0
         self._scheduled = False
