@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn one(config: &Config, access: Access, id: JobId, args: &JobLogs) -> Resu
         Access::Api(client, _) if !shares_state(config) => {
             Some(asked_logs::print(config, client, &id, args, &mut lens).await?)
         }
-        Access::Api(..) | Access::Store(_) => None,
+        Access::Api(..) | Access::Store(_) | Access::Spool(_) => None,
     };
     let has_file = asked.is_none() && from_file(config, &job, args, &mut lens).await?;
     if args.follow {
@@ -185,21 +185,27 @@ async fn away(config: &Config, id: &JobId) -> Result<(), Failure> {
     }
 }
 
+/// Whether this user owns what is there of the path. If root made a directory for another user's supervisor, that could
+/// write no output into it.
+fn is_below_ours(dir: &Path) -> bool {
+    let owner = dir.ancestors().find_map(|dir| dir.metadata().ok()).map(|found| found.uid());
+    owner == Some(nix::unistd::geteuid().as_raw())
+}
+
 /// Watches the directory, as the file may not exist yet.
 fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
     let dir = file.parent().unwrap_or(Path::new("/"));
     let attempted = || format!("failed to watch {}", dir.display());
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|error| Failure::from(error).of(attempted()))?;
+    if is_below_ours(dir) {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|error| Failure::from(error).of(attempted()))?;
+    }
     let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVED_TO;
     let watched = Inotify::init(InitFlags::IN_CLOEXEC)
         .and_then(|inotify| inotify.add_watch(dir, flags).map(|_| inotify));
     let (changed, changes) = mpsc::channel(1);
-    // The thread ends with this process. One unread note is as good as many. Without inotify it has the file read again and
-    // again.
+    // The thread ends with this process. One unread note is as good as many. Without inotify, or a directory, it has the file
+    // read again and again.
     std::thread::spawn(move || {
         loop {
             match &watched {
@@ -230,5 +236,25 @@ impl Output<'_> {
 
     fn unread(&self, error: io::Error) -> Failure {
         Failure::from(error).of(format!("failed to read the output in {}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_makes_no_directory_for_the_output_of_another_user() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let state = tempfile::tempdir().unwrap();
+        let file = state.path().join("logs/ab/job.log");
+        std::os::unix::fs::chown(state.path(), Some(64_500), None).unwrap();
+        watch(&file).unwrap();
+        assert!(!state.path().join("logs").exists());
+        std::os::unix::fs::chown(state.path(), Some(0), None).unwrap();
+        watch(&file).unwrap();
+        assert!(state.path().join("logs/ab").is_dir());
     }
 }
