@@ -48,6 +48,7 @@ mod waits_tests;
 
 pub use client::Client;
 pub use client_error::Error;
+pub use connect::trusts;
 pub use connections::Activity;
 pub use gate::{Gate, Terms};
 pub use limits::Limits;

@@ -1,21 +1,43 @@
 //! The files beside the API's socket in the run directory, which a cleaner of temporary files may remove.
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+
 use super::{kept_at, locks};
 use broker::Complaints;
 use config::Config;
+use spool::dir_in;
 
 /// What the path of the store is written there for: a state directory that was renamed is refused.
 const UNNOTED: &str = "the next start does not notice that the state directory was renamed";
 /// What the lock is for.
 const UNLOCKED: &str = "another supervisor may take the run directory";
+/// What the link is for.
+const UNLINKED: &str = "members of socket_group can leave no puts while no supervisor runs";
 
-/// Puts back the lock of the run directory and the note of the store, if one is missing. False: that failed, and the health
+/// Has the run directory, which is all that members know, lead to the spool. It stays when the supervisor ends.
+fn link_spool(config: &Config) -> io::Result<()> {
+    let (link, spool) = (dir_in(&config.run_dir), dir_in(&fs::canonicalize(&config.state_dir)?));
+    let is_there = fs::read_link(&link).is_ok_and(|leads| leads == spool);
+    if is_there == config.socket_group.is_some() {
+        return Ok(());
+    }
+    match fs::remove_file(&link) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    if config.socket_group.is_some() { symlink(spool, link) } else { Ok(()) }
+}
+
+/// Puts back the lock of the run directory, the note of the store and the link to the spool, if one is missing. False: that failed, and the health
 /// says so until it works.
 pub(super) fn put_back(config: &Config, complaints: &Complaints) -> bool {
     let locked = locks::hold_again(config).map_err(|failure| failure.in_a_line());
     let dir = config.run_dir.display();
     let noted = kept_at::keep(config).map_err(|error| format!("cannot write {dir}/store: {error}"));
-    let results = [(UNLOCKED, locked), (UNNOTED, noted)];
+    let linked = link_spool(config).map_err(|error| format!("cannot link {dir}/spool: {error}"));
+    let results = [(UNLOCKED, locked), (UNNOTED, noted), (UNLINKED, linked)];
     for (what, result) in &results {
         match result {
             Ok(()) => complaints.well(what, clock::now()),

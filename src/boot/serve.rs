@@ -30,6 +30,7 @@ use keeper::{self, Sweeper, Swept};
 use log::{self, OwnLog, Places, write_private};
 use model::{Instance, PoolSettings, Settings, SpawnSpec, Work};
 use process::on_top;
+use spool::Desk;
 
 /// How long to look for processes that outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -203,6 +204,7 @@ fn run(
         authors,
         keep_changes: in_force::keep_changes(&config.state_dir, broker.complaints()),
         tasks: config.tasks.clone(),
+        spool: spool(config, &broker),
         outbox,
         first_step: first_step(config),
     };
@@ -291,6 +293,17 @@ fn open_to(group: &SocketGroup, config: &Config) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(0o710))?;
     chown(path, None, Some(group.gid))?;
     fs::set_permissions(path, Permissions::from_mode(0o660))
+}
+
+/// Opens the spool to the members of the group. Without it their puts fail while no supervisor runs; nothing else does.
+fn spool(config: &Config, broker: &Broker) -> Option<Desk> {
+    const SHUT: &str = "members of socket_group can leave no puts while no supervisor runs";
+    let opened = Desk::open(&config.state_dir, config.socket_group.as_ref().map(|group| group.gid));
+    opened.unwrap_or_else(|error| {
+        let why = format!("cannot open {}: {error}", spool::dir_in(&config.state_dir).display());
+        broker.complaints().stands(SHUT, &why, clock::now());
+        None
+    })
 }
 
 fn members(group: &SocketGroup) -> Members {

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::cli::access::Access;
 use crate::cli::access::elsewhere::{another, client};
 use crate::cli::access::hosts::Hosts;
+use crate::cli::access::spooled;
 use crate::cli::args::Put;
 use crate::cli::term::screen::escaped;
 use config::Config;
@@ -33,6 +34,8 @@ pub enum Nobody {
     },
     /// The supervisor here has its jobs in another store: what it says of that, and the store of the command.
     Another(String, String),
+    /// No supervisor runs, and the put waits in its spool: what to say of that.
+    Spooled((String, String)),
     /// No supervisor that shares this broker takes the queue.
     NoneOf(String),
 }
@@ -53,6 +56,7 @@ impl Nobody {
                 let nobody = hosts.shared && hosts.that_take(queue).is_empty();
                 nobody.then(|| Nobody::NoneOf(config.broker.to_string()))
             }
+            Access::Spool(spool) => Some(Nobody::Spooled(spooled::note(spool))),
             Access::Store(_) => {
                 if let Ok(client) = client(config)
                     && let Ok(Some(other)) = another(config, &client).await
@@ -95,6 +99,7 @@ impl Nobody {
                          taskvisor --run-dir DIR --state-dir DIR start -b {broker}"
                 ),
             ),
+            Nobody::Spooled(said) => said.clone(),
             Nobody::NoneOf(broker) => (
                 format!("no supervisor on {broker} takes jobs from queue '{queue}': what is put there waits"),
                 "taskvisor status --fleet shows them and their queues".into(),
@@ -157,7 +162,7 @@ async fn known_instead(access: &Access, queue: &QueueName, class: &Class) -> Opt
 pub async fn note_recurring(config: &Config, access: &Access, job: &NewJob) {
     let queue = &job.queue;
     let unserved = match access {
-        Access::Store(_) => false,
+        Access::Store(_) | Access::Spool(_) => false,
         Access::Api(api, _) => {
             let hosts = Hosts::of(access).await;
             let served = api

@@ -43,6 +43,7 @@ mod served;
 mod service;
 mod size_clock;
 mod snapshots;
+mod spool_taker;
 mod supervise;
 mod systemd;
 mod takers;

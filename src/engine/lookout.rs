@@ -135,7 +135,8 @@ impl Lookout {
     fn touch(&self) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let now = Timestamps { last_access: now, last_modification: now };
-        for path in [&self.socket, &self.dir().join("lock"), &self.dir().join("store"), self.dir()] {
+        let [lock, store, spool] = ["lock", "store", "spool"].map(|name| self.dir().join(name));
+        for path in [&self.socket, &lock, &store, &spool, self.dir()] {
             // A file that is not there is seen elsewhere.
             utimensat(CWD, path, &now, AtFlags::SYMLINK_NOFOLLOW).ok();
         }

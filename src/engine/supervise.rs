@@ -36,6 +36,7 @@ use super::request::Request;
 use super::service::ApiService;
 use super::size_clock::SizeClock;
 use super::snapshots::Snapshots;
+use super::spool_taker;
 use super::systemd::Systemd;
 use super::task_ttls::set_ttls;
 use super::telemetry::Telemetry;
@@ -46,7 +47,9 @@ use broker::{Broker, Complaints, EventBus, Notice};
 use log::{Outputs, OwnLog, Places};
 use model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
 use outbox::Outbox;
+use process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, Removed, snapshot};
 use process::{Alarm, Children, Gauge, KeeperMessage, Link, Removed, snapshot};
+use spool::Desk;
 use supervisor::{Event, GaveUp, Supervisor};
 use wire::keeper::{Hello, Order, Report};
 
@@ -105,6 +108,8 @@ pub struct Setup {
     pub keep_changes: KeepChanges,
     /// Settings for notifications; `None` = none are accepted.
     pub tasks: Option<wq::Settings>,
+    /// Where members of that group leave puts while no supervisor listens.
+    pub spool: Option<Desk>,
     /// Keeps new jobs that cannot be put now.
     pub outbox: Option<Arc<Outbox>>,
     /// The command by which a newcomer puts a first job.
@@ -158,6 +163,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     code_watch::watch(&settings.watch, &requests)?;
     let tasks = begin_tasks(setup.tasks, &setup.broker, &mut effects.tellers)?;
     let outbox = pass_on(setup.outbox, &mut effects.record);
+    spool_taker::start(setup.spool, &setup.broker).await;
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
     let ports = Ports { all: setup.port, tasks: setup.task_port };
     let files = (setup.socket, setup.run_files);

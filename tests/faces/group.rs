@@ -6,12 +6,12 @@ use std::process::{Command, Output};
 use super::*;
 
 /// A group without members, and two uids that no user has.
-const GROUP: u32 = 64_400;
-const MEMBER: u32 = 64_500;
-const OTHER: u32 = 64_501;
+pub(super) const GROUP: u32 = 64_400;
+pub(super) const MEMBER: u32 = 64_500;
+pub(super) const OTHER: u32 = 64_501;
 
 /// A command run as this user, with a primary group and supplementary groups.
-fn as_user(uid: u32, gid: u32, more: &[u32]) -> Command {
+pub(super) fn as_user(uid: u32, gid: u32, more: &[u32]) -> Command {
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={uid}"), format!("--regid={gid}")]);
     let groups: Vec<String> = more.iter().map(u32::to_string).collect();
@@ -23,12 +23,12 @@ fn as_user(uid: u32, gid: u32, more: &[u32]) -> Command {
 }
 
 /// A taskvisor command with this run directory, by a user without a state directory.
-fn taskvisor(mut command: Command, run: &std::path::Path, args: &[&str]) -> Output {
+pub(super) fn taskvisor(mut command: Command, run: &std::path::Path, args: &[&str]) -> Output {
     command.arg(env!("CARGO_BIN_EXE_taskvisor")).args(args).current_dir("/");
     command.env_clear().env("TASKVISOR_RUN_DIR", run).env("HOME", "/nonexistent").output().unwrap()
 }
 
-fn settings(sandbox: &Sandbox, group: &str) -> String {
+pub(super) fn settings(sandbox: &Sandbox, group: &str) -> String {
     fs::write(sandbox.work("group.yaml"), format!("socket_group: {group}\n")).unwrap();
     sandbox.work("group.yaml").display().to_string()
 }

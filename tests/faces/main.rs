@@ -8,6 +8,7 @@ mod check;
 mod group;
 mod metrics;
 mod roles;
+mod spool;
 mod statsd;
 mod tcp;
 mod unreached;

@@ -10,10 +10,12 @@ impl Access {
     pub async fn card(&self) -> Result<Option<&'static Card>, Failure> {
         match self {
             Access::Store(store) => Ok(Some(store.card())),
+            Access::Spool(_) => Ok(None),
             Access::Api(api, config) => match api.broker().await {
                 Ok(shown) => Ok(card_of(shown)),
                 Err(error) => match Access::after(config, error).await? {
                     Access::Store(store) => Ok(Some(store.card())),
+                    Access::Spool(_) => Ok(None),
                     Access::Api(api, _) => Ok(card_of(api.broker().await?)),
                 },
             },

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Access;
+use super::spooled::puts_only;
 use api::Lines;
 use broker::Broker;
 use config::Config;
@@ -28,11 +29,12 @@ impl Listing {
                 Ok(lines) => return Ok(Listing::Api(lines)),
                 Err(error) => Access::after(&config, error).await?,
             },
-            access @ Access::Store(_) => access,
+            access @ (Access::Store(_) | Access::Spool(_)) => access,
         };
         Ok(match access {
             Access::Api(api, _) => Listing::Api(api.list(&filter).await?),
             Access::Store(store) => Listing::Store { store, filter, at: None, is_over: false, cut: None },
+            Access::Spool(spool) => return Err(puts_only(&spool)),
         })
     }
 

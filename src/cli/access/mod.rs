@@ -7,6 +7,7 @@ pub(super) mod hosts;
 pub(super) mod listing;
 pub(super) mod named;
 pub(super) mod putting;
+pub(super) mod spooled;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use config::Config;
 use failure::{Failure, exit};
 use model::verb::{Ability, Before, Get, VerbRequest};
 use model::{Filter, JobCounts, JobId, JobRecord, JobState, Subject, Why};
+use spool::Spool;
 
 /// One of the two ways. If a flag or the environment names a broker that is not the supervisor's, the command uses that
 /// broker without the supervisor.
@@ -30,6 +32,8 @@ pub enum Access {
     Api(Client, Arc<Config>),
     /// No supervisor listens: the store itself.
     Store(Arc<Broker>),
+    /// No supervisor listens, and the store is another user's: only puts, which wait for the next supervisor.
+    Spool(Arc<Spool>),
 }
 
 impl Access {
@@ -78,6 +82,9 @@ impl Access {
             let why = "jobs in memory are those of a supervisor that runs: none can be reached without it";
             return Err(Failure::new(exit::NOT_RUNNING, why));
         }
+        if let Some(spool) = spooled::find(config) {
+            return Ok(Access::Spool(Arc::new(spool)));
+        }
         absent.store(config)?;
         let store = config.open_broker(&Opening::passing(&config.state_dir))?;
         if let Some(concern) = store.health().concern {
@@ -104,6 +111,7 @@ impl Access {
         let (api, config) = match self {
             Access::Api(api, config) => (api, config),
             Access::Store(store) => return told(store, verb).await,
+            Access::Spool(spool) => return Err(spooled::puts_only(spool)),
         };
         match api.ask(&verb).await {
             Ok(answer) => Ok(answer),
@@ -113,6 +121,7 @@ impl Access {
             Err(error) => match Access::after(config, error).await? {
                 Access::Api(api, _) => Ok(api.ask(&verb).await?),
                 Access::Store(store) => told(&store, verb).await,
+                Access::Spool(spool) => Err(spooled::puts_only(&spool)),
             },
         }
     }
@@ -127,12 +136,14 @@ impl Access {
         let (api, config) = match self {
             Access::Api(api, config) => (api, config),
             Access::Store(store) => return Ok(store.count_jobs(filter, clock::wall()).await?),
+            Access::Spool(spool) => return Err(spooled::puts_only(spool)),
         };
         match api.count_jobs(filter).await {
             Ok(tally) => Ok(tally),
             Err(error) => match Access::after(config, error).await? {
                 Access::Api(api, _) => Ok(api.count_jobs(filter).await?),
                 Access::Store(store) => Ok(store.count_jobs(filter, clock::wall()).await?),
+                Access::Spool(spool) => Err(spooled::puts_only(&spool)),
             },
         }
     }
@@ -142,6 +153,7 @@ impl Access {
         let store = match self {
             Access::Api(api, _) => return Ok(api.why(&Subject::Job(id.clone())).await?),
             Access::Store(store) => store,
+            Access::Spool(spool) => return Err(spooled::puts_only(spool)),
         };
         let job = self.job(id).await?;
         let mut queues = store.counts().await?;
@@ -156,6 +168,7 @@ impl Access {
         match self {
             Access::Api(api, _) => Ok(api.ended(id).await?),
             Access::Store(store) => Ok(store.ended(id.clone()).await?),
+            Access::Spool(spool) => Err(spooled::puts_only(spool)),
         }
     }
 
@@ -164,6 +177,8 @@ impl Access {
         match self {
             Access::Api(api, _) => api.ended(id).await.map_err(unless_gone),
             Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
+            // The next supervisor takes the job: the wait goes on until one is there.
+            Access::Spool(_) => Err(None),
         }
     }
 }
@@ -287,7 +302,7 @@ impl Ends {
     pub async fn open(config: &Config, ids: Vec<JobId>) -> Result<Self, Failure> {
         let way = Access::open(config).await?;
         let store = match &way {
-            Access::Api(..) => None,
+            Access::Api(..) | Access::Spool(_) => None,
             Access::Store(store) => Some(store.clone()),
         };
         Ok(Ends {

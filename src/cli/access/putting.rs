@@ -1,10 +1,13 @@
 //! Puts jobs by either way.
 
+use std::sync::Arc;
+
 use super::{Access, BETWEEN, may_be_done, me, unless_gone};
 use api::{self, Queued};
 use config::Config;
-use failure::Failure;
-use model::{Exists, JobId, NewJob};
+use failure::{Failure, exit};
+use model::{Exists, JobId, NewJob, batch_fault};
+use spool::Spool;
 
 /// Jobs that were not put, or not all of them.
 #[derive(Debug)]
@@ -66,6 +69,7 @@ impl Access {
                     Some(NotPut::from(if unanswered { in_doubt(failure, &ids) } else { failure }))
                 })
             }
+            Access::Spool(spool) => left(spool.clone(), jobs).await.map_err(|failure| Some(failure.into())),
         }
     }
 
@@ -98,6 +102,20 @@ impl Access {
     }
 }
 
+/// Leaves jobs for the next supervisor.
+async fn left(spool: Arc<Spool>, jobs: Vec<NewJob>) -> Result<Queued, Failure> {
+    let faulty = batch_fault(&jobs).or_else(|| jobs.iter().find_map(NewJob::fault));
+    if let Some(why) = faulty {
+        return Err(Failure::new(exit::FAILED, why));
+    }
+    let (ids, place) = (ids(&jobs), spool.path().display().to_string());
+    let left = tokio::task::spawn_blocking(move || spool.leave(jobs)).await.map_err(std::io::Error::other)?;
+    let failed = |error: std::io::Error| {
+        Failure::from(error).of(format!("no supervisor runs here, and failed to leave the put in {place}"))
+    };
+    left.map(|()| only_ids(ids)).map_err(failed)
+}
+
 /// Ids of jobs whose queues are not known.
 fn only_ids(ids: Vec<JobId>) -> Queued {
     Queued { ids, ..Queued::default() }
@@ -125,8 +143,6 @@ fn ids(jobs: &[NewJob]) -> Vec<JobId> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use api::Client;
     use config::{Flags, Surroundings, resolve};

@@ -44,7 +44,7 @@ async fn copy_all(
             Err(Broken::Gone(error)) => {
                 client = match Access::after(config, error).await? {
                     Access::Api(client, _) => client,
-                    Access::Store(_) => {
+                    Access::Store(_) | Access::Spool(_) => {
                         let why =
                             format!("the supervisor has ended; the output of {id} can be read when it runs");
                         return Err(Failure::new(exit::NOT_RUNNING, why));

@@ -77,7 +77,7 @@ fn in_seconds<S: serde::Serializer>(age: &Duration, to: S) -> Result<S::Ok, S::E
 async fn of_supervisor(access: &Access, job: &JobRecord) -> Option<Why> {
     match access {
         Access::Api(..) if job.state.is_leased() => access.why(&job.id).await.ok(),
-        Access::Api(..) | Access::Store(_) => None,
+        Access::Api(..) | Access::Store(_) | Access::Spool(_) => None,
     }
 }
 

@@ -21,6 +21,7 @@ use config::Config;
 use failure::exit;
 use failure::{Failure, HANGS};
 use model::{Health, Status};
+use spool::Desk;
 
 /// Shows the supervisor's status, or that of the fleet.
 pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
@@ -32,8 +33,24 @@ pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
         Err(failure) if args.quiet && matches!(failure.code, exit::NOT_RUNNING | exit::UNHEALTHY) => {
             Ok(failure.code)
         }
-        shown => shown,
+        shown => shown.map_err(|failure| with_spool(config, failure)),
     }
+}
+
+/// Adds how many puts of members wait for the next start.
+fn with_spool(config: &Config, mut failure: Failure) -> Failure {
+    let desk = Desk::at(&config.state_dir);
+    if failure.code == exit::NOT_RUNNING
+        && config.remote.is_none()
+        && let Ok(look) = desk.look()
+        && let count @ 1.. = look.puts.len()
+    {
+        let waits = if count == 1 { "1 put waits" } else { &format!("{count} puts wait") };
+        failure
+            .causes
+            .push(format!("{waits} in {}: the next start queues what is there", desk.dir().display()));
+    }
+    failure
 }
 
 async fn show(config: &Config, args: &Args) -> Result<u8, Failure> {

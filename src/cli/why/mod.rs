@@ -83,7 +83,7 @@ async fn about(access: &Access, job: &mut JobRecord) -> Heard {
         Access::Api(..) => Heard::Supervisor,
         Access::Store(_) if hosts.shared => Heard::Others(hosts.that_take(&job.queue)),
         Access::Store(store) if store.card().shared => Heard::Unseen,
-        Access::Store(_) => Heard::Nobody,
+        Access::Store(_) | Access::Spool(_) => Heard::Nobody,
     }
 }
 
