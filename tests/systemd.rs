@@ -130,6 +130,28 @@ fn start_with(machine: &Machine, settings: &str) {
 }
 
 #[test]
+fn members_of_the_group_put_while_the_unit_is_stopped_and_before_its_first_start() {
+    let Some(machine) = Machine::boot() else { return };
+    let write = "echo web:x:64400: >>/etc/group; echo 'socket_group: web' >/etc/taskvisor.yaml";
+    machine.run(&["bash", "-c", write]);
+    let start = "/usr/local/bin/taskvisor start -w 2 -c /etc/taskvisor.yaml";
+    start_with(&machine, &format!("SupplementaryGroups=web\\nExecStart=\\nExecStart={start}"));
+    machine.run(&["systemctl", "stop", UNIT]);
+    let put = |place: &str| {
+        let member = ["setpriv", "--reuid=64500", "--regid=64500", "--groups=64400", "env", "HOME=/", place];
+        machine.run(&[&member[..], &["taskvisor", "put", "--", "true"]].concat()).trim().to_owned()
+    };
+    let stopped = put("TASKVISOR_RUN_DIR=/run/taskvisor");
+    // As after a boot: nothing is left below /run.
+    machine.run(&["rm", "-r", "/run/taskvisor"]);
+    let booted = put("TASKVISOR_STATE_DIR=/var/lib/taskvisor");
+    machine.run(&["systemctl", "start", UNIT]);
+    for id in [stopped, booted] {
+        taskvisor(&machine, &["job", "wait", &id]);
+    }
+}
+
+#[test]
 fn systemd_restarts_a_hanging_keeper() {
     let Some(machine) = Machine::boot() else { return };
     start_with(&machine, "WatchdogSec=2");

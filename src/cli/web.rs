@@ -4,6 +4,7 @@ use ::web::{Line, Redact, Role, Settings, Source, Token, Words};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::access::Access;
+use super::access::spooled::puts_only;
 use super::args::Web;
 use super::record::needs::Helps;
 use super::record::timeline;
@@ -19,6 +20,7 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
     let source = match Access::open(config).await {
         Ok(Access::Api(client, _)) => Source::of(client),
         Ok(Access::Store(store)) => Source::Store(store),
+        Ok(Access::Spool(spool)) => return Err(puts_only(&spool)),
         Err(failure) => return Err(failure),
     };
     let (login, view) = (args.login_token_file, args.view_token_file);

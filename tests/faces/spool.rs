@@ -75,6 +75,19 @@ fn puts_of_members_while_no_supervisor_runs_are_queued_by_the_next_start() {
     assert_eq!(fs::read_dir(&spool).unwrap().count(), 0);
     sandbox.ok(&["job", "wait", text(&put.stdout).trim()]);
     stop(&mut running);
+    // As systemd has it for a moment at a start: the put waits, and makes no store of its own.
+    fs::set_permissions(sandbox.path("state"), fs::Permissions::from_mode(0o700)).unwrap();
+    let home = sandbox.path("home");
+    fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(MEMBER), None).unwrap();
+    let mut waiting = member();
+    waiting.args([env!("CARGO_BIN_EXE_taskvisor"), "put", "--", "true"]).current_dir("/").env_clear();
+    waiting.env("TASKVISOR_RUN_DIR", &run).env("HOME", &home).stdout(Stdio::piped());
+    let waiting = waiting.spawn().unwrap();
+    fs::set_permissions(sandbox.path("state"), fs::Permissions::from_mode(0o711)).unwrap();
+    let waited = waiting.wait_with_output().unwrap();
+    assert!(waited.status.success() && fs::read_dir(&home).unwrap().next().is_none());
+    assert_eq!(fs::read_dir(&spool).unwrap().count(), 1);
     // Without the group nobody leaves more.
     let mut running = sandbox.start(&["-w", "1"]);
     stop(&mut running);

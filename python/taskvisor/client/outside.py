@@ -41,15 +41,16 @@ def put(jobs: list[dict[str, Any]], at: Optional[endpoint.Endpoint] = None) -> l
                 raise PutError(why)
             in_doubt |= reply.status != 503
         except endpoint.Nobody as error:
-            why = str(error)
+            why, is_shut = str(error), False
             if isinstance(place, endpoint.Unix):
                 from . import spool
 
                 left = spool.find(place.path)
                 if left is not None:
                     return left.put(jobs)
+                is_shut = spool.is_promised(place.path)
             # The program opens the store of a stopped supervisor; nobody can open that of one elsewhere.
-            if at is None and isinstance(place, endpoint.Unix) and (not in_doubt or all(may_be_known)):
+            if at is None and not is_shut and isinstance(place, endpoint.Unix) and (not in_doubt or all(may_be_known)):
                 from . import program
 
                 store = program.place(place)

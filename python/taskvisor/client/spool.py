@@ -100,3 +100,16 @@ def find(socket: str) -> Optional[Spool]:
         if is_open and owner != os.geteuid() and api_socket.trusts(base, owner):
             return Spool(path)
     return None
+
+
+def is_promised(socket: str) -> bool:
+    """Whether the supervisor of another user keeps a spool: it is shut for a moment while a service starts.
+
+    >>> is_promised("/nowhere/ctl.sock")
+    False
+    """
+    base = os.path.dirname(os.path.abspath(socket))
+    try:
+        return os.lstat(base).st_uid != os.geteuid() and os.path.islink(os.path.join(base, "spool"))
+    except OSError:
+        return False

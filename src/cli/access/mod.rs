@@ -62,7 +62,7 @@ impl Access {
                 }
                 Some(other) if config.remote.is_some() || config.broker.is_of_supervisor() => Err(other),
                 // A broker was named that is not this supervisor's, so it is reached without the supervisor.
-                Some(_) => Access::direct(config, absent),
+                Some(_) => Access::direct(config, absent).await,
             },
             // The store of another machine cannot be opened from here.
             Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
@@ -71,18 +71,18 @@ impl Access {
                  --run-dir or --state-dir name another place",
             )),
             Err(error @ api::Error::NotRunning(_)) if config.broker.is_of_supervisor() => Err(error.into()),
-            Err(api::Error::NotRunning(_)) => Access::direct(config, absent),
+            Err(api::Error::NotRunning(_)) => Access::direct(config, absent).await,
             Err(error) => Err(error.into()),
         }
     }
 
     /// Uses the store without any supervisor.
-    fn direct(config: &Config, absent: Absent) -> Result<Self, Failure> {
+    async fn direct(config: &Config, absent: Absent) -> Result<Self, Failure> {
         if config.broker.is_of_supervisor() {
             let why = "jobs in memory are those of a supervisor that runs: none can be reached without it";
             return Err(Failure::new(exit::NOT_RUNNING, why));
         }
-        if let Some(spool) = spooled::find(config) {
+        if let Some(spool) = spooled::find(config).await? {
             return Ok(Access::Spool(Arc::new(spool)));
         }
         absent.store(config)?;

@@ -1,20 +1,55 @@
 //! The way of members of `socket_group` while no supervisor runs: their puts wait in its spool.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use config::Config;
 use failure::{Failure, exit};
-use spool::Spool;
+use spool::{Spool, dir_in};
 
-/// The spool of the supervisor that these settings lead to, if it is another user's.
-pub(super) fn find(config: &Config) -> Option<Spool> {
+/// How long a spool may be shut: it is for a moment while a service starts.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two looks.
+const BETWEEN: Duration = Duration::from_millis(200);
+
+/// The spool of the supervisor that these settings lead to, if it is another user's. Where there is one that is shut, a
+/// store of this user is no way around it.
+pub(super) async fn find(config: &Config) -> Result<Option<Spool>, Failure> {
     if config.broker_is_named {
-        return None;
+        return Ok(None);
     }
     let named = config.state_dir_is_named.then_some(&config.state_dir);
-    [Some(&config.run_dir), named].into_iter().flatten().find_map(|dir| Spool::find(dir, api::trusts))
+    let dirs: Vec<&PathBuf> = [Some(&config.run_dir), named].into_iter().flatten().collect();
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Some(spool) = dirs.iter().find_map(|dir| Spool::find(dir, api::trusts)) {
+            return Ok(Some(spool));
+        }
+        let shut = dirs.iter().find(|dir| is_promised(dir));
+        match shut {
+            None => return Ok(None),
+            Some(dir) if clock::now() >= end => {
+                let why = format!(
+                    "no supervisor runs here, and {} is not open to this user",
+                    dir_in(dir).display()
+                );
+                return Err(Failure::new(exit::NOT_RUNNING, why)
+                    .hint("start the supervisor; its user lets others pass to the state directory (chmod o+x above it)"));
+            }
+            Some(_) => tokio::time::sleep(BETWEEN).await,
+        }
+    }
+}
+
+/// Whether the supervisor of another user keeps a spool for this directory.
+fn is_promised(dir: &Path) -> bool {
+    let others = dir.symlink_metadata().is_ok_and(|found| found.uid() != nix::unistd::geteuid().as_raw());
+    others && dir_in(dir).is_symlink()
 }
 
 /// The refusal of all that is no put.
-pub(super) fn puts_only(spool: &Spool) -> Failure {
+pub(in crate::cli) fn puts_only(spool: &Spool) -> Failure {
     let why = format!("no supervisor runs here, and its store is open to uid {} alone", spool.owner());
     let hint = format!("start it; what is put meanwhile waits in {}", spool.path().display());
     Failure::new(exit::NOT_RUNNING, why).hint(hint)
