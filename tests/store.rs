@@ -91,14 +91,14 @@ async fn damaged_or_foreign_store_files_are_refused_and_left_unchanged() {
     let mut damaged = good.clone();
     damaged[4096..8192].fill(0xaa);
     let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&9u32.to_be_bytes());
+    newer[60..64].copy_from_slice(&10u32.to_be_bytes());
     let mut foreign = good.clone();
     foreign[68..72].copy_from_slice(&7u32.to_be_bytes());
     let cases = [
         ("text", b"this is a text file, not a database; it is longer than a header of one hundred bytes, quite a bit".to_vec(), "not a SQLite file"),
         ("cut", good[..good.len() / 2].to_vec(), "damaged"),
         ("damaged", damaged, "damaged"),
-        ("newer", newer, "its schema is 9, this program knows 8"),
+        ("newer", newer, "its schema is 10, this program knows 9"),
         ("foreign", foreign, "another program"),
     ];
     for (name, content, why) in cases {
@@ -111,7 +111,7 @@ async fn damaged_or_foreign_store_files_are_refused_and_left_unchanged() {
 }
 
 /// The schemas of earlier versions.
-const OLD: [&str; 7] = [
+const OLD: [&str; 8] = [
     include_str!("support/schema_1.sql"),
     include_str!("support/schema_2.sql"),
     include_str!("support/schema_3.sql"),
@@ -119,6 +119,7 @@ const OLD: [&str; 7] = [
     include_str!("support/schema_5.sql"),
     include_str!("support/schema_6.sql"),
     include_str!("support/schema_7.sql"),
+    include_str!("support/schema_8.sql"),
 ];
 
 /// A store of an old schema, with the job `N` in each state `N`.
@@ -126,7 +127,7 @@ fn old_store(path: &Path, schema: &str) {
     let conn = Connection::open(path).unwrap();
     conn.execute_batch(schema).unwrap();
     conn.execute_batch(
-        "INSERT INTO boot VALUES (1, 'an earlier one', 5, 1000);
+        "INSERT INTO boot (one, boot_id, ahead, seen) VALUES (1, 'an earlier one', 5, 1000);
          INSERT INTO queue (id, name, waiting, delayed, running, canceling, complete, failed, held, canceled)
          VALUES (1, 'q', 1, 1, 1, 1, 1, 1, 1, 1);
          WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 7)
@@ -197,7 +198,7 @@ fn one_of_two_programs_that_open_an_old_store_upgrades_it() {
         let conn = Connection::open(&path).unwrap();
         let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
         let jobs: i64 = conn.query_row("SELECT count(unknown) FROM job", [], |row| row.get(0)).unwrap();
-        assert_eq!((version, jobs), (8, 10));
+        assert_eq!((version, jobs), (9, 10));
     }
 }
 

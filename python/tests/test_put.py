@@ -26,6 +26,11 @@ def both(a, b=1, *, c=2):
     return a + b + c
 
 
+@job("test.Late", expires=60, cron="0 3 * * *")
+def late():
+    return None
+
+
 @job
 def rest(first, *others):
     return others
@@ -46,6 +51,16 @@ class Calls(unittest.TestCase):
         self.assertEqual(both.prepare(1, c=2).data, {"a": 1, "c": 2})
         self.assertEqual(both.prepare(1, 2).data, {"a": 1, "b": 2})
         self.assertEqual(named.prepare(1, x=2).data, {"a": 1, "x": 2})
+
+    def test_job_expires_as_its_put_or_else_its_function_says(self):
+        def expires(prepared):
+            return prepared.fields().get("expires")
+
+        self.assertEqual([expires(late.prepare()), expires(late.options(expires=5).prepare()), expires(both.prepare(1)),
+                          expires(NewJob("q", "test.Late")), late.recurring["job"].get("expires")], [60, 5, None, 60, 60])
+        for wrong in (0, -1, "1"):
+            with self.assertRaises((ValueError, TypeError)):
+                late.options(expires=wrong).prepare().fields()
 
     def test_extra_positional_arguments_become_a_list(self):
         self.assertEqual(rest.prepare(1, 2, 3).data, [1, 2, 3])

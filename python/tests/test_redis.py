@@ -62,8 +62,9 @@ class Alike(RedisTest):
 
         cases = {
             "plain": ({}, []),
-            "all": ({"delay": 3600, "priority": -4, "tags": ["x", "\u00e4"], "retries": 3, "time_limit": 2.5},
-                    ["--delay", "1h", "--priority=-4", "--tag", "x", "--tag", "\u00e4", "--retries", "3",
+            "all": ({"delay": 3600, "priority": -4, "tags": ["x", "\u00e4"], "retries": 3, "time_limit": 2.5,
+                     "expires": 7200.0},
+                    ["--delay", "1h", "--expires", "2h", "--priority=-4", "--tag", "x", "--tag", "\u00e4", "--retries", "3",
                      "--time-limit", "2500ms"]),
             "none": ({"retries": 0, "exists": "refuse"}, ["--retries", "0"]),
             "skip": ({"exists": "skip"}, ["--exists", "skip"]),

@@ -36,7 +36,7 @@ async def named(url: str) -> float:
 def plain() -> None:
     assert_type(add(1), int)
     assert_type(send.put("a@b.c", subject="x"), JobId[dict[str, int]])
-    assert_type(send.options(delay=5, exists="skip", tags=["x"]).put("a@b.c").result(timeout=5), dict[str, int])
+    assert_type(send.options(delay=5, expires=60, exists="skip", tags=["x"]).put("a@b.c").result(timeout=5), dict[str, int])
     assert_type(crawl.put("x").result(), bytes)
     called = crawl("x")
     called = assert_type(called, Coroutine[Any, Any, bytes])

@@ -52,6 +52,7 @@ impl Card {
                 (Ability::Prioritize, job.priority != 0),
                 (Ability::Tag, !job.tags.is_empty()),
                 (Ability::Delay, !job.delay.is_zero()),
+                (Ability::Expire, job.expires.is_some()),
             ];
             asked
                 .into_iter()

@@ -47,7 +47,6 @@ use broker::{Broker, Complaints, EventBus, Notice};
 use log::{Outputs, OwnLog, Places};
 use model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
 use outbox::Outbox;
-use process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, Removed, snapshot};
 use process::{Alarm, Children, Gauge, KeeperMessage, Link, Removed, snapshot};
 use spool::Desk;
 use supervisor::{Event, GaveUp, Supervisor};

@@ -56,6 +56,8 @@ pub struct JobRecord {
     pub recurring: Option<String>,
     /// It does not run before this time, if it is delayed or depends on others.
     pub due_at: Option<Millis>,
+    /// By when it is to begin, if it is dropped else, and has not begun yet.
+    pub begin_by: Option<Millis>,
     /// When its latest attempt started.
     pub started_at: Option<Millis>,
     /// When it ended.
@@ -117,6 +119,7 @@ impl JobRecord {
             put_by: None,
             recurring: None,
             due_at: None,
+            begin_by: None,
             started_at: None,
             ended_at: None,
             instance: None,

@@ -29,6 +29,8 @@ pub struct NewJob {
     pub priority: i32,
     /// The job does not run before this time has passed since the put.
     pub delay: Duration,
+    /// The job is dropped unless it begins within this time after the put; None = it waits for as long as it takes.
+    pub expires: Option<Duration>,
     /// Ids of the jobs that must be complete before it runs.
     pub depends: Vec<JobId>,
     /// Free words to find it by.
@@ -92,6 +94,7 @@ impl NewJob {
             payload,
             priority: 0,
             delay: Duration::ZERO,
+            expires: None,
             depends: Vec::new(),
             tags: Vec::new(),
             retry: None,
@@ -109,6 +112,7 @@ impl NewJob {
             "a time limit of 0 would end the job at once: without one it may run as long as its pool lets it"
                 .to_owned()
         });
+        let expires = self.expires.and_then(|expires| expiry_fault(expires, self.delay));
         let depends = (self.depends.len() > NewJob::DEPENDS_MAX).then(|| {
             let (many, most) = (self.depends.len(), NewJob::DEPENDS_MAX);
             format!(
@@ -122,9 +126,26 @@ impl NewJob {
             .or_else(|| data_fault(&self.payload))
             .or(delay)
             .or(limit)
+            .or(expires)
             .or(depends)
             .or_else(|| tags_fault(&self.tags))
     }
+}
+
+/// Why a job cannot be dropped unless it begins within this time.
+fn expiry_fault(expires: Duration, delay: Duration) -> Option<String> {
+    if expires > NewJob::DELAY_MAX {
+        return Some(
+            "a job that expires after more than 36525 days (a hundred years) need not expire".into(),
+        );
+    }
+    (expires <= delay).then(|| {
+        let (expires, delay) = (expires.as_secs_f64(), delay.as_secs_f64());
+        format!(
+            "a job that expires {expires} s after its put, and is delayed for {delay} s, could never begin: the time counts from the \
+             put"
+        )
+    })
 }
 
 /// Why one put cannot take these jobs.

@@ -29,6 +29,12 @@ impl Failure {
     /// The longest trace, in bytes.
     pub const TRACE_MAX: usize = 64 << 10;
 
+    /// The failure of a job that was to begin by a time, and has not.
+    pub fn expired() -> Failure {
+        let message = "it was not begun in time: it was put with `expires`".into();
+        Failure { group: "expired".into(), message, trace: None }
+    }
+
     /// The same with long parts cut; a note says how much is missing.
     #[must_use]
     pub fn cut(self) -> Failure {

@@ -13,6 +13,8 @@ use model::{Exists, NewJob};
 
 /// Age of a file without its mark that nobody writes any more: its put was never acknowledged.
 const UNFINISHED: Duration = Duration::from_secs(3600);
+/// What is left of the time by which a job is to begin, if it is over: the broker has it expire.
+const LEAST: Duration = Duration::from_millis(1);
 /// Limit of the files of one look.
 const FILES: usize = 100_000;
 
@@ -69,11 +71,18 @@ impl Desk {
             (Err(error), None) if error.kind() == ErrorKind::NotFound => return Ok(None),
             (Err(error), _) => return Err(error),
         }
-        // Closed first: the members of another group are to leave nothing more.
-        fs::set_permissions(&desk.dir, Permissions::from_mode(0o700))?;
+        let found = fs::symlink_metadata(&desk.dir)?;
+        let is_as_wanted = found.mode() & 0o7777 == DIR_MODE && Some(found.gid()) == group;
+        if !is_as_wanted {
+            // The members of another group are to leave nothing more.
+            fs::set_permissions(&desk.dir, Permissions::from_mode(0o700))?;
+        }
         if let Some(group) = group {
-            chown(&desk.dir, None, Some(group))?;
-            fs::set_permissions(&desk.dir, Permissions::from_mode(DIR_MODE))?;
+            // Not while all is well: a put may come at any moment.
+            if !is_as_wanted {
+                chown(&desk.dir, None, Some(group))?;
+                fs::set_permissions(&desk.dir, Permissions::from_mode(DIR_MODE))?;
+            }
             // Members pass through the state directory, in which everything else is closed by its own mode.
             let mode = fs::metadata(state_dir)?.mode();
             fs::set_permissions(state_dir, Permissions::from_mode(mode & 0o7777 | 0o011))?;
@@ -159,11 +168,16 @@ impl Desk {
         if jobs.iter().any(|job| job.id.is_none()) {
             return damaged("a job in it has no id, and could be queued twice".into());
         }
+        let left_at = found.ctime() * 1000 + found.ctime_nsec() / 1_000_000;
+        let age = Duration::from_millis(u64::try_from(clock::wall_millis() - left_at).unwrap_or(0));
         for job in &mut jobs {
             // If it is taken twice, as when a supervisor dies in between, it is known by this.
             if job.exists == Exists::Refuse && job.token.is_none() {
                 job.token = Some(format!("{name}:{}.{:09}", found.ctime(), found.ctime_nsec()));
             }
+            // Both count from the put.
+            job.delay = job.delay.saturating_sub(age);
+            job.expires = job.expires.map(|expires| expires.saturating_sub(age).max(job.delay + LEAST));
             job.by = Some(format!("uid {}", found.uid()));
         }
         Ok(Left { uid: found.uid(), jobs })

@@ -14,6 +14,7 @@ mod attempts;
 mod dependencies;
 mod edits;
 mod events;
+mod expires;
 mod history;
 mod leases;
 mod lists;

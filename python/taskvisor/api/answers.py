@@ -275,6 +275,8 @@ if TYPE_CHECKING:
     #: A job.
     Job = TypedDict("Job", {
         "attempt": 'int',
+        "begin_by": 'NotRequired[str]',
+        "begin_by_ms": 'NotRequired[int]',
         "class": 'Class',
         "crashes": 'int',
         "data": 'NotRequired[Any]',
@@ -388,6 +390,7 @@ if TYPE_CHECKING:
         "depends": 'NotRequired[list[JobId]]',
         "exec": 'NotRequired[Optional[Exec]]',
         "exists": 'NotRequired[Exists]',
+        "expires": 'NotRequired[Optional[float]]',
         "id": 'NotRequired[Optional[JobId]]',
         "priority": 'NotRequired[int]',
         "queue": 'QueueName',

@@ -50,7 +50,8 @@ def job(__class_name: Optional[str] = None, *, queue: str = "default", time_limi
         cpu_limit: Optional[float] = None, process_limit: Optional[int] = None,
         output_limit: Union[int, str, None] = None, retries: Optional[int] = None,
         retry_delay: Optional[float] = None,
-        retry_cap: Optional[float] = None, cron: Optional[str] = None, tz: Optional[str] = None) -> Decorator: ...
+        retry_cap: Optional[float] = None, expires: Optional[float] = None, cron: Optional[str] = None,
+        tz: Optional[str] = None) -> Decorator: ...
 
 
 def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "default",
@@ -58,11 +59,14 @@ def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "
         memory_limit: Union[int, str, None] = None, cpu_limit: Optional[float] = None,
         process_limit: Optional[int] = None, output_limit: Union[int, str, None] = None,
         retries: Optional[int] = None, retry_delay: Optional[float] = None, retry_cap: Optional[float] = None,
-        cron: Optional[str] = None, tz: Optional[str] = None) -> Any:
+        expires: Optional[float] = None, cron: Optional[str] = None, tz: Optional[str] = None) -> Any:
     """Makes a function a job. Its class is the given name, else ``module.function``.
 
     Times are in seconds, memory and output in bytes or written as "512MB". They hold for jobs that are put without
     their own, and win over those of the pool.
+
+    With `expires` a job is dropped unless it begins within this time after its put: then it has failed, in the group
+    ``expired``. It holds for jobs that this code puts, and for those of `cron`.
 
     With `cron` it recurs while workers have it: ``@job(cron="0 3 * * *", tz="Europe/Vienna")``, without `tz` in UTC. A
     start, a recycle or a save under `start --watch` takes a new schedule over, and removes one that the code has no longer.
@@ -91,6 +95,8 @@ def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "
     if time_limit is not None and soft_time_limit is not None and soft_time_limit > time_limit:
         raise ValueError(f"soft_time_limit ({soft_time_limit!r}) must not be above time_limit ({time_limit!r}): "
                          "the job would never be told of it")
+    if expires is not None:
+        limit("expires", expires)
     name_of("queue", queue)
     schedule = _schedule(cron, tz)
     if isinstance(function, str):
@@ -99,7 +105,7 @@ def job(function: Union[Callable[..., Any], str, None] = None, *, queue: str = "
     def register(target: Callable[..., Any]) -> JobFunction[Any, Any]:
         arguments.check_target(target)
         name = function if isinstance(function, str) else name_of("the class of a job", _default_name(target))
-        made = JobFunction(target, name, queue, settings)
+        made = JobFunction(target, name, queue, settings, expires)
         if schedule is not None:
             made.recurs(schedule)
         before = registry.functions.get(name)

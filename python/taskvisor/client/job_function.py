@@ -51,7 +51,8 @@ class JobFunction(Generic[P, R]):
     ('doc.Add', {'a': 2})
     """
 
-    def __init__(self, function: Callable[P, R], class_name: str, queue: str, settings: dict[str, float]) -> None:
+    def __init__(self, function: Callable[P, R], class_name: str, queue: str, settings: dict[str, float],
+                 expires: Optional[float] = None) -> None:
         wrapped: Any = self
         functools.update_wrapper(wrapped, function)
         #: The function itself.
@@ -62,6 +63,8 @@ class JobFunction(Generic[P, R]):
         self.queue = queue
         #: Settings for its jobs that were put without their own: limits, retries, retry_delay, retry_cap.
         self.settings = settings
+        #: Jobs that are put by this code are dropped unless they begin within this many seconds; None = they are not.
+        self.expires = expires
         #: True for ``async def``.
         self.is_async: bool = arguments.is_async(function)
         #: When it recurs, in the form of the API, and its job then; None = it does not.
@@ -93,7 +96,7 @@ class JobFunction(Generic[P, R]):
     def recurs(self, schedule: dict[str, Any]) -> None:
         """Has workers take this schedule over. Called by `job`; TypeError if the function cannot be called plainly."""
         try:
-            made = Options(self, self.queue, {}).prepare()  # type: ignore[call-arg]
+            made = Options(self, self.queue, {"expires": self.expires}).prepare()  # type: ignore[call-arg]
         except TypeError as error:
             raise TypeError(f"a job with cron= is called without arguments: {error}") from None
         self.recurring = {"schedule": schedule, "job": made.fields()}
@@ -114,7 +117,8 @@ class JobFunction(Generic[P, R]):
                 tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
                 time_limit: Optional[float] = None, id: Optional[str] = None,
                 exists: Optional[Literal["refuse", "skip"]] = None,
-                depends: Optional[Sequence[str]] = None, client: Optional[HasPlace] = None) -> Options[P, R]:
+                depends: Optional[Sequence[str]] = None, expires: Optional[float] = None,
+                client: Optional[HasPlace] = None) -> Options[P, R]:
         """Options such as another queue or a delay for the jobs that are put with the returned object.
 
         `client` is where they are put, if not where this process puts others.
@@ -125,7 +129,7 @@ class JobFunction(Generic[P, R]):
         10
         """
         given = {"delay": delay, "priority": priority, "tags": tags, "retries": retries, "time_limit": time_limit,
-                 "id": id, "exists": exists, "depends": depends}
+                 "id": id, "exists": exists, "depends": depends, "expires": expires}
         return Options(self, self.queue if queue is None else queue, given, None if client is None else client.place)
 
     def call_for(self, data: Any) -> tuple[Sequence[Any], dict[str, Any]]:

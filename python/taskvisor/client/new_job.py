@@ -23,7 +23,7 @@ class NewJob:
                  priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
                  time_limit: Optional[float] = None, id: Optional[str] = None,
                  exists: Optional[Literal["refuse", "skip"]] = None,
-                 depends: Optional[Sequence[str]] = None) -> None:
+                 depends: Optional[Sequence[str]] = None, expires: Optional[float] = None) -> None:
         #: The queue in which the job waits.
         self.queue = queue
         #: The name of its class.
@@ -46,6 +46,8 @@ class NewJob:
         self.exists = exists
         #: Ids of jobs that have to be complete before it runs.
         self.depends = depends
+        #: It is dropped unless it begins within this many seconds from now: then it has failed, in the group ``expired``.
+        self.expires = expires
 
     def __eq__(self, other: object) -> bool:
         return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
@@ -77,10 +79,14 @@ class NewJob:
             "id": None if self.id is None else job_id("id", self.id),
             "exists": None if self.exists is None else exists_rule(self.exists),
             "depends": ids("depends", self.depends),
+            "expires": None if self.expires is None else limit("expires", self.expires),
         }
+        known = registry.functions.get(self.class_name)
+        if self.expires is None:
+            # Functions of frameworks have none.
+            options["expires"] = getattr(known, "expires", None)
         if self.retries is not None:
             # With its own number of retries a job also needs waits between them: those of its function.
-            known = registry.functions.get(self.class_name)
             options.update((name, value) for name, value in (known.settings if known else {}).items()
                            if name in ("retry_delay", "retry_cap"))
         return {name: value for name, value in options.items() if value is not None}

@@ -169,7 +169,7 @@ def _command(program: str, job: dict[str, Any]) -> list[str]:
     for name, option in (("priority", "priority"), ("retries", "retries"), ("id", "jid"), ("exists", "exists")):
         if name in job:
             command.append(f"--{option}={job[name]}")
-    for name, option in (("delay", "delay"), ("time_limit", "time-limit")):
+    for name, option in (("delay", "delay"), ("expires", "expires"), ("time_limit", "time-limit")):
         if name in job:
             command.append(f"--{option}={_unit(job[name])}")
     command += [f"--depends={id}" for id in job.get("depends", ())]

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 def put(queue: str, class_name: str, data: Any = None, *, delay: Optional[float] = None,
         priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
         time_limit: Optional[float] = None, id: Optional[str] = None,
-        exists: Optional[Literal["refuse", "skip"]] = None, depends: Optional[Sequence[str]] = None) -> JobId[Any]:
+        exists: Optional[Literal["refuse", "skip"]] = None, depends: Optional[Sequence[str]] = None,
+        expires: Optional[float] = None) -> JobId[Any]:
     """Queues a job of any class and returns its id, once it is durable.
 
         put("images", "Thumbnail", {"path": "/a.png"}, delay=10, tags=["nightly"])
     """
-    job = NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id, exists, depends)
+    job = NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id, exists, depends, expires)
     return put_many([job])[0]
 
 
@@ -28,12 +29,12 @@ async def aput(queue: str, class_name: str, data: Any = None, *, delay: Optional
                priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
                time_limit: Optional[float] = None, id: Optional[str] = None,
                exists: Optional[Literal["refuse", "skip"]] = None,
-               depends: Optional[Sequence[str]] = None) -> JobId[Any]:
+               depends: Optional[Sequence[str]] = None, expires: Optional[float] = None) -> JobId[Any]:
     """As `put`; other tasks of the event loop go on until the job is durable.
 
         await aput("images", "Thumbnail", {"path": "/a.png"})
     """
-    job = NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id, exists, depends)
+    job = NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id, exists, depends, expires)
     return (await aput_many([job]))[0]
 
 

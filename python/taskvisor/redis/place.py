@@ -228,6 +228,8 @@ def _written(job: dict[str, Any]) -> list[Any]:
         more += ["token", job["token"]]
     if "time_limit" in job:
         more += ["limit", round(job["time_limit"] * 1e9)]
+    if "expires" in job:
+        more += ["begin_within", round(job["expires"] * 1000)]
     needs = job.get("depends", [])
     return [job["id"], "skip" if job.get("exists") == "skip" else "refuse", job["queue"], job["class"], data,
             job.get("priority", 0), repr(float(job.get("delay", 0))),

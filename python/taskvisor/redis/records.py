@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: The fields of a job's hash that are read.
 FIELDS = ("klass", "queue", "from", "state", "canceling", "held", "priority", "tags", "attempt", "policy", "limit",
           "crashes", "interrupted", "unknown", "put_at", "put_by", "recurring", "due", "started", "ended", "instance",
-          "hold", "progress", "result", "why", "failure", "data", "exec")
+          "hold", "progress", "result", "why", "failure", "begin_within", "data", "exec")
 _STATES = {"running": "running", "scheduled": "delayed", "depends": "depends", "complete": "complete", "failed": "failed",
            "canceled": "canceled"}
 #: The states in which jobs end.
@@ -77,12 +77,13 @@ def _times(kept: dict[str, str], state: str) -> dict[str, Any]:
         wanted["due_at"] = "due"
     if state in ENDED:
         wanted["ended_at"] = "ended"
-    found: dict[str, Any] = {}
-    for name, field in wanted.items():
-        if kept.get(field, "").isdigit():
-            found[f"{name}_ms"] = int(kept[field])
-            found[name] = _rfc3339(int(kept[field]))
-    return found
+    found = {name: int(kept[field]) for name, field in wanted.items() if kept.get(field, "").isdigit()}
+    if state in ("waiting", "delayed", "depends") and kept.get("attempt") == "0" and "begin_within" in kept:
+        found["begin_by"] = found.get("put_at", 0) + int(kept["begin_within"])
+    shown: dict[str, Any] = {}
+    for name, at in found.items():
+        shown[f"{name}_ms"], shown[name] = at, _rfc3339(at)
+    return shown
 
 
 def _rfc3339(millis: int) -> str:

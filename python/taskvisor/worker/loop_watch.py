@@ -245,9 +245,9 @@ class LoopWatch:
             around.fail(block.job, EventLoopBlocked(said))
             around.flush()
 
-        handle = block.handle if isinstance(block.handle, events.Handle) else None
+        of_call: Any = getattr(block.handle, "_context", None)
         # A copy: the blocked call is in the context itself.
-        context = copy_context() if handle is None else handle._context.copy()
+        context = copy_context() if of_call is None else of_call.copy()
         thread = threading.Thread(target=context.run, args=(tell,), name="taskvisor-failure", daemon=True)
         thread.start()
         thread.join(patience)

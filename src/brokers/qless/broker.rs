@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use super::looks::{FIRST_LOOK, LOOK, later};
 use super::script::SCRIPT;
 use super::shared::Shared;
 use super::{ends, event_stream, fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
@@ -60,17 +61,6 @@ static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", expire: false, news:
 
 /// A fetch fails if the events are not subscribed to within this time.
 const READY: Duration = Duration::from_secs(5);
-/// How often to look whether a job has ended, should no event say so.
-const LOOK: Duration = Duration::from_secs(5);
-/// The same while no event is heard: soon at first, as a tree that was told to end is mostly dead at once.
-const FIRST_LOOK: Duration = Duration::from_millis(10);
-/// And at the latest.
-const LAST_LOOK: Duration = Duration::from_millis(200);
-
-/// The time until the look after one that came after this time.
-fn later(look: Duration) -> Duration {
-    (look * 3 / 2).min(LAST_LOOK)
-}
 
 impl Qless {
     /// Opens the Redis at `url`; `name` is shown to people. Sends no request yet.
@@ -194,7 +184,13 @@ impl Source for Qless {
         self.shared.wake_at(&request.queues, wait);
         self.shared.wakes.fetched(was_heard, jobs.is_empty(), self.shared.link.now());
         // Counted from before the call, so that it ends here no later than at the server.
-        Ok(fetch::granted(&self.shared, jobs, at + request.lease))
+        let (fetched, late) = fetch::granted(&self.shared, jobs, at + request.lease);
+        if !late.is_empty() {
+            self.settle(late.into_iter().map(fetch::expired).collect()).await?;
+            // A worker that got none of those may have another.
+            self.shared.wake_at(&request.queues, Some(Duration::ZERO));
+        }
+        Ok(fetched)
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
@@ -382,19 +378,5 @@ impl Peers for Qless {
             Some(sign) => fleet::leave(&self.shared, &sign.instance).await,
             None => Ok(()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn client_without_a_listener_looks_soon_at_first_and_five_times_a_second_later() {
-        let looks: Vec<Duration> =
-            std::iter::successors(Some(FIRST_LOOK), |look| Some(later(*look))).take(12).collect();
-        let sum = |many: usize| looks[..many].iter().sum::<Duration>();
-        assert!(sum(3) < Duration::from_millis(50) && sum(4) < Duration::from_millis(100), "{looks:?}");
-        assert_eq!(looks[11], LAST_LOOK);
     }
 }

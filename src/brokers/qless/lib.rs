@@ -18,6 +18,7 @@ mod indices;
 mod life;
 mod listener;
 mod lists;
+mod looks;
 mod occur;
 mod options;
 mod others;

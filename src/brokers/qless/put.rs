@@ -85,6 +85,9 @@ fn more(job: &NewJob) -> Vec<(&'static str, String)> {
     if let Some(limit) = job.time_limit {
         more.push(("limit", limit.as_nanos().to_string()));
     }
+    if let Some(expires) = job.expires {
+        more.push(("begin_within", expires.as_millis().to_string()));
+    }
     if matches!(job.payload, Payload::Exec(_)) {
         more.push(("exec", "1".into()));
     }

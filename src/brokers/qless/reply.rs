@@ -46,7 +46,7 @@ pub(super) fn unless_refused(
 }
 
 /// The fields of a job, in the order in which [`record`] takes them.
-pub(super) const RECORD: [&str; 38] = [
+pub(super) const RECORD: [&str; 39] = [
     "jid",
     "klass",
     "queue",
@@ -85,6 +85,7 @@ pub(super) const RECORD: [&str; 38] = [
     "time",
     "worker",
     "held_by",
+    "begin_within",
 ];
 /// Additional fields at the end, for a single job.
 pub(super) const WHOLE: [&str; 3] = ["data", "exec", "happened"];
@@ -146,7 +147,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
     // it took the job.
     let is_ours = holder.is_none();
     let since = if is_ours { job.millis("started") } else { job.seconds("time") };
-    let put = || job.seconds("time").filter(|_| is_ours && since.is_none());
+    let put = job.seconds("time").filter(|_| is_ours && since.is_none());
     let is_whole = values.len() > RECORD.len();
     Ok(JobRecord {
         id: id.clone(),
@@ -166,15 +167,12 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         crashes: job.number("crashes"),
         interrupted: job.number("interrupted"),
         unknown: job.number("unknown"),
-        put_at: job
-            .millis("put_at")
-            .or_else(|| qless_history::put_at(first))
-            .or_else(put)
-            .unwrap_or(Millis(0)),
+        put_at: put_at(&job, first).or(put).unwrap_or(Millis(0)),
         dead_letter: None,
         put_by: job.text("put_by"),
         recurring: job.text("recurring").or_else(|| job.text("spawned_from_jid")),
         due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),
+        begin_by: begin_by(&job, state),
         started_at: since,
         ended_at: job.millis("ended").filter(|_| state.has_ended()),
         // After the job's end this says where its output is.
@@ -195,6 +193,19 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         forensics: job.kept("forensics"),
         history: job.text("happened").map_or_else(Vec::new, |lines| stored::entries(&lines)),
     })
+}
+
+/// When the job was put, by our own field or by its history.
+fn put_at(job: &Fields<'_>, first: &Value) -> Option<Millis> {
+    job.millis("put_at").or_else(|| qless_history::put_at(first))
+}
+
+/// By when the job is to begin, if it has not yet and is dropped else.
+fn begin_by(job: &Fields<'_>, state: JobState) -> Option<Millis> {
+    let waits = matches!(state, JobState::Waiting | JobState::Delayed | JobState::Depends);
+    let within: i64 = some_number(job.of("begin_within"))?;
+    let put_at = job.millis("put_at")?;
+    (waits && job.number::<u32>("attempt") == 0).then(|| Millis(put_at.0.saturating_add(within)))
 }
 
 /// The job's state, from the word of qless and our fields.
@@ -234,8 +245,9 @@ pub(super) fn renewal(lease: Lease, said: &Value) -> Renewal {
     })
 }
 
-/// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence and its fields.
-pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
+/// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence and its fields; and whether it
+/// was to begin earlier.
+pub(super) fn given(value: Value) -> Result<(Job, Fence, bool), Error> {
     let values = array(value)?;
     let [
         id,
@@ -254,6 +266,7 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
         exec,
         retries,
         _remaining,
+        late,
     ] = &values[..]
     else {
         return Err(odd("a job that was given out"));
@@ -274,7 +287,7 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
         retry: if is_ours { kept(policy) } else { Some(foreign) },
         time_limit: some_number(limit).map(Duration::from_nanos),
     };
-    Ok((job, Fence(number(hold))))
+    Ok((job, Fence(number(hold)), number::<u8>(late) == 1))
 }
 
 #[cfg(test)]

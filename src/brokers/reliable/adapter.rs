@@ -36,6 +36,7 @@ static CARD: Card = Card {
         (Ability::Forget, "delete its keys in Redis: a database holds one queue"),
         (Ability::Options, "set them in the broker's URL and in the pools"),
         (Ability::Fleet, "ask each host for its `taskvisor status`"),
+        (Ability::Expire, "let the job look at the time"),
         (Ability::AllEvents, "the supervisor tells what happens on its host"),
     ],
 };

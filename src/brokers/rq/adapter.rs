@@ -29,6 +29,7 @@ static CARD: Card = Card {
         (Ability::Forget, "RQ's client does: `queue.delete()`"),
         (Ability::Options, "RQ keeps none"),
         (Ability::Fleet, "`rq info` shows the workers of all hosts"),
+        (Ability::Expire, "let the function look at the time, or put it by RQ and cancel it"),
         (Ability::AllEvents, "the supervisor tells what happens on its host"),
     ],
 };

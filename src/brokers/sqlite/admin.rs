@@ -6,7 +6,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::lease::{HELD_LEASE, HeldLease, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
-use super::{figures, history, learn, leaseless, needs};
+use super::{figures, history, learn, leaseless, needs, unbegun};
 use broker::{Error, JobEnd};
 use model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, What, WorkerId, name_fault};
 
@@ -49,6 +49,7 @@ pub(super) fn put_back(
              WHERE id = ?1",
         )?
         .execute(params![row, to as i64, now])?;
+    unbegun::lift(store, row)?;
     store.moved(queue, Some(from), to);
     store.happened(id, queue, What::Retried, to)?;
     Ok(())

@@ -6,6 +6,7 @@ use super::history::{self, End};
 use super::needs;
 use super::store::Store;
 use super::trouble::Trouble;
+use super::unbegun;
 use broker::Error;
 use model::{Failure, Happened, JobState, Next, QueueName, Settlement, What, millis_up};
 
@@ -68,6 +69,7 @@ pub(super) fn go_on(
              failure = NULL, failure_group = NULL, forensics = NULL, ready_at = ?6 WHERE id = ?1",
         )?
         .execute(params![row, there, to as i64, due, not_before, now])?;
+    unbegun::lift(store, row)?;
     store.advanced(queue, there, to);
     store.happened(&settlement.job, there, What::Advanced, to)?;
     if let Some(due) = due {

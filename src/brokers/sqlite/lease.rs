@@ -12,6 +12,7 @@ use super::occur;
 use super::settle::group;
 use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
+use super::unbegun;
 use super::waiting::{self, Found};
 use broker::{Fetch, Renewal};
 use common::stored;
@@ -192,6 +193,8 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     if store.next_due.is_none_or(|due| due > now) {
         return Ok(());
     }
+    // Before the others wait: what is late for a fetch that comes with its time must not be given out by it.
+    unbegun::come_due(store, now)?;
     promote(store, now)?;
     if store.expires() {
         expire(store, now)?;

@@ -114,6 +114,7 @@ mod tasks;
 mod thread;
 mod transaction;
 mod trouble;
+mod unbegun;
 mod unreadable;
 mod verbs;
 mod waiting;

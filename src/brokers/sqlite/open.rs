@@ -23,9 +23,9 @@ const APPLICATION_ID: i64 = 0x7461_736b;
 const MODEL: &str = include_str!("model.sql");
 /// What came with schema 7.
 const SCOPE: &str = include_str!("scope.sql");
-const VERSION: i64 = 8;
+const VERSION: i64 = 9;
 /// The steps from one schema to the next, from 1 on.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     "ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE job ADD COLUMN progress TEXT;
      PRAGMA user_version = 2;",
@@ -62,6 +62,9 @@ const STEPS: [&str; 7] = [
      ALTER TABLE queue ADD COLUMN puts INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE queue ADD COLUMN changes INTEGER NOT NULL DEFAULT 0;
      PRAGMA user_version = 8;",
+    "CREATE TABLE unbegun (job INTEGER PRIMARY KEY REFERENCES job (id), at INTEGER NOT NULL);
+     CREATE INDEX unbegun_at ON unbegun (at);
+     PRAGMA user_version = 9;",
 ];
 const NFS: i64 = 0x6969;
 /// Larger files are not checked as a whole at each start.

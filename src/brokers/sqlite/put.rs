@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{needs, tasks};
+use super::{needs, tasks, unbegun};
 use broker::{Error, Fetch};
 use common::{circle, stored};
 use model::{
@@ -169,6 +169,9 @@ pub(super) fn insert(
     }
     if let Some(due) = due {
         store.expect(due);
+    }
+    if let Some(expires) = job.expires.filter(|_| granted.is_none()) {
+        unbegun::keep(store, row, now.saturating_add(millis_up(expires)))?;
     }
     store.moved(queue, None, state);
     // A ledger's job is kept by its broker: a ledger that lacks it has lost no promise.

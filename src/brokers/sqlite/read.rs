@@ -24,7 +24,8 @@ pub(super) const RECORD: &str = "job.id, jid, queue.name, class, state, priority
     limit_ns, crashes, interrupted, put_at, coalesce(due_at, not_before), started_at, ended_at, instance, worker, fence, result, failure,
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at,
     EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id),
-    (SELECT name FROM recurring WHERE recurring.id = job.recurring), pool";
+    (SELECT name FROM recurring WHERE recurring.id = job.recurring), pool,
+    (SELECT at FROM unbegun WHERE unbegun.job = job.id AND state IN (0, 1, 8) AND attempt = 0)";
 
 /// The ids that begin this way, in their order: a few steps in the index.
 pub(super) fn find(store: &Store, prefix: &str) -> Result<Vec<JobId>, Trouble> {
@@ -43,7 +44,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
     let place = row.get(0)?;
-    let shown = match payload(store, place, row, 33) {
+    let shown = match payload(store, place, row, 34) {
         Ok(payload) => JobRecord { payload: Some(payload), ..record(row)? },
         Err(trouble) => remains_if_unreadable(row, trouble)?,
     };
@@ -152,6 +153,7 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         put_by: row.get(26)?,
         recurring: row.get(31)?,
         due_at: moment(row, 15)?,
+        begin_by: moment(row, 33)?,
         started_at: moment(row, 16)?,
         ended_at: moment(row, 17)?,
         instance: instance(row, 18)?,

@@ -1,4 +1,4 @@
--- The store, schema 8 (see open.rs for the way from 1 to 7). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- The store, schema 9 (see open.rs for the way from 1 to 8). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
 -- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled,
 -- 8 depends.
 
@@ -82,6 +82,13 @@ CREATE TABLE body (
     data BLOB NOT NULL
 );
 
+-- By when jobs are to begin that are dropped else. Rows of jobs that have begun go when that time comes.
+CREATE TABLE unbegun (
+    job INTEGER PRIMARY KEY REFERENCES job (id),
+    at  INTEGER NOT NULL
+);
+CREATE INDEX unbegun_at ON unbegun (at);
+
 -- What happened to jobs: attempts that did not complete them, and what people did. The latest 100 of each.
 CREATE TABLE history (
     id    INTEGER PRIMARY KEY,
@@ -114,4 +121,4 @@ CREATE TABLE class_day (
 ) WITHOUT ROWID;
 
 PRAGMA application_id = 0x7461736b;
-PRAGMA user_version = 8;
+PRAGMA user_version = 9;

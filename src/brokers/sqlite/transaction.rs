@@ -93,6 +93,8 @@ impl Store {
                 "SELECT min(at) FROM (
                      SELECT * FROM (SELECT due_at AS at FROM job WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
                      UNION ALL
+                     SELECT * FROM (SELECT at FROM unbegun ORDER BY at LIMIT 1)
+                     UNION ALL
                      SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL AND ?1
                                     ORDER BY expires_at LIMIT 1))",
             )?

@@ -44,6 +44,7 @@ static CARD: Card = Card {
             Ability::UniqueId,
             "a FIFO queue knows doubles for five minutes; the ledger runs none that this host has completed",
         ),
+        (Ability::Expire, "let the job look at the time, or set the queue's MessageRetentionPeriod in SQS"),
         (Ability::PutTogether, "put them one by one; what fails is said"),
         (Ability::AllEvents, "the supervisor tells what happens on its host"),
     ],

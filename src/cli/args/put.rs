@@ -42,6 +42,9 @@ pub struct Put {
     /// Not before this date or time, here or with an offset: "2026-12-24 18:00"
     #[arg(long, value_name = "DATE", value_parser = to_come, conflicts_with = "delay")]
     pub at: Option<Millis>,
+    /// Drop it unless it begins within this time: then it has failed, as expired
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub expires: Option<Duration>,
     /// Tries after the first one
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,

@@ -37,6 +37,7 @@ impl Form {
             payload,
             priority: args.priority,
             delay: delay(args),
+            expires: args.expires,
             depends: args.depends.iter().map(|id| id.as_str().into()).collect(),
             tags: args.tags.iter().cloned().chain(args.batch.as_deref().map(tag_of)).collect(),
             retry: args.retries.map(retry),

@@ -6,6 +6,14 @@ use broker::Card;
 use model::verb::Ability;
 use model::{JobId, JobRecord, JobState, Millis, Need};
 
+/// What will become of a job that nobody begins in time, or that its broker has set aside.
+pub fn fate(job: &JobRecord, now: Millis) -> Vec<String> {
+    let expires =
+        job.begin_by.map(|by| format!("It expires unless it begins within {}.", age(between(now, by))));
+    let letter = job.dead_letter.as_ref().map(|fate| format!("{fate}."));
+    expires.into_iter().chain(letter).collect()
+}
+
 /// The verbs that can help a job, of which brokers lack some.
 #[derive(Clone, Copy, Debug)]
 pub struct Helps {

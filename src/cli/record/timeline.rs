@@ -45,6 +45,7 @@ fn events(job: &JobRecord, look: &Look) -> Vec<Event> {
     let mut events: Vec<Event> =
         known(job.put_at).map(|at| plain(at, format!("put{by}"))).into_iter().collect();
     events.extend(job.due_at.map(|due| plain(due, "due".into())));
+    events.extend(job.begin_by.map(|by| plain(by, "expires unless it has begun".into())));
     for Entry { at, what } in &job.history {
         match what {
             Happened::Attempt(attempt) => events.extend(of_attempt(attempt, Some(*at), look)),

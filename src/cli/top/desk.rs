@@ -6,6 +6,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::cli::access::Access;
 use crate::cli::access::elsewhere::client;
+use crate::cli::access::spooled::puts_only;
 use crate::cli::term::screen::Look;
 use ::top::ask::{List, News, Seen, Want};
 use ::top::thing::Tab;
@@ -42,7 +43,7 @@ impl Desk {
             Some(Access::Api(..)) => true,
             // A supervisor may have started since. An embedded store is left open for nobody's sake.
             Some(Access::Store(store)) => store.card().shared && client(&self.config)?.probe().await.is_err(),
-            None => false,
+            Some(Access::Spool(_)) | None => false,
         };
         if let Some(way) = before.filter(|_| holds) {
             return Ok(way);
@@ -68,6 +69,7 @@ impl Desk {
         let (status, place) = match access.as_ref() {
             Access::Api(api, _) => (Some(api.status().await?), api.place().to_string()),
             Access::Store(_) => (None, self.config.broker.to_string()),
+            Access::Spool(spool) => return Err(puts_only(spool)),
         };
         let list = list(&access, want).await.map_err(|failure| failure.in_a_line());
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status.clone().map(Arc::new);
@@ -87,7 +89,7 @@ const JOBS: u32 = 200;
 async fn list(access: &Access, want: &Want) -> Result<List, Failure> {
     Ok(match (want.tab, access) {
         (Tab::Slots | Tab::Events, _) | (Tab::Queues, Access::Api(..)) => List::None,
-        (Tab::Queues, Access::Store(_)) => List::Queues(access.ask(Queues {}).await?),
+        (Tab::Queues, Access::Store(_) | Access::Spool(_)) => List::Queues(access.ask(Queues {}).await?),
         (Tab::Jobs, _) => List::Jobs(access.ask(filter(want)?).await?),
         (Tab::Failures, _) => List::Failures(access.ask(verb::Failed::default()).await?),
         (Tab::Recurring, _) => List::Recurring(access.ask(ListRecurring {}).await?),

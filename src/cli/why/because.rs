@@ -37,7 +37,7 @@ pub fn of_job(id: &JobId, why: &Why, heard: &Heard, helps: Helps, now: Millis) -
         JobState::Running | JobState::Canceling => running(why, job, now),
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
     };
-    said.extend(job.dead_letter.as_ref().map(|fate| format!("{fate}.")));
+    said.extend(needs::fate(job, now));
     said.extend(nobody_here(job, heard).filter(|_| !job.state.has_ended()));
     said
 }

@@ -89,6 +89,7 @@ macro_rules! pairs {
 
 pairs! {
     At "at" "at_ms" "When it happened.";
+    BeginBy "begin_by" "begin_by_ms" "By when it is to begin.";
     DueAt "due_at" "due_at_ms" "When it is due.";
     EndedAt "ended_at" "ended_at_ms" "When it ended.";
     ExpiresAt "expires_at" "expires_at_ms" "When the lease ends.";

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::entry::EntryJson;
 use super::new_job::{Carried, present};
 use crate::format::{
-    DueAt, EndedAt, ExpiresAt, JsonText, MaybeSeconds, PutAt, RenewedAt, StartedAt, json_text,
+    BeginBy, DueAt, EndedAt, ExpiresAt, JsonText, MaybeSeconds, PutAt, RenewedAt, StartedAt, json_text,
 };
 use crate::{
     Bytes, Class, Exec, Failure, Fence, Forensics, Instance, JobId, JobRecord, JobState, Millis, Need,
@@ -88,6 +88,9 @@ pub(crate) struct JobJson {
     /// When it is due, if it is delayed or depends on others.
     #[serde(flatten, with = "DueAt::<Option<Millis>>")]
     due_at: Option<Millis>,
+    /// By when it is to begin: it is dropped else.
+    #[serde(flatten, with = "BeginBy::<Option<Millis>>")]
+    begin_by: Option<Millis>,
     /// When its latest attempt started.
     #[serde(flatten, with = "StartedAt::<Option<Millis>>")]
     started_at: Option<Millis>,
@@ -166,6 +169,7 @@ impl From<JobRecord> for JobJson {
             put_by: job.put_by,
             recurring: job.recurring,
             due_at: job.due_at,
+            begin_by: job.begin_by,
             started_at: job.started_at,
             ended_at: job.ended_at,
             instance: job.instance,
@@ -214,6 +218,7 @@ impl From<JobJson> for JobRecord {
             put_by: job.put_by,
             recurring: job.recurring,
             due_at: job.due_at,
+            begin_by: job.begin_by,
             started_at: job.started_at,
             ended_at: job.ended_at,
             instance: job.instance,

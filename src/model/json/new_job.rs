@@ -45,6 +45,9 @@ pub(crate) struct NewJobJson {
     /// Delay after the put, in seconds.
     #[serde(default, skip_serializing_if = "Duration::is_zero", with = "Seconds")]
     delay: Duration,
+    /// It is dropped unless it begins within this time after the put, in seconds: then it has failed, in the group `expired`.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
+    expires: Option<Duration>,
     /// Ids of the jobs that must be complete before it runs: 1000 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     depends: Vec<JobId>,
@@ -120,6 +123,7 @@ impl From<NewJob> for NewJobJson {
             exec,
             priority: job.priority,
             delay: job.delay,
+            expires: job.expires,
             depends: job.depends,
             tags: job.tags,
             retries: job.retry.map(|retry| retry.retries),
@@ -156,6 +160,7 @@ impl TryFrom<NewJobJson> for NewJob {
             payload,
             priority: job.priority,
             delay: job.delay,
+            expires: job.expires,
             depends: job.depends,
             tags: job.tags,
             retry: says.then_some(retry),

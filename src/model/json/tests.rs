@@ -166,11 +166,12 @@ fn json_of_a_put_is_stable() {
         retry: Some(Retry::CLASS),
         time_limit: Some(Duration::from_millis(500)),
         delay: Duration::from_secs(10),
+        expires: Some(Duration::from_secs(60)),
         ..NewJob::new("mail".into(), "mail.Send".into(), Payload::Data("[1.0, 2]".into()))
     };
     published(
         &job,
-        r#"{"id":"j1","queue":"mail","class":"mail.Send","data":[1.0, 2],"priority":0,"delay":10.0,"depends":["n1"],
+        r#"{"id":"j1","queue":"mail","class":"mail.Send","data":[1.0, 2],"priority":0,"delay":10.0,"expires":60.0,"depends":["n1"],
 "tags":["a"],"retries":5,"retry_delay":1.0,"retry_cap":900.0,"time_limit":0.5}"#,
     );
     let program = NewJob::new("q".into(), "exec".into(), Payload::Exec(exec()));

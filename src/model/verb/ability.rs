@@ -49,6 +49,8 @@ pub enum Ability {
     UniqueId,
     /// Delays a new job.
     Delay,
+    /// Drops a job that was not begun by a time.
+    Expire,
     /// Puts several jobs, all or none.
     PutTogether,
     /// Publishes events about what other programs do with its jobs, too.
@@ -57,7 +59,7 @@ pub enum Ability {
 
 impl Ability {
     /// All abilities, in the order of the documentation.
-    pub const ALL: [Ability; 25] = [
+    pub const ALL: [Ability; 26] = [
         Ability::Show,
         Ability::List,
         Ability::ShowWaiting,
@@ -81,6 +83,7 @@ impl Ability {
         Ability::Fleet,
         Ability::UniqueId,
         Ability::Delay,
+        Ability::Expire,
         Ability::PutTogether,
         Ability::AllEvents,
     ];
@@ -111,6 +114,7 @@ impl Ability {
             Ability::Fleet => "show the supervisors that share it",
             Ability::UniqueId => "refuse an id that exists already",
             Ability::Delay => "delay a job",
+            Ability::Expire => "drop a job that was not begun by a time",
             Ability::PutTogether => "put several jobs all or none",
             Ability::AllEvents => "tell what other programs do with its jobs",
         }

@@ -37,6 +37,7 @@ pub static CARD: Card = Card {
         (Ability::Options, "change its source"),
         (Ability::Fleet, "there is one"),
         (Ability::UniqueId, "give each job an id of its own"),
+        (Ability::Expire, "have the job look at the time"),
         (Ability::PutTogether, "put them one by one"),
         (Ability::AllEvents, "the supervisor tells what it does itself"),
     ],

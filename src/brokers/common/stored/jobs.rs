@@ -83,6 +83,8 @@ struct NewJobRow {
     priority: i32,
     #[serde(default)]
     delay: Duration,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<Duration>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     depends: Vec<JobId>,
     #[serde(default)]

@@ -167,7 +167,7 @@ local function retry(jid, by)
   local retries = fields(jid, 'retries')
   call('HSET', key, 'queue', queue, 'attempt', '0', 'crashes', '0', 'interrupted', '0', 'unknown', '0', 'remaining',
     retries or '0', 'failure', '{}', 'time', now, 'worker', '', 'expires', '0')
-  call('HDEL', key, 'ended', 'progress', 'result', 'why', 'group', 'held', 'from', 'due', 'scheduled')
+  call('HDEL', key, 'ended', 'progress', 'result', 'why', 'group', 'held', 'from', 'due', 'scheduled', 'begin_within')
   history(jid, clock, 'put', '{"q":' .. encode(queue) .. '}')
   know_queue(queue)
   -- It may have been canceled before all jobs that it needs were complete.

@@ -158,7 +158,7 @@ if command == 'taskvisor.fetch' then
   local GIVEN = {
     'klass', 'data', 'priority', 'tags', 'attempt', 'crashes', 'interrupted', 'unknown', 'policy', 'limit', 'exec',
     'retries', 'remaining', 'time', 'order', 'hold', 'grace', 'progress', 'renewed', 'due', 'state', 'queue',
-    'put_at', 'throttles',
+    'put_at', 'throttles', 'begin_within',
   }
   local given, waits = {}, {}
 
@@ -167,8 +167,8 @@ if command == 'taskvisor.fetch' then
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
     if not values[1] and not values[2] then return end
-    local retries, remaining, time, order, hold, grace, progress, renewed, due, state, from, put_at, throttles =
-      unpack(values, 12)
+    local retries, remaining, time, order, hold, grace, progress, renewed, due, state, from, put_at, throttles,
+      begin_within = unpack(values, 12)
     if state and state ~= 'waiting' and not may_wait(state, jid, from) then return end
     if from and from ~= queue and call('ZSCORE', 'ql:q:' .. from .. '-work', jid) then return end
     if not is_text(jid) then return refuse_jid(jid, queue) end
@@ -189,7 +189,10 @@ if command == 'taskvisor.fetch' then
     tell_followers('popped', jid)
     news('fetched', jid, queue, 'running')
     values[5] = attempt
-    given[#given + 1] = {jid, queue, hold, unpack(values, 1, 13)}
+    local one = {jid, queue, hold, unpack(values, 1, 13)}
+    -- It may not begin any more: the broker settles it at once.
+    one[17] = begin_within and attempt == 1 and number(millis) >= (number(put_at) or 0) + number(begin_within) and 1 or 0
+    given[#given + 1] = one
     waits[queue] = waits[queue] or {}
     table.insert(waits[queue], clock - (number(time) or clock))
     return true

@@ -109,7 +109,8 @@ local function advance(jid, job, left)
   know_queue(left.next)
   call('HSET', key, 'worker', '', 'failure', '{}', 'queue', left.next, 'expires', '0', 'remaining', job.retries or '0',
     'attempt', '0', 'crashes', '0', 'interrupted', '0', 'unknown', '0', 'time', now)
-  call('HDEL', key, 'why', 'group', 'result', 'forensics', 'progress', 'instance', 'ended', 'grace', 'canceling', 'due')
+  call('HDEL', key, 'why', 'group', 'result', 'forensics', 'progress', 'instance', 'ended', 'grace', 'canceling', 'due',
+    'begin_within')
   local waits = depend(jid, left.needs)
   local state = place(jid, left.next, job.priority, number(job.order) or clock, left.delay, waits)
   if state ~= 'depends' then wake(left.next) end
