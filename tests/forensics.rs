@@ -44,6 +44,37 @@ fn time_limit_leaves_a_process_snapshot_without_secrets() {
 }
 
 #[test]
+fn picture_of_a_running_job_shows_its_processes_and_what_it_stopped_at() {
+    in_all_settings(|sandbox| {
+        let _running = sandbox.start(&["-w", "1"]);
+        let file = sandbox.work("held-open");
+        let jid = sandbox.put(&["sh", "-c", "exec 7>held-open; sleep 1000 & kill -STOP $$; wait"]);
+        let picture = || sandbox.ok(&["job", "picture", &jid, "--json"]);
+        wait_until("it has stopped itself", || {
+            sandbox.state(&jid) == "running" && picture().contains("\"state\":\"T\"")
+        });
+        let picture: Value = serde_json::from_str(&picture()).unwrap();
+        assert_eq!(names(&picture), ["sh", "sleep"], "{picture}");
+        let open = picture["processes"][0]["open"].as_array().expect("names");
+        assert!(open.iter().any(|name| name.as_str() == file.to_str()), "{picture}");
+        assert_eq!((&picture["job"], &picture["others"]), (&jid.as_str().into(), &0.into()));
+        let why = sandbox.ok(&["why", "job", &jid]);
+        assert!(why.contains("its processes now") && why.contains("held-open"), "{why}");
+        let status = sandbox.ok(&["status"]);
+        assert!(status.contains("  stopped"), "{status}");
+        let sorted = sandbox.ok(&["job", "list", "--state", "running", "--sort", "memory", "--json"]);
+        assert!(sorted.contains(&jid), "{sorted}");
+        let table = sandbox.ok(&["job", "list", "--state", "running", "--sort", "memory"]);
+        let row = table.lines().find(|line| line.contains(&jid)).expect("its line");
+        assert!(row.contains('K') || row.contains('M'), "memory of now: {table}");
+        sandbox.ok(&["job", "cancel", "--wait", &jid]);
+        let refused = sandbox.run(&["job", "picture", &jid]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains("only what runs here has a picture"), "{said}");
+    });
+}
+
+#[test]
 fn canceled_job_gets_no_snapshot() {
     let sandbox = a_sandbox();
     let _running = sandbox.start(&["-w", "1", "--grace", "100ms"]);

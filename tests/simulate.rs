@@ -159,7 +159,7 @@ impl<'a> Replay<'a> {
             let id = JobId::from(number.to_string());
             let expires_at = self.now + Duration::from_secs(60);
             let lease = Lease { job: id.clone(), fence: Fence(1), expires_at };
-            jobs.push(Fetched { job: Arc::new(job(id, queue)), lease });
+            jobs.push(Fetched { job: Arc::new(job(id, queue)), lease, waited: None });
             turns.gave();
         }
         Event::Fetched(pool, jobs)

@@ -25,7 +25,7 @@ use super::{Here, Lines, PauseOrder, Place, Queued, Reloaded};
 use model::verb::{Done, State, VerbRequest};
 use model::{
     Change, Filter, Interest, JobCounts, JobId, JobRecord, JobState, NewJob, OutputLine, OutputQuery,
-    PoolsNow, PublishedEvent, Status, Stop, Subject, Why,
+    Picture, PoolsNow, PublishedEvent, SeriesQuery, Status, Stop, Subject, TimeSeries, Why,
 };
 
 /// A client of a supervisor. Each call opens a connection, except waits: a program often waits for thousands of jobs.
@@ -105,6 +105,16 @@ impl Client {
     pub async fn logs(&self, id: &JobId, query: &OutputQuery) -> Result<Lines<OutputLine>, Error> {
         let fields = self.fields(query)?;
         self.lines(&format!("/v1/jobs/{}/logs{}", encode(id.as_str()), self::query(&fields))).await
+    }
+
+    /// What happened to jobs in each step of the last hour or day.
+    pub async fn series(&self, query: &SeriesQuery) -> Result<TimeSeries, Error> {
+        self.get(&format!("/v1/series{}", self::query(&self.fields(query)?))).await
+    }
+
+    /// What the processes of a running job do now.
+    pub async fn picture(&self, id: &JobId) -> Result<Picture, Error> {
+        self.get(&format!("/v1/jobs/{}/picture", encode(id.as_str()))).await
     }
 
     /// Counts the jobs that a filter selects, up to its limit.

@@ -11,6 +11,7 @@ mod events;
 mod extract;
 mod gate;
 mod health;
+mod job_metrics;
 mod limits;
 mod lines;
 mod lists;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::job_metrics;
 use super::metrics_page::Page;
 use super::queue_metrics;
 use model::{Health, LogStatus, Meters, PoolStatus, Process, SlotState, Status};
@@ -35,6 +36,7 @@ pub(super) fn render(meters: &Meters) -> String {
     classes(&mut page, meters);
     logs(&mut page, &meters.status.logs);
     queue_metrics::queues(&mut page, meters);
+    job_metrics::jobs(&mut page, meters);
     page.0
 }
 
@@ -222,6 +224,8 @@ mod tests {
             wal_bytes: Some(8),
             failing: vec![("failed to settle".into(), Duration::from_secs(7))],
             outbox: Some(6),
+            recurring: BTreeMap::new(),
+            disks: BTreeMap::new(),
         }
     }
 

@@ -26,6 +26,9 @@ const OF_PUT: [(Method, &str); 6] = [
     (Method::POST, "/v1/wait"),
 ];
 
+/// The route that shows names of open files, and asks the kernel about processes of others.
+const PICTURE: &str = "/v1/jobs/{job}/picture";
+
 impl Role {
     /// The name of the token in settings, refusals and histories.
     pub(super) fn token(self) -> &'static str {
@@ -43,7 +46,9 @@ impl Role {
         let opens = match self {
             Role::All => true,
             // This one looks, too: its question is too long for a query.
-            Role::View => looks || (method == Method::POST && route == Some("/v1/wait")),
+            Role::View => {
+                (looks && route != Some(PICTURE)) || (method == Method::POST && route == Some("/v1/wait"))
+            }
             Role::Put => {
                 let method = if looks { &Method::GET } else { method };
                 OF_PUT.iter().any(|(of_put, path)| of_put == method && Some(*path) == route)

@@ -20,7 +20,10 @@ use super::routes::Routes;
 use super::waits::{Ended, Wait, wait, wait_for_all};
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, tasks, verbs};
 use model::verb::{Done, Route, State as JobStateBody};
-use model::{Filter, Interest, JobCounts, OutputLine, OutputQuery, PublishedEvent, Status, Subject, Why};
+use model::{
+    Filter, Interest, JobCounts, OutputLine, OutputQuery, Picture, PublishedEvent, SeriesQuery, Status,
+    Subject, TimeSeries, Why,
+};
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
@@ -34,34 +37,9 @@ pub fn openapi() -> String {
 }
 
 fn all(routes: Routes) -> Routes {
-    let routes = routes
+    let routes = of_jobs(routes)
         .look::<Here>("/v1", "Says at once that somebody is here.", get(here))
         .look::<serde_json::Value>("/v1/openapi.json", "This description.", get(describe))
-        .asks::<Filter, JobCounts>("/v1/count", "Counts jobs by filter, up to a limit.", get(count))
-        .act::<Put, Queued>(
-            "/v1/jobs",
-            "Puts jobs, all or none, and answers when they are durable.",
-            post(put),
-        )
-        .look::<JobStateBody>("/v1/jobs/{job}/wait", "Waits until a job has ended and says how.", get(wait))
-        .stream::<OutputQuery, OutputLine>(
-            Route {
-                method: "GET",
-                path: "/v1/jobs/{job}/logs",
-                does: "Reads or follows the output of a job.",
-            },
-            &["text/plain"],
-            get(logs),
-        )
-        .stream::<Wait, Ended>(
-            Route {
-                method: "POST",
-                path: "/v1/wait",
-                does: "Waits for many jobs, and tells each as it ends.",
-            },
-            &[],
-            post(wait_for_all),
-        )
         .look::<Status>(
             "/v1/status",
             "Shows the supervisor, its workers, what they run, and the queues.",
@@ -88,6 +66,46 @@ fn all(routes: Routes) -> Routes {
             get(readyz),
         );
     tasks::routes(pools::routes(verbs::routes(routes)))
+}
+
+/// Those about jobs that are no verbs.
+fn of_jobs(routes: Routes) -> Routes {
+    routes
+        .asks::<Filter, JobCounts>("/v1/count", "Counts jobs by filter, up to a limit.", get(count))
+        .asks::<SeriesQuery, TimeSeries>(
+            "/v1/series",
+            "Shows what happened to jobs in each step of the last hour or the last day.",
+            get(series),
+        )
+        .act::<Put, Queued>(
+            "/v1/jobs",
+            "Puts jobs, all or none, and answers when they are durable.",
+            post(put),
+        )
+        .look::<JobStateBody>("/v1/jobs/{job}/wait", "Waits until a job has ended and says how.", get(wait))
+        .look::<Picture>(
+            "/v1/jobs/{job}/picture",
+            "Shows what the processes of a running job do now.",
+            get(picture),
+        )
+        .stream::<OutputQuery, OutputLine>(
+            Route {
+                method: "GET",
+                path: "/v1/jobs/{job}/logs",
+                does: "Reads or follows the output of a job.",
+            },
+            &["text/plain"],
+            get(logs),
+        )
+        .stream::<Wait, Ended>(
+            Route {
+                method: "POST",
+                path: "/v1/wait",
+                does: "Waits for many jobs, and tells each as it ends.",
+            },
+            &[],
+            post(wait_for_all),
+        )
 }
 
 /// The routes of QuantumLeap alone, for a port whose clients know no token.
@@ -132,6 +150,16 @@ async fn count(State(api): Api, uri: Uri) -> Answer<JobCounts> {
     Ok(Json(api.count_jobs(&filter).await?))
 }
 
+async fn series(State(api): Api, uri: Uri) -> Answer<TimeSeries> {
+    let Query(query) =
+        Query::<SeriesQuery>::try_from_uri(&uri).map_err(|error| Problem::bad_request(error.body_text()))?;
+    let names = [query.queue.is_some(), query.class.is_some(), query.each.is_some()];
+    if names.into_iter().filter(|given| *given).count() > 1 {
+        return Err(Problem::bad_request("a series is of a queue, of a class or of each of them: name one"));
+    }
+    Ok(Json(api.series(&query)?))
+}
+
 async fn status(State(api): Api) -> Answer<Status> {
     Ok(Json(api.status().await?))
 }
@@ -146,6 +174,10 @@ async fn why_slot(State(api): Api, slot: PathOf<String>) -> Answer<Why> {
 
 async fn why_pool(State(api): Api, pool: PathOf<String>) -> Answer<Why> {
     Ok(Json(api.why(Subject::Pool(named(pool)?)).await?))
+}
+
+async fn picture(State(api): Api, id: PathOf<String>) -> Answer<Picture> {
+    Ok(Json(api.picture_of(job_id(id)?).await?))
 }
 
 async fn stop(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Done> {
@@ -170,7 +202,7 @@ async fn readyz(State(api): Api) -> Answer<Ready> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/count, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/wait, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/count, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/series, /v1/why, /v1/wait, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v2/notify, /v1/openapi.json, /version, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -11,8 +11,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use model::verb::{Answer, Verb};
 use model::{
-    Change, Cursor, Filter, Instance, JobCounts, JobId, JobState, Meters, Millis, NewJob, Page, PoolsNow,
-    PublishedEvent, PutNote, QueueName, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Instance, JobCounts, JobId, JobState, Meters, Millis, NewJob, Page, Picture,
+    PoolsNow, PublishedEvent, PutNote, QueueName, SeriesQuery, Status, Stop, Subject, TimeSeries, Why,
 };
 use wq::{self, Taken};
 
@@ -33,6 +33,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// Counts the jobs that a filter selects, up to its limit.
     async fn count_jobs(&self, filter: &Filter) -> Result<JobCounts, Problem>;
+
+    /// What happened to jobs in each step of the last hour or day.
+    fn series(&self, _query: &SeriesQuery) -> Result<TimeSeries, Problem> {
+        Err(Problem::unavailable("there are no series here"))
+    }
 
     /// Counts the tasks whose ids begin this way, in any of these states (none = in any).
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem>;
@@ -69,6 +74,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// Why a job, a slot or a pool is in its state.
     async fn why(&self, subject: Subject) -> Result<Why, Problem>;
+
+    /// What the processes of a running job do now.
+    async fn picture_of(&self, _id: JobId) -> Result<Picture, Problem> {
+        Err(Problem::unavailable("nothing runs here"))
+    }
 
     /// The status with all counters.
     async fn meters(&self) -> Result<Meters, Problem>;

@@ -26,7 +26,7 @@ use super::tellers::Tellers;
 use super::unconfirmed::UnconfirmedVerdicts;
 use super::worker_calls::WorkerCalls;
 use failpoint::failpoint;
-use model::{Exit, Fence, Instant, Job, JobId, Limits, Outcome, PoolSettings, Signal, WorkerId};
+use model::{Exit, Fence, Instant, Job, JobId, Limits, Millis, Outcome, PoolSettings, Signal, WorkerId};
 use process::{Children, Found, JobEnd, KeeperMessage, Link, WorkerEvent, oom_kills};
 use supervisor::{Command, Event};
 use wire::keeper::{Hello, Order, Report};
@@ -86,6 +86,7 @@ impl Effects {
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
             Command::Assign { worker, job, fence, limits, retries } => {
+                self.tellers.course.begun(&job, now, wall());
                 self.reports.begun(&job.id, now, oom_kills);
                 self.assign(worker, &job, fence, limits, retries);
             }
@@ -100,11 +101,17 @@ impl Effects {
                 self.calls.fetch(of, queues, take, filter, workers);
             }
             Command::Renew(leases) => self.calls.renew(leases),
-            Command::Settle(settlement) => self.reports.settle(settlement, now, oom_kills),
+            Command::Settle(settlement) => {
+                self.tellers.course.settled(&settlement, now, wall());
+                self.reports.settle(settlement, now, oom_kills);
+            }
             Command::AskIdle(queues, unknown) => self.calls.ask_idle(queues, unknown),
             Command::GiveUp(why) => self.last.gave_up(why),
             Command::AskWaiting(pool, queues) => self.calls.ask_waiting(pool, queues),
-            Command::LeaseLost { job, .. } => self.bury(&job),
+            Command::LeaseLost { job, .. } => {
+                self.tellers.course.lost(&job, now, wall());
+                self.bury(&job);
+            }
             Command::Died { .. } => {}
             Command::Equip(pool, settings) => self.equip(pool, &settings),
             Command::VerdictUnconfirmed { job, fence, verdict } => {
@@ -159,6 +166,9 @@ impl Effects {
         }
         if let Event::Settled { job, .. } = event {
             self.bury(job);
+        }
+        if let Event::Fetched(_, fetched) = event {
+            self.tellers.course.fetched(fetched);
         }
     }
 
@@ -351,6 +361,10 @@ impl Effects {
             self.link.order(&Order::Notify(words));
         }
     }
+}
+
+fn wall() -> Millis {
+    Millis(clock::wall_millis())
 }
 
 /// Turns a finding of the gauge into an event.

@@ -122,9 +122,11 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::Log(line) => effects.tellers.log(Kind::Asked, line),
         Request::Counted(counted) => {
             let view = view(supervisor, effects);
+            let wall = Millis(clock::wall_millis());
+            effects.tellers.course.series.lock().waiting(wall, &counted.counts);
             judge(effects, &view, &counted);
             // `tell` is not used: a count is not a change, and must not cause another count.
-            let waiting = super::waiting::waiting(&counted.counts, Millis(clock::wall_millis()));
+            let waiting = super::waiting::waiting(&counted.counts, wall);
             handle(supervisor, clock::now(), vec![Event::Counted(waiting)]);
         }
     }
@@ -328,7 +330,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         keeper: usage::process(effects.hello.pid).unwrap_or_default(),
         restarts: effects.hello.restarts,
         last_end: effects.hello.last_end(),
-        counters: Counters { tallies: supervisor.tallies().clone(), ..effects.tellers.counters().clone() },
+        counters: Counters { tallies: supervisor.tallies().clone(), ..effects.tellers.counters() },
         logs: effects.logs.status(),
     }
 }

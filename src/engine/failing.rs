@@ -38,6 +38,11 @@ impl Failing {
         Failing { calls, renewing, others, state_dir: state_dir.into(), pinged: Arc::default() }
     }
 
+    /// The state directory.
+    pub(super) fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
     /// The keeper has pinged: looks around; gives whether the health is to be judged although nothing has happened.
     pub(super) fn ping(&self) -> bool {
         self.pinged.notify_waiters();

@@ -149,7 +149,7 @@ async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec
             Renewal::Failed(error) => return Err(failed(error)),
         };
         let record = effects.calls.broker().get(lease.job.clone()).await.map_err(failed)?;
-        held.extend(record.and_then(job).map(|job| Fetched { job: Arc::new(job), lease }));
+        held.extend(record.and_then(job).map(|job| Fetched { job: Arc::new(job), lease, waited: None }));
     }
     Ok(held)
 }

@@ -10,14 +10,19 @@ use tokio::sync::mpsc::{Sender, UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
+use super::course::{SharedSeries, named};
 use super::effects::Effects;
 use super::failing::Failing;
 use super::host::host;
 use super::judge::{Facts, concerns, judge, of_broker};
 use super::output_places::OutputPlaces;
+use super::picture::{self, Pictures};
+use super::problems::{hinted, problem};
 use super::publish;
 use super::reload::Reloader;
 use super::request::{Queues, Request, View, WhySubject};
+use super::scraped::Scraped;
+use super::series;
 use super::served::{self, mark};
 use super::takers::Wanted;
 use super::verb_lines;
@@ -26,7 +31,8 @@ use broker::{Broker, Error, EventBus};
 use model::verb::{Ability, Answer, Before, Get, Verb};
 use model::{
     Change, Cursor, Filter, Instant, JobCounts, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page,
-    PoolsNow, PublishedEvent, QueueName, SlotStatus, Status, Stop, Subject, Why,
+    Picture, PoolsNow, PublishedEvent, QueueName, SeriesQuery, SlotStatus, Status, Stop, Subject, TimeSeries,
+    Why,
 };
 use outbox::Outbox;
 use process::usage;
@@ -56,6 +62,12 @@ pub(super) struct ApiService {
     pub outbox: Option<Arc<Outbox>>,
     /// Finds the output of jobs.
     pub outputs: OutputPlaces,
+    /// What happened to jobs over time.
+    pub(super) series: SharedSeries,
+    /// Looks at what runs.
+    pub(super) pictures: Pictures,
+    /// What metrics ask for beside the loop.
+    pub(super) scraped: Scraped,
 }
 
 #[async_trait]
@@ -65,7 +77,13 @@ impl Service for ApiService {
     }
 
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem> {
-        served::put(&self.broker, &self.requests, jobs).await.map_err(problem)
+        let named = named(&jobs);
+        let put = served::put(&self.broker, &self.requests, jobs).await.map_err(problem);
+        put.inspect(|_| self.series.put(&named, Millis(clock::wall_millis())))
+    }
+
+    fn series(&self, query: &SeriesQuery) -> Result<TimeSeries, Problem> {
+        Ok(series::answer(query, &self.series.copy(query), Millis(clock::wall_millis())))
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
@@ -157,6 +175,14 @@ impl Service for ApiService {
         }
     }
 
+    async fn picture_of(&self, id: JobId) -> Result<Picture, Problem> {
+        let view = self.put_to_loop(Request::View).await?;
+        match self.pictures.take(&id, &view.pools, view.keeper.pid).await? {
+            Some(picture) => Ok(picture),
+            None => Err(picture::none(&id, self.record(&id).await?.as_ref(), &self.outputs.instance)),
+        }
+    }
+
     async fn meters(&self) -> Result<Meters, Problem> {
         let (view, counted) = tokio::join!(self.put_to_loop(Request::View), self.counts(HANGS));
         let (view, counted) = (view?, counted.of_now());
@@ -170,6 +196,8 @@ impl Service for ApiService {
             wal_bytes: self.broker.health().wal_bytes,
             failing: self.failing.all(now).into_iter().map(|one| (one.what, now.since(one.since))).collect(),
             outbox: self.outbox.as_ref().map(|outbox| outbox.count() as u64),
+            recurring: self.scraped.recurring(&self.broker).await,
+            disks: self.scraped.disks().await,
             status,
         })
     }
@@ -225,6 +253,9 @@ impl ApiService {
             started: clock::now(),
             tasks,
             outbox,
+            series: effects.tellers.course.series.clone(),
+            scraped: Scraped::new(effects),
+            pictures: Pictures::default(),
             outputs: OutputPlaces {
                 outputs: effects.logs.outputs().clone(),
                 instance: effects.calls.instance().clone(),
@@ -365,33 +396,5 @@ fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {
 impl ApiService {
     fn problem(&self, error: Error) -> Problem {
         hinted(&self.broker, error)
-    }
-}
-
-/// The same, with the reason why a job may be unknown: some brokers do not show a job before it has run.
-fn hinted(broker: &Broker, error: Error) -> Problem {
-    let is_unknown = matches!(error, Error::NoJob(_));
-    match broker.card().require(Ability::ShowWaiting) {
-        Err(unseen) if is_unknown => problem(error).hint(unseen.to_string()),
-        Ok(()) | Err(_) => problem(error),
-    }
-}
-
-fn problem(error: Error) -> Problem {
-    let message = error.to_string();
-    match error {
-        Error::NoJob(_) | Error::NoneToNeed(_) | Error::NoQueue(_) | Error::NoRecurring(_) => {
-            Problem::not_found(message)
-        }
-        Error::Exists(_)
-        | Error::NotAJob(..)
-        | Error::WrongState { .. }
-        | Error::Needed { .. }
-        | Error::InUse(..) => Problem::conflict(message),
-        Error::Refused(_) | Error::Url(_) => Problem::bad_request(message),
-        Error::Unsupported { .. } => Problem::new(501, message),
-        Error::PartlyPut { put, in_doubt, .. } => Problem { put, in_doubt, ..Problem::unavailable(message) },
-        Error::Lost(_) | Error::Failed(_) => Problem::unavailable(message),
-        Error::Unanswered(_) => Problem::in_doubt(message),
     }
 }

@@ -5,6 +5,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::attempts::Attempts;
 use super::counting::Counting;
+use super::course::{Course, SharedSeries};
 use super::decisions::{About, Decisions};
 use super::event_log::EventLog;
 use super::fact::{Fact, Voice};
@@ -23,6 +24,8 @@ pub(super) struct Tellers {
     attempts: Attempts,
     event_bus: EventBus,
     telemetry: Option<Telemetry>,
+    /// What becomes of each job, for series and metrics.
+    pub(super) course: Course,
 }
 
 impl Tellers {
@@ -34,6 +37,7 @@ impl Tellers {
             attempts: Attempts::default(),
             event_bus,
             telemetry: None,
+            course: Course::new(SharedSeries::new()),
         }
     }
 
@@ -90,8 +94,10 @@ impl Tellers {
     }
 
     /// The counters so far.
-    pub(super) fn counters(&self) -> &Counters {
-        self.counting.counters()
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = self.counting.counters().clone();
+        self.course.add_to(&mut counters);
+        counters
     }
 
     /// Where events are published.

@@ -1,6 +1,7 @@
 //! Writes the output of children to disk, by a thread, so that a slow disk delays no one.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -42,6 +43,11 @@ impl Outputs {
     /// Whether [`Outputs::slot`] has files to write to.
     pub fn keeps_slots(&self) -> bool {
         self.slots
+    }
+
+    /// The directory with the output of jobs.
+    pub fn dir(&self) -> &Path {
+        &self.places.jobs
     }
 
     /// Reads the output of a job.

@@ -52,4 +52,6 @@ pub struct Fetched {
     pub job: Arc<Job>,
     /// The lease on it.
     pub lease: Lease,
+    /// How long it had waited since it could have run; None if the broker does not say.
+    pub waited: Option<Duration>,
 }

@@ -36,6 +36,7 @@ mod random;
 mod recurring;
 mod schedule;
 mod search;
+mod series;
 mod settings;
 mod size_rule;
 mod slot_name;
@@ -67,7 +68,7 @@ pub use killer::{oom_kills_in, who_sent_it};
 pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Filter, Page, Searched};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
-pub use meters::{Counters, Meters, PoolCounters, Ran, Tally};
+pub use meters::{Counters, Disk, Histogram, Meters, PoolCounters, Ran, RecurringMeter, Tally};
 pub use new_job::{Exists, NewJob, batch, batch_fault, name_fault, tags_fault};
 pub use object::{Object, object};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
@@ -90,10 +91,11 @@ pub use random::Random;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable};
 pub use search::{Cut, Search, matches_class};
+pub use series::{OneSeries, SeriesBy, SeriesQuery, SeriesStep, TimeSeries};
 pub use settings::{Change, Follow, PoolSettings, Recycle, Scale, Settings, Stop, Unproven};
 pub use size_rule::{SizeRule, TimedSize};
 pub use slot_name::{SlotName, WorkerName};
-pub use snapshot::{Caught, Snapshot};
+pub use snapshot::{Caught, Picture, Snapshot};
 pub use status::{
     Health, Host, LogStatus, PoolNow, PoolStatus, PoolsNow, Process, RunningJob, SlotState, SlotStatus,
     Status,

@@ -24,6 +24,34 @@ pub struct Meters {
     pub failing: Vec<(String, Duration)>,
     /// Number of jobs in the outbox, if the supervisor has one.
     pub outbox: Option<u64>,
+    /// The recurring jobs by name, a hundred at most.
+    pub recurring: BTreeMap<String, RecurringMeter>,
+    /// The disks of `store` and `outputs`, as far as they answer.
+    pub disks: BTreeMap<&'static str, Disk>,
+}
+
+/// The room on a disk, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// What is free for this user.
+    pub free: u64,
+    /// All of it.
+    pub size: u64,
+}
+
+/// What metrics tell of a recurring job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecurringMeter {
+    /// When its latest job was due that was seen to be complete, since the supervisor started.
+    pub last_success: Option<Millis>,
+    /// Number of jobs that it has put.
+    pub put: u64,
+    /// How often it was due and the job before had not ended.
+    pub skipped: u64,
+    /// What it missed last and did not make up.
+    pub missed_at: Option<Millis>,
+    /// Whether it is due and cannot be put.
+    pub stuck: bool,
 }
 
 /// Counters of a pool name, also over several pools that had it one after the other.
@@ -66,6 +94,32 @@ pub struct Ran {
     pub time: Duration,
 }
 
+/// Durations by size, in the classes of [`Histogram::BOUNDS`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Number of durations up to each bound and above the one before; the last is of all longer ones.
+    pub counts: [u64; Histogram::BOUNDS.len() + 1],
+    /// Sum of the durations.
+    pub sum: Duration,
+}
+
+impl Histogram {
+    /// Upper bounds in seconds: from what nobody notices to what nobody waits for.
+    pub const BOUNDS: [f64; 11] = [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0];
+
+    /// Adds one duration.
+    pub fn add(&mut self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        self.counts[Histogram::BOUNDS.partition_point(|bound| *bound < seconds)] += 1;
+        self.sum = self.sum.saturating_add(duration);
+    }
+
+    /// Number of them.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
 /// Sums since the supervisor started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -91,4 +145,12 @@ pub struct Counters {
     pub settled: u64,
     /// Settlements without an answer, which are sent again.
     pub settles_failed: u64,
+    /// How long jobs had waited that began here, by queue: the first hundred, the others as `other`.
+    pub waits: BTreeMap<String, Histogram>,
+    /// How long attempts ran, by queue.
+    pub runs: BTreeMap<String, Histogram>,
+    /// Attempts that failed, by class.
+    pub failed: BTreeMap<String, u64>,
+    /// Attempts ended by a limit, a crash, a want of memory or a lost lease, by which of them.
+    pub kills: BTreeMap<&'static str, u64>,
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::format::Seconds;
+use super::format::{At, Seconds};
+use super::{JobId, Millis, WorkerName};
 
 /// A worker's processes as /proc showed them just before they were ended for a limit. Neither their arguments, nor their
 /// environment, nor their memory: no secret gets here.
@@ -16,6 +17,26 @@ pub struct Snapshot {
     /// Number of processes beyond those that were kept.
     #[serde(default)]
     pub left_out: u32,
+}
+
+/// What the processes of a running job do now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Picture {
+    /// Id of the job.
+    pub job: JobId,
+    /// The worker in which it runs.
+    pub worker: WorkerName,
+    /// How many other jobs run in that worker: what they do is in the picture, too.
+    pub others: u64,
+    /// When it was taken.
+    #[serde(flatten, with = "At::<Millis>")]
+    pub at: Millis,
+    /// Users as whom its processes run and the supervisor does not: of these it may not know all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<u32>,
+    /// The processes of it.
+    #[serde(flatten)]
+    pub seen: Snapshot,
 }
 
 /// One process in a snapshot.

@@ -25,7 +25,7 @@ pub(super) fn process_and_waited(pid: i32) -> Option<(Process, Duration)> {
 }
 
 /// The parent of a process, or None if it is gone.
-pub(super) fn parent(pid: i32) -> Option<i32> {
+pub fn parent(pid: i32) -> Option<i32> {
     look(pid).map(|stat| stat.parent)
 }
 

@@ -129,7 +129,7 @@ impl Supervisor {
 
     /// The verdict on a job that cannot run here now, even if a worker has room.
     fn refuse(&mut self, now: Instant, number: u16, fetched: &Fetched) -> Option<Verdict> {
-        let Fetched { job, lease } = fetched;
+        let Fetched { job, lease, .. } = fetched;
         let has =
             |pool: &Pool| pool.slots.index().holders(&job.id).next().is_some() || pool.ahead.has(&job.id);
         let runs_here = self.pools.iter().any(has);

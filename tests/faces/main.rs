@@ -7,6 +7,7 @@ mod sandbox;
 mod check;
 mod group;
 mod metrics;
+mod monitoring;
 mod roles;
 mod spool;
 mod statsd;

@@ -62,6 +62,12 @@ if TYPE_CHECKING:
     #: The name of a queue.
     QueueName = str
 
+    #: What a series is about.
+    SeriesBy = Literal["queue", "class"]
+
+    #: The length of a step, and with it how far a series goes back.
+    SeriesStep = Literal["10s", "1m"]
+
     #: The signals of the kill ladder.
     Signal = Literal["TERM", "KILL"]
 
@@ -408,6 +414,22 @@ if TYPE_CHECKING:
 
         count: int
 
+    #: A series of this supervisor since its start; what has happened on other hosts is not in it.
+    OneSeries = TypedDict("OneSeries", {
+        "begun": 'list[int]',
+        "busy": 'list[int]',
+        "class": 'NotRequired[Optional[Class]]',
+        "complete": 'list[int]',
+        "failed": 'list[int]',
+        "put": 'list[int]',
+        "queue": 'NotRequired[Optional[QueueName]]',
+        "run_p50": 'list[Optional[float]]',
+        "run_p95": 'list[Optional[float]]',
+        "wait_p50": 'list[Optional[float]]',
+        "wait_p95": 'list[Optional[float]]',
+        "waiting": 'list[Optional[int]]',
+    })
+
     class OptionShown(TypedDict):
         """An option in force."""
 
@@ -470,6 +492,18 @@ if TYPE_CHECKING:
         reason: NotRequired[Optional[str]]
         since: str
         since_ms: int
+
+    class Picture(TypedDict):
+        """What the processes of a running job do now."""
+
+        at: str
+        at_ms: int
+        job: JobId
+        left_out: NotRequired[int]
+        others: int
+        processes: list[SnapshotProcess]
+        strangers: NotRequired[list[int]]
+        worker: WorkerName
 
     class PoolFit(TypedDict):
         """A pool, and what it makes of the class of the job that was asked about."""
@@ -803,6 +837,16 @@ if TYPE_CHECKING:
         status: TaskStatus
         task_id: str
         task_type: str
+
+    #: The answer of GET /v1/series.
+    TimeSeries = TypedDict("TimeSeries", {
+        "from": 'str',
+        "from_ms": 'int',
+        "now": 'str',
+        "now_ms": 'int',
+        "series": 'list[OneSeries]',
+        "step": 'float',
+    })
 
     class TimedSize(TypedDict):
         """The size of a pool by the time of day, as it is shown."""

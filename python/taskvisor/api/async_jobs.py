@@ -76,6 +76,11 @@ class AsyncJobs(AsyncAsking):
                      until=until)
         return await self._text(route)
 
+    async def picture(self, job: str) -> answers.Picture:
+        """What the processes of a running job do now: states, where in the kernel they wait, open files."""
+        found: answers.Picture = await self._ask("GET", path("jobs", job, "picture"))
+        return found
+
     async def before(self, job: str) -> int:
         """How many waiting jobs of its queue come before it, counted up to 1000."""
         found: answers.Number = await self._ask("GET", path("jobs", job, "before"))

@@ -7,7 +7,7 @@ from .base import Asking, given, path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Literal, Optional
+    from typing import Any, Literal, Optional, Union
 
     from . import answers
 
@@ -41,6 +41,15 @@ class Service(Asking):
     def metrics(self) -> str:
         """The metrics for Prometheus."""
         return self._text("/metrics")
+
+    def series(self, *, queue: Optional[str] = None, class_name: Optional[str] = None,
+               each: Optional[Literal["queue", "class"]] = None, step: Literal["10s", "1m"] = "10s",
+               since: Union[str, int, None] = None) -> answers.TimeSeries:
+        """What happened to jobs in each step of the last hour, or with `step` 1m of the last day: of all of them, of those
+        of a queue or a class, or of each queue or class."""
+        route = path("series", queue=queue, class_=class_name, each=each, step=step, since=since)
+        found: answers.TimeSeries = self._ask("GET", route)
+        return found
 
     def openapi(self) -> dict[str, Any]:
         """The description of the API."""

@@ -321,7 +321,7 @@ fn unwritten(delivery: Delivery) -> Fetched {
         retry: job.retry,
         time_limit: job.time_limit,
     };
-    Fetched { job: Arc::new(job), lease }
+    Fetched { job: Arc::new(job), lease, waited: None }
 }
 
 #[cfg(test)]

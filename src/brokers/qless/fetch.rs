@@ -109,7 +109,7 @@ pub(super) fn granted(
             shared.verify(vec![(job.id.clone(), fence)], false);
         }
         let lease = Lease { job: job.id.clone(), fence, expires_at };
-        let one = Fetched { job: Arc::new(job), lease };
+        let one = Fetched { job: Arc::new(job), lease, waited: None };
         if is_late { late.push(one) } else { fetched.push(one) }
     }
     (fetched, late)

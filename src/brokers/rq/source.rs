@@ -134,7 +134,7 @@ impl Rq {
         let (queue, class) = (job.queue.clone(), job.class.clone());
         let held = Held { queue, class, worker: asked.name.clone(), timeout, asked: None };
         shared.hold(job.id.clone(), asked.fence, held);
-        Fetched { job, lease }
+        Fetched { job, lease, waited: None }
     }
 
     /// Notes how many jobs a fetch has `left` in each queue; `None` if RQ is suspended.

@@ -203,13 +203,13 @@ fn adopt(
         retry: job.retry,
         time_limit: job.time_limit,
     };
-    let (job, lease) = match known {
+    let (job, lease, since) = match known {
         Some((row, _)) => {
             // `grant` adds one to it.
             let found = Found { row, fence: fence.0.saturating_sub(1), ready: time, job: run };
             let lease = lease::grant(store, request, queue, worker, &found, now)?;
             store.moved(queue, Some(JobState::Waiting), JobState::Running);
-            (found.job, lease)
+            (found.job, lease, time)
         }
         None => {
             let put_at = delivery.put_at.map_or(time, |at| at.0.min(time));
@@ -217,12 +217,13 @@ fn adopt(
             put::insert(store, job, id, (false, Some(&granted)), time)?;
             // Another host may have run it before: then it has not waited since it was put.
             let since = if *attempt <= 1 { put_at } else { time };
-            (run, lease::granted(store, request, (queue, since), (id, *fence), now))
+            (run, lease::granted(store, request, (queue, since), (id, *fence), now), since)
         }
     };
     store.happened(id, queue, What::Fetched, JobState::Running)?;
     keep(store, delivery, time)?;
-    Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease }))
+    let waited = Some(store.waited(since, now));
+    Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease, waited }))
 }
 
 /// Keeps a delivery, if it has a handle.

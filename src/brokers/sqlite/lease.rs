@@ -89,8 +89,9 @@ impl Round<'_> {
             let lease = grant(store, self.request, *queue, *worker, &found, self.now)?;
             store.moved(*queue, Some(JobState::Waiting), JobState::Running);
             store.happened(&found.job.id, *queue, What::Fetched, JobState::Running)?;
+            let waited = Some(store.waited(found.ready, self.now));
             let job = Job { queue: name.clone(), ..found.job };
-            self.fetched.push(Fetched { job: Arc::new(job), lease });
+            self.fetched.push(Fetched { job: Arc::new(job), lease, waited });
         }
         Ok(count)
     }

@@ -140,6 +140,11 @@ impl Store {
         (self.world.now)()
     }
 
+    /// How long a job has waited at `now` that could run since this store time.
+    pub(super) fn waited(&self, since: i64, now: Instant) -> std::time::Duration {
+        std::time::Duration::from_millis(u64::try_from(self.millis(now) - since).unwrap_or_default())
+    }
+
     /// Store time now.
     pub(super) fn time(&self) -> i64 {
         self.millis(self.now())

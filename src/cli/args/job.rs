@@ -9,12 +9,15 @@ use config::parse_duration;
 use model::{Day, JobState, Millis, Search};
 
 pub use super::many::{Failed, JobDiscard, JobRetry, Many};
+use super::sort::Sort;
 use super::{many, stats};
 
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {
     /// Show all that is known of a job
     Show(JobShow),
+    /// Show what the processes of a running job do now
+    Picture(JobShow),
     /// List jobs, newest first
     #[command(after_help = LIST)]
     List(JobList),
@@ -213,14 +216,6 @@ pub struct JobList {
     /// One JSON document a line
     #[arg(long)]
     pub json: bool,
-}
-
-/// What a list of jobs is sorted by, largest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    Ran,
-    Memory,
-    Cpu,
 }
 
 #[derive(Debug, clap::Args)]

@@ -14,6 +14,7 @@ pub(super) mod recur;
 pub(super) mod reference;
 mod rq;
 mod settings;
+pub(super) mod sort;
 mod start;
 pub(super) mod stats;
 pub(super) mod status;

@@ -143,6 +143,16 @@ impl Told {
         Told { name: escaped(name).into_owned(), look: Look::of_stdout(false), is_terminal, tenth: None }
     }
 
+    /// A bar for these jobs, which only a terminal gets: others have a line for each job.
+    pub fn bar(name: &str) -> Option<Told> {
+        Some(Told::new(name)).filter(|told| told.is_terminal)
+    }
+
+    /// Takes the bar away, so that something else can be printed.
+    pub fn clear(&self) {
+        eprint!("\r\x1b[K");
+    }
+
     /// Tells it, if it is news.
     pub fn tell(&mut self, tally: &JobCounts, is_last: bool) -> Result<(), Failure> {
         let line = format!("{}  {}", self.name, bar::line(tally, clock::wall(), &self.look));

@@ -1,18 +1,18 @@
 //! `job list`: jobs as a table or as JSON lines, in constant memory.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
-use super::rows::{Extra, JobTable, weight};
+use super::rows::{Extra, JobTable, Usage};
 use crate::cli::access::Access;
 use crate::cli::access::listing::Listing;
 use crate::cli::args::JobList;
 use crate::cli::args::batch::tag_of;
-use crate::cli::args::job::Sort;
 use crate::cli::term::format::grouped;
+use crate::cli::term::processes::with_children;
 use crate::cli::term::screen::{Look, escaped, print};
 use config::Config;
 use failure::{Failure, exit};
-use model::{Cut, Filter, JobRecord, Millis};
+use model::{Cut, Filter, JobId, JobRecord, Millis};
 
 /// Prints jobs, newest first.
 pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
@@ -40,13 +40,14 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
     };
     let mut listing = Listing::open(access, filter.clone()).await?;
     let (mut of_all, mut cut) = (None, None);
-    if let Some(sort) = args.sort {
-        let (jobs, count) = sorted(&mut listing, sort, args.limit).await?;
+    let mut extra = Extra { tags: args.tags, sort: args.sort, ..Extra::default() };
+    if args.sort.is_some() {
+        extra.now = usage_now(config).await;
+        let (jobs, count) = sorted(&mut listing, &extra, args.limit).await?;
         cut = listing.cut().cloned();
         listing = Listing::Ready(jobs.into());
         of_all = Some(count);
     }
-    let extra = Extra { tags: args.tags, sort: args.sort };
     let first = listing.next().await?;
     // An empty list may be right; a name that no job has is most likely misspelled.
     if first.is_empty() && args.limit > 0 {
@@ -130,8 +131,20 @@ pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
     JobTable::new(look.clone(), Extra::default()).lines(jobs, now)
 }
 
+/// What running jobs take now, by the supervisor here: of each that has its worker for itself. None without a supervisor.
+async fn usage_now(config: &Config) -> HashMap<JobId, Usage> {
+    let Ok(Access::Api(api, _)) = Access::open(config).await else { return HashMap::new() };
+    let Ok(status) = api.status().await else { return HashMap::new() };
+    let slots = status.pools.into_iter().flat_map(|pool| pool.slots);
+    let alone = slots.filter_map(|slot| match slot.jobs.as_slice() {
+        [only] => Some((only.id.clone(), with_children(slot.process.as_ref()?))),
+        _ => None,
+    });
+    alone.map(|(id, process)| (id, (process.rss, process.cpu))).collect()
+}
+
 /// The jobs with the largest values of all that match, and the number of these. Holds about twice as many in memory as are shown.
-async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<(Vec<JobRecord>, u64), Failure> {
+async fn sorted(listing: &mut Listing, extra: &Extra, limit: u32) -> Result<(Vec<JobRecord>, u64), Failure> {
     const SLACK: usize = 1000;
     let most = if limit == 0 { usize::MAX } else { limit as usize };
     let (mut jobs, mut count) = (Vec::new(), 0);
@@ -142,7 +155,7 @@ async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<(Vec<Jo
         jobs.extend(more);
         // Cut now and then, so that a long list takes no more memory than its result and some slack.
         if is_over || jobs.len() > most.saturating_mul(2).saturating_add(SLACK) {
-            jobs.sort_by_cached_key(|job| std::cmp::Reverse(weight(job, sort)));
+            jobs.sort_by_cached_key(|job| std::cmp::Reverse(extra.weight(job)));
             jobs.truncate(most);
         }
         if is_over {

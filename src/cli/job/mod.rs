@@ -7,6 +7,7 @@ pub(super) mod lens;
 pub(super) mod list;
 mod logs;
 pub(super) mod many;
+mod picture;
 mod rows;
 mod sample;
 pub(super) mod show;
@@ -22,6 +23,7 @@ use failure::Failure;
 pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
     match command {
         JobCommand::Show(args) => show::show(config, &args).await,
+        JobCommand::Picture(args) => picture::picture(config, &args).await,
         JobCommand::List(args) => list::list(config, args).await,
         JobCommand::Wait(args) => wait::wait(config, &args).await,
         JobCommand::Result(args) => wait::result(config, &args).await,

@@ -1,22 +1,30 @@
 //! Jobs as lines of a table: what each is, how it ended, and an id short enough to type.
 
-use crate::cli::args::job::Sort;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::cli::args::sort::Sort;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::row::{ran, short, shortened, why};
 use crate::cli::term::screen::{Columns, Look, age, escaped, size};
-use model::{Exit, ExitStatus, Forensics, JobRecord, Millis};
+use model::{Exit, ExitStatus, Forensics, JobId, JobRecord, Millis};
 
 /// Width of the column that says what a job is, on a terminal.
 const WHAT: usize = 40;
 
 /// Additional columns of a table.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Extra {
     /// Whether the tags have a column.
     pub tags: bool,
     /// The value by which the jobs are sorted.
     pub sort: Option<Sort>,
+    /// What the processes of running jobs take now.
+    pub now: HashMap<JobId, Usage>,
 }
+
+/// Resident memory in bytes, and CPU time.
+pub type Usage = (u64, Duration);
 
 /// A table of jobs that arrives in pieces.
 pub struct JobTable {
@@ -69,7 +77,7 @@ impl JobTable {
 }
 
 impl Extra {
-    fn figure(self) -> Option<&'static str> {
+    fn figure(&self) -> Option<&'static str> {
         match self.sort? {
             Sort::Ran => None,
             Sort::Memory => Some("MEMORY"),
@@ -77,22 +85,31 @@ impl Extra {
         }
     }
 
-    fn of(self, job: &JobRecord) -> Option<String> {
+    fn of(&self, job: &JobRecord) -> Option<String> {
         let known = match self.sort? {
             Sort::Ran => return None,
-            Sort::Memory => exit(job).map(|exit| size(exit.usage.max_rss)),
-            Sort::Cpu => job.forensics.as_ref().and_then(Forensics::cpu).map(age),
+            Sort::Memory => self.usage(job).0.map(size),
+            Sort::Cpu => self.usage(job).1.map(age),
         };
         Some(known.unwrap_or_else(|| "-".into()))
     }
-}
 
-/// The sort value of a job; the largest comes first.
-pub fn weight(job: &JobRecord, sort: Sort) -> u128 {
-    match sort {
-        Sort::Ran => ran(job, clock::wall()).unwrap_or_default().as_nanos(),
-        Sort::Memory => exit(job).map_or(0, |exit| exit.usage.max_rss.into()),
-        Sort::Cpu => job.forensics.as_ref().and_then(Forensics::cpu).unwrap_or_default().as_nanos(),
+    /// What a job takes or took, as far as it is known. What is recorded of a running one is of an attempt before.
+    fn usage(&self, job: &JobRecord) -> (Option<u64>, Option<Duration>) {
+        if job.state.is_leased() {
+            return self.now.get(&job.id).copied().unzip();
+        }
+        (exit(job).map(|exit| exit.usage.max_rss), job.forensics.as_ref().and_then(Forensics::cpu))
+    }
+
+    /// The value by which a job is sorted; the largest comes first.
+    pub fn weight(&self, job: &JobRecord) -> u128 {
+        match self.sort {
+            None => 0,
+            Some(Sort::Ran) => ran(job, clock::wall()).unwrap_or_default().as_nanos(),
+            Some(Sort::Memory) => self.usage(job).0.unwrap_or_default().into(),
+            Some(Sort::Cpu) => self.usage(job).1.unwrap_or_default().as_nanos(),
+        }
     }
 }
 
@@ -113,8 +130,6 @@ fn ended(status: &ExitStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::cli::record::page::tests::{failed_job, look};
     use model::JobState;
@@ -136,7 +151,7 @@ mod tests {
             let look = Look { tty, ..look(120) };
             JobTable::new(look, extra).lines(&jobs, Millis(1_790_000_060_000))
         };
-        let with = Extra { tags: true, sort: Some(Sort::Memory) };
+        let with = Extra { tags: true, sort: Some(Sort::Memory), ..Extra::default() };
         insta::assert_snapshot!("job_list", [text(Extra::default(), false), text(with, true)].join("\n"));
     }
 

@@ -1,5 +1,6 @@
 //! `job wait`, `put --wait` and `job result`: ends and results of jobs.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,6 +11,7 @@ use super::state_line::print_state;
 use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, Ends, for_each};
 use crate::cli::args::{JobResult, JobWait};
+use crate::cli::batch::Told;
 use crate::cli::record::needs::Helps;
 use crate::cli::term::screen::{print, print_json};
 use crate::cli::unserved::{Nobody, say};
@@ -17,7 +19,7 @@ use crate::cli::why::because::hindrances;
 use config::{Config, format_duration};
 use failure::{Failure, exit};
 use model::verb::Queues;
-use model::{JobId, JobRecord, JobState, json_text};
+use model::{JobCounts, JobId, JobRecord, JobState, json_text};
 
 /// Waits until all jobs have ended.
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
@@ -113,6 +115,7 @@ where
     let mut glances = Glances { config, access: None, until: Instant::now() };
     let mut open: Option<JobId> = None;
     let mut is_noted = false;
+    let mut bar = Bar::of(all.len());
     let code = for_each(all, async |id| {
         let next = noted(&mut is_noted, note_hindrance(config, &id, unserved_is_said), ends.next());
         let ended = match deadline {
@@ -131,7 +134,11 @@ where
             open = open.take().or_else(|| Some(id.clone()));
             return Ok(());
         };
-        act(id.clone(), state).await
+        bar.iter_mut().for_each(Bar::clear);
+        let done = act(id.clone(), state).await;
+        // What failed is printed first, where the bar was.
+        bar.iter_mut().try_for_each(|bar| bar.ended(state, done.is_ok()))?;
+        done
     })
     .await?;
     match timeout.zip(open) {
@@ -140,6 +147,41 @@ where
             Err(Failure::new(exit::TIMED_OUT, what).hint(format!("they go on; taskvisor why job {open}")))
         }
         None => Ok(code),
+    }
+}
+
+/// The bar of a wait for several jobs, on a terminal.
+struct Bar {
+    told: Told,
+    tally: JobCounts,
+    /// When those ended that ended within the last minute.
+    latest: VecDeque<Instant>,
+    left: u64,
+}
+
+impl Bar {
+    fn of(count: usize) -> Option<Bar> {
+        let told = Told::bar("jobs").filter(|_| count > 1)?;
+        let mut bar = Bar { told, tally: JobCounts::default(), latest: VecDeque::new(), left: count as u64 };
+        bar.tally.put_at = Some(clock::wall());
+        bar.tally.states.insert(JobState::Waiting, bar.left);
+        bar.told.tell(&bar.tally, false).ok()?;
+        Some(bar)
+    }
+
+    fn clear(&mut self) {
+        self.told.clear();
+    }
+
+    fn ended(&mut self, state: JobState, is_free: bool) -> Result<(), Failure> {
+        const MINUTE: Duration = Duration::from_secs(60);
+        self.latest.push_back(Instant::now());
+        self.latest.retain(|at| at.elapsed() < MINUTE);
+        self.left = self.left.saturating_sub(1);
+        *self.tally.states.entry(state).or_default() += 1;
+        self.tally.states.insert(JobState::Waiting, self.left);
+        self.tally.ended_in_minute = self.latest.len() as u64;
+        if is_free { self.told.tell(&self.tally, self.left == 0) } else { Ok(()) }
     }
 }
 

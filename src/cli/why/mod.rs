@@ -72,7 +72,16 @@ pub async fn text(access: &Access, subject: &Subject, look: &Look) -> Result<Str
         Subject::Pool(_) => why.pools.iter().flat_map(|(pool, _)| of_pool(pool, &why, look)).collect(),
         Subject::Slot(name) => of_slot(name, &why),
     };
-    Ok(render(because, &why, now, look))
+    let mut text = render(because, &why, now, look);
+    if let (Access::Api(api, _), Subject::Job(_), Some(job)) = (access, subject, &why.job)
+        && job.state.is_leased()
+        // What runs elsewhere, or has just ended, has none.
+        && let Ok(picture) = api.picture(&job.id).await
+    {
+        text.push_str("\nits processes now\n");
+        processes::render(&mut text, &picture.seen);
+    }
+    Ok(text)
 }
 
 /// Which supervisors could answer about a job. Adds the names of hosts to the job.

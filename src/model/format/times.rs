@@ -93,6 +93,7 @@ pairs! {
     DueAt "due_at" "due_at_ms" "When it is due.";
     EndedAt "ended_at" "ended_at_ms" "When it ended.";
     ExpiresAt "expires_at" "expires_at_ms" "When the lease ends.";
+    FromTime "from" "from_ms" "When it began.";
     MissedAt "missed_at" "missed_at_ms" "The last time that it missed and did not make up.";
     NewestAt "newest_at" "newest_at_ms" "When the newest of them ended.";
     NextAt "next_at" "next_at_ms" "When it is due next; left out if never again.";

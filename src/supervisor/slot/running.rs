@@ -74,7 +74,7 @@ pub(crate) enum Heard {
 
 impl Running {
     pub(crate) fn new(now: Instant, fetched: Fetched, lease: Duration) -> Self {
-        let Fetched { job, lease: right } = fetched;
+        let Fetched { job, lease: right, .. } = fetched;
         let renew_at = Some(renewal(now, &right, lease));
         let (since, phase, backoff) = (now, Phase::Runs, Backoff::BROKER);
         let limits = Limits::default();

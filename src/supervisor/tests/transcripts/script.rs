@@ -269,7 +269,7 @@ pub fn fetched(now: Instant, words: &[&str]) -> Vec<Fetched> {
     let expires_at = now + Duration::from_secs(60);
     let fetched = |(job, fence): (Job, Fence)| {
         let lease = Lease { job: job.id.clone(), fence, expires_at };
-        Fetched { job: Arc::new(job), lease }
+        Fetched { job: Arc::new(job), lease, waited: None }
     };
     jobs.into_iter().map(fetched).collect()
 }

@@ -178,9 +178,9 @@ impl World {
             (work.waiting, work.leased) = (false, true);
             let expires_at = self.now + self.settings.lease;
             let lease = Lease { job: id.clone(), fence: Fence(work.fence), expires_at };
-            fetched.push(Fetched { job: Arc::new(job(id, work)), lease });
+            fetched.push(Fetched { job: Arc::new(job(id, work)), lease, waited: None });
         }
-        for Fetched { job, lease } in &fetched {
+        for Fetched { job, lease, .. } in &fetched {
             self.checks.leases.insert((job.id.clone(), lease.fence), lease.expires_at);
             self.curse(&job.id, lease.fence);
         }

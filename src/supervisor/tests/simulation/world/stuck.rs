@@ -11,7 +11,7 @@ pub fn unproven(dice: &mut Dice, now: Instant, lease: Duration) -> Unproven {
     let jobs = (0..dice.below(2) + 1).map(|number| {
         let id = JobId::from(format!("left{number}"));
         let lease = Lease { job: id.clone(), fence: Fence(1), expires_at: now + lease };
-        Fetched { job: Arc::new(job(&id, &Work::left())), lease }
+        Fetched { job: Arc::new(job(&id, &Work::left())), lease, waited: None }
     });
     Unproven { worker, cause: "in state D".into(), jobs: jobs.collect() }
 }
@@ -56,7 +56,7 @@ impl World {
     pub fn inherit(&mut self) {
         for Unproven { worker, jobs, .. } in self.settings.unproven.clone() {
             let mut process = Worker { unborn: false, is_stuck: true, ..Worker::new(true, None) };
-            for Fetched { job, lease } in jobs {
+            for Fetched { job, lease, .. } in jobs {
                 process.jobs.insert(job.id.clone(), lease.fence);
                 let key = (job.id.clone(), lease.fence);
                 self.checks.assigned.insert(key.clone(), worker);

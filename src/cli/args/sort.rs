@@ -1,0 +1,11 @@
+//! What `job list --sort` takes.
+
+use clap::ValueEnum;
+
+/// What a list of jobs is sorted by, largest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    Ran,
+    Memory,
+    Cpu,
+}

@@ -1,0 +1,34 @@
+//! Errors of the broker as clients of the API get them.
+
+use api::Problem;
+use broker::{Broker, Error};
+use model::verb::Ability;
+
+/// The same, with the reason why a job may be unknown: some brokers do not show a job before it has run.
+pub(super) fn hinted(broker: &Broker, error: Error) -> Problem {
+    let is_unknown = matches!(error, Error::NoJob(_));
+    match broker.card().require(Ability::ShowWaiting) {
+        Err(unseen) if is_unknown => problem(error).hint(unseen.to_string()),
+        Ok(()) | Err(_) => problem(error),
+    }
+}
+
+/// An error as a client gets it.
+pub(super) fn problem(error: Error) -> Problem {
+    let message = error.to_string();
+    match error {
+        Error::NoJob(_) | Error::NoneToNeed(_) | Error::NoQueue(_) | Error::NoRecurring(_) => {
+            Problem::not_found(message)
+        }
+        Error::Exists(_)
+        | Error::NotAJob(..)
+        | Error::WrongState { .. }
+        | Error::Needed { .. }
+        | Error::InUse(..) => Problem::conflict(message),
+        Error::Refused(_) | Error::Url(_) => Problem::bad_request(message),
+        Error::Unsupported { .. } => Problem::new(501, message),
+        Error::PartlyPut { put, in_doubt, .. } => Problem { put, in_doubt, ..Problem::unavailable(message) },
+        Error::Lost(_) | Error::Failed(_) => Problem::unavailable(message),
+        Error::Unanswered(_) => Problem::in_doubt(message),
+    }
+}
