@@ -12,6 +12,7 @@ use self::because_pool::{of_pool, of_slot};
 use super::access::Access;
 use super::access::elsewhere::supervisor;
 use super::access::hosts::Hosts;
+use super::access::spooled::puts_only;
 use super::args::{WhyCommand, WhyOf};
 use super::record::needs::Helps;
 use super::record::processes;
@@ -47,6 +48,7 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
 
 async fn facts(access: &Access, subject: &Subject) -> Result<Why, Failure> {
     match (access, subject) {
+        (Access::Spool(spool), Subject::Slot(_) | Subject::Pool(_)) => Err(puts_only(spool)),
         (_, Subject::Job(id)) => access.why(id).await,
         (Access::Api(api, _), Subject::Slot(_) | Subject::Pool(_)) => Ok(api.why(subject).await?),
         (Access::Store(_), Subject::Slot(_) | Subject::Pool(_)) => {
