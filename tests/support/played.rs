@@ -51,6 +51,7 @@ fn record(id: JobId) -> Result<JobRecord, Problem> {
         put_by: None,
         recurring: None,
         due_at: None,
+        begin_by: None,
         started_at: None,
         ended_at: None,
         holder: None,
