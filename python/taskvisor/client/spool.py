@@ -26,6 +26,10 @@ _MARK = 0o1644
 _PUTS, _BYTES = 10_000, 96 << 20
 
 
+class _InDoubt(Exception):
+    """The put was marked, and then something failed: it may be taken."""
+
+
 class Spool:
     """The directory in which puts wait."""
 
@@ -40,6 +44,8 @@ class Spool:
             raise PutError(f"{what}: it has more than {_BYTES} bytes")
         try:
             self._leave(body)
+        except _InDoubt as error:
+            raise PutError(f"{what}: {error}; they may be queued or not") from None
         except OSError as error:
             raise PutError(f"{what}: {error.strerror or error}") from None
         notes.warn([{"queue": self.path, "note": f"no supervisor runs: the put waits in {self.path}, and the next start "
@@ -50,18 +56,21 @@ class Spool:
         directory = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             name, file = _place(directory)
-            try:
-                with open(file, "wb", buffering=0) as left:
+            with open(file, "wb", buffering=0) as left:
+                try:
                     rest = memoryview(body)
                     while rest:
                         rest = rest[left.write(rest):]
                     os.fsync(file)
-                    # Only now a supervisor takes it.
+                except BaseException:
+                    os.unlink(name, dir_fd=directory)
+                    raise
+                try:
+                    # From here on a supervisor takes it, and another put may get its name.
                     os.fchmod(file, _MARK)
                     os.fsync(file)
-            except BaseException:
-                os.unlink(name, dir_fd=directory)
-                raise
+                except OSError as error:
+                    raise _InDoubt(error.strerror or str(error)) from None
         finally:
             os.close(directory)
 
