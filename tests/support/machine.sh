@@ -53,7 +53,7 @@ else
     mount -t cgroup -o memory cgroup "$root/sys/fs/cgroup/memory"
     mount -t cgroup -o none,name=systemd cgroup "$root/sys/fs/cgroup/systemd"
 fi
-mount -t tmpfs tmpfs "$root/run"
+mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount -t tmpfs tmpfs "$root/tmp"
 hostname machine
 cd "$root"
