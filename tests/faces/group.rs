@@ -107,6 +107,10 @@ fn group_member_trusts_a_run_directory_only_below_a_directory_of_root() {
         }
         running.signal("TERM");
         running.wait();
+        // A spool there is the same trap.
+        let put = taskvisor(member(), run, &["put", "--", "true"]);
+        let said = text(&put.stderr);
+        assert_eq!(said.contains(&format!("belongs to uid {}", owner.uid())), !is_trusted, "{said}");
     }
 }
 

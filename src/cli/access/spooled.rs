@@ -26,20 +26,32 @@ pub(super) async fn find(config: &Config) -> Result<Option<Spool>, Failure> {
         if let Some(spool) = dirs.iter().find_map(|dir| Spool::find(dir, api::trusts)) {
             return Ok(Some(spool));
         }
-        let shut = dirs.iter().find(|dir| is_promised(dir));
-        match shut {
-            None => return Ok(None),
-            Some(dir) if clock::now() >= end => {
-                let why = format!(
-                    "no supervisor runs here, and {} is not open to this user",
-                    dir_in(dir).display()
-                );
-                return Err(Failure::new(exit::NOT_RUNNING, why)
-                    .hint("start the supervisor; its user lets others pass to the state directory (chmod o+x above it)"));
-            }
-            Some(_) => tokio::time::sleep(BETWEEN).await,
+        let Some(dir) = dirs.iter().find(|dir| is_promised(dir)) else { return Ok(None) };
+        untrusted(dir)?;
+        if clock::now() >= end {
+            let why =
+                format!("no supervisor runs here, and {} is not open to this user", dir_in(dir).display());
+            let hint =
+                "start the supervisor; its user lets others pass to the state directory (chmod o+x above it)";
+            return Err(Failure::new(exit::NOT_RUNNING, why).hint(hint));
         }
+        tokio::time::sleep(BETWEEN).await;
     }
+}
+
+/// Refuses a directory that somebody else may have put there, as the socket in it would be.
+fn untrusted(dir: &Path) -> Result<(), Failure> {
+    let owner = dir.symlink_metadata()?.uid();
+    if api::trusts(dir, owner) {
+        return Ok(());
+    }
+    let why = format!(
+        "no supervisor runs here, and {} belongs to uid {owner}, who is not trusted with jobs: others than root may have \
+         put it there",
+        dir.display()
+    );
+    let hint = "have its run directory below directories that root alone can change, as /run/taskvisor is";
+    Err(Failure::new(exit::NOT_RUNNING, why).hint(hint))
 }
 
 /// Whether the supervisor of another user keeps a spool for this directory.
