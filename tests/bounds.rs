@@ -16,7 +16,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use model::{Bounds, ExitStatus, WorkerId};
+use model::{Bounds, ExitStatus, Follow, WorkerId};
 use sandbox::{Running, Sandbox, Setting, is_root, kill, wait_until};
 use serde_json::Value;
 use support::{Keeper, worker};
@@ -165,6 +165,28 @@ fn keeper_alone_in_its_cgroup_delegates_controllers_and_undoes_it_at_its_end() {
     }
     keeper.shutdown(0);
     assert_eq!((given.below(), given.read("cgroup.subtree_control")), (Vec::new(), String::new()));
+}
+
+#[test]
+fn bounds_of_a_life_that_has_ended_are_not_those_of_its_follower_in_the_same_cgroup() {
+    let Some(given) = Given::new("late") else { return };
+    let (mut keeper, _) = given.keeper("");
+    let [ended, other] = [worker(1, 1), worker(2, 1)];
+    let first = keeper.park(ended);
+    keeper.order(&[Order::Follow(ended, Follow { lives: 1, fence: None })]);
+    first.exec(&support::shell("exit 0"));
+    let follower = keeper.started(ended.next());
+    let _parked = keeper.park(other);
+    let bounds = Bounds { memory: Some(2 << 20), tasks: Some(2 << 20) };
+    keeper.order(&[Order::Bound(ended, bounds), Order::Bound(other, bounds)]);
+    let files = [("memory", "memory.max"), ("pids", "pids.max"), ("hugetlb", "hugetlb.2MB.max")];
+    let files = files.iter().filter(|(controller, _)| given.has(controller));
+    for (_, file) in files {
+        let of = |life: &str| given.read(&format!("{}/{life}/{file}", given.keepers()));
+        wait_until("the later order is obeyed", || of(&other.to_string()) == "2097152");
+        assert_ne!(of(&home(follower.pid)), "2097152", "{file}");
+    }
+    keeper.shutdown(0);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::spawn::{fork_sockets, spawn};
 use super::state::Keeper;
 use super::sys;
 use failpoint::failpoint;
-use model::{Follow, Instant, WorkerId};
+use model::{Bounds, Follow, Instant, WorkerId};
 use wire::keeper::{Order, PACKET_MAX, Report, Step};
 
 /// Limit of the packets taken in one turn, so that deaths and deadlines do not wait.
@@ -93,12 +93,7 @@ impl Keeper {
                     life.follow = Some(follow);
                 }
             }
-            Order::Bound(worker, bounds) => {
-                if let Some(cgroups) = &self.cgroups {
-                    let refused = cgroups.bound(worker, bounds).err();
-                    self.reports.push_bounded(refused.map(|error| error.raw_os_error().unwrap_or(libc::EIO)));
-                }
-            }
+            Order::Bound(worker, bounds) => self.bound(worker, bounds),
             Order::Terminate(worker) => self.terminate(worker),
             Order::KillTree(worker) => {
                 self.give_up(worker);
@@ -115,6 +110,14 @@ impl Keeper {
                 self.kill_all(now);
             }
         }
+    }
+
+    fn bound(&mut self, worker: WorkerId, bounds: Bounds) {
+        let Some(cgroups) = &self.cgroups else { return };
+        // A follower may live in the cgroup of a life that is proven dead.
+        let lives = self.lives.get(&worker).is_some_and(|life| life.exit().is_none());
+        let refused = if lives { cgroups.bound(worker, bounds).err() } else { None };
+        self.reports.push_bounded(refused.map(|error| error.raw_os_error().unwrap_or(libc::EIO)));
     }
 
     fn spawn(&mut self, worker: WorkerId, template: bool) {
