@@ -78,6 +78,39 @@ class DecoratorTest(unittest.TestCase):
                 self.assertIn("gave no answer", schedules.take_over({"cron.Late": {"job": {}}})[0])
 
 
+class RivalsTest(unittest.TestCase):
+    def test_pools_that_put_the_same_at_the_same_moment_leave_that_of_the_first_by_name(self):
+        for late, early in (("a", "b"), ("b", "a")):
+            with self.subTest(late=late):
+                self.assertEqual(self.after_both(late, early), ["code:a:Nightly"])
+
+    def after_both(self, late, early):
+        """The schedules after `early` has made its whole exchange between the first look of `late` and its put."""
+        stored, others = {}, [early]
+        order = {"job": {"queue": "q", "class": "Nightly"}, "schedule": {"cron": {"line": "@daily"}}}
+
+        def run(pool):
+            schedules._Exchange(None, pool, "mark", 1).run({f"code:{pool}:Nightly": schedules._marked(order, "mark")})
+
+        def ask(exchange, method, route, body=b""):
+            name = route[len("/v1/recurring/"):].replace("%3A", ":")
+            if route == "/v1/status":
+                answer = {"pools": [{"name": "a"}, {"name": "b"}]}
+            elif method == "GET":
+                answer = [{"recurring": {**one, "name": name}} for name, one in stored.items()]
+            elif route.endswith("/remove"):
+                answer = stored.pop(name[:-len("/remove")], None)
+            else:
+                if others:
+                    run(others.pop())
+                answer = stored[name] = json.loads(body)
+            return mock.Mock(is_good=True, status=200, value=answer)
+
+        with mock.patch.object(schedules._Exchange, "ask", ask):
+            run(late)
+        return list(stored)
+
+
 class TakenOverTest(real.RealTest):
     def setUp(self):
         super().setUp()
@@ -187,15 +220,13 @@ class TakenOverTest(real.RealTest):
         def names():
             return sorted(self.shown())
 
-        def steady(wanted):
-            self.until({wanted: daily})
-            # All workers have made their exchange when they are ready.
-            self.wait_for(lambda: all(slot["state"] == "ready" for pool in Client().status()["pools"] for slot in pool["slots"]))
-            self.assertEqual(names(), [wanted])
+        def is_ready():
+            return all(slot["state"] == "ready" for pool in Client().status()["pools"] for slot in pool["slots"])
 
-        self.wait_for(lambda: len(names()) == 1)
+        # All workers have made their exchange when they are ready.
+        self.wait_for(lambda: names() and is_ready())
         first, = names()
-        steady(first)
+        self.assertEqual(self.shown(), {first: daily})
         kept = first[len("code:"):-len(":Nightly")]
         other, = {"slow", "fast"} - {kept}
         with open(os.path.join(server.directory, "settings.yaml"), "w") as file:

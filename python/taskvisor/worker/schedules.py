@@ -76,13 +76,20 @@ class _Exchange:
         put = [name for name, order in wanted.items() if name in known or _job(order) not in elsewhere]
         for name in put:
             self.put(name, wanted[name], known.get(name))
-        # Another pool may have put the same at the same moment: the first by name keeps it.
-        others = self.ours(self.ask("GET", "/v1/recurring")) if put else {}
-        first = {_job(record) for name, record in others.items() if (_pool_of(name, pools) or self.pool) < self.pool}
-        for name in put:
-            if _job(wanted[name]) in first:
-                self.remove(name)
+        if put:
+            self.leave_first({_job(wanted[name]) for name in put}, pools | {self.pool})
         return []
+
+    def leave_first(self, jobs: set[tuple[str, str]], pools: set[str]) -> None:
+        """Of pools that put the same at the same moment, the first by name keeps it."""
+        # The last one to put sees what all have put, and no other looks again: so it removes those of others, too.
+        others = {name: record for name, record in self.ours(self.ask("GET", "/v1/recurring")).items() if _job(record) in jobs}
+        kept: set[tuple[str, str]] = set()
+        for pool, name in sorted((_pool_of(name, pools) or "", name) for name in others):
+            if pool and _job(others[name]) in kept:
+                self.remove(name)
+            elif pool:
+                kept.add(_job(others[name]))
 
     def ask(self, method: str, route: str, body: bytes = b"") -> asking.Reply:
         return asking.once(method, route, body, self.patience, self.place)
