@@ -2,7 +2,7 @@
 //!
 //! It is a directory in the state directory, of the supervisor's user and of the group, with mode 1730: members make files
 //! there, list nothing, and touch no file of another (it is sticky). A put is one file, called after its user. Its owner,
-//! whom the kernel knows, is who put it; and its owner alone can set the mode [`MARK`], which says that it is complete and
+//! whom the kernel knows, is who put it; and its owner alone can set the mode 1644, which says that it is complete and
 //! meant as a put. So no file that is half written is taken, nor one of somebody else that was moved there.
 
 mod aside;
