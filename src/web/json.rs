@@ -1,6 +1,7 @@
 //! JSON on a page: indented, every digit as it was written, and what is to be hidden hidden.
 
 use maud::{Markup, PreEscaped};
+use serde_json::value::RawValue;
 
 use crate::text;
 
@@ -14,67 +15,149 @@ pub struct Redact {
 }
 
 impl Redact {
-    /// Whether the value at this path of names is hidden.
-    fn hides(&self, path: &[String]) -> bool {
-        let Some(last) = path.last() else { return false };
-        let whole = path.join(".");
-        self.names.iter().any(|name| {
-            let name = name.to_lowercase();
-            fits(&name, last) || fits(&name, &whole)
-        })
+    /// Whether any of this is hidden.
+    pub fn hides_some(&self) -> bool {
+        self.all || !self.names.is_empty()
     }
+}
+
+/// Whether a pattern in small letters means the field of this name at this path.
+fn means(pattern: &str, name: &str, path: &str) -> bool {
+    fits(pattern, name)
+        || fits(pattern, path)
+        // The object that has the field may be the whole.
+        || pattern.strip_prefix("*.").is_some_and(|pattern| fits(pattern, path))
 }
 
 /// Whether a text is as a pattern says, in which `*` stands for any text.
 pub fn fits(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
-            (0..=text.len()).filter(|at| text.is_char_boundary(*at)).any(|at| fits(rest, &text[at..]))
-        }),
-    }
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(text) = text.strip_prefix(start).and_then(|text| text.strip_suffix(end)) else { return false };
+    // The first place of each piece leaves the most room for those behind it.
+    let after = |text: &str, piece: &str| text.find(piece).map(|at| at + piece.len());
+    middle.split('*').try_fold(text, |text, piece| after(text, piece).map(|at| &text[at..])).is_some()
 }
 
 /// Limit of the bytes that are shown.
 pub const MOST: usize = 64 << 10;
 /// Deepest nesting that is indented.
 const DEEPEST: usize = 40;
+/// What is nested deeper is not taken apart: each level takes a part of the stack.
+const LEVELS: usize = 100;
+/// Longest path of names, in bytes, that is compared with the hidden ones; what has a longer one is hidden.
+const LONGEST: usize = 4096;
 
 /// The text as JSON with its lines indented, or as it is if it is none. It must not be longer than [`MOST`].
 pub fn pretty(json: &str, redact: &Redact) -> Markup {
+    let hidden = |why: &str| PreEscaped(format!("<span class=\"mark\">hidden{why}</span>"));
     if redact.all {
-        return PreEscaped("<span class=\"mark\">hidden</span>".into());
+        return hidden("");
     }
-    if serde_json::from_str::<&serde_json::value::RawValue>(json).is_err() {
-        // What is no JSON has no fields: it cannot be known what to hide.
-        return match redact.names.is_empty() {
-            true => text::lines(json),
-            false => PreEscaped("<span class=\"mark\">hidden: it is no JSON</span>".into()),
-        };
+    // What is not taken apart has no fields: it cannot be known what to hide.
+    let is_json = serde_json::from_str::<&RawValue>(json).is_ok();
+    let why_not = match is_json {
+        true if model::json_depth(json.as_bytes()) <= LEVELS => None,
+        true => Some(": it is nested deeper than 100 levels"),
+        false => Some(": it is no JSON"),
+    };
+    match why_not {
+        Some(why) if redact.hides_some() => return hidden(why),
+        Some(_) => return text::lines(json),
+        None => {}
     }
-    let mut writer = Writer { rest: json.trim(), out: String::new(), path: Vec::new(), redact };
+    let names: Vec<String> = redact.names.iter().map(|name| name.to_lowercase()).collect();
+    let mut writer = Writer {
+        rest: json.trim(),
+        out: String::new(),
+        path: Path::default(),
+        names: &names,
+        level: 0,
+        hidden: 0,
+    };
     writer.value();
     PreEscaped(writer.out)
+}
+
+/// The names of the fields that lead to a value, in small letters.
+#[derive(Clone, Default)]
+struct Path {
+    /// With dots between them.
+    whole: String,
+    /// Where each begins.
+    starts: Vec<usize>,
+}
+
+impl Path {
+    fn push(&mut self, name: &str) {
+        if !self.whole.is_empty() {
+            self.whole.push('.');
+        }
+        self.starts.push(self.whole.len());
+        self.whole += &name.to_lowercase();
+    }
+
+    fn pop(&mut self) {
+        let start = self.starts.pop().unwrap_or(0);
+        self.whole.truncate(start.saturating_sub(1));
+    }
+
+    fn last(&self) -> Option<&str> {
+        self.starts.last().map(|start| &self.whole[*start..])
+    }
 }
 
 struct Writer<'a> {
     rest: &'a str,
     out: String,
-    path: Vec<String>,
-    redact: &'a Redact,
+    path: Path,
+    /// The hidden names, in small letters.
+    names: &'a [String],
+    /// In how many lists and objects it is.
+    level: usize,
+    /// How many values were hidden so far.
+    hidden: usize,
 }
 
 impl Writer<'_> {
     fn value(&mut self) {
         self.skip();
-        if self.redact.hides(&self.path) {
+        if self.hides() {
             let from = self.out.len();
             self.any();
             self.out.truncate(from);
             self.out += "<span class=\"mark\">hidden</span>";
+            self.hidden += 1;
         } else {
             self.any();
         }
+    }
+
+    /// Whether the value at this place is hidden.
+    fn hides(&self) -> bool {
+        let (Some(name), whole) = (self.path.last(), self.path.whole.as_str()) else { return false };
+        !self.names.is_empty()
+            && (whole.len() > LONGEST || self.names.iter().any(|pattern| means(pattern, name, whole)))
+    }
+
+    /// Whether a string is JSON itself, with a field that is hidden.
+    fn hides_within(&self, word: &str) -> bool {
+        if self.names.is_empty() {
+            return false;
+        }
+        // What cannot be read here may be read by others.
+        let Ok(text) = serde_json::from_str::<String>(word) else { return true };
+        let rest = text.trim();
+        if !rest.starts_with(['{', '[', '"']) || serde_json::from_str::<&RawValue>(rest).is_err() {
+            return false;
+        }
+        if self.path.starts.len() + model::json_depth(rest.as_bytes()) > LEVELS {
+            return true;
+        }
+        let path = self.path.clone();
+        let mut within = Writer { rest, out: String::new(), path, names: self.names, level: 0, hidden: 0 };
+        within.any();
+        within.hidden > 0
     }
 
     fn any(&mut self) {
@@ -83,7 +166,12 @@ impl Writer<'_> {
             Some(b'[') => self.list('[', ']'),
             Some(b'"') => {
                 let word = self.string();
-                self.colored("str", word);
+                if self.hides_within(word) {
+                    self.out += "<span class=\"mark\">hidden</span>";
+                    self.hidden += 1;
+                } else {
+                    self.colored("str", word);
+                }
             }
             Some(_) => {
                 let end = self.rest.find([',', ']', '}', ' ', '\n', '\r', '\t']).unwrap_or(self.rest.len());
@@ -104,15 +192,14 @@ impl Writer<'_> {
             return;
         }
         let mut number = 0_usize;
-        self.path.push(String::new());
+        self.level += 1;
         while !self.rest.is_empty() {
             self.line();
             self.skip();
             let name = if open == '{' { self.name() } else { number.to_string() };
-            if let Some(last) = self.path.last_mut() {
-                *last = name.to_lowercase();
-            }
+            self.path.push(&name);
             self.value();
+            self.path.pop();
             number += 1;
             self.skip();
             let more = self.rest.starts_with(',');
@@ -122,7 +209,7 @@ impl Writer<'_> {
             }
             self.out.push(',');
         }
-        self.path.pop();
+        self.level -= 1;
         self.line();
         self.out.push(close);
     }
@@ -139,7 +226,7 @@ impl Writer<'_> {
 
     fn line(&mut self) {
         self.out.push('\n');
-        let deep = self.path.len().min(DEEPEST);
+        let deep = self.level.min(DEEPEST);
         self.out.extend(std::iter::repeat_n("  ", deep));
     }
 
@@ -210,5 +297,50 @@ mod tests {
         assert!(!said.contains("secret") && said.contains("\"x\""), "{said}");
         assert_eq!(plain("secret", &["password"]), "hidden: it is no JSON");
         assert_eq!(plain("<script>", &[]), "&lt;script&gt;");
+    }
+    #[test]
+    fn deep_nesting_is_shown_as_text_or_not_at_all() {
+        for levels in [100, 101, 30_000] {
+            let deep = "[".repeat(levels) + &"]".repeat(levels);
+            let shown = plain(&deep, &[]);
+            assert_eq!(shown == deep, levels > 100, "{levels}");
+            assert!(plain(&deep, &["password"]).contains("hidden") == (levels > 100), "{levels}");
+        }
+        let within = serde_json::to_string(&("[".repeat(20_000) + &"]".repeat(20_000))).unwrap();
+        assert_eq!(plain(&within, &["password"]), "hidden");
+    }
+
+    #[test]
+    fn token_of_any_object_is_hidden_at_the_top_too() {
+        let json = r#"{"token":"secret","a":{"b":{"token":"secret"}},"tokens":"kept"}"#;
+        let said = plain(json, &["*.token"]);
+        assert!(!said.contains("secret") && said.contains("kept"), "{said}");
+        let said = plain(r#"{"b":"kept","a":{"b":"secret"}}"#, &["a.b"]);
+        assert!(!said.contains("secret") && said.contains("kept"), "{said}");
+    }
+
+    #[test]
+    fn json_in_a_string_is_hidden_with_its_fields() {
+        let inner = r#"{"list":[{"token":"secret"}]}"#;
+        let twice = serde_json::to_string(inner).unwrap();
+        for inner in [inner, &twice] {
+            let json = serde_json::json!({ "raw": inner, "other": "{\"name\":\"kept\"}" }).to_string();
+            let said = plain(&json, &["*.token"]);
+            assert!(!said.contains("secret") && said.contains("kept"), "{said}");
+        }
+    }
+
+    #[test]
+    fn stars_stand_for_any_text() {
+        for (pattern, text, does) in [
+            ("*", "", true),
+            ("a*a", "a", false),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("*key*", "my_key_2", true),
+            ("**x", "x", true),
+        ] {
+            assert_eq!(fits(pattern, text), does, "{pattern} {text}");
+        }
     }
 }
