@@ -42,7 +42,7 @@ pub fn jobs(model: &Model) -> Vec<JobId> {
         Thing::Slot(slot) | Thing::Process(slot, _) => model
             .slot(&slot)
             .map_or_else(Vec::new, |slot| slot.jobs.iter().map(|job| job.id.clone()).collect()),
-        Thing::Event(_) => match model.subject() {
+        event @ Thing::Event(_) => match model.subject_of(&event) {
             Some(Thing::Job(id)) => vec![id],
             _ => Vec::new(),
         },

@@ -200,6 +200,9 @@ impl Model {
             }
             Tab::Events => lists::events(&data.events, look, &words),
         };
+        let shown: BTreeSet<&Thing> = self.table.rows.iter().map(|row| &row.thing).collect();
+        // An order is about nothing that cannot be seen.
+        self.places[self.tab as usize].marks.retain(|thing| shown.contains(thing));
         let at = self.place().at.clone();
         let found = at.and_then(|at| self.table.rows.iter().position(|row| row.thing == at));
         self.select(found.unwrap_or(self.place().line));
@@ -226,10 +229,13 @@ impl Model {
         self.place().at.as_ref()
     }
 
-    /// What an order is about: all that is marked, else what is selected.
+    /// What an order is about: what is shown whole, else all that is marked, else what is selected.
     pub fn chosen(&self) -> Vec<Thing> {
         let place = self.place();
-        if place.marks.is_empty() {
+        if self.pane.whole {
+            // The selected line may be another by now.
+            self.pane.of.clone().or_else(|| self.subject()).into_iter().collect()
+        } else if place.marks.is_empty() {
             place.at.iter().cloned().collect()
         } else {
             place.marks.iter().cloned().collect()
@@ -255,7 +261,11 @@ impl Model {
 
     /// What the pane is about: a process belongs to its slot, an event to its job.
     pub fn subject(&self) -> Option<Thing> {
-        let thing = self.selected()?;
+        self.subject_of(self.selected()?)
+    }
+
+    /// The same for any thing.
+    pub fn subject_of(&self, thing: &Thing) -> Option<Thing> {
         if let Thing::Process(slot, _) = thing {
             return Some(Thing::Slot(slot.clone()));
         }

@@ -252,6 +252,47 @@ fn marks_make_an_order_about_many() {
     assert_eq!(order.command(), "kill -KILL 801 802", "of the jobs that run");
 }
 
+fn names(model: &Model) -> Vec<String> {
+    let Line::Confirm(order) = &model.line else { panic!("{:?}", model.line) };
+    order.names.clone()
+}
+
+#[test]
+fn orders_name_the_jobs_of_the_marked_events() {
+    let mut model = screen((120, 40));
+    typed(&mut model, "7");
+    let failed = |job: &str| PublishedEvent {
+        job: Some(job.into()),
+        ..PublishedEvent::new(What::Failed, Millis(NOW))
+    };
+    model.hear(News::Happened(vec![failed("one"), failed("two"), failed("three")]));
+    typed(&mut model, "g  R");
+    assert_eq!(names(&model), ["two", "three"], "the newest stand first");
+}
+
+#[test]
+fn orders_are_about_nothing_that_is_not_shown() {
+    let mut model = screen((120, 40));
+    typed(&mut model, "3");
+    model.hear(seen(Some(usual()), jobs()));
+    let all: Vec<String> = model.table.rows.iter().map(|row| row.thing.name()).collect();
+    // One of those that are marked goes.
+    typed(&mut model, "a");
+    let List::Jobs(mut fewer) = jobs() else { unreachable!() };
+    fewer.retain(|job| job.id.as_str() != all[0]);
+    model.hear(seen(Some(usual()), List::Jobs(fewer)));
+    typed(&mut model, "R");
+    assert_eq!(names(&model).len(), 2, "{all:?}");
+    assert!(!names(&model).contains(&all[0]));
+    // What is shown whole is meant alone.
+    typed(&mut model, "nG\rR");
+    assert_eq!(names(&model), [all[2].clone()]);
+    typed(&mut model, "nq1/mail\ra");
+    assert!(model.place().marks.len() > 4);
+    typed(&mut model, "/\x15video\r");
+    assert!(model.place().marks.is_empty(), "they are filtered out");
+}
+
 #[test]
 fn read_only_screen_has_no_orders() {
     let mut model = screen((80, 24));

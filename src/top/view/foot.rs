@@ -50,7 +50,7 @@ fn idle(grid: &mut Grid, model: &Model, line: usize) {
         column += grid.put(line, column, grid.width, "being done", Style::CYAN.and(Style::BOLD)) + 2;
     }
     let place = model.place();
-    if !place.marks.is_empty() {
+    if !place.marks.is_empty() && !model.pane.whole {
         let marks = format!("{} marked", place.marks.len());
         column += grid.put(line, column, grid.width, &marks, Style::YELLOW) + 2;
     }
