@@ -154,7 +154,7 @@ fn named(jobs: &[String]) -> Markup {
 /// The data of a job, to be changed.
 async fn edited(app: &App, job: &str) -> Result<Inputs, Trouble> {
     let found = app.source.job(&job.into()).await?;
-    let is_hidden = app.redact.all || !app.redact.names.is_empty();
+    let is_hidden = app.redact.hides_some();
     let data = match &found.payload {
         Some(Payload::Data(data)) if data.0.len() <= MOST && !is_hidden => {
             std::str::from_utf8(&data.0).unwrap_or_default().to_owned()

@@ -10,6 +10,7 @@ mod cookie;
 mod enter;
 mod form;
 mod gate;
+mod hide;
 mod json;
 mod layout;
 mod live;

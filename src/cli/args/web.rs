@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-Prints an address that opens the page in one browser. With a token it can be opened by others, too; TLS is a proxy's business. SIGHUP reads the tokens again and ends all sessions.
+Prints an address that opens the page in one browser. With a token it can be opened by others, too; TLS is a proxy's business. SIGHUP reads the tokens again and ends all sessions; without a token it ends the page.
 
 Examples:
   taskvisor web
@@ -35,7 +35,7 @@ pub struct Web {
     /// Hide fields of this name in data and results, as password or *.token (repeatable)
     #[arg(long, value_name = "NAME")]
     pub redact: Vec<String>,
-    /// Show no data and no results at all
+    /// Show no data, results, commands or messages of jobs
     #[arg(long)]
     pub hide_data: bool,
 }

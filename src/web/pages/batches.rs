@@ -100,7 +100,7 @@ pub async fn one(app: &App, name: &str) -> Result<Page, Trouble> {
         @if !counts.failures.is_empty() {
             section aria-labelledby="h-first" {
                 h2 #h-first { "First failures" }
-                ul { @for failure in &counts.failures { li { (rows::link(app, failure.job.as_str())) " " (text::short(&failure.group)) ": " (text::short(&failure.message)) } } }
+                ul { @for failure in &counts.failures { li { (rows::link(app, failure.job.as_str())) " " (text::short(&failure.group)) @let message = app.redact.said(&failure.message); @if !message.is_empty() { ": " (text::short(message)) } } } }
             }
         }
         (command(&format!("taskvisor batch show {}", quoted(name))))

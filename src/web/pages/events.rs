@@ -45,7 +45,7 @@ fn row(app: &App, news: &PublishedEvent) -> Markup {
             }
             td { @if let Some(queue) = &news.queue { a.plain href={ (app.link("/queue/")) (encoded(queue.as_str())) } { (text::short(queue.as_str())) } } }
             td { @if let Some(by) = &news.by { (text::short(by)) } }
-            td.what { @if let Some(why) = &news.why { (text::short(why)) } @if let Some(count) = news.count { " " (say::count(count)) } }
+            td.what { @if let Some(why) = &news.why { (text::short(if news.job.is_some() { app.redact.said(why) } else { why.as_str() })) } @if let Some(count) = news.count { " " (say::count(count)) } }
         }
     }
 }

@@ -70,7 +70,7 @@ fn card(
                     span.dim { "newest " (say::when(group.newest, now, &app.zone)) }
                 }
             }
-            p.message { (text::short(rows::headline(&group.message))) }
+            p.message { (text::short(rows::headline(app.redact.said(&group.message)))) }
             p.dim { "newest: " (rows::link(app, group.job.as_str())) }
             @if visit.may_change() {
                 div.buttons {
@@ -97,7 +97,7 @@ pub fn brief(app: &App, groups: &[FailureGroup], now: Millis) -> Markup {
                         tr data-key=(group.group) {
                             td.what {
                                 a.title href=(rows::search(app, &[("state", "failed,held"), ("group", &group.group)])) { (text::short(&group.group)) }
-                                span.why { (text::short(rows::headline(&group.message))) }
+                                span.why { (text::short(rows::headline(app.redact.said(&group.message)))) }
                             }
                             (rows::cell(group.failed)) (rows::cell(group.held))
                             td.num { (say::when(group.newest, now, &app.zone)) }

@@ -21,7 +21,7 @@ const OUTPUT: u64 = 256 << 10;
 /// Draws the page of one job.
 pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Page, Trouble> {
     let why = match app.source.why(&Subject::Job(id.clone())).await {
-        Ok(why) => why,
+        Ok(why) => app.redact.why(why),
         Err(trouble) if trouble.code == 404 => return Err(similar(app, id, trouble).await),
         Err(trouble) => return Err(trouble),
     };

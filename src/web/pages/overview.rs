@@ -132,7 +132,7 @@ fn running(app: &App, status: &Status) -> Markup {
                         tr data-key=(job.id) {
                             td { (rows::link(app, job.id.as_str())) }
                             td.what {
-                                span.title { (text::short(if app.redact.all { job.class.as_str() } else { &job.title })) }
+                                span.title { (text::short(app.redact.title(job.class.as_str(), Some(&job.title)))) }
                                 @if let Some(ending) = &job.ending { span.why { (text::short(ending)) } }
                                 @if let Some(fraction) = job.progress.as_ref().and_then(|progress| progress.fraction) {
                                     (chart::progress(fraction, &format!("{:.0} percent", fraction * 100.0)))

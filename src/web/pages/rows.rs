@@ -57,9 +57,9 @@ fn row(app: &App, job: &JobRecord, now: Millis, form: Option<&str>) -> Markup {
             td.what {
                 span.title { (text::short(title(app, job))) }
                 @if let Some(cause) = job.cause() {
-                    span.why { (text::short(&cause.group)) @if !cause.message.is_empty() { ": " (text::short(headline(&cause.message))) } }
+                    span.why { (text::short(&cause.group)) @let message = app.redact.said(&cause.message); @if !message.is_empty() { ": " (text::short(headline(message))) } }
                 } @else if let Some(said) = job.told_progress().and_then(|progress| progress.message) {
-                    span.why { (text::short(&said)) }
+                    span.why { (text::short(app.redact.said(&said))) }
                 }
             }
             td { a.plain href=(search(app, &[("queue", job.queue.as_str())])) { (text::short(job.queue.as_str())) } }
@@ -70,14 +70,9 @@ fn row(app: &App, job: &JobRecord, now: Millis, form: Option<&str>) -> Markup {
     }
 }
 
-/// What a job is, in a line. Where data is hidden it is the class alone: a title has the beginning of the data.
+/// What a job is, in a line. Where data is hidden it is the class alone.
 pub fn title<'a>(app: &App, job: &'a JobRecord) -> &'a str {
-    let hides = app.redact.all || !app.redact.names.is_empty();
-    let is_program = job.class.as_str() == model::Class::EXEC;
-    match &job.title {
-        Some(title) if !hides || is_program && !app.redact.all => title,
-        Some(_) | None => job.class.as_str(),
-    }
+    app.redact.title(job.class.as_str(), job.title.as_deref())
 }
 
 /// When the latest thing happened to it.

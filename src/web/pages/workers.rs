@@ -56,7 +56,7 @@ fn one(app: &App, visit: &Visit, pool: &PoolStatus) -> Markup {
                     tbody {
                         @if let Some(template) = &pool.template { (row(app, template)) }
                         @for slot in &shown { (row(app, slot)) }
-                        @if fold { tr data-key="idle" { td { "others" } td { (shape::slot(SlotState::Ready)) " ×" (quiet.len()) } td {} td {} td.num { (say::size(quiet.iter().filter_map(|slot| slot.process.as_ref()).map(rss).sum())) } td {} td {} } }
+                        @if fold { tr data-key="idle" { td { "idle" } td { (shape::slot(SlotState::Ready)) " ×" (quiet.len()) } td {} td {} td.num { (say::size(quiet.iter().filter_map(|slot| slot.process.as_ref()).map(rss).sum())) } td {} td {} } }
                         @else { @for slot in &quiet { (row(app, slot)) } }
                     }
                 }
@@ -86,7 +86,7 @@ fn row(app: &App, slot: &SlotStatus) -> Markup {
             td { (shape::slot(slot.state)) }
             td.num { (say::age(say::whole(slot.age))) }
             td.what {
-                @for job in slot.jobs.iter().take(5) { span.title { (rows::link(app, job.id.as_str())) " " (text::short(if app.redact.all { job.class.as_str() } else { &job.title })) } }
+                @for job in slot.jobs.iter().take(5) { span.title { (rows::link(app, job.id.as_str())) " " (text::short(app.redact.title(job.class.as_str(), Some(&job.title)))) } }
                 @if slot.jobs.len() > 5 { span.why { "and " (slot.jobs.len() - 5) " more" } }
                 @for why in [&slot.leaving, &slot.why, &slot.warning].into_iter().flatten() { span.why { (text::short(rows::headline(why))) } }
             }
@@ -104,7 +104,7 @@ fn rss(process: &Process) -> u64 {
 
 /// Draws why a pool is as it is.
 pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> {
-    let why = app.source.why(&Subject::Pool(name.into())).await?;
+    let why = app.redact.why(app.source.why(&Subject::Pool(name.into())).await?);
     let main = html! {
         h1 { "Pool " (text::short(name)) }
         @for (pool, _) in &why.pools { @if visit.may_change() { (orders(app, visit, pool)) } }
@@ -118,7 +118,7 @@ pub async fn pool(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble>
 
 /// Draws why a slot is as it is.
 pub async fn slot(app: &App, name: &str) -> Result<Page, Trouble> {
-    let why = app.source.why(&Subject::Slot(name.into())).await?;
+    let why = app.redact.why(app.source.why(&Subject::Slot(name.into())).await?);
     let slots = why.pools.iter().flat_map(|(pool, _)| pool.slots.iter().chain(&pool.template));
     let found = slots.into_iter().find(|slot| slot.slot.to_string() == name);
     let main = html! {

@@ -1,0 +1,70 @@
+//! What `--hide-data` takes from jobs before anything of them is drawn: all texts that come from their data or programs.
+
+use model::{Failure, Forensics, Happened, JobRecord, Process, Snapshot, Why};
+
+use crate::json::Redact;
+
+/// Instead of the name of a program.
+const PROCESS: &str = "process";
+
+impl Redact {
+    /// A text that a job has said, or nothing.
+    pub fn said<'a>(&self, text: &'a str) -> &'a str {
+        if self.all { "" } else { text }
+    }
+
+    /// What a job is, in a line: a title has the beginning of the data, or the command.
+    pub fn title<'a>(&self, class: &'a str, title: Option<&'a str>) -> &'a str {
+        let is_program = class == model::Class::EXEC;
+        title.filter(|_| !self.hides_some() || is_program && !self.all).unwrap_or(class)
+    }
+
+    /// The answer with its job, its workers and their processes as they may be shown.
+    pub fn why(&self, mut why: Why) -> Why {
+        if self.all {
+            why.job.iter_mut().for_each(job);
+            why.snapshot.iter_mut().for_each(snapshot);
+            for (pool, _) in &mut why.pools {
+                for slot in pool.slots.iter_mut().chain(&mut pool.template) {
+                    slot.trace = None;
+                    slot.process.iter_mut().for_each(process);
+                }
+            }
+        }
+        why
+    }
+}
+
+fn job(job: &mut JobRecord) {
+    job.failure.iter_mut().for_each(failure);
+    job.forensics.iter_mut().for_each(forensics);
+    job.progress.iter_mut().for_each(|progress| progress.message = None);
+    for entry in &mut job.history {
+        if let Happened::Attempt(attempt) = &mut entry.what {
+            attempt.failure.iter_mut().for_each(failure);
+            attempt.forensics.iter_mut().for_each(forensics);
+        }
+    }
+}
+
+fn failure(failure: &mut Failure) {
+    (failure.message, failure.trace) = (String::new(), None);
+}
+
+fn forensics(left: &mut Forensics) {
+    left.stderr_tail.clear();
+    left.left.iter_mut().for_each(|still| PROCESS.clone_into(still));
+    left.snapshot.iter_mut().for_each(|seen| snapshot(seen));
+}
+
+fn snapshot(seen: &mut Snapshot) {
+    for process in &mut seen.processes {
+        PROCESS.clone_into(&mut process.name);
+        process.open.clear();
+    }
+}
+
+fn process(top: &mut Process) {
+    PROCESS.clone_into(&mut top.name);
+    top.children.iter_mut().for_each(process);
+}
