@@ -58,6 +58,10 @@ fn judge(app: &App, request: &mut Request) -> Result<(), Box<Response>> {
         return Err(refused("another page has sent this: orders come from this page's own forms"));
     }
     let path = request.uri().path().to_owned();
+    // A browser reads it as the name of another host, where a page of ours leads to it.
+    if leads_away(&path) {
+        return Err(Box::new((StatusCode::NOT_FOUND, "there is no such page\n").into_response()));
+    }
     if path.starts_with("/static/") || matches!(path.as_str(), "/enter" | "/livez") {
         return Ok(());
     }
@@ -100,6 +104,11 @@ fn ask(app: &App, request: &Request) -> Response {
         return (StatusCode::OK, page).into_response();
     }
     (StatusCode::UNAUTHORIZED, enter::page(app, None)).into_response()
+}
+
+/// Whether a link to this path leads to another host.
+fn leads_away(path: &str) -> bool {
+    path.starts_with("//") || path.contains('\\')
 }
 
 /// The address of a request as the browser has it, without the host.
