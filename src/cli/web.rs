@@ -53,6 +53,8 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
             _ = end.recv() => return Ok(exit::OK),
             _ = interrupt.recv() => return Ok(exit::OK),
             _ = hangup.recv() => match tokens() {
+                // All sessions would end, and the printed address is spent: nobody could come in again.
+                Ok(tokens) if tokens.is_empty() => return Ok(exit::OK),
                 Ok(tokens) => renew(tokens),
                 // Those in force stay: a half-written file locks nobody out.
                 Err(failure) => drop(failure.print()),

@@ -7,7 +7,7 @@ use api::{self, Queued};
 use config::Config;
 use failure::{Failure, exit};
 use model::{Exists, JobId, NewJob, batch_fault};
-use spool::{NotLeft, Spool};
+use spool::Spool;
 
 /// Jobs that were not put, or not all of them.
 #[derive(Debug)]
@@ -110,14 +110,10 @@ async fn left(spool: Arc<Spool>, jobs: Vec<NewJob>) -> Result<Queued, Failure> {
     }
     let (ids, place) = (ids(&jobs), spool.path().display().to_string());
     let left = tokio::task::spawn_blocking(move || spool.leave(jobs)).await.map_err(std::io::Error::other)?;
-    match left {
-        Ok(()) => Ok(only_ids(ids)),
-        Err(NotLeft { error, in_doubt: is_in_doubt }) => {
-            let what = format!("no supervisor runs here, and failed to leave the put in {place}");
-            let failure = Failure::from(error).of(what);
-            Err(if is_in_doubt { in_doubt(failure, &ids) } else { failure })
-        }
-    }
+    let failed = |error: std::io::Error| {
+        Failure::from(error).of(format!("no supervisor runs here, and failed to leave the put in {place}"))
+    };
+    left.map(|()| only_ids(ids)).map_err(failed)
 }
 
 /// Ids of jobs whose queues are not known.

@@ -6,7 +6,6 @@ use crate::cli::access::Access;
 use crate::cli::access::hosts::Hosts;
 use crate::cli::access::named::too_short;
 use crate::cli::args::JobShow;
-use crate::cli::record::needs::expired;
 use crate::cli::record::{alone, killer, page};
 use crate::cli::term::screen::{Look, age, print, print_json};
 use config::Config;
@@ -44,8 +43,7 @@ async fn page_of(
     let unkillable = why.as_ref().and_then(|why| unkillable(why, &job));
     let unkillable = unkillable.map(|what| ("unkillable", format!("for {}: {}", age(what.age), what.why)));
     let alone = why.and_then(|why| alone::row(&why, &job)).map(|what| ("alone", what));
-    let expired = expired(&job, clock::wall()).map(|what| ("expired", what.to_owned()));
-    let of_supervisor: Vec<_> = unkillable.into_iter().chain(alone).chain(expired).collect();
+    let of_supervisor: Vec<_> = unkillable.into_iter().chain(alone).collect();
     // After the JSON, in which programs find the bare names.
     Hosts::of(access).await.name_in(&mut job);
     let killed = killer::of(&job).unwrap_or_default();

@@ -8,19 +8,10 @@ use model::{JobId, JobRecord, JobState, Millis, Need};
 
 /// What will become of a job that nobody begins in time, or that its broker has set aside.
 pub fn fate(job: &JobRecord, now: Millis) -> Vec<String> {
-    let expires = job.begin_by.map(|by| match expired(job, now) {
-        Some(what) => format!("It has expired: {what}."),
-        None => format!("It expires unless it begins within {}.", age(between(now, by))),
-    });
+    let expires =
+        job.begin_by.map(|by| format!("It expires unless it begins within {}.", age(between(now, by))));
     let letter = job.dead_letter.as_ref().map(|fate| format!("{fate}."));
     expires.into_iter().chain(letter).collect()
-}
-
-/// What is to be said of a job whose time to begin is over while its broker has it wait, as where no supervisor takes its
-/// queue.
-pub fn expired(job: &JobRecord, now: Millis) -> Option<&'static str> {
-    let is_over = job.begin_by.is_some_and(|by| by <= now);
-    is_over.then_some("it does not begin any more, and fails when a supervisor next looks at its queue")
 }
 
 /// The verbs that can help a job, of which brokers lack some.
@@ -100,16 +91,6 @@ mod tests {
     use crate::cli::record::page::tests::failed_job;
 
     const NOW: Millis = Millis(1_790_000_060_000);
-
-    #[test]
-    fn job_whose_time_to_begin_is_over_is_said_not_to_begin_any_more() {
-        let mut job = failed_job();
-        job.begin_by = Some(Millis(NOW.0 + 1_500));
-        assert_eq!(fate(&job, NOW), ["It expires unless it begins within 1.5s."]);
-        job.begin_by = Some(Millis(NOW.0 - 1));
-        let said = fate(&job, NOW).concat();
-        assert!(said.starts_with("It has expired: it does not begin any more"), "{said}");
-    }
 
     #[test]
     fn waiting_job_lists_its_dependencies_and_those_that_cannot_complete() {
