@@ -1,6 +1,9 @@
 //! Orders about many jobs: they go on while the reader looks at other pages.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// An order that is being carried out, or was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +15,8 @@ pub struct Work {
     pub done: u64,
     /// How it ended; none while it goes on.
     pub end: Option<Result<(), String>>,
+    /// When something was noted of it last.
+    at: Instant,
 }
 
 /// The latest orders.
@@ -20,6 +25,8 @@ pub struct Works(Arc<Mutex<(u64, Vec<Work>)>>);
 
 /// Limit of the orders that are kept.
 const KEPT: usize = 20;
+/// For so long a failed one is shown.
+const SHOWN: Duration = Duration::from_secs(600);
 
 impl Works {
     fn inner(&self) -> MutexGuard<'_, (u64, Vec<Work>)> {
@@ -31,7 +38,7 @@ impl Works {
         let mut inner = self.inner();
         inner.0 += 1;
         let number = inner.0;
-        inner.1.push(Work { number, what, done: 0, end: None });
+        inner.1.push(Work { number, what, done: 0, end: None, at: Instant::now() });
         if inner.1.len() > KEPT
             && let Some(ended) = inner.1.iter().position(|work| work.end.is_some())
         {
@@ -44,13 +51,33 @@ impl Works {
     pub fn note(&self, number: u64, done: u64, end: Option<Result<(), String>>) {
         if let Some(work) = self.inner().1.iter_mut().find(|work| work.number == number) {
             work.done += done;
-            work.end = end;
+            (work.end, work.at) = (end, Instant::now());
         }
     }
 
-    /// Those that go on, or have failed.
+    /// Those that go on, or have failed in the last ten minutes.
     pub fn shown(&self) -> Vec<Work> {
-        let is_shown = |work: &&Work| !matches!(work.end, Some(Ok(())));
+        let is_shown = |work: &&Work| match work.end {
+            None => true,
+            Some(Ok(())) => false,
+            Some(Err(_)) => work.at.elapsed() < SHOWN,
+        };
         self.inner().1.iter().filter(is_shown).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn failed_order_is_shown_for_ten_minutes_and_one_under_way_until_its_end() {
+        let works = Works::default();
+        let [failed, _going] = ["one", "two"].map(|what| works.begin(what.into()));
+        works.note(failed, 3, Some(Err("gone".into())));
+        let shown = || works.shown().into_iter().map(|work| work.what).collect::<Vec<_>>();
+        assert_eq!(shown(), ["one", "two"]);
+        tokio::time::advance(SHOWN).await;
+        assert_eq!(shown(), ["two"]);
     }
 }
