@@ -68,16 +68,23 @@ impl Peer {
             Peer::User(_) => Ok(()),
         }
     }
+
+    /// The client, for whom it asks if it says so, and the mark of its token. The mark stands last: by it the token finds
+    /// its jobs again.
+    pub(super) fn asking_for(self, name: Option<&str>) -> String {
+        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+        match self {
+            Peer::User(uid) => format!("uid {uid}{name}"),
+            Peer::Remote { address, role, .. } => {
+                format!("{}{name}{}", address.ip(), role.map(mark).unwrap_or_default())
+            }
+        }
+    }
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Peer::User(uid) => write!(f, "uid {uid}"),
-            Peer::Remote { address, role, .. } => {
-                write!(f, "{}{}", address.ip(), role.map(mark).unwrap_or_default())
-            }
-        }
+        f.write_str(&self.asking_for(None))
     }
 }
 
