@@ -1,7 +1,9 @@
 //! A real Chromium, by WebDriver over HTTP.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -31,25 +33,7 @@ impl Browser {
                 return None;
             }
         }
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(driver.stdout.take().unwrap());
-        let mut line = String::new();
-        let port = loop {
-            line.clear();
-            assert!(said.read_line(&mut line).unwrap() > 0, "chromedriver has ended");
-            if let Some((_, port)) =
-                line.trim_end().trim_end_matches('.').rsplit_once("successfully on port ")
-            {
-                break port.parse().unwrap();
-            }
-        };
-        // It goes on to talk, and waits where nobody reads.
-        std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
+        let (driver, port) = driver();
         let mut browser = Browser { driver, port, session: String::new() };
         let args = [
             "--headless",
@@ -161,6 +145,33 @@ impl Browser {
         let log = self.post("/se/log", &json!({ "type": "browser" }));
         log.as_array().unwrap().iter().map(Value::to_string).collect()
     }
+}
+
+/// Starts a driver; gives it with its port. It asks for a free port and binds it later by itself, so another one may
+/// take it in between: they begin one after the other, across processes.
+fn driver() -> (Child, u16) {
+    let turn = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chromedriver.lock");
+    let turn = File::options().create(true).append(true).open(turn).unwrap();
+    turn.lock().unwrap();
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(driver.stdout.take().unwrap());
+    let (mut line, mut all) = (String::new(), String::new());
+    let port = loop {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "chromedriver has ended: {all}");
+        all += &line;
+        if let Some((_, port)) = line.trim_end().trim_end_matches('.').rsplit_once("successfully on port ") {
+            break port.parse().unwrap();
+        }
+    };
+    // It goes on to talk, and waits where nobody reads.
+    std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
+    (driver, port)
 }
 
 /// The body of an answer, whose connection may stay open.
