@@ -18,7 +18,6 @@ from taskvisor import (Advance, Fail, JobFunction, JobId, NewJob, PutError, Retr
                        current_job, job, progress, put, put_many)
 from taskvisor.client.api_socket import socket_path
 from taskvisor.client.settings import settings
-from taskvisor.client.spool import Spool
 
 
 @job("test.Both", queue="both", retries=3, retry_delay=2)
@@ -375,16 +374,6 @@ class Outside(support.WorkerTest):
         done = worker.outcome("fork_and_put", [os.path.join(self.directory, "ctl.sock")])
         self.assertEqual((done["result"], worker.seen), (7, []))
         self.assertEqual(api.requests[0][1]["jobs"][0]["data"], {"a": 5})
-
-
-class Spools(unittest.TestCase):
-    def test_put_that_fails_after_its_mark_stays_in_the_spool_and_is_in_doubt(self):
-        for outcomes, stays in ([OSError(5, "I/O error")], False), ([None, OSError(5, "I/O error")], True):
-            with tempfile.TemporaryDirectory() as directory, mock.patch("os.fsync", side_effect=outcomes):
-                with self.assertRaises(PutError) as caught:
-                    Spool(directory).put([{"id": "a"}])
-                self.assertEqual("may be queued or not" in str(caught.exception), stays, caught.exception)
-                self.assertEqual(len(os.listdir(directory)) == 1, stays)
 
 
 if __name__ == "__main__":

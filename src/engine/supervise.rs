@@ -162,8 +162,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     code_watch::watch(&settings.watch, &requests)?;
     let tasks = begin_tasks(setup.tasks, &setup.broker, &mut effects.tellers)?;
     let outbox = pass_on(setup.outbox, &mut effects.record);
-    let series = effects.tellers.course.series.clone();
-    spool_taker::start(setup.spool, &setup.broker, series).await;
+    spool_taker::start(setup.spool, &setup.broker).await;
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
     let ports = Ports { all: setup.port, tasks: setup.task_port };
     let files = (setup.socket, setup.run_files);

@@ -18,24 +18,9 @@ use model::NewJob;
 /// The spool of another user's supervisor.
 #[derive(Debug)]
 pub struct Spool {
-    pub(super) dir: OwnedFd,
-    pub(super) path: PathBuf,
-    pub(super) owner: u32,
-}
-
-/// A put that was not left.
-#[derive(Debug)]
-pub struct NotLeft {
-    /// What has failed there.
-    pub error: io::Error,
-    /// Whether it was marked before that: a supervisor may take it, or have taken it.
-    pub in_doubt: bool,
-}
-
-impl From<io::Error> for NotLeft {
-    fn from(error: io::Error) -> NotLeft {
-        NotLeft { error, in_doubt: false }
-    }
+    dir: OwnedFd,
+    path: PathBuf,
+    owner: u32,
 }
 
 impl Spool {
@@ -66,27 +51,15 @@ impl Spool {
     }
 
     /// Leaves a put. It is durable when this returns; until then no supervisor takes it.
-    pub fn leave(&self, jobs: Vec<NewJob>) -> Result<(), NotLeft> {
-        self.leave_with(jobs, File::sync_all)
-    }
-
-    pub(super) fn leave_with(
-        &self,
-        jobs: Vec<NewJob>,
-        sync: impl Fn(&File) -> io::Result<()>,
-    ) -> Result<(), NotLeft> {
-        let body = serde_json::to_vec(&Body { jobs }).map_err(io::Error::from)?;
+    pub fn leave(&self, jobs: Vec<NewJob>) -> io::Result<()> {
+        let body = serde_json::to_vec(&Body { jobs })?;
         if body.len() as u64 > BYTES {
-            return Err(io::Error::other(format!("a put of more than {BYTES} bytes is not kept")).into());
+            return Err(io::Error::other(format!("a put of more than {BYTES} bytes is not kept")));
         }
-        let (name, mut file) = self.place()?;
-        file.write_all(&body).and_then(|()| sync(&file)).inspect_err(|_| {
+        let (name, file) = self.place()?;
+        write(file, &body).inspect_err(|_| {
             unlinkat(self.dir.as_fd(), name.as_str(), UnlinkatFlags::NoRemoveDir).ok();
-        })?;
-        // With its mark it is the supervisor's, which may have taken it; another put may have its name by now. To sync a file
-        // that was just made also keeps its name; its directory cannot be opened to sync it, as members may not list it.
-        let marked = file.set_permissions(Permissions::from_mode(MARK)).and_then(|()| sync(&file));
-        marked.map_err(|error| NotLeft { error, in_doubt: true })
+        })
     }
 
     /// A new file. Where to look first is as good as random, so that a look is short.
@@ -105,4 +78,13 @@ impl Spool {
         }
         Err(io::Error::other(format!("{PUTS} puts of uid {uid} wait there already")))
     }
+}
+
+/// Writes it, then marks it. To sync a file that was just made also keeps its name; its directory cannot be opened to sync
+/// it, as members may not list it.
+fn write(mut file: File, body: &[u8]) -> io::Result<()> {
+    file.write_all(body)?;
+    file.sync_all()?;
+    file.set_permissions(Permissions::from_mode(MARK))?;
+    file.sync_all()
 }

@@ -5,7 +5,6 @@
 //! whom the kernel knows, is who put it; and its owner alone can set the mode 1644, which says that it is complete and
 //! meant as a put. So no file that is half written is taken, nor one of somebody else that was moved there.
 
-mod aside;
 mod leave;
 mod take;
 
@@ -13,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use leave::{NotLeft, Spool};
-pub use take::{Desk, Fault, Left, Look, Waiting};
+pub use leave::Spool;
+pub use take::{Desk, Fault, Left, Look};
 
 use model::{NewJob, batch};
 

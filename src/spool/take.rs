@@ -1,16 +1,13 @@
 //! Takes puts out of the spool.
 
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, Metadata, Permissions};
-use std::io::{self, ErrorKind, Read};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
-use super::aside::Aside;
 use super::{BYTES, Body, DIR_MODE, MARK, dir_in, uid_in};
 use model::{Exists, NewJob};
 
@@ -18,16 +15,15 @@ use model::{Exists, NewJob};
 const UNFINISHED: Duration = Duration::from_secs(3600);
 /// What is left of the time by which a job is to begin, if it is over: the broker has it expire.
 const LEAST: Duration = Duration::from_millis(1);
-/// Limit of the puts of one look. What is no put does not count: else one member hides the puts of the others.
-const MOST: usize = 100_000;
-/// Limit of what is no put, of one look.
-const ODD: usize = 100;
+/// Limit of the files of one look.
+const FILES: usize = 100_000;
 
 /// The spool of a supervisor.
 #[derive(Clone, Debug)]
 pub struct Desk {
     dir: PathBuf,
-    aside: Arc<Aside>,
+    /// Where what cannot be put is kept until a person has seen to it.
+    aside: PathBuf,
     /// Whether members may leave puts; if not, only those of before are taken.
     is_open: bool,
 }
@@ -44,54 +40,26 @@ pub struct Left {
 /// Why a put is not taken.
 #[derive(Debug)]
 pub enum Fault {
-    /// Its owner has removed it.
-    Gone,
     /// It never can be.
     Damaged(String),
     /// It could not be read this time.
     Passing(io::Error),
 }
 
-/// A put that waits. The order is that in which they were left, as far as the clock of files tells it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiting {
-    /// When it was left, in seconds and nanoseconds.
-    at: (i64, i64),
-    /// The name of its file.
-    pub name: String,
-    /// Who has put it.
-    pub uid: u32,
-}
-
 /// What a look has found.
 #[derive(Debug, Default)]
 pub struct Look {
-    /// The puts, first come first: 100,000 at most.
-    pub puts: Vec<Waiting>,
-    /// Whether there are more puts.
-    pub has_more: bool,
-    /// What is there and is none, each with the reason: 100 at most.
+    /// The names of the puts, first come first.
+    pub puts: Vec<String>,
+    /// What is there and is none, each with the reason.
     pub odd: Vec<(PathBuf, String)>,
-    /// Directories there: 100 at most. Only root can move those of another user.
-    pub dirs: Vec<PathBuf>,
-    /// Whether more than that is no put.
-    pub has_more_odd: bool,
-}
-
-/// What a name in the spool stands for.
-enum Found {
-    Put(Waiting),
-    /// Its owner still writes it, or has died.
-    Unfinished,
-    Dir,
-    /// None of these: why it is no put.
-    Odd(String),
 }
 
 impl Desk {
     /// Opens the spool of this state directory to the group, or closes it. None: there is none, and none is wanted.
     pub fn open(state_dir: &Path, group: Option<u32>) -> io::Result<Option<Desk>> {
-        let desk = Desk { is_open: group.is_some(), ..Desk::at(state_dir) };
+        let desk =
+            Desk { dir: dir_in(state_dir), aside: state_dir.join("spool-aside"), is_open: group.is_some() };
         match (fs::symlink_metadata(&desk.dir), group) {
             (Ok(found), _) if !found.is_dir() => {
                 return Err(io::Error::other(format!("{} is not a directory", desk.dir.display())));
@@ -109,7 +77,6 @@ impl Desk {
             // The members of another group are to leave nothing more.
             fs::set_permissions(&desk.dir, Permissions::from_mode(0o700))?;
         }
-        let passes = fs::metadata(state_dir)?.mode() & 0o7777;
         if let Some(group) = group {
             // Not while all is well: a put may come at any moment.
             if !is_as_wanted {
@@ -117,18 +84,15 @@ impl Desk {
                 fs::set_permissions(&desk.dir, Permissions::from_mode(DIR_MODE))?;
             }
             // Members pass through the state directory, in which everything else is closed by its own mode.
-            fs::set_permissions(state_dir, Permissions::from_mode(passes | 0o011))?;
-        } else if found.mode() & 0o7777 == DIR_MODE && passes == 0o711 {
-            // Opened for members. Pools with users of their own open it again.
-            fs::set_permissions(state_dir, Permissions::from_mode(0o700))?;
+            let mode = fs::metadata(state_dir)?.mode();
+            fs::set_permissions(state_dir, Permissions::from_mode(mode & 0o7777 | 0o011))?;
         }
         Ok(Some(desk))
     }
 
     /// The spool of this state directory, to look into it.
     pub fn at(state_dir: &Path) -> Desk {
-        let aside = Arc::new(Aside::new(state_dir.join("spool-aside")));
-        Desk { dir: dir_in(state_dir), aside, is_open: false }
+        Desk { dir: dir_in(state_dir), aside: state_dir.join("spool-aside"), is_open: false }
     }
 
     /// Where puts are left.
@@ -138,7 +102,7 @@ impl Desk {
 
     /// Where those are that cannot be put.
     pub fn aside_dir(&self) -> &Path {
-        &self.aside.dir
+        &self.aside
     }
 
     /// Whether members may leave more.
@@ -148,57 +112,44 @@ impl Desk {
 
     /// Looks for puts. Removes what nobody has finished.
     pub fn look(&self) -> io::Result<Look> {
-        self.look_at(MOST)
-    }
-
-    pub(super) fn look_at(&self, most: usize) -> io::Result<Look> {
         let (mut look, mut puts) = (Look::default(), Vec::new());
-        for entry in fs::read_dir(&self.dir)? {
+        for entry in fs::read_dir(&self.dir)?.take(FILES) {
             let entry = entry?;
             // Gone meanwhile: it was not finished, and its user has given it up.
             let Ok(found) = entry.metadata() else { continue };
-            match sort_out(&entry.file_name(), &found) {
-                Found::Put(put) => {
-                    puts.push(put);
-                    // The first to come may be the last to be listed.
-                    if puts.len() > 2 * most {
-                        look.has_more |= keep_first(&mut puts, most);
+            let name = entry.file_name();
+            let uid = name.to_str().and_then(uid_in);
+            match name.to_str() {
+                Some(name)
+                    if found.is_file() && found.mode() & 0o7777 == MARK && uid == Some(found.uid()) =>
+                {
+                    puts.push((found.ctime(), found.ctime_nsec(), name.to_owned()));
+                }
+                _ if found.is_file() && found.mode() & 0o1000 == 0 => {
+                    // Its owner sets all other times.
+                    let age = clock::wall_millis() / 1000 - found.ctime();
+                    if age > UNFINISHED.as_secs() as i64 {
+                        fs::remove_file(entry.path())?;
                     }
                 }
-                Found::Unfinished => self.remove_old(&entry.path(), &found, &mut look),
-                Found::Dir if look.dirs.len() < ODD => look.dirs.push(entry.path()),
-                Found::Odd(why) if look.odd.len() < ODD => look.odd.push((entry.path(), why)),
-                Found::Dir | Found::Odd(_) => look.has_more_odd = true,
+                _ => {
+                    let kind = if found.is_file() { "a file" } else { "no regular file" };
+                    let (mode, owner) = (found.mode() & 0o7777, found.uid());
+                    let why = format!("it is no put of its owner ({kind} of uid {owner}, mode {mode:o})");
+                    look.odd.push((entry.path(), why));
+                }
             }
         }
-        look.has_more |= keep_first(&mut puts, most);
-        look.puts = puts;
+        puts.sort();
+        look.puts = puts.into_iter().map(|(.., name)| name).collect();
         Ok(look)
-    }
-
-    /// Removes what its owner has not finished for long.
-    fn remove_old(&self, path: &Path, found: &Metadata, look: &mut Look) {
-        // Its owner sets all other times.
-        let age = clock::wall_millis() / 1000 - found.ctime();
-        if age <= UNFINISHED.as_secs() as i64 {
-            return;
-        }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound && look.odd.len() < ODD => {
-                look.odd
-                    .push((path.to_owned(), format!("it is not finished, and cannot be removed: {error}")));
-            }
-            Ok(()) | Err(_) => {}
-        }
     }
 
     /// Reads a put.
     pub fn read(&self, name: &str) -> Result<Left, Fault> {
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let opened = File::options().read(true).custom_flags(flags.bits()).open(self.dir.join(name));
-        let is_gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
-        let file =
-            opened.map_err(|error| if is_gone(&error) { Fault::Gone } else { Fault::Passing(error) })?;
+        let file = opened.map_err(Fault::Passing)?;
         let found = file.metadata().map_err(Fault::Passing)?;
         let damaged = |why: String| Err(Fault::Damaged(why));
         if !found.is_file() || found.mode() & 0o7777 != MARK || uid_in(name) != Some(found.uid()) {
@@ -234,47 +185,28 @@ impl Desk {
 
     /// Removes a put that was taken.
     pub fn done(&self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.dir.join(name)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        fs::remove_file(self.dir.join(name))
     }
 
-    /// Sets aside what cannot be put, with the reason in a file beside it. No more than 1,000 are kept.
+    /// Sets aside what cannot be put, with the reason in a file beside it.
     pub fn set_aside(&self, path: &Path, why: &str) -> io::Result<()> {
-        self.aside.keep(path, why)
+        match DirBuilder::new().mode(0o700).create(&self.aside) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // The next one of that name must not take its place.
+        let name = format!("{name}-{}", clock::wall_millis());
+        fs::rename(path, self.aside.join(&name))?;
+        let reason = self.aside.join(format!("{name}.why"));
+        let mut reason = File::options().write(true).create_new(true).mode(0o600).open(reason)?;
+        writeln!(reason, "{why}")
     }
 
-    /// Removes a directory that somebody has made, or sets it aside if something is in it.
-    pub fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path).or_else(|_| self.aside.keep(path, "it is a directory"))
-    }
-
-    /// The number of puts that were set aside, up to 1,000.
+    /// The number of puts that were set aside.
     pub fn aside(&self) -> usize {
-        self.aside.count()
+        let is_reason = |name: &std::ffi::OsStr| name.as_encoded_bytes().ends_with(b".why");
+        let entries = fs::read_dir(&self.aside).into_iter().flatten().flatten();
+        entries.filter(|entry| !is_reason(&entry.file_name())).count()
     }
-}
-
-fn sort_out(name: &OsStr, found: &Metadata) -> Found {
-    let (mode, owner) = (found.mode() & 0o7777, found.uid());
-    match name.to_str() {
-        Some(name) if found.is_file() && mode == MARK && uid_in(name) == Some(owner) => {
-            Found::Put(Waiting { at: (found.ctime(), found.ctime_nsec()), name: name.to_owned(), uid: owner })
-        }
-        _ if found.is_file() && mode & 0o1000 == 0 => Found::Unfinished,
-        _ if found.is_dir() => Found::Dir,
-        _ => {
-            let kind = if found.is_file() { "a file" } else { "no regular file" };
-            Found::Odd(format!("it is no put of its owner ({kind} of uid {owner}, mode {mode:o})"))
-        }
-    }
-}
-
-/// Keeps the first of these puts, in order. True: there were more.
-fn keep_first(puts: &mut Vec<Waiting>, most: usize) -> bool {
-    puts.sort();
-    let has_more = puts.len() > most;
-    puts.truncate(most);
-    has_more
 }

@@ -1,8 +1,11 @@
 //! What all pages share.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 use maud::Markup;
 use model::Millis;
+use tokio::sync::Semaphore;
 
 use crate::json::Redact;
 use crate::live::Live;
@@ -10,6 +13,9 @@ use crate::session::{Notice, Role, Sessions};
 use crate::source::Source;
 use crate::words::Words;
 use crate::works::Works;
+
+/// Limit of the outputs that are followed at a time: the supervisor has places for few, and not for pages alone.
+pub const FOLLOWS: usize = 8;
 
 /// What all pages share.
 pub struct App {
@@ -29,6 +35,8 @@ pub struct App {
     pub base: String,
     /// The zone of the times on the pages.
     pub zone: TimeZone,
+    /// Places for those that follow an output.
+    pub follows: Arc<Semaphore>,
     /// The name of the cookie.
     pub cookie: String,
     /// Names by which a browser may call, besides addresses and `localhost`.

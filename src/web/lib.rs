@@ -87,6 +87,7 @@ impl Web {
             redact: settings.redact,
             base,
             zone: jiff::tz::TimeZone::system(),
+            follows: Arc::new(tokio::sync::Semaphore::new(app::FOLLOWS)),
             // Cookies do not know ports: two pages on one host keep apart by the name.
             cookie: format!("taskvisor-{}", address.port()),
             hosts: settings.hosts,

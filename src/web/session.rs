@@ -124,6 +124,11 @@ impl Sessions {
         Some(if self.read_only { Role::View } else { found.role })
     }
 
+    /// Whether it is a session still. To be asked is no use of it.
+    pub fn lives(&self, session: &str) -> bool {
+        self.inner().open.get(session).is_some_and(|found| found.seen.elapsed() <= IDLE)
+    }
+
     /// Ends a session.
     pub fn end(&self, session: &str) {
         self.inner().open.remove(session);

@@ -10,11 +10,11 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use api::Activity;
+use api::{Activity, Lines};
 use model::{JobId, OutputLine, OutputQuery};
 
 use crate::ansi::Ansi;
-use crate::app::App;
+use crate::app::{App, Visit};
 use crate::form::Fields;
 use crate::live::Pieces;
 
@@ -22,7 +22,11 @@ use crate::live::Pieces;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Says which parts of pages change.
-pub async fn live(State(app): State<Arc<App>>, Extension(doing): Extension<Arc<Activity>>) -> Response {
+pub async fn live(
+    State(app): State<Arc<App>>,
+    Extension(doing): Extension<Arc<Activity>>,
+    Extension(visit): Extension<Visit>,
+) -> Response {
     if doing.waits().is_err() {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
@@ -30,7 +34,7 @@ pub async fn live(State(app): State<Arc<App>>, Extension(doing): Extension<Arc<A
     let (out, pieces) = mpsc::channel(4);
     tokio::spawn(async move {
         let mut piece = ": here\n\n".to_owned();
-        while out.send(std::mem::take(&mut piece)).await.is_ok() {
+        while told(&app, &visit, &out, std::mem::take(&mut piece)).await {
             piece = tokio::select! {
                 news = news.recv() => match news {
                     Ok(topics) => message("changed", &topics),
@@ -46,14 +50,24 @@ pub async fn live(State(app): State<Arc<App>>, Extension(doing): Extension<Arc<A
     events(pieces)
 }
 
+/// Sends a piece; false if the reader has gone, or its session has ended.
+async fn told(app: &App, visit: &Visit, out: &mpsc::Sender<String>, piece: String) -> bool {
+    app.sessions.lives(&visit.session) && out.send(piece).await.is_ok()
+}
+
 /// Follows the output of a job as HTML.
 pub async fn output(
     State(app): State<Arc<App>>,
     Extension(doing): Extension<Arc<Activity>>,
+    Extension(visit): Extension<Visit>,
     Path(job): Path<String>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Response {
+    // Without a place the page fetches the output again and again.
+    let Ok(place) = app.follows.clone().try_acquire_owned() else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
     if doing.waits().is_err() {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
@@ -62,7 +76,7 @@ pub async fn output(
     let from = last.or(fields.get("from")).and_then(|from| from.parse().ok()).unwrap_or(0);
     let query = OutputQuery { from, follow: true, ..OutputQuery::default() };
     let id = JobId::from(job);
-    let mut lines = match app.source.output(&id, &query).await {
+    let lines = match app.source.output(&id, &query).await {
         Ok(lines) => lines,
         Err(trouble) => {
             return (StatusCode::from_u16(trouble.code).unwrap_or(StatusCode::BAD_GATEWAY), trouble.message)
@@ -71,31 +85,47 @@ pub async fn output(
     };
     let (out, pieces) = mpsc::channel(4);
     tokio::spawn(async move {
-        let mut ansi = Ansi::default();
-        loop {
-            let parts = tokio::select! {
-                parts = lines.next() => parts,
-                () = out.closed() => return,
-            };
-            let Ok(parts) = parts else { return };
-            if parts.is_empty() {
-                return;
-            }
-            for part in parts {
-                let piece = match part {
-                    OutputLine::Part(part) => {
-                        let next = part.from + part.text.0.len() as u64;
-                        format!("id: {next}\n{}", message("output", &ansi.html(&part.text.0)))
-                    }
-                    OutputLine::End(_) => message("end", "."),
-                };
-                if out.send(piece).await.is_err() {
-                    return;
-                }
-            }
-        }
+        pass_on(&app, &visit, lines, &out).await;
+        drop(place);
     });
     events(pieces)
+}
+
+/// Passes an output on until its end, or until nobody reads it.
+async fn pass_on(app: &App, visit: &Visit, mut lines: Lines<OutputLine>, out: &mpsc::Sender<String>) {
+    let mut ansi = Ansi::default();
+    loop {
+        // One wait for all of the silence: it ends when the supervisor is silent for too long.
+        let next = lines.next();
+        tokio::pin!(next);
+        let parts = loop {
+            tokio::select! {
+                parts = &mut next => break parts,
+                () = tokio::time::sleep(KEEP_ALIVE) => {
+                    if !told(app, visit, out, ":\n\n".to_owned()).await {
+                        return;
+                    }
+                }
+                () = out.closed() => return,
+            }
+        };
+        let Ok(parts) = parts else { return };
+        if parts.is_empty() {
+            return;
+        }
+        for part in parts {
+            let piece = match part {
+                OutputLine::Part(part) => {
+                    let next = part.from + part.text.0.len() as u64;
+                    format!("id: {next}\n{}", message("output", &ansi.html(&part.text.0)))
+                }
+                OutputLine::End(_) => message("end", "."),
+            };
+            if !told(app, visit, out, piece).await {
+                return;
+            }
+        }
+    }
 }
 
 /// A message of several lines.

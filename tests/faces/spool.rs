@@ -1,7 +1,6 @@
 //! Puts of members of the socket's group while no supervisor runs.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -180,53 +179,5 @@ fn each_put_of_members_over_stops_kills_and_starts_is_one_job() {
     let ids: BTreeSet<String> = jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!((ids.len(), jobs.len()), (told.len(), told.len()));
     assert_eq!(ids, told.into_iter().collect());
-    stop(&mut running);
-}
-
-/// Holds a lease on a file, as its owner may: nobody else opens it meanwhile. Ends with its stdin.
-const LEASE: &str = "import fcntl, os, signal, sys
-signal.signal(signal.SIGIO, signal.SIG_IGN)
-file = os.open(sys.argv[1], os.O_RDWR)
-fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-print('held', flush=True)
-sys.stdin.read()";
-
-#[test]
-fn put_that_cannot_be_read_holds_up_the_later_ones_of_its_owner_alone() {
-    if !sandbox::is_root() {
-        return sandbox::missing("root");
-    }
-    let sandbox = Sandbox::new(Setting::Root);
-    let start = ["-w", "1", "-c", &settings(&sandbox, &GROUP.to_string())];
-    let spool = sandbox.path("state/spool");
-    let mut running = sandbox.start(&start);
-    stop(&mut running);
-    let closed = format!("{MEMBER}.0");
-    leave(member(), &spool, &closed, &body("closed"), "1644");
-    let mut lease = member();
-    lease.args(["python3", "-c", LEASE]).arg(spool.join(&closed)).current_dir("/").env_clear();
-    let mut lease = lease.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(lease.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "held\n");
-    leave(member(), &spool, &format!("{MEMBER}.1"), &body("later"), "1644");
-    let other = as_user(OTHER, OTHER, &[GROUP]);
-    leave(other, &spool, &format!("{OTHER}.0"), &body("of-another"), "1644");
-    // A directory is no put.
-    fs::create_dir(spool.join("dir")).unwrap();
-
-    let mut running = sandbox.start(&start);
-    wait_until("the other's is queued", || sandbox.run(&["job", "show", "of-another"]).status.success());
-    wait_until("the file is named", || {
-        let reasons = sandbox.reasons();
-        reasons.contains("2 in ") && reasons.contains(&format!("{closed} cannot be read"))
-    });
-    assert!(!sandbox.run(&["job", "show", "later"]).status.success(), "the order of a user is kept");
-    assert!(!spool.join("dir").exists());
-    drop(lease.stdin.take());
-    lease.wait().unwrap();
-    wait_until("they are queued", || sandbox.run(&["job", "show", "later"]).status.success());
-    sandbox.ok(&["job", "show", "closed"]);
-    wait_until("the health is well", || !sandbox.reasons().contains("puts wait"));
     stop(&mut running);
 }

@@ -1,7 +1,10 @@
 //! Who may come in, and what may be sent.
 
-use crate::page::{Served, status};
-use crate::sandbox::{Sandbox, Setting};
+use std::fs;
+use std::io::Read;
+
+use crate::page::{Served, put, status};
+use crate::sandbox::{Sandbox, Setting, wait_until};
 
 #[test]
 fn only_the_printed_address_opens_the_page_and_only_once() {
@@ -29,6 +32,20 @@ fn only_the_printed_address_opens_the_page_and_only_once() {
     let names = ["host: evil.example.org", "host: 127.0.0.1.evil.org"];
     for name in names {
         assert_eq!(status(&page.ask("GET", "/", &[name, &cookie], "")), 403, "{name}");
+    }
+}
+
+#[test]
+fn link_from_elsewhere_leads_back_here_and_nowhere_else() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let page = Served::start(&sandbox, &[]);
+    let linked = "sec-fetch-site: cross-site";
+    let shown = page.ask("GET", "/jobs?q=//evil.example.org", &[linked], "");
+    assert!(shown.contains("content=\"0;url=/jobs?q=//evil.example.org\""), "{shown}");
+    for path in ["//evil.example.org", "/\\evil.example.org", "/a\\..\\\\evil.example.org"] {
+        let shown = page.ask("GET", path, &[linked], "");
+        assert!([400, 404].contains(&status(&shown)) && !shown.contains("refresh"), "{path}: {shown}");
     }
 }
 
@@ -66,4 +83,71 @@ fn orders_of_other_pages_and_of_viewers_are_refused() {
     let shown = viewed.ask("GET", &format!("/job/{job}"), &[&cookie], "");
     assert!(status(&shown) == 200 && !shown.contains("/act?"), "{shown}");
     assert_eq!(sandbox.state(&job), "failed");
+}
+
+#[test]
+fn hangup_ends_a_page_that_nobody_could_enter_again() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let mut page = Served::start(&sandbox, &[]);
+    page.enter();
+    page.hang_up();
+    wait_until("it has ended", || page.ended() == Some(0));
+
+    let token = sandbox.path("token");
+    fs::write(&token, "sixteen-letters-at-least").unwrap();
+    fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let mut page = Served::start(&sandbox, &["--login-token-file", token.to_str().unwrap()]);
+    let mine = format!("origin: http://127.0.0.1:{}", page.port);
+    let enter = |page: &Served| page.ask("POST", "/enter", &[&mine], "token=sixteen-letters-at-least");
+    let entered = enter(&page);
+    let cookie = entered.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let cookie = format!("cookie: {}", cookie.split(';').next().unwrap());
+    assert_eq!(status(&page.ask("GET", "/", &[&cookie], "")), 200);
+    page.hang_up();
+    wait_until("all sessions end", || status(&page.ask("GET", "/", &[&cookie], "")) == 401);
+    assert!(enter(&page).contains("set-cookie"));
+    assert_eq!(page.ended(), None);
+}
+
+#[test]
+fn open_streams_end_with_their_session() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "2"]);
+    let page = Served::start(&sandbox, &[]);
+    let cookie = page.enter();
+    let mine = format!("origin: http://127.0.0.1:{}", page.port);
+    let go = sandbox.path("go");
+    let script = format!("while ! [ -e {} ]; do sleep 0.05; done; echo secret; sleep 1000", go.display());
+    let job = sandbox.put(&["sh", "-c", &script]);
+    wait_until("it runs", || sandbox.state(&job) == "running");
+    let (mut live, code) = page.open("/live", &[&cookie]);
+    assert_eq!(code, 200);
+    let (mut output, code) = page.open(&format!("/job/{job}/output"), &[&cookie]);
+    assert_eq!(code, 200);
+    assert_eq!(status(&page.ask("POST", "/leave", &[&cookie, &mine], "")), 200);
+    fs::write(&go, "").unwrap();
+    let later = put(&sandbox, "later", &["true"]);
+    let (mut told, mut said) = (String::new(), String::new());
+    live.read_to_string(&mut told).unwrap();
+    output.read_to_string(&mut said).unwrap();
+    assert!(!told.contains(&later), "{told}");
+    assert!(!said.contains("secret"), "{said}");
+}
+
+#[test]
+fn page_follows_eight_outputs_at_a_time_and_no_more() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "2"]);
+    let page = Served::start(&sandbox, &[]);
+    let cookie = page.enter();
+    let job = sandbox.put(&["sleep", "1000"]);
+    wait_until("it runs", || sandbox.state(&job) == "running");
+    let path = format!("/job/{job}/output");
+    let mut followed: Vec<_> = (0..8).map(|_| page.open(&path, &[&cookie])).collect();
+    assert!(followed.iter().all(|(_, code)| *code == 200));
+    assert_eq!(page.open(&path, &[&cookie]).1, 503);
+    followed.pop();
+    wait_until("the place is free again", || page.open(&path, &[&cookie]).1 == 200);
+    drop(followed);
 }

@@ -49,6 +49,37 @@ impl Served {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
+    /// Sends a request whose answer goes on; gives it from its body on, and its status.
+    pub fn open(&self, path: &str, headers: &[&str]) -> (BufReader<TcpStream>, u16) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let lines = headers.join("\r\n");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\n{lines}\r\n\r\n",
+            self.port
+        )
+        .unwrap();
+        let (mut answer, mut line) = (BufReader::new(stream), String::new());
+        answer.read_line(&mut line).unwrap();
+        let code = status(&line);
+        while line != "\r\n" {
+            line.clear();
+            assert!(answer.read_line(&mut line).unwrap() > 0, "no whole answer");
+        }
+        (answer, code)
+    }
+
+    /// Sends it SIGHUP, as a terminal does that is closed.
+    pub fn hang_up(&self) {
+        crate::sandbox::kill(self.child.id() as i32, "HUP");
+    }
+
+    /// Whether it has ended, and with which code.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
+    }
+
     /// Opens a session with the printed address; gives the header line that carries it.
     pub fn enter(&self) -> String {
         let path = self.url.split_once(&format!(":{}", self.port)).unwrap().1;

@@ -26,10 +26,6 @@ _MARK = 0o1644
 _PUTS, _BYTES = 10_000, 96 << 20
 
 
-class _InDoubt(Exception):
-    """The put was marked, and then something failed: it may be taken."""
-
-
 class Spool:
     """The directory in which puts wait."""
 
@@ -44,8 +40,6 @@ class Spool:
             raise PutError(f"{what}: it has more than {_BYTES} bytes")
         try:
             self._leave(body)
-        except _InDoubt as error:
-            raise PutError(f"{what}: {error}; they may be queued or not") from None
         except OSError as error:
             raise PutError(f"{what}: {error.strerror or error}") from None
         notes.warn([{"queue": self.path, "note": f"no supervisor runs: the put waits in {self.path}, and the next start "
@@ -56,21 +50,18 @@ class Spool:
         directory = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             name, file = _place(directory)
-            with open(file, "wb", buffering=0) as left:
-                try:
+            try:
+                with open(file, "wb", buffering=0) as left:
                     rest = memoryview(body)
                     while rest:
                         rest = rest[left.write(rest):]
                     os.fsync(file)
-                except BaseException:
-                    os.unlink(name, dir_fd=directory)
-                    raise
-                try:
-                    # From here on a supervisor takes it, and another put may get its name.
+                    # Only now a supervisor takes it.
                     os.fchmod(file, _MARK)
                     os.fsync(file)
-                except OSError as error:
-                    raise _InDoubt(error.strerror or str(error)) from None
+            except BaseException:
+                os.unlink(name, dir_fd=directory)
+                raise
         finally:
             os.close(directory)
 

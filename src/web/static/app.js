@@ -222,6 +222,11 @@ function follow() {
     while (output.childNodes.length > 4000) output.firstChild.remove();
     if (atEnd) place.scrollTop = place.scrollHeight;
   });
+  // Without a place to follow it, the output comes with the page.
+  stream.onerror = () => {
+    if (stream.readyState !== EventSource.CLOSED) return;
+    if (follower && follower.source === stream) follower = null;
+  };
   stream.addEventListener("end", () => {
     stream.close();
     follower = null;
