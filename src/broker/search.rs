@@ -4,7 +4,8 @@ use super::{Browse, Error};
 use model::verb::FindJobs;
 use model::{Cursor, Cut, Filter, JobRecord, Page, Search, Searched, matches_class};
 
-/// Limit of the bytes of the results that one search finds, without the last.
+/// Limit of the bytes of the jobs that one search finds, without the last: their results, failures and what else may be
+/// long.
 const BYTES: usize = 8 << 20;
 
 /// One page of a list, of which the broker knows neither searches nor classes with a `*`.
@@ -78,7 +79,7 @@ impl Find<'_> {
         let is_of_class = class.as_ref().is_none_or(|class| matches_class(class, &job.class));
         if !is_full && is_of_class && search.as_ref().is_none_or(|search| search.finds(&job)) {
             self.searched.found += 1;
-            self.searched.bytes += job.result.as_ref().map_or(0, String::len);
+            self.searched.bytes += job.bytes();
             self.jobs.push(job);
         }
     }
@@ -87,5 +88,47 @@ impl Find<'_> {
         let Searched { found, looked, bytes, .. } = self.searched;
         let is_full = self.filter.limit > 0 && found >= u64::from(self.filter.limit);
         is_full || self.filter.search.is_some() && (looked >= Search::ROWS || bytes >= BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use model::{Failure, JobId, JobState};
+
+    use super::*;
+
+    /// Failed jobs with long traces.
+    struct Failed(u32);
+
+    #[async_trait]
+    impl Browse for Failed {
+        async fn page(&self, _: &Filter, _: Option<Cursor>) -> Result<Page, Error> {
+            let trace = Some("x".repeat(64 << 10));
+            let failure = Failure { group: "exit 1".into(), message: "exit 1".into(), trace };
+            let failed = |number: u32| JobRecord {
+                failure: Some(failure.clone()),
+                ..JobRecord::new(number.to_string().into(), "q".into(), "c".into(), JobState::Failed)
+            };
+            Ok(Page { jobs: (0..self.0).map(failed).collect(), next: None, cut: None })
+        }
+
+        async fn count_tasks(&self, _: &str, _: &[JobState]) -> Result<u64, Error> {
+            Ok(0)
+        }
+
+        async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+            Err(Error::NoJob(id))
+        }
+    }
+
+    #[tokio::test]
+    async fn search_is_cut_once_the_traces_that_it_finds_are_long() {
+        let search: Search = "state:failed".parse().expect("a search");
+        let filter = Filter { search: Some(search), limit: 0, ..Filter::default() };
+        let found = page(&Failed(1000), &filter, None).await.expect("a page");
+        assert_eq!(found.jobs.len(), BYTES / (64 << 10));
+        let cut = found.cut.expect("it is cut");
+        assert_eq!((cut.after.as_str(), cut.looked as usize), ("127", found.jobs.len()));
     }
 }

@@ -15,6 +15,22 @@ pub struct Entry {
     pub what: Happened,
 }
 
+impl Entry {
+    /// About the bytes of its texts.
+    pub fn bytes(&self) -> usize {
+        match &self.what {
+            Happened::Attempt(attempt) => {
+                let failure = attempt.failure.as_ref().map_or(0, Failure::bytes);
+                failure + attempt.forensics.as_ref().map_or(0, Forensics::bytes)
+            }
+            Happened::Advanced { result, .. } => result.as_ref().map_or(0, String::len),
+            Happened::Canceled { reason, .. } => reason.as_ref().map_or(0, String::len),
+            Happened::Edited { what, .. } | Happened::Noted { what } => what.len(),
+            Happened::Retried { .. } => 0,
+        }
+    }
+}
+
 /// An event in a job's history. An attempt that completed the job is not in it: the job itself describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {

@@ -95,6 +95,15 @@ impl JobRecord {
     /// So begins the title of a task of kale that the broker's key opens, outside lists.
     pub const KALE_TASK: &str = "kale task ";
 
+    /// About the bytes of what may be long: its payload, result, failure, forensics and history.
+    pub fn bytes(&self) -> usize {
+        let payload = self.payload.as_ref().map_or(0, Payload::bytes);
+        let result = self.result.as_ref().map_or(0, String::len);
+        let failure = self.failure.as_ref().map_or(0, Failure::bytes);
+        let forensics = self.forensics.as_ref().map_or(0, Forensics::bytes);
+        payload + result + failure + forensics + self.history.iter().map(Entry::bytes).sum::<usize>()
+    }
+
     /// A job of which no more is known than this.
     pub fn new(id: JobId, queue: QueueName, class: Class, state: JobState) -> JobRecord {
         JobRecord {

@@ -144,7 +144,7 @@ pub struct Searched {
     pub looked: u32,
     /// Those that were found by the beginning of their ids.
     pub by_id: Vec<JobId>,
-    /// How many bytes the results of the found ones have.
+    /// How many bytes the found ones have: see [`super::JobRecord::bytes`].
     pub bytes: usize,
 }
 

@@ -22,6 +22,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The bytes of its texts.
+    pub fn bytes(&self) -> usize {
+        self.group.len() + self.message.len() + self.trace.as_ref().map_or(0, String::len)
+    }
+
     /// The longest group, in bytes: people type it, and failures are counted by it.
     pub const GROUP_MAX: usize = 200;
     /// The longest message, in bytes: it appears in lists and in the log.
@@ -297,6 +302,14 @@ pub struct Forensics {
 }
 
 impl Forensics {
+    /// About the bytes of its texts.
+    pub fn bytes(&self) -> usize {
+        const PROCESS: usize = 512;
+        let left: usize = self.left.iter().map(String::len).sum();
+        let caught = self.snapshot.as_ref().map_or(0, |snapshot| PROCESS * snapshot.processes.len());
+        self.stderr_tail.len() + left + caught
+    }
+
     /// The exit of a process that ran only this job.
     pub fn exit_alone(&self) -> Option<&Exit> {
         self.exit.as_ref().filter(|_| !self.shared)

@@ -33,6 +33,16 @@ pub struct Exec {
 }
 
 impl Payload {
+    /// The bytes of its words or its data.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Payload::Exec(exec) => {
+                exec.argv.iter().map(|word| word.0.len()).sum::<usize>() + exec.stdin.0.len()
+            }
+            Payload::Data(data) => data.0.len(),
+        }
+    }
+
     /// Limit of the bytes of a stored payload that lists read.
     pub const SHOWN: usize = 4096;
 
