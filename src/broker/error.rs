@@ -81,6 +81,10 @@ pub enum Error {
     /// The broker does not answer, or the request failed: which request, on which broker, why, and what to do.
     #[error("{0}")]
     Failed(String),
+    /// The disk of the store refuses for now: it is full or fails, or another program has locked the file. The same request
+    /// may work later. The text is as in `Failed`.
+    #[error("{0}")]
+    Disk(String),
     /// The broker has not answered: the request may have been carried out. The text is as in `Failed`.
     #[error("{0}")]
     Unanswered(String),

@@ -28,7 +28,7 @@ pub(super) fn problem(error: Error) -> Problem {
         Error::Refused(_) | Error::Url(_) => Problem::bad_request(message),
         Error::Unsupported { .. } => Problem::new(501, message),
         Error::PartlyPut { put, in_doubt, .. } => Problem { put, in_doubt, ..Problem::unavailable(message) },
-        Error::Lost(_) | Error::Failed(_) => Problem::unavailable(message),
+        Error::Lost(_) | Error::Failed(_) | Error::Disk(_) => Problem::unavailable(message),
         Error::Unanswered(_) => Problem::in_doubt(message),
     }
 }

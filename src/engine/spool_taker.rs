@@ -153,7 +153,7 @@ impl Taker {
 /// Whether the broker may take the put later.
 fn may_pass(error: &Error) -> bool {
     match error {
-        Error::Failed(_) | Error::Unanswered(_) | Error::Lost(_) => true,
+        Error::Failed(_) | Error::Disk(_) | Error::Unanswered(_) | Error::Lost(_) => true,
         Error::PartlyPut { error, in_doubt, .. } => !in_doubt.is_empty() || may_pass(error),
         Error::NoJob(_)
         | Error::NoneToNeed(_)

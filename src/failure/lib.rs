@@ -171,9 +171,10 @@ impl From<broker::Error> for Failure {
             | broker::Error::WrongState { .. }
             | broker::Error::Needed { .. }
             | broker::Error::InUse(..) => exit::FAILED,
-            broker::Error::Lost(_) | broker::Error::Failed(_) | broker::Error::Unanswered(_) => {
-                exit::UNAVAILABLE
-            }
+            broker::Error::Lost(_)
+            | broker::Error::Failed(_)
+            | broker::Error::Disk(_)
+            | broker::Error::Unanswered(_) => exit::UNAVAILABLE,
         };
         Failure::new(code, error.to_string())
     }

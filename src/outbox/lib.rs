@@ -220,7 +220,7 @@ async fn keep_all(store: &Sqlite) -> Result<(), Error> {
 
 /// Whether the broker may take the job later.
 fn is_away(error: &Error) -> bool {
-    matches!(error, Error::Failed(_) | Error::Unanswered(_))
+    matches!(error, Error::Failed(_) | Error::Disk(_) | Error::Unanswered(_))
 }
 
 fn unsaid() -> Error {

@@ -44,9 +44,19 @@ fn locked(path: &std::path::Path) -> Connection {
 }
 
 async fn adopt(ledger: &Ledger) {
-    let lease = Lease { job: "a".into(), fence: Fence(1), expires_at: clock::now() + LEASE };
-    let adopted = ledger.adopt(&request(), vec![(Delivery::of(job(), lease, 1), worker())]).await;
+    adopt_as(ledger, "a", 1).await;
+}
+
+async fn adopt_as(ledger: &Ledger, id: &str, fence: u64) {
+    let lease = Lease { job: id.into(), fence: Fence(fence), expires_at: clock::now() + LEASE };
+    let job = NewJob { id: Some(id.into()), ..job() };
+    let adopted = ledger.adopt(&request(), vec![(Delivery::of(job, lease, 1), worker())]).await;
     assert!(matches!(adopted[..], [Adopted::Runs(_)]), "{adopted:?}");
+}
+
+fn completes() -> Settlement {
+    let verdict = Verdict::Complete { result: None, next: None };
+    Settlement { job: "a".into(), fence: Fence(1), verdict, crashed: false, forensics: None }
 }
 
 /// A job is adopted, before or while the disk refuses all writes, and ends while it does: then the ledger says so.
@@ -61,9 +71,7 @@ async fn ends_while_the_disk_refuses(is_adopted_before: bool) {
     if !is_adopted_before {
         adopt(&ledger).await;
     }
-    let verdict = Verdict::Complete { result: None, next: None };
-    let end = Settlement { job: "a".into(), fence: Fence(1), verdict, crashed: false, forensics: None };
-    ledger.end(end, None).await;
+    ledger.end(completes(), None).await;
     other.execute_batch("ROLLBACK").unwrap();
     let is_complete = async { while ledger.state(&"a".into()).await.unwrap() != Some(JobState::Complete) {} };
     tokio::time::timeout(Duration::from_secs(40), is_complete).await.unwrap();
@@ -77,6 +85,33 @@ async fn end_that_the_ledger_cannot_write_is_written_once_its_disk_works_again()
 #[tokio::test]
 async fn job_that_came_and_ended_while_the_disk_refused_is_in_the_history() {
     ends_while_the_disk_refuses(false).await;
+}
+
+#[tokio::test]
+async fn write_that_fails_for_a_damaged_row_holds_up_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path(), true).unwrap();
+    adopt(&ledger).await;
+    let other = Connection::open(dir.path().join("ledger.db")).unwrap();
+    other.execute("UPDATE job SET attempt = -1 WHERE jid = 'a'", []).unwrap();
+    adopt_as(&ledger, "a", 2).await;
+    adopt_as(&ledger, "b", 3).await;
+    assert_eq!(ledger.state(&"b".into()).await.unwrap(), Some(JobState::Running));
+}
+
+#[tokio::test]
+async fn what_the_ledger_owes_is_written_at_the_end_of_its_supervisor() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { busy_timeout: Duration::from_millis(1), ..Options::default() };
+    let ledger = Ledger::open_in(dir.path(), options).unwrap();
+    adopt(&ledger).await;
+    let other = locked(&dir.path().join("ledger.db"));
+    ledger.end(completes(), None).await;
+    other.execute_batch("ROLLBACK").unwrap();
+    ledger.close().await;
+    drop(ledger);
+    let next = Ledger::open(dir.path(), true).unwrap();
+    assert_eq!(next.state(&"a".into()).await.unwrap(), Some(JobState::Complete));
 }
 
 /// Else a job that begins at the end of an outage would be ended at once, before its first renewal.

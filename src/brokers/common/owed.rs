@@ -19,7 +19,7 @@ impl<T: Clone> Owed<T> {
     /// The number of released jobs by the answer to a release; 0 if the broker was away, and `left` is owed then.
     pub fn or_owed(&self, released: Result<u64, Error>, left: T) -> Result<u64, Error> {
         match released {
-            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
+            Err(error @ (Error::Failed(_) | Error::Disk(_) | Error::Unanswered(_))) => {
                 tracing::warn!(%error, "what was held before is given back once the server is there");
                 *lock(&self.0) = Some(left);
                 Ok(0)

@@ -5,6 +5,8 @@
 //! never a job: every call here has an answer without it. What a full disk refuses is written later.
 
 mod ask;
+mod change;
+mod queue;
 mod source;
 mod writer;
 
@@ -13,7 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::writer::{Write, Writer};
+use self::change::Write;
+use self::writer::Writer;
 
 pub use self::source::{BareSource, WaitingJobs, with_ledger};
 use broker::{Complaints, Error, Fetch, Health, Notice, Renewal, Settling, Source};
@@ -231,6 +234,12 @@ impl Ledger {
         let renewed =
             self.within(patience, "failed to renew leases in the ledger", self.store.renew(leases, by)).await;
         renewed.map_or_else(|| vec![None; count], |renewals| renewals.into_iter().map(Some).collect())
+    }
+
+    /// Writes what is owed, if the disk takes it now: nothing is written after this.
+    pub async fn close(&self) {
+        // Its complaint says what is wrong.
+        self.writer.pay().await.ok();
     }
 
     /// Records that the jobs of an instance wait again, apart from those in `keep`.

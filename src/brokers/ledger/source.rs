@@ -7,12 +7,12 @@ use async_trait::async_trait;
 
 use super::{Adopted, Delivery, Elsewhere, Handle, Ledger};
 use broker::{
-    Admin, Broker, Card, Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source,
+    Admin, Broker, Card, Complaints, Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
 };
 use model::verb::{Answer, Verb};
 use model::{
-    Count, Fence, Fetched, Instance, JobId, JobState, Lease, Millis, NewJob, Next, Progress, QueueName,
-    Settlement, Verdict, WorkerId,
+    Count, Fence, Fetched, Instance, JobId, JobState, Lease, Millis, NewJob, Next, Presence, Progress,
+    QueueName, Settlement, Verdict, WorkerId,
 };
 
 /// A source of jobs that keeps no history: it alone decides who may run a job, and its ledger records that. What is not
@@ -72,6 +72,11 @@ pub trait BareSource: Send + Sync + 'static {
         self.ledger().next_notice().await
     }
 
+    /// What it does as one of several supervisors, if it does anything.
+    fn peers(&self) -> Option<&dyn Peers> {
+        None
+    }
+
     /// Whether it works; the ledger adds what it knows of itself.
     fn health(&self) -> Health {
         Health::default()
@@ -92,7 +97,8 @@ pub struct WaitingJobs {
 /// The broker that a source makes with its ledger.
 pub fn with_ledger(card: &'static Card, source: Arc<impl BareSource>) -> Broker {
     let (store, whole) = (source.ledger().store(), Arc::new(WithLedger(source)));
-    Broker::new(card, whole.clone()).with_recovery(whole.clone()).with_admin(whole).with_store(store)
+    let broker = Broker::new(card, whole.clone()).with_recovery(whole.clone()).with_admin(whole.clone());
+    broker.with_peers(whole).with_store(store)
 }
 
 struct WithLedger<S>(Arc<S>);
@@ -208,6 +214,36 @@ impl<S: BareSource> Source for WithLedger<S> {
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
         self.0.ledger().progress(notes).await;
         Ok(())
+    }
+}
+
+#[async_trait]
+impl<S: BareSource> Peers for WithLedger<S> {
+    fn sign(&self, sign: Presence) {
+        if let Some(peers) = self.0.peers() {
+            peers.sign(sign);
+        }
+    }
+
+    async fn leave(&self) -> Result<(), Error> {
+        let left = async {
+            match self.0.peers() {
+                Some(peers) => peers.leave().await,
+                None => Ok(()),
+            }
+        };
+        // Side by side: a broker that does not answer must not cost the history, too.
+        tokio::join!(left, self.0.ledger().close()).0
+    }
+
+    fn stopping(&self) {
+        if let Some(peers) = self.0.peers() {
+            peers.stopping();
+        }
+    }
+
+    fn is_rested(&self) -> bool {
+        self.0.peers().is_none_or(Peers::is_rested)
     }
 }
 

@@ -165,6 +165,9 @@ fn adopt(
     if has_ended(store, message)? {
         return Ok(Adopted::Ended);
     }
+    if let Some(fetched) = made_before(store, request, delivery)? {
+        return Ok(Adopted::Runs(fetched));
+    }
     let queue = store.queue_made(&job.queue)?;
     let time = store.millis(now);
     if let Some((row, JobState::Running | JobState::Canceling)) = known(store, id)? {
@@ -188,21 +191,8 @@ fn adopt(
         None => Counters::default(),
     };
     let new = attempt.saturating_sub(counted.unwrap_or(before.attempt));
-    let run = Job {
-        id: id.clone(),
-        queue: job.queue.clone(),
-        class: job.class.clone(),
-        payload: job.payload.clone(),
-        priority: job.priority,
-        // This delivery is an attempt, whatever its broker has counted.
-        attempt: before.attempt.saturating_add(new.max(1)),
-        crashes: before.crashes,
-        interrupted: before.interrupted,
-        unknown: before.unknown,
-        tags: job.tags.clone(),
-        retry: job.retry,
-        time_limit: job.time_limit,
-    };
+    // This delivery is an attempt, whatever its broker has counted.
+    let run = run(delivery, Counters { attempt: before.attempt.saturating_add(new.max(1)), ..before });
     let (job, lease, since) = match known {
         Some((row, _)) => {
             // `grant` adds one to it.
@@ -224,6 +214,41 @@ fn adopt(
     keep(store, delivery, time)?;
     let waited = Some(store.waited(since, now));
     Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease, waited }))
+}
+
+/// The job of a delivery that is recorded already, perhaps with its end, or of one after which this instance was given
+/// another one: nothing is left to be written of it.
+fn made_before(store: &Store, request: &Fetch, delivery: &Delivery) -> Result<Option<Fetched>, Trouble> {
+    let Lease { job: id, fence, .. } = &delivery.lease;
+    let mut statement = store.conn.prepare_cached(
+        "SELECT id FROM job WHERE jid = ?1
+         AND (fence = ?2 OR fence > ?2 AND instance = ?3 AND state BETWEEN 2 AND 3)",
+    )?;
+    let found = statement
+        .query_row(params![id.as_str(), fence.0, request.instance.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(row) = found else { return Ok(None) };
+    let job = Arc::new(run(delivery, counters(store, row)?));
+    Ok(Some(Fetched { job, lease: delivery.lease.clone(), waited: None }))
+}
+
+/// A job that runs.
+fn run(delivery: &Delivery, counters: Counters) -> Job {
+    let Delivery { job, lease, .. } = delivery;
+    Job {
+        id: lease.job.clone(),
+        queue: job.queue.clone(),
+        class: job.class.clone(),
+        payload: job.payload.clone(),
+        priority: job.priority,
+        attempt: counters.attempt,
+        crashes: counters.crashes,
+        interrupted: counters.interrupted,
+        unknown: counters.unknown,
+        tags: job.tags.clone(),
+        retry: job.retry,
+        time_limit: job.time_limit,
+    }
 }
 
 /// Keeps a delivery, if it has a handle.

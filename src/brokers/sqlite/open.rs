@@ -111,7 +111,7 @@ pub(super) fn look(path: &Path, world: &World) -> Result<(), Error> {
     match seen.and_then(|conn| judge(&conn, path)) {
         // This read ignored the WAL, which may hold all tables of a new store; and the file may be half written by
         // others. Opening the store shows the whole.
-        Err(Error::Failed(_) | Error::Lost(_)) if had_wal || has_wal() => Ok(()),
+        Err(Error::Failed(_) | Error::Disk(_) | Error::Lost(_)) if had_wal || has_wal() => Ok(()),
         seen => seen,
     }
 }

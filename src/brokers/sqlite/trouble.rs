@@ -49,5 +49,22 @@ pub(super) fn explain(verb: &str, file: &str, error: &rusqlite::Error) -> Error 
         Some(ErrorCode::SystemIoFailure) => "the disk does not read or write; see `dmesg`".to_owned(),
         _ => "this should not happen; please report it".to_owned(),
     };
-    Error::Failed(format!("cannot {verb} the store {file}: {error}: {hint}"))
+    let said = format!("cannot {verb} the store {file}: {error}: {hint}");
+    if is_of_the_disk(error) { Error::Disk(said) } else { Error::Failed(said) }
+}
+
+/// Whether the disk, or another program, refuses for now. Else the request itself is at fault, or what it has found.
+fn is_of_the_disk(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::ReadOnly
+                | ErrorCode::PermissionDenied
+                | ErrorCode::CannotOpen
+        )
+    )
 }

@@ -140,6 +140,6 @@ impl AmazonSqs {
         options.world.title = Arc::new(move |class: &Class, payload: &Payload| titles.of(class, payload));
         let client = Client::new(place, options.world.now.clone());
         let sqs = Arc::new(Sqs::new(client, bodies, Ledger::open_in(state_dir, options)?));
-        Ok(with_ledger(&CARD, sqs.clone()).with_peers(sqs))
+        Ok(with_ledger(&CARD, sqs))
     }
 }

@@ -18,7 +18,7 @@ use super::regain::regain;
 use super::shared::Shared;
 use super::source_queue::SourceQueue;
 use super::{body::Bodies, poll, settle};
-use broker::{Error, Fetch, Health, Notice, Renewal, Settling};
+use broker::{Error, Fetch, Health, Notice, Peers, Renewal, Settling};
 use common::lock;
 use ledger::{Adopted, BareSource, Delivery, Handle, Ledger, WaitingJobs};
 use model::verb::{Answer, Verb};
@@ -198,6 +198,10 @@ impl BareSource for Sqs {
             counts.push(WaitingJobs { queue: source.name.clone(), count, since });
         }
         Ok(counts)
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        Some(self)
     }
 
     fn health(&self) -> Health {

@@ -39,6 +39,19 @@ async fn deliveries_that_were_no_attempts_do_not_count_even_after_a_restart() {
 }
 
 #[tokio::test]
+async fn delivery_that_is_written_once_more_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(directory.path(), true).unwrap();
+    assert_eq!(attempt(delivered(&ledger, 1).await), 1);
+    let lease = Lease { job: "a".into(), fence: Fence(1), expires_at: Instant(0) };
+    let waits = [Settling::Settled(JobState::Waiting)];
+    ledger.settle(vec![settlement(&lease, retry_after(Duration::ZERO))], &waits).await;
+    assert_eq!(attempt(delivered(&ledger, 1).await), 1);
+    assert_eq!(ledger.state(&"a".into()).await.unwrap(), Some(JobState::Waiting));
+    assert_eq!(attempt(delivered(&ledger, 2).await), 2);
+}
+
+#[tokio::test]
 async fn message_that_interruptions_hold_is_not_run_when_it_comes_again() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(directory.path(), true).unwrap();
