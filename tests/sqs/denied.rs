@@ -80,6 +80,33 @@ fn refused_renewal_degrades_status_and_is_not_counted() {
     assert_eq!(scene.sandbox.job(&id)["renewals"], 0);
 }
 
+/// Nobody would change the visibility of a message that is deleted, and so nothing would end the complaint.
+#[test]
+fn complaint_about_a_refused_renewal_ends_with_the_delivery() {
+    let scene = Scene::new();
+    scene.deny("ChangeMessageVisibilityBatch");
+    scene.send_shell("mail", "while [ ! -e go ]; do sleep 0.05; done");
+    let _running = scene.start(&["-w", "1", "-q", "mail", "--lease", "20s", "--grace", "500ms"]);
+    wait_until("status is degraded", || scene.sandbox.reasons().contains("cannot change the visibility"));
+    std::fs::write(scene.sandbox.work("go"), "").unwrap();
+    wait_until("the job is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
+    wait_within(Duration::from_secs(30), "status is healthy again", || scene.sandbox.reasons().is_empty());
+}
+
+#[test]
+fn service_that_does_not_answer_a_renewal_is_named_within_seconds() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "while [ ! -e go ]; do sleep 0.05; done");
+    let _running = scene.start(&["-w", "1", "-q", "mail", "--lease", "60s", "--grace", "500ms"]);
+    wait_until("it runs", || scene.jobs(&["--state", "running"]).len() == 1);
+    scene.fake.knobs(|knobs| knobs.stalled = vec!["ChangeMessageVisibilityBatch".into()]);
+    let said = "SQS has not answered for more than 5 s";
+    wait_within(Duration::from_secs(30), "status says so", || scene.sandbox.reasons().contains(said));
+    scene.fake.knobs(|knobs| knobs.stalled.clear());
+    std::fs::write(scene.sandbox.work("go"), "").unwrap();
+    wait_until("status is healthy again", || scene.sandbox.reasons().is_empty());
+}
+
 #[test]
 fn attributes_that_cannot_be_read_degrade_status_and_are_logged_once() {
     let scene = Scene::new();

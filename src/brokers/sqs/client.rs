@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_sqs::Client as Aws;
 use aws_sdk_sqs::error::BuildError;
+use aws_sdk_sqs::operation::get_queue_attributes::GetQueueAttributesOutput;
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
@@ -18,6 +19,7 @@ use super::coalesce::Outcome;
 use super::connect::connect;
 use super::fault::Fault;
 use super::redrive::Redrive;
+use super::silence::Silence;
 use common::lock;
 use model::{Instant, Millis};
 
@@ -76,11 +78,23 @@ pub(super) struct Client {
     urls: Mutex<HashMap<String, String>>,
     /// When queues were missing for the last time.
     missing: Mutex<HashMap<String, Instant>>,
+    silence: Silence,
 }
 
 impl Client {
     pub(super) fn new(place: Place, now: Now) -> Client {
-        Client { place, now, aws: OnceCell::new(), urls: Mutex::default(), missing: Mutex::default() }
+        let (urls, missing, silence) = Default::default();
+        Client { place, now, aws: OnceCell::new(), urls, missing, silence }
+    }
+
+    /// What is wrong, if the service does not answer.
+    pub(super) fn silence(&self) -> Option<String> {
+        self.silence.told((self.now)())
+    }
+
+    /// Makes a request that is to be answered at once.
+    async fn ask<T>(&self, asked: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        self.silence.note(&*self.now, Duration::ZERO, asked).await
     }
 
     /// The SDK's client, made at the first request.
@@ -145,42 +159,53 @@ impl Client {
         visibility: Duration,
         wait: Duration,
     ) -> Result<Vec<Message>, Fault> {
-        let url = self.url(name).await?;
-        let request = self.aws().await?.receive_message().queue_url(url);
-        // Only attributes that are named come along.
-        let request = request
-            .max_number_of_messages(i32::try_from(most).unwrap_or(1))
-            .visibility_timeout(seconds(visibility))
-            .wait_time_seconds(seconds(wait))
-            .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
-            .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
-            .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
-            .message_attribute_names(JOB);
-        let received = request.send().await.map_err(|error| self.check(name, error.into()))?;
+        let asked = async {
+            let url = self.url(name).await?;
+            let request = self.aws().await?.receive_message().queue_url(url);
+            // Only attributes that are named come along.
+            let request = request
+                .max_number_of_messages(i32::try_from(most).unwrap_or(1))
+                .visibility_timeout(seconds(visibility))
+                .wait_time_seconds(seconds(wait))
+                .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
+                .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
+                .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
+                .message_attribute_names(JOB);
+            request.send().await.map_err(|error| self.check(name, error.into()))
+        };
+        let received = self.silence.note(&*self.now, wait, asked).await?;
         Ok(received.messages.unwrap_or_default().into_iter().map(message).collect())
     }
 
     /// About how many messages a queue has: visible ones, delayed ones, and those delivered but not deleted.
     pub(super) async fn counts(&self, name: &str) -> Result<[u64; 3], Fault> {
-        let url = self.url(name).await?;
         let all = [
             QueueAttributeName::ApproximateNumberOfMessages,
             QueueAttributeName::ApproximateNumberOfMessagesDelayed,
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
         ];
-        let request = self.aws().await?.get_queue_attributes().queue_url(url);
-        let asked = request.set_attribute_names(Some(all.to_vec())).send();
-        let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
+        let answer = self.attributes(name, all.to_vec()).await?;
         let counts = answer.attributes.unwrap_or_default();
         Ok(all.map(|name| counts.get(&name).and_then(|count| count.parse().ok()).unwrap_or(0)))
     }
 
+    async fn attributes(
+        &self,
+        name: &str,
+        all: Vec<QueueAttributeName>,
+    ) -> Result<GetQueueAttributesOutput, Fault> {
+        let asked = async {
+            let url = self.url(name).await?;
+            let request = self.aws().await?.get_queue_attributes().queue_url(url);
+            let asked = request.set_attribute_names(Some(all)).send();
+            asked.await.map_err(|error| self.check(name, error.into()))
+        };
+        self.ask(asked).await
+    }
+
     /// What a queue lets AWS do with messages that are received too often; None = nothing.
     pub(super) async fn redrive(&self, name: &str) -> Result<Option<Redrive>, Fault> {
-        let url = self.url(name).await?;
-        let request = self.aws().await?.get_queue_attributes().queue_url(url);
-        let asked = request.attribute_names(QueueAttributeName::RedrivePolicy).send();
-        let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
+        let answer = self.attributes(name, vec![QueueAttributeName::RedrivePolicy]).await?;
         let policy = answer.attributes.and_then(|mut all| all.remove(&QueueAttributeName::RedrivePolicy));
         Ok(policy.and_then(|policy| Redrive::read(&policy)))
     }
@@ -212,7 +237,7 @@ impl Client {
             let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
             Ok((done, answer.failed))
         };
-        self.each(&name, handles.len(), sent.await, Fault::of_handle)
+        self.each(&name, handles.len(), self.ask(sent).await, Fault::of_handle)
     }
 
     /// Changes for how long messages are hidden. One whose delivery is over is visible, and is not sent.
@@ -238,7 +263,7 @@ impl Client {
             Ok((done, answer.failed))
         };
         // The SDK sends again by itself, and would do so after the end of a delivery.
-        let sent = timeout(until.since(now), sent).await;
+        let sent = timeout(until.since(now), self.ask(sent)).await;
         let sent = sent.unwrap_or_else(|_| Err(Fault::Unanswered("the service does not answer".into())));
         let mut answers = self.each(&name, all.len(), sent, Fault::of_handle);
         let over = answers.iter_mut().zip(&all).filter(|(_, hide)| hide.until <= now);
@@ -255,7 +280,7 @@ impl Client {
             let done = answer.successful.into_iter().map(|one| (one.id, one.message_id)).collect();
             Ok((done, answer.failed))
         };
-        self.each(&name, all.len(), sent.await, Fault::of_entry)
+        self.each(&name, all.len(), self.ask(sent).await, Fault::of_entry)
     }
 
     /// The answers of a batch, entry by entry.

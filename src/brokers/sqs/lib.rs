@@ -25,6 +25,7 @@ mod regain;
 mod retry;
 mod settle;
 mod shared;
+mod silence;
 mod source;
 mod source_queue;
 mod titles;

@@ -26,7 +26,7 @@ pub(super) struct Queue {
     deletes: Arc<Coalescer<String>>,
     hides: Arc<Coalescer<Hide>>,
     sends: Arc<Coalescer<Outgoing>>,
-    /// The kinds of requests that failed last, each with its failure and when that was.
+    /// The kinds of requests that failed last, each with its failure and until when that is reported.
     failing: Mutex<BTreeMap<&'static str, (String, Instant)>>,
     /// What it lets AWS do with messages that are received too often, and when that was read.
     pub redrive: tokio::sync::Mutex<Option<(Option<Redrive>, Instant)>>,
@@ -78,7 +78,7 @@ impl Queue {
 
     pub(super) async fn delete(&self, handle: &str) -> Outcome {
         let deleted = self.deletes.send(handle.to_owned(), handle.len()).await;
-        self.note("delete a message of", &deleted);
+        self.note("delete a message of", &deleted, self.reported());
         deleted
     }
 
@@ -89,7 +89,8 @@ impl Queue {
         let hidden = self.hides.send(hide, handle.len()).await;
         const WHAT: &str = "change the visibility of a message of";
         match (self.now)() < until {
-            true => self.note(WHAT, &hidden),
+            // Once the message is visible again, nothing is left to be changed.
+            true => self.note(WHAT, &hidden, until.min(self.reported())),
             // Nothing was sent, which says nothing of the service. But nothing is left to be changed, either; where others
             // are, they fail again within seconds.
             false => drop(lock(&self.failing).remove(WHAT)),
@@ -99,16 +100,24 @@ impl Queue {
 
     /// What could be read of its attributes. The health tells a refusal.
     pub(super) fn attributes<T>(&self, read: Result<T, Fault>) -> Option<T> {
-        self.note("read the attributes (sqs:GetQueueAttributes) of", &read);
+        self.note("read the attributes (sqs:GetQueueAttributes) of", &read, self.reported());
         read.ok()
     }
 
-    /// Notes how a request about it ended. What only asks for patience or was lost says nothing.
-    fn note<T>(&self, what: &'static str, outcome: &Result<T, Fault>) {
+    fn reported(&self) -> Instant {
+        (self.now)() + REPORTED
+    }
+
+    /// Notes how a request about it ended; a failure is reported until then. What only asks for patience or was lost says
+    /// nothing.
+    fn note<T>(&self, what: &'static str, outcome: &Result<T, Fault>, until: Instant) {
         match outcome {
             Err(fault @ Fault::Other(_)) => {
                 let failure = self.error(what, fault).to_string();
-                lock(&self.failing).insert(what, (failure, clock::now()));
+                let mut failing = lock(&self.failing);
+                // That of another message may last longer.
+                let until = failing.get(what).map_or(until, |(_, other)| until.max(*other));
+                failing.insert(what, (failure, until));
             }
             // These answers, too, show that the service allows such a request.
             Ok(_) | Err(Fault::NotOurs | Fault::Visible | Fault::NoQueue) => {
@@ -120,9 +129,9 @@ impl Queue {
 
     /// What the service refuses at the moment, in its words: a policy may allow only some requests.
     pub(super) fn failing(&self) -> Option<String> {
-        let now = clock::now();
+        let now = (self.now)();
         let failing = lock(&self.failing);
-        failing.values().find(|(_, at)| now.since(*at) < REPORTED).map(|(failure, _)| failure.clone())
+        failing.values().find(|(_, until)| now < *until).map(|(failure, _)| failure.clone())
     }
 
     /// Sends a message and gives its id.

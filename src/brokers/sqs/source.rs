@@ -207,8 +207,9 @@ impl BareSource for Sqs {
     fn health(&self) -> Health {
         let sources = self.shared.sources();
         let troubles: Vec<String> = sources.iter().filter_map(|source| source.unread()).collect();
+        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
         Health {
-            trouble: (!troubles.is_empty()).then(|| troubles.join("; ")),
+            trouble: trouble.or_else(|| self.shared.client.silence()),
             concern: sources.iter().find_map(|source| source.concern()),
             ..Health::default()
         }
