@@ -52,7 +52,8 @@ fn run_directory_that_is_swept_again_and_again_is_whole_each_time() {
     let mut running = start(&sandbox);
     let note = fs::read(sandbox.path("run/store")).expect("where the jobs are kept");
     for _ in 0..3 {
-        fs::remove_dir_all(sandbox.path("run")).expect("rm");
+        // The supervisor makes its socket again while the others are being removed: then the directory is not empty yet.
+        wait_until("it is swept", || fs::remove_dir_all(sandbox.path("run")).is_ok());
         wait_until("it is there again", || is_up(&sandbox.status()));
         wait_until("its note, too", || fs::read(sandbox.path("run/store")).is_ok_and(|again| again == note));
         assert_eq!(sandbox::mode(&sandbox.path("run/lock")), 0o600);
