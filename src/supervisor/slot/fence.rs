@@ -15,6 +15,9 @@ use model::{CutOff, Follow, Instant, PoolSettings};
 /// The self-fence of a worker without a job is cleared after this time.
 const REST: Duration = Duration::from_secs(1);
 
+/// Longest way of an order to the keeper, and of its report back, on a busy machine.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
+
 /// Number of lives that the keeper makes in a row on one `Follow`. If the supervisor does not want them, at most one is
 /// made in vain.
 const FOLLOWERS: u16 = 64;
@@ -31,6 +34,10 @@ impl Slot {
     /// time is over, and is cleared when the worker has been idle for a while.
     pub(crate) fn arm(&mut self, now: Instant, pool: &PoolSettings, orders: &mut VecDeque<Command>) {
         if !self.is_armed(now, pool) {
+            // The order may reach the keeper only after the moment that it moves.
+            if let Some(moved) = self.life.armed.filter(|armed| *armed < now + ON_ITS_WAY) {
+                self.life.fell_by = self.life.fell_by.max(Some(moved + ON_ITS_WAY));
+            }
             self.life.armed = self.fence(pool);
             orders.push_back(Command::KillAt(self.id, self.life.armed));
         }

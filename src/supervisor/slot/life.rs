@@ -31,7 +31,8 @@ pub(super) struct Life {
     pub(super) taken: u64,
     /// The self-fence: when the keeper kills this life without an order.
     pub(super) armed: Option<Instant>,
-    /// After a pause of this process: until when a reported SIGKILL of this life counts as the keeper's at `armed`.
+    /// After a pause of this process, or an order that came close to `armed`: until when a reported SIGKILL of this life
+    /// counts as the keeper's.
     pub(super) fell_by: Option<Instant>,
     /// The signals sent to this life.
     pub(super) signals: Vec<(Instant, Signal, Why)>,

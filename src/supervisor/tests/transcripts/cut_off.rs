@@ -283,3 +283,29 @@ fn job_that_waits_to_run_alone_does_not_begin_while_its_lease_is_in_doubt() {
          91 > kill_at 1.2 149",
     );
 }
+
+#[test]
+fn job_given_just_before_the_keepers_fence_of_an_earlier_one_pays_nothing_for_its_kill() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         57.9 done 1.1 a
+         58 woken
+         58.1 fetched b
+         58.3 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         20.2 > renew a
+         48.2 > cancel 1.1 a (self_fenced)
+         57.9 > settle a released after 0, stopped
+         58 > fetch 1.1 1.1 1.1
+         58.1 > assign 1.1 b
+         58.1 > kill_at 1.1 116.1
+         58.3 > cancel 1.1 b (self_fenced)
+         58.3 > spawn 1.2
+         58.3 > settle b released after 0, stopped",
+    );
+}
