@@ -24,6 +24,11 @@ impl Redact {
         if self.all {
             why.job.iter_mut().for_each(job);
             why.snapshot.iter_mut().for_each(snapshot);
+            // Behind the first colon stands why: for a job that failed, its message.
+            for decision in &mut why.decisions {
+                let end = decision.what.find(": ").unwrap_or(decision.what.len());
+                decision.what.truncate(end);
+            }
             for (pool, _) in &mut why.pools {
                 for slot in pool.slots.iter_mut().chain(&mut pool.template) {
                     slot.trace = None;

@@ -142,6 +142,38 @@ fn hostile_names_and_hidden_data_are_shown_as_text_or_not_at_all() {
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{7}'), "{shown}");
 }
 
+#[test]
+fn no_page_shows_what_jobs_carry_or_say_where_data_is_hidden() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "2", "--retries", "0"]);
+    let data = sandbox.ok(&["put", "later", "mail.Send", r#"{"to": "canary"}"#]);
+    let failed = sandbox.put(&["sh", "-c", "echo 'canary of its end' >&2; exit 3", "canary"]);
+    let running = sandbox.put(&["sh", "-c", "sleep 1000 # canary"]);
+    wait_until("it has failed", || sandbox.state(&failed) == "failed");
+    wait_until("it runs", || sandbox.state(&running) == "running");
+    let slot =
+        sandbox.job(&running)["worker"]["slot"].as_str().unwrap().split('#').next().unwrap().to_owned();
+    let page = Served::start(&sandbox, &["--hide-data"]);
+    let cookie = page.enter();
+    for path in [
+        "/".to_owned(),
+        "/jobs".into(),
+        "/failures".into(),
+        "/workers".into(),
+        "/events".into(),
+        format!("/job/{}", data.trim()),
+        format!("/job/{running}"),
+        format!("/slot/{slot}"),
+    ] {
+        let shown = page.ask("GET", &path, &[&cookie], "");
+        assert!(status(&shown) == 200 && !shown.contains("canary"), "{path}: {shown}");
+        assert!(!shown.contains("<bdi>sleep</bdi>"), "{path}: {shown}");
+    }
+    let shown = page.ask("GET", &format!("/job/{failed}"), &[&cookie], "");
+    assert_eq!(shown.matches("canary").count(), 1, "only its output says it: {shown}");
+    assert!(shown.contains("exit 3"), "{shown}");
+}
+
 /// What a reader sees: what stands in elements is for the browser alone.
 fn without_tags(html: &str) -> String {
     html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect()
