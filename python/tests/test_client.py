@@ -161,6 +161,7 @@ class Everything(Real):
         self.assertEqual(client.job(name).record["priority"], 7)
         self.assertIn("job", client.why_job(name))
         until(lambda: client.job(first).state == "running")
+        self.assertEqual(client.picture(first)["job"], first)
         client.set_data(first, client.job(first).record["fence"], {"a": {1}})
         self.assertEqual(client.job(first).data, {"a": {1}})
         said = client.cancel([first, second, "nobody"], reason="over")
