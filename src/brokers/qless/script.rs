@@ -26,6 +26,7 @@ macro_rules! sources {
             "ours/unheard",
             "ours/jids",
             "ours/holds",
+            "ours/held",
             "ours/put",
             "ours/classes",
             "ours/settle",
