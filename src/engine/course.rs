@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::series::{Copied, How, Series};
 use model::{
-    Class, Fetched, Histogram, Instant, Job, JobId, Millis, NewJob, QueueName, SeriesQuery, Settlement,
-    Verdict,
+    Class, Count, Fetched, Histogram, Instant, Job, JobId, Millis, NewJob, QueueName, Revocation,
+    SeriesQuery, Settlement, SignalSent, Verdict,
 };
 
 /// Series that the loop writes, and the API reads.
@@ -83,7 +83,7 @@ impl Course {
         let waited = self.waited.remove(&job.id);
         self.series.lock().begun(wall, job.queue.as_str(), job.class.as_str(), waited);
         if let Some(waited) = waited {
-            bounded(&mut self.waits, job.queue.as_str()).add(waited);
+            bounded(&mut self.waits, job.queue.as_str(), |waits| waits.add(waited));
         }
         let running = Running { queue: job.queue.clone(), class: job.class.clone(), since: now };
         // The same job again without an end: the attempt before is over.
@@ -102,7 +102,7 @@ impl Course {
             Verdict::Release { .. } | Verdict::Canceled => How::Otherwise,
         };
         if how == How::Failed {
-            *bounded(&mut self.failed, ran.class.as_str()) += 1;
+            bounded(&mut self.failed, ran.class.as_str(), |failed| *failed += 1);
         }
         if let Some(kill) = kill(settlement) {
             *self.kills.entry(kill).or_default() += 1;
@@ -120,7 +120,7 @@ impl Course {
 
     fn over(&mut self, ran: &Running, now: Instant, wall: Millis, how: How) {
         let time = now.since(ran.since);
-        bounded(&mut self.runs, ran.queue.as_str()).add(time);
+        bounded(&mut self.runs, ran.queue.as_str(), |runs| runs.add(time));
         self.series.lock().ended(wall, ran.queue.as_str(), ran.class.as_str(), time, how);
     }
 
@@ -146,27 +146,37 @@ fn kill(settlement: &Settlement) -> Option<&'static str> {
     });
     let oom =
         left.exit.as_ref().is_some_and(|exit| exit.oom) || left.oom_kills.is_some_and(|kills| kills > 0);
-    by_limit.or(oom.then_some("oom")).or(settlement.crashed.then_some("crash"))
+    let is_fenced = is_fenced(&settlement.verdict, &left.signals);
+    by_limit
+        .or(oom.then_some("oom"))
+        .or(settlement.crashed.then_some("crash"))
+        .or(is_fenced.then_some("lease"))
 }
 
-/// The value of a name; anybody who puts a job may make a new one, so only the first hundred are told apart.
-fn bounded<'a, T: Default>(all: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
+/// Whether the supervisor gave the job up, as the broker did not answer. A stop releases in the same way; but where the
+/// keeper killed the worker, nothing was sent.
+fn is_fenced(verdict: &Verdict, sent: &[SignalSent]) -> bool {
+    let has = |word: &str| sent.iter().any(|sent| sent.why == word);
+    let is_stopped = matches!(verdict, Verdict::Release { counts: Some(Count::Stopped), .. });
+    is_stopped && (has(Revocation::SelfFenced.as_str()) || !has("stop"))
+}
+
+/// Changes the value of a name; anybody who puts a job may make a new one, so only the first hundred are told apart.
+fn bounded<T: Default>(all: &mut BTreeMap<String, T>, name: &str, change: impl FnOnce(&mut T)) {
     const MOST: usize = 100;
     const OTHER: &str = "other";
     let is_own = all.contains_key(name) || all.len() < MOST;
     let name = if is_own { name } else { OTHER };
-    if !all.contains_key(name) {
-        all.insert(name.to_owned(), T::default());
+    match all.get_mut(name) {
+        Some(known) => change(known),
+        None => change(all.entry(name.to_owned()).or_default()),
     }
-    all.entry(name.to_owned()).or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{
-        Bytes, Exit, ExitStatus, Failure, Fence, Forensics, Lease, Payload, Signal, SignalSent, Usage,
-    };
+    use model::{Bytes, Exit, ExitStatus, Failure, Fence, Forensics, Lease, Payload, Signal, Usage};
 
     fn job(id: &str) -> Job {
         Job {
@@ -220,12 +230,23 @@ mod tests {
             wall,
         );
         course.lost(&"d".into(), at(50), wall);
+        for (id, signals) in [
+            ("f", vec![sent("self_fenced")]),
+            // The keeper killed it.
+            ("g", Vec::new()),
+            ("h", vec![sent("stop")]),
+        ] {
+            course.begun(&job(id), at(50), wall);
+            let verdict = Verdict::Release { after: Duration::ZERO, counts: Some(Count::Stopped) };
+            let forensics = Forensics { signals, ..Forensics::default() };
+            course.settled(&Settlement { verdict, ..failed(id, forensics, false) }, at(50), wall);
+        }
         // A job that did not begin here, such as one of an earlier supervisor.
         course.settled(&failed("e", Forensics::default(), false), at(60), wall);
         let mut counters = model::Counters::default();
         course.add_to(&mut counters);
-        assert_eq!(counters.kills, [("crash", 1), ("lease", 1), ("oom", 1), ("time", 1)].into());
-        assert_eq!((counters.failed["Send"], counters.runs["mail"].count()), (3, 4));
+        assert_eq!(counters.kills, [("crash", 1), ("lease", 3), ("oom", 1), ("time", 1)].into());
+        assert_eq!((counters.failed["Send"], counters.runs["mail"].count()), (3, 7));
         assert_eq!(counters.waits["mail"].sum, Duration::from_secs(2));
         assert!(course.running.is_empty() && course.waited.is_empty());
     }

@@ -36,6 +36,8 @@ pub(super) struct Series {
 struct Lines {
     named: BTreeMap<Arc<str>, Line>,
     others: Option<Box<Line>>,
+    /// When lines were looked for last that others can replace.
+    looked: Millis,
 }
 
 #[derive(Debug)]
@@ -165,19 +167,23 @@ impl Series {
 
 impl Lines {
     fn line(&mut self, now: Millis, name: &str) -> &mut Line {
-        let is_own = |lines: &Lines| name.len() <= NAME && name != OTHERS && lines.named.len() < LINES;
-        if !self.named.contains_key(name) {
-            if !is_own(self) {
-                self.named.retain(|_, line| !line.coarse.is_stale(now));
-            }
-            if is_own(self) {
-                self.named.insert(name.into(), Line::default());
-            }
+        let can_have = name.len() <= NAME && name != OTHERS;
+        if !self.named.contains_key(name) && can_have && self.has_room(now) {
+            self.named.insert(name.into(), Line::default());
         }
         match self.named.get_mut(name) {
             Some(line) => line,
             None => self.others.get_or_insert_default(),
         }
+    }
+
+    /// Whether one more can have a line. Once a minute at most, those lines are dropped in which nothing happens.
+    fn has_room(&mut self, now: Millis) -> bool {
+        if self.named.len() >= LINES && now.0.abs_diff(self.looked.0) >= 60_000 {
+            self.looked = now;
+            self.named.retain(|_, line| !line.coarse.is_stale(now));
+        }
+        self.named.len() < LINES
     }
 
     fn get(&self, name: &str) -> Option<&Line> {
@@ -317,5 +323,16 @@ mod tests {
         // After a day without them others get their places.
         series.put(at(3_999 + 90_000), "new", "new");
         assert!(series.queues.named.contains_key("new"));
+    }
+
+    #[test]
+    fn places_are_looked_for_once_a_minute() {
+        let mut series = Series::new();
+        (0..LINES).for_each(|n| series.put(at(0), &format!("queue-{n}"), "Send"));
+        // The oldest minute that is kept ends at 86,440 s.
+        for (now, has_place) in [(86_430, false), (86_450, false), (86_489, false), (86_490, true)] {
+            series.put(at(now), "new", "Send");
+            assert_eq!(series.queues.named.contains_key("new"), has_place, "{now}");
+        }
     }
 }

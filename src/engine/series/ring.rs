@@ -81,15 +81,33 @@ impl Ring {
         Ring { step, kept, bytes, before: (0, rests), last: 0, rests, open }
     }
 
-    /// The step that goes on at that time. A clock that was set back changes the step that is open.
+    /// The step that goes on at that time. If the clock was set back by a moment, that is the one that is open.
     pub(super) fn open(&mut self, now: Millis) -> &mut Open {
         let at = now.0.div_euclid(self.step);
         if at > self.open.at {
             self.close();
             self.open.at = at;
             self.forget_before(at - self.kept + 1);
+        } else if at + 1 < self.open.at {
+            self.set_back(at);
         }
         &mut self.open
+    }
+
+    /// Forgets the steps from this one on. What is counted in the open one goes on here.
+    fn set_back(&mut self, at: i64) {
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        let (mut rest_of, mut kept) = (bytes.as_slice(), 0);
+        (self.last, self.rests) = self.before;
+        while let Some((gap, point)) = unpack(&mut std::iter::from_fn(|| rest_of.split_off_first().copied()))
+            && self.last + gap < at
+        {
+            kept = bytes.len() - rest_of.len();
+            (self.last, self.rests) = (self.last + gap, rest(point));
+        }
+        self.bytes.truncate(kept);
+        self.before.0 = self.before.0.min(at - 1);
+        self.open.at = at;
     }
 
     /// Number of packed bytes.
@@ -165,9 +183,16 @@ pub(super) struct Copy {
 impl Copy {
     /// The points of all steps from `since` on, and when the first of them began: none of a step that is not kept.
     pub(super) fn points(&self, since: Millis, now: Millis) -> (Millis, Vec<Point>) {
-        let to = now.0.div_euclid(self.step).max(self.open.0);
+        let (mut open, point_there) = self.open;
+        let mut to = now.0.div_euclid(self.step);
+        // The clock was set back, and nothing has happened since.
+        if open > to + 1 {
+            open = to;
+        }
+        to = to.max(open);
         let from = since.0.div_euclid(self.step).max(to - self.kept + 1).min(to);
-        let (before, mut latest) = self.before;
+        let (mut place, mut latest) = self.before;
+        let before = place.min(open - 1);
         // What was before the oldest point that is kept is not known any more, or nothing had happened.
         let mut points: Vec<Point> = (from..=before).map(|_| Point::default()).collect();
         let mut at = before.max(from - 1);
@@ -180,15 +205,15 @@ impl Copy {
             }
             (at, latest) = (next.max(from - 1), point);
         };
-        let mut place = before;
-        while let Some((gap, point)) = unpack(&mut bytes) {
+        while let Some((gap, point)) = unpack(&mut bytes)
+            && place + gap < open
+        {
             place += gap;
             add(place, point);
         }
-        let (open, point) = self.open;
-        add(open, point);
+        add(open, point_there);
         if to > open {
-            add(to, rest(point));
+            add(to, rest(point_there));
         }
         (Millis(from * self.step), points)
     }
@@ -295,6 +320,31 @@ mod tests {
         ring.open(at(50)).point.put = 1;
         ring.open(at(0)).point.put += 1;
         assert_eq!(ring.copy().points(at(0), at(0)).1.iter().map(|point| point.put).sum::<u32>(), 2);
+    }
+
+    #[test]
+    fn clock_that_jumped_ahead_and_back_leaves_its_steps_apart() {
+        let mut ring = Ring::new(10 * SECOND, 6);
+        let put = |ring: &Ring, now| -> Vec<u32> {
+            let (from, points) = ring.copy().points(at(0), at(now));
+            assert_eq!((from, points.len()), (at(0), now as usize / 10 + 1));
+            points.iter().map(|point| point.put).collect()
+        };
+        (0..3).for_each(|n| ring.open(at(n * 10)).point.put = 1);
+        ring.open(at(40)).point.put = 5;
+        ring.open(at(50)).point.put = 7;
+        assert_eq!(put(&ring, 20), [1, 1, 7], "before anything happens");
+        ring.open(at(20)).point.put += 1;
+        assert_eq!(put(&ring, 20), [1, 1, 8]);
+        ring.open(at(30)).point.put = 2;
+        ring.open(at(40)).point.put = 3;
+        assert_eq!(put(&ring, 49), [1, 1, 8, 2, 3]);
+        // Farther back than all that is known.
+        ring.open(at(900)).point.put = 1;
+        ring.open(at(910)).point.put = 1;
+        ring.open(at(0)).point.put = 9;
+        ring.open(at(10)).point.put = 4;
+        assert_eq!(put(&ring, 10), [9, 4]);
     }
 
     #[test]
