@@ -66,7 +66,7 @@ fn recurring(page: &mut Page, all: &BTreeMap<String, RecurringMeter>) {
         (
             "recurring_last_success_timestamp_seconds",
             "gauge",
-            "When the latest job was due that was seen to be complete.",
+            "When the latest complete job was due.",
             |one| Some(one.last_success?.0 as f64 / 1000.0),
         ),
         ("recurring_put_total", "counter", "Jobs that it has put.", |one| Some(one.put as f64)),

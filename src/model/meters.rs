@@ -42,7 +42,7 @@ pub struct Disk {
 /// What metrics tell of a recurring job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecurringMeter {
-    /// When its latest job was due that was seen to be complete, since the supervisor started.
+    /// When its latest job was due that is known to be complete.
     pub last_success: Option<Millis>,
     /// Number of jobs that it has put.
     pub put: u64,
