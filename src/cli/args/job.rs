@@ -198,7 +198,7 @@ pub struct JobList {
     /// Ended, or else put, longer ago than this, or before a date
     #[arg(long, value_name = "2h|DATE", value_parser = many::past)]
     pub until: Option<Millis>,
-    /// Those that ran longest or took most, of all that match
+    /// Those that ran longest or took most, of all that match; a worker's CPU includes its jobs before
     #[arg(long, value_name = "ran|memory|cpu", hide_possible_values = true)]
     pub sort: Option<Sort>,
     /// With their tags
