@@ -184,13 +184,7 @@ impl Source for Qless {
         self.shared.wake_at(&request.queues, wait);
         self.shared.wakes.fetched(was_heard, jobs.is_empty(), self.shared.link.now());
         // Counted from before the call, so that it ends here no later than at the server.
-        let (fetched, late) = fetch::granted(&self.shared, jobs, at + request.lease);
-        if !late.is_empty() {
-            self.settle(late.into_iter().map(fetch::expired).collect()).await?;
-            // A worker that got none of those may have another.
-            self.shared.wake_at(&request.queues, Some(Duration::ZERO));
-        }
-        Ok(fetched)
+        Ok(fetch::granted(&self.shared, jobs, at + request.lease))
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {

@@ -8,7 +8,7 @@ use super::life::Life;
 use super::reply;
 use super::shared::Shared;
 use broker::{Error, Fetch};
-use model::{Failure, Fetched, Instant, Lease, QueueName, Revocation, Settlement, Take, Verdict};
+use model::{Fetched, Instant, Lease, QueueName, Revocation, Take};
 
 /// Writes a fetch called `name`, for workers whose names begin with `workers`. `unheard` are earlier fetches whose
 /// replies were lost.
@@ -84,17 +84,12 @@ fn what_waits(queue: &QueueName, job: &str, key: &str) -> String {
     }
 }
 
-/// Jobs that were given to us, those to run and those that were to begin earlier. From now on messages about them are
-/// followed.
-pub(super) fn granted(
-    shared: &Shared,
-    jobs: Vec<Value>,
-    expires_at: Instant,
-) -> (Vec<Fetched>, Vec<Fetched>) {
-    let (mut fetched, mut late) = (Vec::new(), Vec::new());
+/// Jobs that were given to us. From now on messages about them are followed.
+pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) -> Vec<Fetched> {
+    let mut fetched = Vec::new();
     for job in jobs {
         // A job that cannot be read does not lose the others: its lease expires, and after five times it is held.
-        let Ok((job, fence, is_late)) =
+        let Ok((job, fence)) =
             reply::given(job).inspect_err(|error| tracing::warn!(%error, "a job is passed over"))
         else {
             continue;
@@ -109,21 +104,9 @@ pub(super) fn granted(
             shared.verify(vec![(job.id.clone(), fence)], false);
         }
         let lease = Lease { job: job.id.clone(), fence, expires_at };
-        let one = Fetched { job: Arc::new(job), lease, waited: None };
-        if is_late { late.push(one) } else { fetched.push(one) }
+        fetched.push(Fetched { job: Arc::new(job), lease, waited: None });
     }
-    (fetched, late)
-}
-
-/// The end of a job that was to begin earlier.
-pub(super) fn expired(late: Fetched) -> Settlement {
-    Settlement {
-        job: late.lease.job,
-        fence: late.lease.fence,
-        verdict: Verdict::Fail { failure: Failure::expired() },
-        crashed: false,
-        forensics: None,
-    }
+    fetched
 }
 
 #[cfg(test)]

@@ -245,9 +245,8 @@ pub(super) fn renewal(lease: Lease, said: &Value) -> Renewal {
     })
 }
 
-/// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence and its fields; and whether it
-/// was to begin earlier.
-pub(super) fn given(value: Value) -> Result<(Job, Fence, bool), Error> {
+/// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence and its fields.
+pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
     let values = array(value)?;
     let [
         id,
@@ -266,7 +265,6 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence, bool), Error> {
         exec,
         retries,
         _remaining,
-        late,
     ] = &values[..]
     else {
         return Err(odd("a job that was given out"));
@@ -287,7 +285,7 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence, bool), Error> {
         retry: if is_ours { kept(policy) } else { Some(foreign) },
         time_limit: some_number(limit).map(Duration::from_nanos),
     };
-    Ok((job, Fence(number(hold)), number::<u8>(late) == 1))
+    Ok((job, Fence(number(hold))))
 }
 
 #[cfg(test)]

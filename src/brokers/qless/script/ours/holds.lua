@@ -162,6 +162,17 @@ if command == 'taskvisor.fetch' then
   }
   local given, waits = {}, {}
 
+  -- Most jobs that one call drops: the next one goes on at once.
+  local DROPPED_AT_ONCE, dropped = 250, 0
+  -- Fails a job that was to begin earlier. No worker has had it, so no attempt is charged.
+  local function drop(jid, queue)
+    local message = 'it was not begun in time: it was put with `expires`'
+    need_failure(queue, 'expired')
+    end_badly(jid, {queue = queue, worker = ''}, 'failed', '{"group":"expired","message":' .. encode(message) .. '}',
+      'expired', message)
+    dropped = dropped + 1
+  end
+
   -- Gives a job to a worker. False if there is no hash, or if the job is elsewhere by now.
   local function grant(jid, queue, worker)
     local key = 'ql:j:' .. jid
@@ -172,6 +183,9 @@ if command == 'taskvisor.fetch' then
     if state and state ~= 'waiting' and not may_wait(state, jid, from) then return end
     if from and from ~= queue and call('ZSCORE', 'ql:q:' .. from .. '-work', jid) then return end
     if not is_text(jid) then return refuse_jid(jid, queue) end
+    local is_late = begin_within and (number(values[5]) or 0) == 0
+      and number(millis) >= (number(put_at) or 0) + (number(begin_within) or math.huge)
+    if is_late then return drop(jid, queue) end
     if throttles and not take_throttles(jid, queue, throttles) then return end
     -- A job of another program shows its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
@@ -189,10 +203,7 @@ if command == 'taskvisor.fetch' then
     tell_followers('popped', jid)
     news('fetched', jid, queue, 'running')
     values[5] = attempt
-    local one = {jid, queue, hold, unpack(values, 1, 13)}
-    -- It may not begin any more: the broker settles it at once.
-    one[17] = begin_within and attempt == 1 and number(millis) >= (number(put_at) or 0) + number(begin_within) and 1 or 0
-    given[#given + 1] = one
+    given[#given + 1] = {jid, queue, hold, unpack(values, 1, 13)}
     waits[queue] = waits[queue] or {}
     table.insert(waits[queue], clock - (number(time) or clock))
     return true
@@ -268,7 +279,8 @@ if command == 'taskvisor.fetch' then
     guarded(key, queue.name, grant_all, jids, queue.name)
     queue.room = queue.room - (#given - before)
     -- An entry that has brought no job is removed or passed over: the queue is looked at once more.
-    if #jids < most or queue.room <= 0 or (passed_of[queue.name] or 0) >= PASSED_AT_ONCE then
+    if #jids < most or queue.room <= 0 or (passed_of[queue.name] or 0) >= PASSED_AT_ONCE
+      or dropped >= DROPPED_AT_ONCE then
       table.remove(open, turn)
     elseif in_turn then
       turn = turn + 1
@@ -281,7 +293,7 @@ if command == 'taskvisor.fetch' then
   local goes_on = is_seeking or has_strays
   -- What had to wait for a spoiled key is tried again.
   for _, one in ipairs(odd) do goes_on = goes_on or one[3] ~= '' end
-  local next_due = is_releasing and clock or goes_on and clock + 1 or math.huge
+  local next_due = (is_releasing or dropped >= DROPPED_AT_ONCE) and clock or goes_on and clock + 1 or math.huge
   local function look_ahead(key)
     local first = call('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     next_due = math.min(next_due, number(first[2] or math.huge) or math.huge)
