@@ -106,6 +106,22 @@ pub struct Settlement {
     pub verdict: Verdict,
     /// Whether its worker died while it ran: the broker adds 1 to its crashes.
     pub crashed: bool,
-    /// How it ended, for people.
+    /// How it ended, for people. None if it was not begun.
     pub forensics: Option<Forensics>,
+}
+
+impl Settlement {
+    /// Whether the job has begun under this lease: where the attempt is not spent, its number does not say so. One of
+    /// a class that no worker knows has not.
+    pub fn has_begun(&self) -> bool {
+        match &self.verdict {
+            Verdict::Release { counts: Some(counts), .. } => counts.is_interruption(),
+            Verdict::Release { counts: None, .. }
+            | Verdict::Complete { .. }
+            | Verdict::Retry { .. }
+            | Verdict::Fail { .. }
+            | Verdict::Hold { .. }
+            | Verdict::Canceled => self.forensics.is_some(),
+        }
+    }
 }

@@ -10,8 +10,12 @@ contract!(
     needs [Expire, Clock, Order, Show, Fences];
     job_that_was_not_begun_in_time_has_failed_and_never_begins,
     job_that_began_in_time_takes_its_time,
+    none_of_many_late_jobs_begins,
     attempt_that_is_given_back_has_not_begun,
+    attempt_that_is_given_back_late_has_not_begun,
+    job_that_began_in_time_and_was_given_back_runs_to_its_end,
     delayed_job_expires_by_the_time_of_its_put,
+    job_that_is_due_in_the_millisecond_of_its_end_never_begins,
     retry_by_a_person_lifts_the_time [Retry],
     job_that_could_never_begin_is_refused,
 );
@@ -24,9 +28,8 @@ fn expiring(id: &str) -> NewJob {
 
 async fn is_expired(scene: &Scene, id: &str) -> bool {
     let record = scene.record(&id.into()).await;
-    let group = record.failure.map(|failure| failure.group);
-    assert_eq!((record.begin_by, record.crashes, record.interrupted), (None, 0, 0));
-    (record.state, group.as_deref()) == (JobState::Failed, Some("expired"))
+    assert_eq!((record.begin_by, record.attempt, record.crashes, record.interrupted), (None, 0, 0, 0));
+    record.state == JobState::Failed && record.failure == Some(Failure::expired())
 }
 
 async fn job_that_was_not_begun_in_time_has_failed_and_never_begins(scene: Scene) {
@@ -63,10 +66,70 @@ async fn attempt_that_is_given_back_has_not_begun(scene: Scene) {
     assert!(is_expired(&scene, "a").await);
 }
 
+async fn attempt_that_is_given_back_late_has_not_begun(scene: Scene) {
+    scene.put_all(vec![expiring("a"), expiring("b")]).await.unwrap();
+    let (a, b) = (scene.take().await.unwrap(), scene.take().await.unwrap());
+    scene.clock.forward(FIVE);
+    assert!(scene.take().await.is_none());
+    scene.say(&a, release()).await;
+    // No worker knows its class.
+    let unknown = Verdict::Release { after: Duration::ZERO, counts: Some(Count::UnknownClass) };
+    scene
+        .settle(vec![Settlement { forensics: Some(Forensics::default()), ..settlement(&b.lease, unknown) }])
+        .await
+        .unwrap();
+    assert!(scene.take().await.is_none());
+    assert!(is_expired(&scene, "a").await && is_expired(&scene, "b").await);
+}
+
+async fn job_that_began_in_time_and_was_given_back_runs_to_its_end(scene: Scene) {
+    scene.put_all(vec![expiring("a"), expiring("b"), expiring("c")]).await.unwrap();
+    let taken = scene.fetch(request(&["q"], 3)).await.unwrap();
+    // It asked for a pause; a stop ended it; its supervisor died.
+    let snoozed =
+        Settlement { forensics: Some(Forensics::default()), ..settlement(&taken[0].lease, release()) };
+    let stopped = Verdict::Release { after: Duration::ZERO, counts: Some(Count::Stopped) };
+    scene.settle(vec![snoozed, settlement(&taken[1].lease, stopped)]).await.unwrap();
+    assert_eq!(scene.recover("me".into(), vec![]).await, Ok(1));
+    assert_eq!(scene.record(&"a".into()).await.begin_by, None);
+    scene.clock.forward(FIVE);
+    let again = scene.fetch(request(&["q"], 3)).await.unwrap();
+    assert_eq!(ids(&again), ["a", "b", "c"]);
+    for one in &again {
+        assert_eq!(one.job.attempt, 1);
+        assert_eq!(scene.say(one, complete()).await, Settling::Settled(JobState::Complete));
+    }
+}
+
+async fn none_of_many_late_jobs_begins(scene: Scene) {
+    let late = (0..1200).map(|n| expiring(&n.to_string()));
+    scene.put_all(late.chain([job("good")]).collect()).await.unwrap();
+    scene.clock.forward(FIVE);
+    let mut taken = Vec::new();
+    for _ in 0..10 {
+        taken.extend(scene.fetch(request(&["q"], 9)).await.unwrap());
+    }
+    assert_eq!(ids(&taken), ["good"]);
+    let counts = scene.counts().await.unwrap();
+    assert_eq!(counts[&"q".into()].jobs[&JobState::Failed], 1200);
+}
+
 async fn delayed_job_expires_by_the_time_of_its_put(scene: Scene) {
     scene.put(NewJob { delay: FIVE / 2, ..expiring("a") }).await;
     scene.clock.forward(FIVE);
     // The first fetch finds that it is due.
+    for _ in 0..2 {
+        assert!(scene.take().await.is_none());
+    }
+    assert!(is_expired(&scene, "a").await);
+}
+
+/// So the spool has a job expire whose time was over when it was taken.
+async fn job_that_is_due_in_the_millisecond_of_its_end_never_begins(scene: Scene) {
+    let (delay, expires) = (Duration::from_micros(800), Some(Duration::from_micros(900)));
+    scene.put(NewJob { delay, expires, ..job("a") }).await;
+    assert!(scene.take().await.is_none());
+    scene.clock.forward(Duration::from_millis(1));
     for _ in 0..2 {
         assert!(scene.take().await.is_none());
     }

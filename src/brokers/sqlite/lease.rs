@@ -379,6 +379,8 @@ fn end(
             group,
             ready
         ])?;
+    // It may have begun: not to know is no proof.
+    unbegun::lift(store, lease.row)?;
     store.moved(lease.queue, Some(lease.state), to);
     let what = if to == JobState::Waiting { What::LockLost } else { What::of_end(to) };
     store.happened(&lease.job, lease.queue, what, to)?;

@@ -7,7 +7,7 @@ use super::gathered::Figures;
 use super::history::{self, End};
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{advance, needs, unreadable};
+use super::{advance, needs, unbegun, unreadable};
 use broker::{Error, Settling};
 use common::stored;
 use model::verb::ClassSums;
@@ -179,7 +179,7 @@ fn change(verdict: &Verdict, from: JobState, now: i64) -> Change<'_> {
 }
 
 fn write(
-    store: &Store,
+    store: &mut Store,
     row: i64,
     to: JobState,
     change: &Change<'_>,
@@ -212,7 +212,7 @@ fn write(
             group(to, change.failure),
             (to == JobState::Waiting).then_some(now),
         ])?;
-    Ok(())
+    if change.unspent { unbegun::given_back(store, row, settlement.has_begun()) } else { Ok(()) }
 }
 
 /// The failure group by which a failed or held job is found.

@@ -3,7 +3,7 @@
 use super::count::Count;
 use super::empty_filter_cache::Barren;
 use super::store::{Effects, Store};
-use super::{count, figures, occur};
+use super::{count, figures, occur, unbegun};
 
 impl Store {
     /// Opens a transaction and drops caches that another process has made stale.
@@ -93,12 +93,10 @@ impl Store {
                 "SELECT min(at) FROM (
                      SELECT * FROM (SELECT due_at AS at FROM job WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
                      UNION ALL
-                     SELECT * FROM (SELECT at FROM unbegun ORDER BY at LIMIT 1)
-                     UNION ALL
                      SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL AND ?1
                                     ORDER BY expires_at LIMIT 1))",
             )?
             .query_row([self.expires()], |row| row.get(0))?;
-        Ok([jobs, occur::next_look(self)?].into_iter().flatten().min())
+        Ok([jobs, unbegun::next(self)?, occur::next_look(self)?].into_iter().flatten().min())
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn first(
 ) -> Result<Option<Vec<Found>>, Trouble> {
     let mut held = 0;
     while held < STRETCH {
-        let (found, unreadable) = look(store, queue, filter, most)?;
+        let (found, unreadable) = look(store, queue, filter, most, store.millis(now))?;
         if unreadable.is_empty() {
             return Ok(Some(found));
         }
@@ -47,17 +47,21 @@ fn look(
     queue: i64,
     filter: &ClassFilter,
     most: usize,
+    now: i64,
 ) -> Result<(Vec<Found>, Vec<Unreadable>), Trouble> {
+    // Jobs that were to begin by now fail in parts: the rest of them must not begin meanwhile.
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT id, fence, jid, class, priority, attempt, crashes, interrupted, tags, retries, delay_ns, cap_ns,
-         limit_ns, kind, payload, unknown, coalesce(ready_at, put_at) FROM job WHERE state = 0 AND queue = ?1{} ORDER BY priority DESC, id LIMIT ?2",
+         limit_ns, kind, payload, unknown, coalesce(ready_at, put_at) FROM job WHERE state = 0 AND queue = ?1
+         AND NOT (attempt = 0 AND EXISTS (SELECT 1 FROM unbegun WHERE unbegun.job = job.id AND at <= ?3)){} ORDER BY priority DESC, id LIMIT ?2",
         condition(filter)
     ))?;
     statement.raw_bind_parameter(1, queue)?;
     statement.raw_bind_parameter(2, i64::try_from(most).unwrap_or(i64::MAX))?;
+    statement.raw_bind_parameter(3, now)?;
     for (n, name) in filter.only.iter().chain(&filter.except).enumerate() {
         let name = name.as_str();
-        statement.raw_bind_parameter(3 + n, name.strip_suffix('*').unwrap_or(name))?;
+        statement.raw_bind_parameter(4 + n, name.strip_suffix('*').unwrap_or(name))?;
     }
     let mut rows = statement.raw_query();
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
@@ -73,10 +77,10 @@ fn look(
     Ok((found, unreadable))
 }
 
-/// The condition of [`ClassFilter::matches`] in SQL, with the names as parameters from 3 on; empty for a filter that
+/// The condition of [`ClassFilter::matches`] in SQL, with the names as parameters from 4 on; empty for a filter that
 /// allows all. No index covers it: the index gives the order, and other classes are skipped.
 fn condition(filter: &ClassFilter) -> String {
-    let mut parameters = 3..;
+    let mut parameters = 4..;
     let mut any_of = |names: &[Class]| -> String {
         let each =
             names.iter().zip(parameters.by_ref()).map(|(name, n)| match name.as_str().ends_with('*') {

@@ -11,6 +11,7 @@ contract!(
     held_job_does_not_block_the_next_occurrence,
     overlap_allow_fires_while_the_latest_job_runs,
     occurrence_at_most_a_minute_late_is_fired,
+    job_of_an_occurrence_that_is_fired_too_late_expires,
     missed_occurrences_are_not_fired_by_default,
     missed_occurrences_within_catch_up_are_fired,
     catch_up_fires_the_latest_occurrences_of_the_backlog,
@@ -113,6 +114,16 @@ async fn occurrence_at_most_a_minute_late_is_fired(mut scene: Scene) {
     assert_eq!(scene.done().await, Vec::<String>::new());
     let known = scene.known("n").await;
     assert_eq!(known.missed_at, Some(Millis(START + 750_000 + 86_400_000)));
+}
+
+async fn job_of_an_occurrence_that_is_fired_too_late_expires(scene: Scene) {
+    let every = every(10 * MINUTE);
+    let job = NewJob { expires: Some(Duration::from_secs(5)), ..every.job.clone() };
+    scene.recur(Recurring { job, ..every }).await;
+    scene.clock.forward(10 * MINUTE + Duration::from_secs(6));
+    assert_eq!(scene.taken().await, []);
+    assert_eq!(scene.taken().await, []);
+    assert_eq!(scene.record("n-1").await.failure, Some(Failure::expired()));
 }
 
 async fn missed_occurrences_are_not_fired_by_default(mut scene: Scene) {

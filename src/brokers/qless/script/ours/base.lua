@@ -327,7 +327,8 @@ local function take_back(jid, job, ran_alone)
   if job.canceling or held_after(interrupted, ran_alone) then need_end(job.queue) end
   let_go(jid, job)
   call('HSET', 'ql:j:' .. jid, 'interrupted', interrupted, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
-  call('HDEL', 'ql:j:' .. jid, 'grace')
+  -- It may have begun: not to know is no proof.
+  call('HDEL', 'ql:j:' .. jid, 'grace', 'begin_within')
   local ended, message = {counts = '"interrupted"'}, held_after(interrupted, ran_alone)
   if job.canceling then
     note_attempt(jid, job, 'canceled', ended)

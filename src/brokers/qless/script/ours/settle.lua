@@ -137,6 +137,9 @@ local function again(jid, job, left)
     count_class('retries', job, left)
   else
     call('HSET', key, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
+    -- It has begun, so it may take its time: the number of its attempts does not show that.
+    local has_begun = left.counts or left.forensics
+    if has_begun and left.counts ~= '"unknown_class"' then call('HDEL', key, 'begin_within') end
   end
   -- A stopped attempt is in the history only.
   if left.counts and left.counts ~= '"stopped"' then
