@@ -64,6 +64,7 @@ const STEPS: [&str; 8] = [
      PRAGMA user_version = 8;",
     "CREATE TABLE unbegun (job INTEGER PRIMARY KEY REFERENCES job (id), at INTEGER NOT NULL);
      CREATE INDEX unbegun_at ON unbegun (at);
+     CREATE TRIGGER unbegun_removed AFTER DELETE ON job BEGIN DELETE FROM unbegun WHERE job = old.id; END;
      PRAGMA user_version = 9;",
 ];
 const NFS: i64 = 0x6969;

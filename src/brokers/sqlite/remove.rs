@@ -35,7 +35,7 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
         })
         .optional()?;
     let Some((queue, from, tags, recurring, ended_at, id)) = found else { return Ok(()) };
-    for table in ["body", "history", "tracked", "dependency", "unbegun"] {
+    for table in ["body", "history", "tracked", "dependency"] {
         store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([row])?;
     }
     store.conn.prepare_cached("DELETE FROM dependency WHERE needs = ?1")?.execute([row])?;

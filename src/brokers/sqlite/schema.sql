@@ -82,12 +82,15 @@ CREATE TABLE body (
     data BLOB NOT NULL
 );
 
--- By when jobs are to begin that are dropped else. Rows of jobs that have begun go when that time comes.
+-- By when jobs are to begin that are dropped else. Rows of jobs that have begun go when that time comes, and no lease
+-- is on the job.
 CREATE TABLE unbegun (
     job INTEGER PRIMARY KEY REFERENCES job (id),
     at  INTEGER NOT NULL
 );
 CREATE INDEX unbegun_at ON unbegun (at);
+-- Also where a process removes the job that knows schema 8 only: the next job may get the same id.
+CREATE TRIGGER unbegun_removed AFTER DELETE ON job BEGIN DELETE FROM unbegun WHERE job = old.id; END;
 
 -- What happened to jobs: attempts that did not complete them, and what people did. The latest 100 of each.
 CREATE TABLE history (
