@@ -177,7 +177,11 @@ impl Desk {
             }
             // Both count from the put.
             job.delay = job.delay.saturating_sub(age);
-            job.expires = job.expires.map(|expires| expires.saturating_sub(age).max(job.delay + LEAST));
+            job.expires = job.expires.map(|expires| expires.saturating_sub(age));
+            if job.expires == Some(Duration::ZERO) {
+                // In whole milliseconds it is due as late as its time is over, so it never begins.
+                (job.delay, job.expires) = (LEAST * 8 / 10, Some(LEAST * 9 / 10));
+            }
             job.by = Some(format!("uid {}", found.uid()));
         }
         Ok(Left { uid: found.uid(), jobs })
