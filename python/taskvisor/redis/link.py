@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 #: The parts of the script, in their order: as in src/brokers/qless/script.rs.
 PARTS = ("base", "free", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
          "config", "ours/base", "ours/malformed", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids", "ours/holds",
-         "ours/put", "ours/classes", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists", "ours/edits",
-         "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end")
+         "ours/held", "ours/put", "ours/classes", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists",
+         "ours/edits", "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end")
 #: Limit in seconds for an answer: a connection that is silent for longer is broken.
 _ANSWER_SECONDS = 5.0
 #: How long a measured difference of the clocks holds.
