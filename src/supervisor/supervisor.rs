@@ -65,7 +65,7 @@ impl Supervisor {
         let pools = self.pools.iter().filter(|_| self.stop.is_none());
         let pools = pools.flat_map(|pool| {
             let size = [pool.start_at(), pool.grow_at(), pool.shrink_at(), pool.worn_at()];
-            size.into_iter().chain([pool.fetch_at(), pool.ahead.due()])
+            size.into_iter().chain([pool.fetch_at(), pool.give_back_ahead_at()])
         });
         let slots = self.pools.iter().flat_map(|pool| {
             let index = pool.slots.index();

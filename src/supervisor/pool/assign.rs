@@ -95,8 +95,17 @@ impl Pool {
         }
     }
 
+    /// When to release the jobs kept ahead; None while a fetch is under way.
+    pub(crate) fn give_back_ahead_at(&self) -> Option<Instant> {
+        self.ahead.due().filter(|_| self.intake.asked.is_none())
+    }
+
     /// Releases the jobs kept ahead that no worker takes.
     pub(crate) fn give_back_ahead(&mut self, now: Instant, stopping: bool, unsettled: &mut Unsettled) {
+        // A fetch under way may bring jobs that come after these: they would run before them. All are released together.
+        if self.intake.asked.is_some() && !stopping {
+            return;
+        }
         let verdict = || Verdict::Release { after: Duration::ZERO, counts: None };
         for running in self.ahead.give_back(now, stopping) {
             unsettled.add(now, self.number, slot::unstarted(running.lease(), verdict()));

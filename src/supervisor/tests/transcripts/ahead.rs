@@ -55,6 +55,32 @@ fn jobs_fetched_ahead_are_released_when_a_job_becomes_long() {
 }
 
 #[test]
+fn jobs_fetched_ahead_are_not_released_while_a_fetch_may_bring_later_ones() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.201 done 1.1 a / settled a
+         0.202 fetched b c d
+         0.203 woken
+         0.3 fetched e
+         0.5 done 1.1 b",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1
+         0.2 > settle a complete
+         0.2 > assign 1.1 b
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1
+         0.3 > settle c released after 0
+         0.3 > settle d released after 0
+         0.3 > settle e released after 0
+         0.5 > settle b complete",
+    );
+}
+
+#[test]
 fn long_jobs_are_not_fetched_ahead() {
     check(
         prefork(1),
