@@ -463,7 +463,7 @@ async fn full(path: &Path) {
     let big = NewJob { payload: Payload::Data(Bytes(vec![1; 4 << 20])), ..job("big") };
     let (big, small) = tokio::join!(store.put(vec![big]), store.put(vec![job("small")]));
     say(&match big {
-        Err(Error::Failed(why)) if why.contains("store.db") => "big: refused".to_owned(),
+        Err(Error::Disk(why)) if why.contains("store.db") => "big: refused".to_owned(),
         other => format!("big: {other:?}"),
     });
     say(&match small {
