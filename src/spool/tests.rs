@@ -13,6 +13,7 @@ fn names_are_those_of_a_user_and_a_number_below_the_limit() {
 #[test]
 fn closed_spool_is_not_made_and_an_open_one_is_closed_again() {
     let state = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(state.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     assert!(Desk::open(state.path(), None).unwrap().is_none());
     let own = nix::unistd::getegid().as_raw();
     let desk = Desk::open(state.path(), Some(own)).unwrap().unwrap();
