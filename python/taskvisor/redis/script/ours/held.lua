@@ -1,0 +1,1 @@
+../../../../../src/brokers/qless/script/ours/held.lua
