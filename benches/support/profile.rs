@@ -11,7 +11,7 @@ const FAULTS: usize = 5;
 /// Rows of a table at most.
 const MOST: usize = 30;
 
-/// A `perf record` of all processes, until it is told to end.
+/// A running `perf record` of all processes.
 pub struct Profile {
     perf: std::process::Child,
     data: PathBuf,

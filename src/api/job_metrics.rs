@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::metrics_page::Page;
 use model::{Disk, Histogram, Meters, RecurringMeter};
 
-/// Limit of the reasons of the verdict that are told apart, and the longest of them, in letters.
+/// Limit of the reasons that get a label of their own, and of the letters of each.
 const REASONS: (usize, usize) = (20, 120);
 
 pub(super) fn jobs(page: &mut Page, meters: &Meters) {

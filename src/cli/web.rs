@@ -15,7 +15,7 @@ use config::{Config, Surroundings, token_in};
 use failure::{Failure, exit};
 use model::{JobId, JobRecord, Why};
 
-/// Serves the page until it is told to end.
+/// Serves the page until a signal ends it.
 pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
     let source = match Access::open(config).await {
         Ok(Access::Api(client, _)) => Source::of(client),

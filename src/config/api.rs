@@ -124,7 +124,7 @@ fn wrong(key: &'static str, message: impl Into<String>, hint: impl Into<String>)
 pub(super) fn resolve_api(mut said: ApiSection, with: &Reading<'_>) -> Result<Option<Api>, Wrong> {
     let Some(address) = said.listen.take() else { return Ok(None) };
     let mut api = Api::default();
-    // Before the tokens: who has mistyped the address is told so, and not that a token is missing.
+    // The address is checked before the tokens: a mistyped one must not be reported as a missing token.
     listen(address, "api.listen", &mut api, with)?;
     if with.purpose != Purpose::Find {
         api.tokens = tokens(&said, with.around)?;

@@ -161,7 +161,7 @@ fn is_fenced(verdict: &Verdict, sent: &[SignalSent]) -> bool {
     is_stopped && (has(Revocation::SelfFenced.as_str()) || !has("stop"))
 }
 
-/// Changes the value of a name; anybody who puts a job may make a new one, so only the first hundred are told apart.
+/// Changes the value of a name. Clients choose the names, so only the first hundred have values of their own.
 fn bounded<T: Default>(all: &mut BTreeMap<String, T>, name: &str, change: impl FnOnce(&mut T)) {
     const MOST: usize = 100;
     const OTHER: &str = "other";

@@ -12,7 +12,7 @@ use broker::{Broker, Error};
 use model::verb::{Ability, ListRecurring};
 use model::{Disk, JobRecord, JobState, Millis, RecurringMeter, RecurringRecord};
 
-/// Limit of the recurring jobs that are told apart.
+/// Limit of the recurring jobs with metrics of their own.
 const RECURRING: usize = 100;
 
 /// Limit of the jobs before the latest one that are looked at for a success.

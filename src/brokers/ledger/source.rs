@@ -72,7 +72,7 @@ pub trait BareSource: Send + Sync + 'static {
         self.ledger().next_notice().await
     }
 
-    /// What it does as one of several supervisors, if it does anything.
+    /// The operations that concern other supervisors of the same broker; None = it has none.
     fn peers(&self) -> Option<&dyn Peers> {
         None
     }

@@ -21,7 +21,7 @@ pub(super) fn keep(store: &mut Store, row: i64, at: i64) -> Result<(), Trouble> 
     Ok(())
 }
 
-/// The job has begun for good, or begins anew by a person's order: it may take its time.
+/// Removes the time by which a job must begin: it has begun, or a person has retried it.
 pub(super) fn lift(store: &Store, row: i64) -> Result<(), Trouble> {
     store.conn.prepare_cached("DELETE FROM unbegun WHERE job = ?1")?.execute([row])?;
     Ok(())

@@ -136,7 +136,7 @@ where
         };
         bar.iter_mut().for_each(Bar::clear);
         let done = act(id.clone(), state).await;
-        // What failed is printed first, where the bar was.
+        // The failures replace the bar on the terminal.
         bar.iter_mut().try_for_each(|bar| bar.ended(state, done.is_ok()))?;
         done
     })

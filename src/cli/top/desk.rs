@@ -21,7 +21,7 @@ pub struct Desk {
     pub config: Config,
     /// The look of pages.
     pub look: Look,
-    /// Where news are told.
+    /// The channel to which background tasks send what they have read.
     pub tell: UnboundedSender<News>,
     /// The way of the look before.
     pub way: Mutex<Option<Arc<Access>>>,

@@ -14,7 +14,7 @@ const BETWEEN: Duration = Duration::from_secs(2);
 /// Number of lines of the output so far.
 const TAIL: u32 = 500;
 
-/// Tells what happens, over the end of a supervisor. It is told that some may be missing by the head of the screen.
+/// Follows the events, also of the next supervisor. The head of the screen says that some may be missing.
 pub async fn events(desk: Arc<Desk>) {
     loop {
         if let Ok(client) = supervisor(&desk.config).await
