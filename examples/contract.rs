@@ -68,6 +68,16 @@ fn put_look(queue: &str) -> Result<Put, End> {
     Ok(Put { id: Some("helper".into()), exists: "skip", ..Put::new(queue, "look", &())? })
 }
 
+/// A job that begins in an hour, and within two.
+fn put_later() -> Result<Put, End> {
+    let hour = Duration::from_secs(3600);
+    Ok(Put { delay: hour, expires: Some(2 * hour), ..Put::new("default", "look", &1)? })
+}
+
+fn seconds_to_begin(job: &Value) -> Option<u64> {
+    Some((job["begin_by_ms"].as_u64()? - job["put_at_ms"].as_u64()?) / 1000)
+}
+
 fn limited() -> Class {
     let limit = Duration::from_millis(300);
     Class::new("limited").time_limit(limit).retries(1).backoff(limit / 30, limit)
@@ -130,7 +140,7 @@ mod blocking {
     }
 
     pub fn verbs(job: &Job<'_>) -> Result<Value, End> {
-        let later = Put { delay: Duration::from_secs(3600), ..Put::new("default", "look", &1)? };
+        let later = put_later()?;
         let ids = job.put_all(&[later.clone(), later])?;
         let tags = job.tag(&ids[0], &["a", "b"], &["b"])?;
         job.set_priority(&ids[0], 5)?;
@@ -139,8 +149,16 @@ mod blocking {
         let other = job.look_up(&ids[0])?;
         let state = job.cancel(&ids[1])?;
         let refused = job.cancel("nobody").err().map(|error| format!("{error:?}"));
-        job.log("all asked");
-        Ok(json!([tags, other["priority"], other["tracked"], state, refused.is_some()]))
+        let never = job.put(&Put { expires: Some(Duration::from_secs(60)), ..put_later()? }).err();
+        job.log(&format!("all asked: {never:?}"));
+        Ok(json!([
+            tags,
+            other["priority"],
+            other["tracked"],
+            state,
+            refused.is_some(),
+            seconds_to_begin(&other)
+        ]))
     }
 
     pub fn worker() -> Worker {
@@ -188,7 +206,7 @@ mod asynchronous {
     }
 
     async fn verbs(job: AsyncJob) -> Result<Value, End> {
-        let later = Put { delay: Duration::from_secs(3600), ..Put::new("default", "look", &1)? };
+        let later = put_later()?;
         let ids = job.put_all(&[later.clone(), later]).await?;
         let tags = job.tag(&ids[0], &["a", "b"], &["b"]).await?;
         job.set_priority(&ids[0], 5).await?;
@@ -197,8 +215,16 @@ mod asynchronous {
         let other = job.look_up(&ids[0]).await?;
         let state = job.cancel(&ids[1]).await?;
         let refused = job.cancel("nobody").await.err().map(|error| format!("{error:?}"));
-        job.log("all asked");
-        Ok(json!([tags, other["priority"], other["tracked"], state, refused.is_some()]))
+        let never = job.put(&Put { expires: Some(Duration::from_secs(60)), ..put_later()? }).await.err();
+        job.log(&format!("all asked: {never:?}"));
+        Ok(json!([
+            tags,
+            other["priority"],
+            other["tracked"],
+            state,
+            refused.is_some(),
+            seconds_to_begin(&other)
+        ]))
     }
 
     pub fn worker() -> AsyncWorker {

@@ -8,9 +8,12 @@ use serde_json::value::RawValue;
 /// A job to be queued.
 ///
 /// ```
+/// use std::time::Duration;
 /// use taskvisor_worker::Put;
-/// let job = Put { priority: 5, ..Put::new("mail", "mail.Send", &"a@b.c").unwrap() };
+/// let expires = Some(Duration::from_secs(600)); // a reminder that comes later helps nobody
+/// let job = Put { priority: 5, expires, ..Put::new("mail", "mail.Remind", &"a@b.c").unwrap() };
 /// assert_eq!(job.data.get(), "\"a@b.c\"");
+/// assert!(serde_json::to_string(&job).unwrap().contains("\"expires\":600.0"));
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Put {
@@ -25,6 +28,10 @@ pub struct Put {
     /// Not before this long from now.
     #[serde(serialize_with = "as_seconds")]
     pub delay: Duration,
+    /// The job fails as `expired` unless it begins within this time after its put, its delay included; None = it waits for
+    /// ever. Longer than `delay`, 36,525 days at most. The embedded store and qless can do it; elsewhere the put is refused.
+    #[serde(serialize_with = "as_some_seconds", skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Duration>,
     /// Tags of the job: free words.
     pub tags: Vec<String>,
     /// Retries after the first attempt; None = as its class or pool says.
@@ -55,6 +62,7 @@ impl Put {
             data: serde_json::value::to_raw_value(data)?,
             priority: 0,
             delay: Duration::ZERO,
+            expires: None,
             tags: Vec::new(),
             retries: None,
             time_limit: None,
