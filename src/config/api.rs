@@ -187,6 +187,7 @@ fn tokens(section: &ApiSection, around: &Surroundings) -> Result<Tokens, Wrong> 
     let view = of(&section.view_token_file, VIEW)?;
     let put = of(&section.put_token_file, PUT)?;
     let is_told = section.token_file.is_some() || around.api_token.is_some();
+    // Without any token nobody could enter: then the lack of this one is the error to report.
     let needs = is_told || (view.is_none() && put.is_none());
     let all = needs.then(|| token(section.token_file.clone(), around)).transpose()?;
     for (key, one, others) in [(VIEW, &view, [&all, &put]), (PUT, &put, [&all, &view])] {

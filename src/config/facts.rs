@@ -162,6 +162,7 @@ fn of_pool(spec: &SpawnSpec) -> PoolFacts {
 /// The first part of the path that this user may not pass or run, by its mode.
 fn closed_to(who: &Identity, path: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(path).ok()?;
+    // To try it as that user takes root; the modes tell it to everybody who runs `check`.
     let parts: Vec<&Path> = path.ancestors().collect();
     let open = |part: &Path| fs::metadata(part).is_ok_and(|found| may_pass(who, &found));
     parts.into_iter().rev().find(|part| !open(part)).map(Path::to_path_buf)

@@ -65,6 +65,7 @@ pub(super) fn identity(
     };
     is_somebody("user", Some(account.uid))?;
     is_somebody("group", gid)?;
+    // Nothing changes: so it needs no right, and the supervisor's other groups stay.
     if account.uid == around.uid && (group.is_none() || gid == Some(around.gid)) {
         return Ok(None);
     }
@@ -139,6 +140,7 @@ fn number_of_group(word: &str) -> Result<u32, Wrong> {
 }
 
 fn other_groups(account: &Account, gid: u32) -> Result<Vec<u32>, Wrong> {
+    // Groups list their members by name, and this user is a number alone.
     if account.gid.is_none() {
         return Ok(Vec::new());
     }

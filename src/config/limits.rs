@@ -214,7 +214,9 @@ fn may_be_had(process_limits: ProcessLimits, around: &Surroundings) -> Result<()
     let own_score: i32 = read("oom_score_adj").unwrap_or(0);
     let most_files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
     // A limit of 20 - N lets a process have the niceness N.
+    // No limit at all is a number too large for i32; 40 already stands for -20, the lowest.
     let least_nice = getrlimit(Resource::RLIMIT_NICE).map_or(0, |(soft, _)| 20 - soft.min(40) as i32);
+    // Everybody may have 0 or more, so only what is below it can need a right.
     let nice = process_limits.nice.filter(|nice| !may_nice && *nice < least_nice.min(0));
     let score = process_limits.oom_score_adj.filter(|score| !may_raise && *score < own_score);
     let files = process_limits.open_files.filter(|files| !may_raise && *files > most_files);

@@ -28,6 +28,7 @@ impl Made {
 
 /// Sets when to replace a worker.
 pub(super) fn recycle(said: Wear, _: &str, made: &mut Made, with: &Reading<'_>) -> Result<(), Wrong> {
+    // `recycle: {}` asks for nothing, and so is no error in mode fork either.
     if said == Wear::default() {
         return Ok(());
     }
@@ -212,6 +213,7 @@ fn check_name(name: &str, bare: &str, key: &str, own: String) -> Result<(), Wron
 
 pub(super) fn umask(text: String, key: &'static str, made: &mut Made, _: &Reading<'_>) -> Result<(), Wrong> {
     let wrong = || Wrong::new(key, format!("'{text}' is no umask")).hint("octal, from 000 to 777: \"022\"");
+    // `from_str_radix` alone would take a sign, too.
     let digits = text.len() <= 4 && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     let bits = u32::from_str_radix(&text, 8).map_err(|_| wrong())?;
     if !digits || bits > 0o777 {

@@ -75,6 +75,8 @@ impl Surroundings {
     /// The run directory of the supervisor whose job this process belongs to, if it does to one.
     pub(super) fn run_dir_of_job(&self) -> Option<PathBuf> {
         let path = absolute(&self.socket)?;
+        // The variable may have been set by hand: only the name that a supervisor gives its socket shows a run
+        // directory.
         path.parent().filter(|dir| socket(dir) == path).map(Path::to_owned)
     }
 
@@ -128,6 +130,7 @@ pub fn log_file(state_dir: &Path, id: &JobId) -> PathBuf {
     if name.len() > LONGEST_NAME {
         let hash =
             name.bytes().fold(FNV_START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+        // Long ids often begin alike. The hyphen and 16 digits of the hash keep their names apart.
         name.truncate(LONGEST_NAME - 17);
         let _ = write!(name, "-{hash:016x}");
     }
@@ -187,6 +190,8 @@ pub(super) fn must_be_private(dir: &Path) -> Result<(), Error> {
     if found.mode() & 0o022 != 0 {
         return refused(format!("can be written by others (mode {:o})", found.mode() & 0o7777));
     }
+    // Where a part of the path is a link, both ways count: whoever can replace an entry on either can put another
+    // directory there.
     let real = fs::canonicalize(dir).map_err(failed)?;
     dir.ancestors().chain(real.ancestors()).skip(1).try_for_each(|parent| keeps_its_entries(parent, dir, uid))
 }

@@ -152,6 +152,7 @@ impl<'de> Visitor<'de> for Below<'_> {
             let place = match map.next_key_seed(Name(&mut name)) {
                 Ok(None) => return Ok(Keys(keys)),
                 Ok(Some(())) => None,
+                // The visitor was not reached: this is an error of the text, not the one that it makes for each key.
                 Err(error) if name.is_none() => return Err(error),
                 Err(error) => Some(place_in(&error)),
             };

@@ -51,6 +51,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         None => around.state_dir()?,
     };
     let (run_dir, of_job) = run_dir(&flags, file.run_dir.take(), around)?;
+    // A job's command is told which directory is its supervisor's; only a person's command may have to look for that of
+    // another user.
     let looks = flags.purpose == Purpose::Find && !of_job;
     let state_dir = place_within_volume(state_dir, around.uid, looks)?;
     let in_job = of_job && !broker_is_named && !state_dir_is_named && file.broker.is_none();
@@ -78,6 +80,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     };
     in_file(&flags, file.write(&mut config, &with), source.as_ref())?;
     config.log.dir = config.log.dir.map(|dir| place_within_volume(dir, around.uid, looks)).transpose()?;
+    // A supervisor that starts runs here, also where TASKVISOR_URL is set for other commands.
     let url = flags.url.clone().filter(|_| flags.purpose == Purpose::Find);
     config.remote = resolve_remote(url, flags.token_file.clone(), around)?;
     let pools = pools(flags, said_pools, source.as_ref(), config.settings.lease, around, &config.broker)?;
@@ -222,12 +225,14 @@ fn pools(
             .and_then(|made| leaves_room(lease, made.pool.grace).map(|()| made))
             .map(|Made { pool, spec }| (PoolSettings { turn: broker.turn(), ..pool }, spec));
         resolved.map_err(|wrong| {
+            // A value that a flag gave has no place in the file.
             let in_file = source.filter(|_| !flags.pool.says(&wrong.key));
             let place = in_file.map(|source| source.of(Some(index), &wrong.key));
             wrong.of(&name, place)
         })
     });
     let (pools, specs): (Vec<_>, Vec<_>) = resolved.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
+    // Only where a person waits for the answer: a supervisor that starts again goes on with what it has.
     if flags.purpose == Purpose::Start {
         let place = || source.map(|source| source.of(None, "broker"));
         serve(broker, &specs).map_err(|error| Error { place: place(), ..error })?;

@@ -60,6 +60,7 @@ pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
 /// The default of each row. The pools are not among them.
 fn defaults(rows: &[Row]) -> Mapping {
     let own = |row: &Row| match row.docs {
+        // Only a section has no text of its own.
         "" => Value::from(defaults(row.below)),
         _ => row.default().unwrap_or_default(),
     };
@@ -149,6 +150,7 @@ impl Shown {
         let mut all = Vec::new();
         for pool in pools {
             let (before, after) = (of(self, pool), of(other, pool));
+            // A pool that was not there is told as one change, not as a list of all its settings.
             let is_new = !pool.is_empty() && before.is_empty();
             let gone = before.iter().filter(|(name, ..)| !after.iter().any(|(other, ..)| other == name));
             let gone = gone.map(|(name, _, secret)| (name.clone(), "null".to_owned(), *secret));

@@ -30,6 +30,8 @@ struct Shape {
 pub(super) fn resolve_pool(name: &str, mut said: Pool, with: &Reading<'_>) -> Result<Made, Wrong> {
     let work = work(said.command.take(), said.run.take())?;
     let Shape { template, jobs_at_once, jobs_per_life } = shape(&work, &said)?;
+    // Workers of a command say themselves which classes they have, and how often each is tried. A program says nothing,
+    // so what fails is not run again unless the job or the pool says so.
     let (knows, retry) = match work {
         Work::Programs => (Some(BTreeMap::from([(Class::EXEC.into(), Default::default())])), Retry::NONE),
         Work::Run(_) => (None, Retry::NONE),
@@ -51,6 +53,8 @@ pub(super) fn resolve_pool(name: &str, mut said: Pool, with: &Reading<'_>) -> Re
     if made.spec.work == Work::Programs {
         takes_programs(&made.pool.filter)?;
     }
+    // A command that looks for a supervisor starts no process, and may run on a machine or as a user that knows none of
+    // these accounts.
     made.spec.identity = match with.purpose {
         Purpose::Find => None,
         Purpose::Start | Purpose::Serve => identity(user.as_deref(), group.as_deref(), with.around)?,

@@ -29,6 +29,8 @@ pub(super) fn place_within_volume(dir: PathBuf, uid: u32, looks: bool) -> Result
 /// Root's own private directory in a volume if it is there, else the only one of another user; root's own if there is none.
 fn the_only(volume: &Path, own: PathBuf) -> Result<PathBuf, Error> {
     let owner = |path: &Path| path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse::<u32>().ok();
+    // Every user may write in the volume: a link, or a directory of another owner than its name says, may be there to
+    // mislead root.
     let is_private = |path: &PathBuf| {
         let found = fs::symlink_metadata(path).ok().filter(Metadata::is_dir);
         found.is_some_and(|found| owner(path) == Some(found.uid()))

@@ -86,6 +86,7 @@ impl WqSection {
 /// Resolves the section; None = no notifications are accepted.
 pub(super) fn resolve_tasks(said: WqSection, with: &Reading<'_>) -> Result<Option<Settings>, Wrong> {
     let (enabled, mut tasks) = (said.enabled.unwrap_or_default(), Settings::default());
+    // Settings that are not in force are checked too, so that a mistake shows before they are enabled.
     said.write(&mut tasks, with)?;
     if tasks.listen.is_some() && tasks.class.is_none() {
         let message =
@@ -119,6 +120,7 @@ fn class(said: String, key: &'static str, tasks: &mut Settings, _: &Reading<'_>)
 
 /// Sets an address of this machine alone, and a port.
 fn listen(said: String, key: &'static str, tasks: &mut Settings, _: &Reading<'_>) -> Result<(), Wrong> {
+    // An address alone is read, without asking a name server; this one name is safe to know.
     let address: SocketAddr = said.replace("localhost:", "127.0.0.1:").parse().map_err(|_| {
         Wrong::new(key, format!("'{said}' is nothing to listen on"))
             .hint("an address and a port: 127.0.0.1:8668, '[::1]:8668'")
