@@ -91,6 +91,7 @@ fn length(byte: u8) -> usize {
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Either form is read, whichever would be written: people and other programs send both.
         match Form::deserialize(deserializer)? {
             Form::Text(text) => Ok(Bytes(text.into_owned().into_bytes())),
             Form::Base64 { b64 } => STANDARD.decode(b64).map(Bytes).map_err(serde::de::Error::custom),

@@ -14,6 +14,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
         match c {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
+            // As printf and bash write them, so that it can be pasted into a command.
             c if controls_terminal(c) && (c as u32) < 0x100 => {
                 let _ = write!(out, "\\x{:02x}", c as u32);
             }

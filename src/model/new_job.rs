@@ -168,6 +168,7 @@ pub fn batch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NewJob>, 
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
             let mut jobs = Vec::new();
+            // `Object` refuses a list in place of an object, which serde would read field by field.
             while let Some(Object(job)) = list.next_element()? {
                 jobs.push(job);
                 batch_fault(&jobs).map_or(Ok(()), |fault| Err(A::Error::custom(fault)))?;

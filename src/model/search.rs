@@ -82,6 +82,7 @@ impl Search {
         let [Term { field: field @ (None | Some(Field::Id)), word, .. }] = self.terms.as_slice() else {
             return None;
         };
+        // An id of ours has digits among its first letters; a word without any is rather a class or a tag.
         let is_one = field.is_some() || word.contains(|letter: char| letter.is_ascii_digit());
         let is_id = word.len() >= SHORTEST && !word.contains('*') && is_one;
         is_id.then_some(word.as_str())
@@ -96,6 +97,7 @@ impl Search {
 impl Term {
     fn finds(&self, job: &JobRecord) -> bool {
         let Some(field) = self.field else {
+            // Not the state: `failed` would find every failed job, where somebody looks for the word in a message.
             let fields = [Field::Id, Field::Class, Field::Queue, Field::Tag, Field::Group, Field::Error];
             let title = job.title.as_deref().is_some_and(|title| self.pattern.is_in(title));
             return title || fields.into_iter().any(|field| self.finds_in(field, job));

@@ -28,6 +28,7 @@ pub fn json_depth(text: &[u8]) -> usize {
             b'\\' if in_string => is_escaped = true,
             b'"' => in_string = !in_string,
             b'[' | b'{' if !in_string => depth += 1,
+            // The text may be no JSON at all, and close more than it opens.
             b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }

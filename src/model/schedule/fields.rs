@@ -24,6 +24,7 @@ impl Fields {
     const YEARS: i64 = 50;
 
     pub(super) fn from(&self, from: DateTime) -> Option<DateTime> {
+        // A minute that has begun is over for the line; below only hours and minutes are compared.
         let whole = from.time().second() == 0 && from.time().subsec_nanosecond() == 0;
         let start = if whole { from } else { from.checked_add(1.minute()).ok()? };
         let first = start.date();
@@ -33,6 +34,7 @@ impl Fields {
             return Some(first.to_datetime(time));
         }
         let end = first.checked_add(Self::YEARS.years()).unwrap_or(Date::MAX);
+        // Of every later day it is the same, so it is looked for once.
         let midnight = self.time_from(Time::midnight())?;
         let mut date = first.tomorrow().ok()?;
         while date <= end {
@@ -68,6 +70,7 @@ impl Fields {
 
     /// Whether there is any matching day.
     pub(super) fn comes(&self) -> bool {
+        // From any year on, 50 years have each date on each day of the week.
         self.from(DateTime::constant(2000, 1, 1, 0, 0, 0, 0)).is_some()
     }
 }

@@ -155,6 +155,7 @@ impl Reader<'_> {
             *bits = self.field(field, word)?;
         }
         let [minutes, hours, days, months, weekdays] = bits;
+        // As in Vixie's cron `*/2` counts as a star, too.
         let star = |n: usize| words.get(n).is_some_and(|word| self.line[word.clone()].starts_with('*'));
         Ok(Fields {
             minutes,
@@ -193,6 +194,7 @@ impl Reader<'_> {
             None if &self.line[what.clone()] == "*" => (field.low, field.high),
             None => {
                 let value = self.value(field, &what)?;
+                // For some programs 5/15 is 5-59/15, for others 5 alone: neither is guessed.
                 if step.is_some() {
                     return Err(self.wrong(
                         place,

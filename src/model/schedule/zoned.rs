@@ -47,6 +47,7 @@ fn first_time(zone: &TimeZone, what: DateTime) -> Option<Timestamp> {
 }
 
 fn by_elapsed_time(line: &Cron, zone: &TimeZone, moment: Timestamp) -> Option<Timestamp> {
+    // `from` of the line includes its own moment, and this function does not.
     let mut from = moment.checked_add(1.millisecond()).ok()?;
     loop {
         let offset = zone.to_offset(from);
