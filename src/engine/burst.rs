@@ -54,6 +54,7 @@ async fn left(broker: &Broker, queues: &[QueueName], unknown: &[Class]) -> Resul
         let open = counted.filter(|counts| is_open(counts));
         open.filter_map(|counts| counts.jobs.get(&state)).sum()
     };
+    // A job that runs elsewhere counts, too: it may fail and come back to wait.
     if of(JobState::Waiting) + of(JobState::Running) + of(JobState::Canceling) > 0 {
         return Ok(None);
     }

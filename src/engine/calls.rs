@@ -144,6 +144,7 @@ fn batches<T>(broker: &Broker, all: Vec<T>) -> impl Iterator<Item = Vec<T>> + us
 fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Vec<Event> {
     match renewal {
         Renewal::Renewed(lease) => vec![Event::Renewed(lease)],
+        // The lease goes on: the job has it until its processes are proven dead.
         Renewal::Canceling(lease) => {
             vec![Event::Renewed(lease), Event::Revoked { job, fence, why: Revocation::Canceled }]
         }

@@ -140,6 +140,7 @@ fn look(dirs: &[PathBuf], limits: &Limits, bell: &mut Bell) -> Picture {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
             match entry.file_type() {
+                // Not a link to a directory: it could lead back up, and the walk would never end.
                 Ok(kind) if kind.is_dir() && !name.starts_with('.') && !MADE.contains(&&*name) => {
                     left.push(path);
                 }

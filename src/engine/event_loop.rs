@@ -41,12 +41,14 @@ pub(super) async fn run(
     loop {
         farewell.look(supervisor.stopping(), effects.stop_deadline, clock::now(), effects.calls.broker());
         carry_out(&mut supervisor, &mut effects, &mut farewell);
+        // After the commands: others see what this turn has decided.
         sign(&supervisor, &mut effects);
         effects.mutes.look(clock::now(), &effects.children);
         effects.flush()?;
         if effects.is_done() {
             let alive = effects.last.alive.join("; ");
             effects.tellers.event_bus().close(Millis(clock::wall_millis()), effects.last.untold, alive).await;
+            // Nothing runs any more, so from here on the loop may wait.
             leave(&effects).await;
             orders::stopped(
                 &supervisor.settled(),
@@ -72,6 +74,7 @@ pub(super) async fn run(
             Input::Answer(answer) => effects.children.reply(answer.worker, answer.n, answer.frame),
             Input::Seen(seen) => effects.seen(seen),
             Input::Request(request) => answer(request, &mut supervisor, &mut effects),
+            // A worker that has closed its channel gets a while to end, and no descriptor tells when that is over.
             Input::Timeout if effects.children.due().is_some_and(|at| at <= clock::now()) => {
                 facts = listen(&mut effects)?;
             }
@@ -83,6 +86,7 @@ pub(super) async fn run(
         facts.extend(effects.size_clock.take(clock::now(), Millis(clock::wall_millis())));
         tell(&mut supervisor, &mut effects, facts);
         notify_idle_waiters(&supervisor, &mut effects);
+        // Nothing waits for the broker any more, so what had failed to settle is no trouble now.
         if supervisor.has_told_all() {
             effects.failing.calls.moot(SETTLING, clock::now());
         }
@@ -105,6 +109,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
                 Some(problem) => Err(problem),
                 None => Ok(changed(supervisor, effects, pool, change, (&by, &how))),
             };
+            // The change is kept by another thread, for which the loop cannot wait.
             let kept = effects.changes.take_keeping();
             tokio::spawn(async move {
                 if let Some(kept) = kept
@@ -166,6 +171,7 @@ fn signaled(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by
     let pools = supervisor.status(clock::now());
     let resumed = effects.changes.authors.of_the_signal(&pools);
     let is_other = |pool: &PoolStatus| pool.paused && !pool.outdated && !resumed.contains(&pool.name);
+    // Pools that a person has paused stay so, and one `Change` for all would resume them, too.
     let others = pools.iter().any(is_other);
     if others {
         effects.tellers.log(Kind::Orders, orders::not_resumed());
@@ -199,6 +205,7 @@ fn reload(
     };
     effects.spawn_specs.number(&mut settings, specs);
     let wall = Millis(clock::wall_millis());
+    // The sizes by the time of day are those of now, so that the preview and the reload agree.
     settings.pools.iter_mut().for_each(|pool| pool.resize_at(wall));
     let steps = supervisor.preview(&settings);
     if !dry_run {
@@ -232,6 +239,7 @@ fn carry_out(supervisor: &mut Supervisor, effects: &mut Effects, farewell: &mut 
     }
     loop {
         while let Some(command) = supervisor.next_command() {
+            // The broker may still have something to send; `farewell.take` carries out the exit then.
             if command != Command::Exit || farewell.begin(clock::now(), effects.calls.broker()) {
                 effects.perform(command);
             }

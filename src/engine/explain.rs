@@ -34,6 +34,7 @@ pub(super) fn explain(
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
     let decisions = |about| effects.tellers.decisions(&about, now);
     match asked {
+        // The broker does not say which queue it is in: only the pools that run it can explain it.
         WhySubject::Job { id, of: None } => {
             why.decisions = decisions(About::Job(id));
             let runs = |slot: &SlotStatus| slot.jobs.iter().any(|job| job.id == *id);

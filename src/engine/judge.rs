@@ -29,6 +29,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
     reasons
         .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
     reasons.extend(view.logs.troubles.clone());
+    // Stopped by SIGSTOP. Nothing else shows it: the supervisor goes on, and its orders wait.
     if view.keeper.state == "T" {
         let keeper = view.keeper.pid;
         reasons.push(format!("the keeper is stopped, no worker starts or ends: kill -CONT {keeper}"));
@@ -50,6 +51,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
     if held > 0 && view.held_degrades {
         reasons.push(format!("{held} held: taskvisor job list --state held"));
     }
+    // A service that stops has fewer and fewer workers, as it was told to.
     let alive = alive || view.stopping.is_some();
     if !alive && reasons.is_empty() {
         reasons.push(none_alive(&view.pools));

@@ -122,6 +122,7 @@ impl Watch {
 /// The text of the warning; None for a worker of ours that takes long to load.
 fn words(found: &Found, argv: &[Bytes], last_words: &str) -> Option<String> {
     let line: Vec<_> = argv.iter().map(Bytes::to_text).collect();
+    // A worker of the Python package speaks the protocol: if it is silent it only loads for long.
     let is_ours = line.iter().any(|word| word.starts_with("taskvisor."));
     let advice = if is_ours { String::new() } else { format!("; {}", advice(&line)) };
     let line = line.join(" ");

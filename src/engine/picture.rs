@@ -59,6 +59,7 @@ impl Pictures {
         }
         let (seen, answer) = oneshot::channel();
         let under_way = self.under_way.clone();
+        // Not on tokio's threads: one that never returns would keep the runtime from ending.
         let thread = thread::Builder::new().name("picture".into()).stack_size(128 << 10);
         let begun = thread.spawn(move || {
             let found = look(pid, keeper);
@@ -84,6 +85,7 @@ fn look(pid: i32, keeper: i32) -> Option<Seen> {
     let owner = |pid: i32| std::fs::metadata(format!("/proc/{pid}")).ok().map(|of| of.uid());
     let owners: BTreeSet<u32> = seen.processes.iter().filter_map(|one| owner(one.pid)).collect();
     let own = nix::unistd::geteuid().as_raw();
+    // Root may look at all of them.
     let strangers = owners.into_iter().filter(|uid| *uid != own && own != 0).collect();
     is_ours().then_some((seen, strangers))
 }

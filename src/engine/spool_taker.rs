@@ -54,6 +54,7 @@ impl Taker {
             let watch = self.desk.is_open().then(|| watch(&self.desk).ok()).flatten();
             let left = self.pass().await;
             looked.take().map(|looked| looked.send(()));
+            // Members can leave nothing more, and nothing is left to take or to name.
             if !self.desk.is_open() && left == Some(0) && self.note_aside() == 0 {
                 return;
             }
@@ -78,6 +79,7 @@ impl Taker {
         let count = puts.len();
         for (number, name) in puts.into_iter().enumerate() {
             if let Err(why) = self.put(&name).await {
+                // The rest waits with it, so that puts keep their order.
                 self.wait(count - number, &why);
                 self.note_aside();
                 return Some(count - number);

@@ -156,12 +156,14 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         size_clock,
         inherited: HashMap::new(),
     };
+    // Before anything is fetched: a job whose process still lives must not be handed out again.
     if let Err(error) = take_over(&mut effects, left, &mut settings).await {
         return end_of_burst(&mut effects, settings.burst, error);
     }
     code_watch::watch(&settings.watch, &requests)?;
     let tasks = begin_tasks(setup.tasks, &setup.broker, &mut effects.tellers)?;
     let outbox = pass_on(setup.outbox, &mut effects.record);
+    // Before the API listens: what members have left came first.
     spool_taker::start(setup.spool, &setup.broker).await;
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
     let ports = Ports { all: setup.port, tasks: setup.task_port };

@@ -48,6 +48,7 @@ impl Systemd {
     /// A stop was ordered. Sent once, with the time that it may take.
     fn stopping(&mut self, deadline: Duration) -> Option<String> {
         let news = self.heard && !std::mem::replace(&mut self.stopping, true);
+        // Else TimeoutStopSec of the unit would end a longer stop with a KILL.
         let most = (deadline + LAST_BREATH).as_micros();
         news.then(|| format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={most}"))
     }

@@ -45,6 +45,7 @@ impl WorkerCalls {
     pub(super) fn grant(&self, worker: WorkerId, by: String, n: u64, verb: String, args: String) {
         let (broker, requests) = (self.broker.clone(), self.requests.clone());
         let answers = self.answers.clone();
+        // The loop does not wait for the broker, and a worker may have several calls open: each has its number.
         tokio::spawn(async move {
             let result = answer(&broker, &requests, &verb, args, by).await;
             let frame = reply(n, result.map_err(|Wrong(why)| why));
