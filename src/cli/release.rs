@@ -105,6 +105,7 @@ pub(super) async fn release(config: &Config, command: &ReleaseCommand) -> Result
 
 /// The queues of the release. If the broker's usual list has them all, that is read.
 async fn look(config: &Config, release: &str) -> Result<BTreeMap<QueueName, QueueCounts>, Failure> {
+    // The usual list may lack some, as on SQS: then the server is asked for this prefix.
     if let Some(queues) = config.broker.release(release).await? {
         return Ok(queues);
     }

@@ -68,6 +68,7 @@ impl Nobody {
                     socket: config.socket().display().to_string(),
                     store: config.broker.to_string(),
                     uid: nix::unistd::geteuid().as_raw(),
+                    // Another user cannot look into it; that it is there is all that can be known.
                     of_root: config.run_dir != roots && roots.exists(),
                 })
             }
@@ -130,6 +131,7 @@ pub async fn note_put(
         && let Some(closed) = closed(dir)
         && let Ok(why) = api.why(&Subject::Job(job.clone())).await
     {
+        // Pools without a user of their own run as the owner of the socket.
         let daemon = config.socket().metadata().map_or(0, |socket| socket.uid());
         let mut pools = why.pools.iter().map(|(pool, _)| pool);
         if let Some((pool, user)) = pools.find_map(|pool| Some((pool, cannot_enter(pool, daemon, &closed)?)))

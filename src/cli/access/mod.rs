@@ -60,6 +60,7 @@ impl Access {
                     of_this_state(config, &client)?;
                     Ok(Access::Api(client, Arc::new(config.clone())))
                 }
+                // There is no other way to jobs on another machine or in a supervisor's memory.
                 Some(other) if config.remote.is_some() || config.broker.is_of_supervisor() => Err(other),
                 // A broker was named that is not this supervisor's, so it is reached without the supervisor.
                 Some(_) => Access::direct(config, absent).await,
@@ -82,6 +83,7 @@ impl Access {
             let why = "jobs in memory are those of a supervisor that runs: none can be reached without it";
             return Err(Failure::new(exit::NOT_RUNNING, why));
         }
+        // Before the store, which this user cannot open.
         if let Some(spool) = spooled::find(config).await? {
             return Ok(Access::Spool(Arc::new(spool)));
         }
@@ -115,6 +117,7 @@ impl Access {
         };
         match api.ask(&verb).await {
             Ok(answer) => Ok(answer),
+            // Not sent again: twice might be one time too many.
             Err(error) if may_be_done(&error) => Err(unless_looked::<V>(error.into(), true)),
             // It may have been carried out before the connection broke.
             Err(error @ api::Error::Lost(..)) if !V::ROUTE.only_looks() => Err(error.into()),
@@ -319,6 +322,7 @@ impl Ends {
         while self.ahead.len() < Self::WIDTH
             && let Some(id) = self.ids.pop_front()
         {
+            // A way whose wait is over is used again, so that each wait need not look for the supervisor.
             let way = self.ways.pop().or_else(|| self.store.clone().map(Access::Store));
             let (config, mut way) = (self.config.clone(), way);
             self.ahead.push_back(tokio::spawn(async move {

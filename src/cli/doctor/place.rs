@@ -70,6 +70,7 @@ fn server(config: &Config) -> Check {
 /// Checks the file system, unless the file is one that a supervisor would refuse.
 fn store(config: &Config, place: Check) -> Check {
     match refuse_gone_store(config).and_then(|()| config.broker.look()) {
+        // A bad file system is the cause of whatever the store says.
         Err(error) if place.state != State::Bad => {
             Check::bad("store", error.to_string(), "start refuses it, and no job can be put", "")
         }

@@ -120,6 +120,7 @@ where
         let next = noted(&mut is_noted, note_hindrance(config, &id, unserved_is_said), ends.next());
         let ended = match deadline {
             None => Some(next.await?),
+            // `timeout_at` would poll the wait once even then, and so begin further waits that nobody needs.
             Some(deadline) if Instant::now() < deadline => {
                 timeout_at(deadline, next).await.ok().transpose()?
             }

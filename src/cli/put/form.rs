@@ -248,6 +248,7 @@ fn has_braces(word: &[u8]) -> bool {
 fn replaced(word: &[u8], line: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(word.len() + line.len());
     let mut rest = word;
+    // Only in what was typed: braces within the line are data.
     while let Some(at) = rest.windows(2).position(|pair| pair == b"{}") {
         out.extend_from_slice(&rest[..at]);
         out.extend_from_slice(line);

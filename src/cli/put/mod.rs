@@ -78,6 +78,7 @@ async fn with_output(
         code = &mut end => code,
         () = &mut output => return end.await,
     };
+    // After a timeout the job goes on, and so would its output.
     if code.as_ref().map_or_else(|failure| failure.code, |code| *code) != exit::TIMED_OUT {
         tokio::time::timeout(LAST, output).await.ok();
     }
@@ -183,6 +184,7 @@ impl<'a> Sink<'a> {
     async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
         let count = jobs.len();
         let Some(first) = jobs.first() else { return Ok(()) };
+        // One is enough for the note, and the batch is about to be moved.
         let sample = self.sample.is_none().then(|| first.clone());
         let Queued { ids, notes, .. } = match self.access.put(self.config, jobs).await {
             Ok(queued) => queued,

@@ -14,6 +14,7 @@ use model::{Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry
 fn tries(job: &JobRecord, look: &Look) -> String {
     let until = || job.expires_at.map(|end| format!(" until {}", look.moment(end))).unwrap_or_default();
     match (&job.holder, job.retry) {
+        // An attempt of another program is not one of ours, and has no number.
         (Some(holder), _) => {
             format!("{}, leased to worker {holder} of another program{}", job.state, until())
         }
@@ -78,6 +79,7 @@ pub fn render(
     let trace = job.failure.as_ref().and_then(|failure| failure.trace.as_deref()).unwrap_or_default();
     let stderr = job.forensics.as_ref().map(|forensics| forensics.stderr_tail.as_str()).unwrap_or_default();
     block(&mut out, "last words on stderr", stderr);
+    // A program without a traceback has its last words as the trace.
     if trace != stderr {
         block(&mut out, "trace", trace);
     }
