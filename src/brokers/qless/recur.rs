@@ -214,6 +214,7 @@ fn theirs(value: Value) -> Result<RecurringRecord, Error> {
         )
     };
     let backlog = Some(number(&backlog)).filter(|most| *most > 0).unwrap_or(Recurring::BACKLOG_MAX);
+    // Rounded up: the script does not fire it a moment before.
     let millis = |value: &Value| seconds(value).map(|seconds| Millis((seconds * 1000.0).ceil() as i64));
     let latest = array(last)?.try_into().ok().map(|[id, state, at]: [Value; 3]| LatestJob {
         id: text(&id).unwrap_or_default().into(),

@@ -305,6 +305,7 @@ pub(super) fn lose(store: &mut Store, lost: &[(JobId, Fence, Count)], now: i64) 
             .query_row(params![job.as_str(), fence.0], held_lease)
             .optional()?;
         match held {
+            // The broker does not tell whether its holder had other jobs.
             Some(lease) if *counts == Count::Interrupted => take_back(store, &lease, false, now)?,
             Some(lease) => give_up(store, &lease, now)?,
             None => {}

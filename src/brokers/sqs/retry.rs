@@ -96,6 +96,7 @@ impl Sqs {
             if letters.is_empty() {
                 // The wait for nothing takes as long as many letters do.
                 looked += MOST;
+                // The next queue is over only once a stretch of its own has moved nothing.
                 (cursor.at, moved_here) = (cursor.at + 1, 1);
                 continue;
             }
