@@ -22,7 +22,7 @@ const DIR_MODE: u32 = 0o1730;
 /// The mode of a put that is complete. The sticky bit means nothing on a file, so that no program sets it by chance. All
 /// may read it, so that a supervisor of any group can: only members pass through the directory.
 const MARK: u32 = 0o1644;
-/// Limit of the puts of one user that wait.
+/// Limit of the waiting puts of one user; a further one is refused.
 const PUTS: u32 = 10_000;
 /// Limit of the bytes of a put, as over the API.
 const BYTES: u64 = 96 << 20;

@@ -15,7 +15,7 @@ use model::{Exists, NewJob};
 const UNFINISHED: Duration = Duration::from_secs(3600);
 /// What is left of the time by which a job is to begin, if it is over: the broker has it expire.
 const LEAST: Duration = Duration::from_millis(1);
-/// Limit of the files of one look.
+/// Limit of the directory entries that one look reads; the rest is for later looks.
 const FILES: usize = 100_000;
 
 /// The spool of a supervisor.
@@ -40,7 +40,7 @@ pub struct Left {
 /// Why a put is not taken.
 #[derive(Debug)]
 pub enum Fault {
-    /// It never can be.
+    /// It is damaged: no later look can read it.
     Damaged(String),
     /// It could not be read this time.
     Passing(io::Error),

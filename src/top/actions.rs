@@ -72,7 +72,7 @@ pub fn actions() -> &'static [Action] {
     &ACTIONS
 }
 
-/// The actions whose names have this text.
+/// The actions whose descriptions contain this text, whatever its case; those that begin with it come first.
 pub fn fitting(text: &str) -> Vec<&'static Action> {
     let text = text.trim().to_lowercase();
     let begins = |action: &&Action| action.does.starts_with(&text);

@@ -9,12 +9,12 @@ use crate::thing::{Tab, Thing};
 
 mod orders;
 
-/// What a key asks for beyond the model.
+/// What a key has the loop do, beside changing the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// The end of it.
     Quit,
-    /// Something of the outside.
+    /// A request to the supervisor or the broker.
     Ask(Request),
     /// A look, now.
     Look,

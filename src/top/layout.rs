@@ -13,7 +13,7 @@ pub struct Layout {
     pub pane: Range<usize>,
 }
 
-/// From this number of lines on there is a pane.
+/// Least height of the terminal, in lines, with a pane below the table.
 const WITH_PANE: usize = 16;
 
 /// Where the parts are; `is_whole` = a page has the whole screen.

@@ -20,9 +20,9 @@ use term::screen::Look;
 
 /// Time from one look to the next.
 const EVERY: Duration = Duration::from_secs(1);
-/// After this time without an answer it is said that there is none.
+/// Time without an answer after which the screen says that there is none.
 const SILENT: Duration = Duration::from_secs(4);
-/// After this time a lone Escape is a key.
+/// Time after which an Escape byte alone is the key Escape, and not the beginning of another key.
 const ESCAPE: Duration = Duration::from_millis(50);
 
 /// Draws until `q`. `asks` takes requests, and `news` brings what answers them.
@@ -209,7 +209,7 @@ impl Screen {
         self.page();
     }
 
-    /// Whether that was the end.
+    /// Handles a key; gives whether it ends the screen.
     fn press(&mut self, key: crate::screen::decode::Key, ticks: &mut Interval) -> Result<bool, Failure> {
         for effect in press(&mut self.model, key) {
             match effect {

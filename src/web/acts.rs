@@ -22,16 +22,16 @@ use crate::session::Notice;
 use crate::trouble::Trouble;
 use crate::{layout, say, text, things};
 
-/// Limit of the bytes of an order.
+/// Limit of the body of a form, in bytes.
 const BODY: usize = 1 << 20;
-/// Longest wait for its last byte.
+/// Limit of the time that a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// After this time the answer is that it goes on.
+/// How long a reader waits for an order about many jobs; after that the page says that it goes on.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A question counts no longer than that.
+/// Limit of the time for counting the jobs of an order before it is confirmed.
 const COUNTING: Duration = Duration::from_secs(3);
 
-/// Asks whether to carry out an order.
+/// Answers with the page on which a reader confirms an order.
 pub async fn ask(
     State(app): State<Arc<App>>,
     Extension(visit): Extension<Visit>,
@@ -178,7 +178,7 @@ async fn edited(app: &App, job: &str) -> Result<Inputs, Trouble> {
     })
 }
 
-/// With how many jobs it would be done.
+/// How many jobs match an order about many: a dry run of it, cut off after 3 s.
 async fn count(app: &App, bulk: &Bulk) -> Result<Markup, Trouble> {
     let mut asked = Bulk { dry_run: true, ..bulk.clone() };
     let (mut jobs, mut needed, mut first) = (0, 0, Vec::new());
@@ -281,7 +281,7 @@ async fn done(app: &Arc<App>, visit: &Visit, order: Order, fields: &Fields) -> R
     }
 }
 
-/// Does something with each of the named jobs.
+/// Retries or discards the named jobs, one request each. Gives what to say to the reader.
 async fn each(app: &App, jobs: Vec<String>, act: Act, by: &str) -> Result<String, Trouble> {
     let what = match act {
         Act::Retry => "put back to waiting",

@@ -21,7 +21,7 @@ pub struct Ansi {
     rest: Vec<u8>,
 }
 
-/// Longest sequence that is waited for.
+/// Limit of an escape sequence, in bytes: the end of a longer one is not waited for.
 const LONGEST: usize = 64;
 
 impl Ansi {

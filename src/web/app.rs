@@ -31,7 +31,7 @@ pub struct App {
     pub words: Box<dyn Words>,
     /// What of the data is hidden.
     pub redact: Redact,
-    /// Before each path: empty, or `/jobs`.
+    /// What stands before each path in links: empty, or for example `/jobs`.
     pub base: String,
     /// The zone of the times on the pages.
     pub zone: TimeZone,

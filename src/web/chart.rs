@@ -26,7 +26,7 @@ pub fn stacked(parts: &[Part<'_>]) -> Markup {
     }
 }
 
-/// How far a thing is, from 0 to 1.
+/// A progress bar. `fraction` is 0 to 1; `label` is read out by screen readers.
 pub fn progress(fraction: f64, label: &str) -> Markup {
     let done = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) * 100.0 };
     html! {

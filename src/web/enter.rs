@@ -17,7 +17,8 @@ use crate::layout;
 
 /// Limit of the bytes of a token that is shown.
 const LONGEST: usize = 4096;
-/// A wrong token is answered so slowly, one after the other, that none can be guessed.
+/// Delay of the answer to a wrong token. Only one is answered at a time, so that tokens cannot be guessed by trying
+/// many.
 const SLOW: Duration = Duration::from_millis(300);
 
 /// The page that asks for a token.

@@ -4,7 +4,7 @@ use model::{Failure, Forensics, Happened, JobRecord, Process, Snapshot, Why};
 
 use crate::json::Redact;
 
-/// Instead of the name of a program.
+/// Shown in place of a program's name where data is hidden.
 const PROCESS: &str = "process";
 
 impl Redact {

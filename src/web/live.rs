@@ -14,17 +14,18 @@ use tokio::time::{Instant, sleep, timeout};
 use api::Client;
 use model::{Interest, PublishedEvent, What};
 
-/// Between two messages to a page.
+/// Least time between two messages to a page; changes within it go together.
 const PAUSE: Duration = Duration::from_millis(250);
-/// While no page is open, nobody is subscribed to the supervisor; a page that is only being changed is not missed.
+/// How long the subscription to the supervisor outlives the last open page: following a link closes one page before the
+/// next is open.
 const LINGER: Duration = Duration::from_secs(2);
-/// Where events cannot be had, pages look again after this time.
+/// How often pages are asked to look again where there are no events, as without a supervisor.
 const BLIND: Duration = Duration::from_secs(5);
 /// Limit of the jobs that a message names: with more, all may have changed.
 const NAMED: usize = 40;
 /// Limit of the events that are kept for the page of events.
 const LATEST: usize = 200;
-/// The page of events is listened for that long, also where no script does.
+/// How long events are collected after somebody has opened the page of events in a browser without scripts.
 const ALONE: Duration = Duration::from_secs(60);
 
 /// The subscription to the supervisor, which all open pages share.

@@ -23,7 +23,7 @@ pub enum Order {
     Prioritize(String),
     /// Puts back or forgets all jobs that match.
     Bulk(Bulk),
-    /// Something with a queue, a pool or a recurring job.
+    /// Changes a queue, a pool or a recurring job.
     Of {
         /// What kind it is.
         thing: Thing,

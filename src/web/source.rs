@@ -17,7 +17,7 @@ use model::{
 
 use crate::trouble::Trouble;
 
-/// Longest wait for an answer: a page says then that there is none.
+/// Limit of the wait for an answer of supervisor or broker; after it the page says that there is none.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The two ways to the jobs.
@@ -34,7 +34,7 @@ pub struct Recent {
     status: Mutex<Option<(Instant, Arc<Status>)>>,
 }
 
-/// How long a status serves other pages.
+/// Age up to which one status serves several pages.
 const SHARED: Duration = Duration::from_millis(200);
 
 impl Source {

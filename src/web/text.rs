@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use maud::{Markup, PreEscaped};
 use model::controls_terminal;
 
-/// Limit of the letters of a name in a list.
+/// Limit of a name in a list, in characters; the rest is cut.
 const SHORT: usize = 120;
 
 /// A text in one line. Control characters and changes of direction are shown as marks, and the text cannot turn the

@@ -11,7 +11,7 @@ pub struct Work {
     number: u64,
     /// What is done.
     pub what: String,
-    /// With how many jobs it was done so far.
+    /// Number of jobs that are done so far.
     pub done: u64,
     /// How it ended; none while it goes on.
     pub end: Option<Result<(), String>>,
@@ -25,7 +25,7 @@ pub struct Works(Arc<Mutex<(u64, Vec<Work>)>>);
 
 /// Limit of the orders that are kept.
 const KEPT: usize = 20;
-/// For so long a failed one is shown.
+/// How long an order that has failed stays on the pages.
 const SHOWN: Duration = Duration::from_secs(600);
 
 impl Works {

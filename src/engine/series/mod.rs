@@ -65,12 +65,12 @@ pub(super) enum How {
 }
 
 impl Series {
-    /// No points yet.
+    /// Series without points.
     pub(super) fn new() -> Series {
         Series { all: Line::default(), queues: Lines::default(), classes: Lines::default(), changes: 0 }
     }
 
-    /// A job was put.
+    /// Counts a job that was put, in the line of its queue and in that of its class.
     pub(super) fn put(&mut self, now: Millis, queue: &str, class: &str) {
         self.all_of(now, queue, class, |open| open.point.put += 1);
     }
@@ -92,7 +92,7 @@ impl Series {
         });
     }
 
-    /// The queues were counted.
+    /// Notes how many jobs wait in each queue.
     pub(super) fn waiting(&mut self, now: Millis, counts: &BTreeMap<QueueName, QueueCounts>) {
         let (mut sum, mut of_others) = (0, None);
         for (queue, counted) in counts {

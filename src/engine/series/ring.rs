@@ -38,12 +38,12 @@ pub(super) struct Ring {
     before: (i64, Point),
     /// The step of the last packed point.
     last: i64,
-    /// How it is while nothing happens after that.
+    /// The point of each later step in which nothing happens: what waits and runs stays as it was.
     rests: Point,
     open: Open,
 }
 
-/// The step that goes on.
+/// The step that is not over yet.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     at: i64,
@@ -121,7 +121,7 @@ impl Ring {
         while self.bytes.len() > most && self.pop() {}
     }
 
-    /// Whether nothing has happened since that time.
+    /// Whether nothing runs, and nothing has happened in any step that would be kept now.
     pub(super) fn is_stale(&self, now: Millis) -> bool {
         let oldest = now.0.div_euclid(self.step) - self.kept;
         self.open.point.busy == 0 && self.open.at < oldest

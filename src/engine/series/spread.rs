@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// The shortest duration that is told apart.
+/// The shortest duration that has a class of its own, in seconds.
 const UNIT: f64 = 0.000_1;
-/// Size classes in which a duration doubles.
+/// Number of size classes from one duration to its double.
 const DOUBLING: f64 = 4.0;
 /// Number of size classes: the last one has what is longer than three years.
 const CLASSES: u8 = 160;

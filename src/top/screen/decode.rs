@@ -25,9 +25,9 @@ pub enum Key {
     Left,
     /// One of the arrows.
     Right,
-    /// To the begin.
+    /// The key that goes to the beginning.
     Home,
-    /// To the end.
+    /// The key that goes to the end.
     End,
     /// A page up.
     PageUp,

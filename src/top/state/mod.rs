@@ -38,7 +38,7 @@ pub enum Line {
     Confirm(Order),
 }
 
-/// Where one is in a tab.
+/// What is selected, marked, sorted and filtered in a tab.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// The selected thing, and its line.
@@ -104,7 +104,7 @@ pub struct Model {
     pub data: Data,
     /// Why nothing is seen now.
     pub trouble: Option<String>,
-    /// How fast things change.
+    /// Jobs that ended a second, and jobs that wait, in the latest looks.
     pub rates: Rates,
     /// What slots use of a CPU.
     pub cpu: Cpu,

@@ -14,7 +14,7 @@ use crate::text::{encoded, quoted};
 use crate::trouble::Trouble;
 use crate::{chart, say, shape, text};
 
-/// Batches are looked for among so many of the newest jobs.
+/// Number of the newest jobs among which batches are looked for, whether or not they are of one.
 const SEARCHED: u32 = 2000;
 /// What the tag of a batch begins with.
 const TAG: &str = "batch:";

@@ -15,7 +15,7 @@ use crate::text::{encoded, quoted};
 use crate::trouble::Trouble;
 use crate::{chart, say, shape, text};
 
-/// Of its output the last bytes are shown.
+/// Limit of the output on the page, in bytes from its end.
 const OUTPUT: u64 = 256 << 10;
 
 /// Draws the page of one job.

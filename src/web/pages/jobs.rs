@@ -15,7 +15,7 @@ use crate::{say, shape, text};
 
 /// Number of jobs on a page.
 const PAGE: u32 = 50;
-/// Jobs are counted up to here.
+/// Limit of the jobs that are counted for the page.
 const COUNTED: u32 = 10_000;
 
 /// Draws the list of jobs.
