@@ -36,6 +36,9 @@ impl Supervisor {
         let gap = self.gap(now);
         self.seen = now;
         let Some(gap) = gap else { return };
+        if let (Some(stop), Some(stopped)) = (&mut self.stop, gap.stopped()) {
+            stop.bear(stopped);
+        }
         for Pool { slots, settings, .. } in &mut self.pools {
             slots.edit_all(settings, |slot| slot.bear(now, gap));
         }

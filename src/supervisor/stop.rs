@@ -25,6 +25,13 @@ impl Stopping {
         Stopping { stage, deadline, patience: Some(deadline + PATIENCE), over: false }
     }
 
+    /// This process did not run for a while. A job that stood still as well has its grace left, and what came meanwhile
+    /// is heard before the end.
+    pub(super) fn bear(&mut self, stopped: Duration) {
+        self.deadline = self.deadline + stopped;
+        self.patience = self.patience.map(|patience| patience + stopped);
+    }
+
     /// The signal that the stop requires for a worker now, if any.
     pub(super) fn signal(&self, now: Instant, has_jobs: bool, grace: Duration) -> Option<Signal> {
         match self.stage {

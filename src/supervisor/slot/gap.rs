@@ -61,8 +61,8 @@ impl Slot {
 
 impl Running {
     /// Gives the broker time to say whose the job is: all of it once for each lease, then as much as the next stops have
-    /// surely taken from it, up to [`MOST`] times. The keeper's fence moves only if it has not fallen, though it was due: then the keeper has
-    /// stood still as well.
+    /// surely taken from it, up to [`MOST`] times. The keeper does the same with its fence, if it has stood still as
+    /// well: beyond the end of the lease only if that was past, as one that is a moment late may be busy.
     fn spare(&mut self, now: Instant, late: Duration, was_stopped: bool) {
         let is_due = self.lease.expires_at - MARGIN <= now;
         let times = self
@@ -77,7 +77,8 @@ impl Running {
         self.spared_for = Some((self.lease.expires_at, times + 1));
         self.spared = self.spared.max(now + patience);
         if is_due {
-            self.reprieved = self.spared + MARGIN;
+            let is_over = self.lease.expires_at <= now;
+            self.reprieved = if is_over { self.spared + MARGIN } else { self.lease.expires_at - MARGIN / 2 };
         }
     }
 }

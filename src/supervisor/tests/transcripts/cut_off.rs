@@ -156,6 +156,26 @@ fn stopped_supervisor_that_gets_no_answer_ends_its_jobs_three_seconds_later() {
     );
 }
 
+/// Who has been stopped alone must not let the job outlive its lease; a keeper that was stopped as well does it so, too.
+#[test]
+fn supervisor_that_wakes_before_a_lease_ends_has_the_job_dead_by_then() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         58.7 stopped / woken
+         59.2 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         58.7 > kill_at 1.1 59.2
+         58.7 > renew a
+         59.2 > spawn 1.2
+         59.2 > settle a released after 0, stopped",
+    );
+}
+
 #[test]
 fn supervisor_that_is_stopped_again_before_the_answer_waits_for_it_as_long_again() {
     check(
@@ -260,6 +280,27 @@ fn time_in_which_the_supervisor_was_stopped_counts_towards_no_limit() {
          120 > renew a
          121 > spawn 1.2
          121 > settle a failed (time limit)",
+    );
+}
+
+#[test]
+fn job_has_its_grace_at_a_stop_in_which_the_supervisor_did_not_run() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         5 stop drain
+         40 stopped / renewed a / woken
+         50 done 1.1 a / settled a
+         51 exited 1.1 0",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         40 > kill_at 1.1 98
+         50 > term 1.1 (stop)
+         50 > settle a complete
+         51 > exit",
     );
 }
 
