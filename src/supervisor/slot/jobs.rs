@@ -12,7 +12,7 @@ use super::running::{Heard, Phase, Running};
 use super::state::State;
 use crate::why::Why;
 use crate::{Command, classes};
-use model::{Excess, Fence, Instant, JobId, Outcome, PoolSettings};
+use model::{Excess, Fence, Instant, JobId, Outcome, PoolSettings, Revocation};
 
 /// Which of the jobs that wait to run alone may begin.
 #[derive(Clone, Copy, Debug)]
@@ -223,10 +223,12 @@ impl Slot {
         if why.is_anothers() {
             self.bring_forward(index, kill_at);
         }
-        let is_unproven = matches!(self.state, State::Unproven { .. });
+        // One of several jobs of a dead worker has not ended: it would run again.
+        let is_over = matches!(self.state, State::Unproven { .. })
+            && !(why == Why::Lost(Revocation::Canceled) && self.jobs.len() > 1);
         let running = &mut self.jobs[index];
         let is_complete = matches!(running.phase, Phase::Said(Outcome::Complete { .. }));
-        let has_ended = is_unproven || is_complete;
+        let has_ended = is_over || is_complete;
         if !running.is_ours() || running.phase == Phase::Ends(why) || (has_ended && !why.is_anothers()) {
             return;
         }

@@ -3,7 +3,7 @@
 use model::{Instant, Settings, SlotId, Unproven, WorkerId};
 
 use super::script::{check, fetched};
-use super::{fork, prefork};
+use super::{coroutine, fork, prefork};
 
 /// Settings with a slot in which a life of an earlier supervisor, with a job, is still alive.
 fn inherited(pool: u16, index: u16, mut settings: Settings) -> Settings {
@@ -106,6 +106,28 @@ fn canceled_job_is_renewed_until_it_is_dead() {
          41 > kill_at 1.2 95.25
          41 > follow 1.2
          41 > settle a canceled",
+    );
+}
+
+#[test]
+fn job_canceled_after_its_worker_died_with_others_does_not_run_again() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         1 stuck 1.1
+         2 revoked a canceled
+         3 exited 1.1 11
+         4 ready 1.2",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 58.2
+         3 > spawn 1.2
+         3 > settle a canceled
+         4 > assign 1.2 b
+         4 > kill_at 1.2 58.2",
     );
 }
 
