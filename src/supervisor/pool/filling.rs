@@ -46,12 +46,24 @@ impl Pool {
 
     /// Wants at least this number of slots.
     pub(crate) fn begin_with(&mut self, now: Instant, least: usize) {
-        let mut missing = least.min(usize::from(self.settings.workers)).saturating_sub(self.filled());
-        while missing > 0
+        let least = least.min(usize::from(self.settings.workers));
+        if self.filled() < least {
+            self.fill(now, least);
+        }
+    }
+
+    /// Wants `least` slots. A worker that was to leave once its jobs are done stays, or it would run beside those that
+    /// are to come.
+    fn fill(&mut self, now: Instant, least: usize) {
+        for at in 0..self.slots.len() {
+            if self.filled() < least && self.slots[at].may_stay() {
+                self.slots.edit(at, &self.settings).stay(now, &self.settings);
+            }
+        }
+        while self.filled() < least
             && let Some(at) = self.spare_slot()
         {
             self.slots.edit(at, &self.settings).want(now);
-            missing -= 1;
         }
     }
 
@@ -103,11 +115,7 @@ impl Pool {
     pub(crate) fn waiting(&mut self, now: Instant, waiting: bool) {
         match self.size.answered(now, waiting) {
             // The pool may have been paused or scaled since the question.
-            Answer::Grow if self.may_grow() => {
-                if let Some(at) = self.spare_slot() {
-                    self.slots.edit(at, &self.settings).want(now);
-                }
-            }
+            Answer::Grow if self.may_grow() => self.fill(now, self.filled() + 1),
             Answer::Grow | Answer::Stay => {}
             Answer::Empty => self.intake.maybe_waiting = false,
         }

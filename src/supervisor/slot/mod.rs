@@ -266,6 +266,18 @@ impl Slot {
         }
     }
 
+    /// Whether the life leaves because its pool has fewer slots, and nothing has ended it yet.
+    pub(crate) fn may_stay(&self) -> bool {
+        let leaves = matches!(self.life.leaving, Some(Why::Scaled));
+        leaves && (self.is_starting() || self.is_at_work())
+    }
+
+    /// The life is needed after all.
+    pub(crate) fn stay(&mut self, now: Instant, pool: &PoolSettings) {
+        self.life.leaving = None;
+        self.weigh(now, pool);
+    }
+
     /// The worker leaves if it is worn out.
     pub(crate) fn let_go_if_worn(&mut self, now: Instant) {
         self.life.leaving = self.wear(now).map(Why::Worn);

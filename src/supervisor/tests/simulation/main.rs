@@ -1,6 +1,7 @@
 //! A hostile world, replayed from a seed, and checkers that watch every command.
 //!
-//! `TASKVISOR_SEEDS=N` runs N seeds, `TASKVISOR_SEED=S` replays one. A failure prints its seed and the last commands and events.
+//! `TASKVISOR_SEEDS=N` runs N seeds, `TASKVISOR_SEED=S` replays one, both together N from S on. A failure prints its
+//! seed and the last commands and events: 60, or `TASKVISOR_LINES`.
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
@@ -163,10 +164,14 @@ fn neither_suspects_nor_other_jobs_starve_when_jobs_are_long() {
     }
 }
 
+/// A number that the environment gives.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 fn seeds() -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
-    match number("TASKVISOR_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TASKVISOR_SEEDS").unwrap_or(SEEDS),
-    }
+    let first = number("TASKVISOR_SEED");
+    let many = number("TASKVISOR_SEEDS").unwrap_or(if first.is_some() { 1 } else { SEEDS });
+    let first = first.unwrap_or(0);
+    first..first + many
 }

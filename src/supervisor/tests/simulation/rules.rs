@@ -27,9 +27,6 @@ pub struct Checks {
     pub assigned: BTreeMap<(JobId, Fence), WorkerId>,
     /// The largest size that any pool had.
     pub most: u16,
-    /// Workers alive when the time of day changed the size of the pool: surplus workers end their jobs first, maybe
-    /// beside those of a later, larger size.
-    pub leaving: usize,
     /// The classes of each pool, as far as reported to the supervisor.
     pub knows: BTreeMap<u16, Option<Arc<Classes>>>,
     pub asking: BTreeSet<u16>,
@@ -126,7 +123,7 @@ impl World {
             | Event::Counted(_)
             | Event::Idle(_) => {}
             Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),
-            Event::Resized(_, workers) => self.watch_resize(*workers),
+            Event::Resized(_, workers) => self.most_of(Some(*workers)),
             Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),
             Event::Change(_, Change::Recycle | Change::Pause | Change::Resume) | Event::Outgrown(_) => {}
         }
@@ -242,13 +239,6 @@ impl World {
         assert!(left.is_none(), "exits with children: {left:?}");
     }
 
-    /// Changes the size of the first pool.
-    fn watch_resize(&mut self, workers: u16) {
-        let lives = self.checks.known.iter().filter(|life| life.slot.pool == 0 && life.slot.index > 0);
-        self.checks.leaving += lives.count();
-        self.most_of(Some(workers));
-    }
-
     /// A pool may have this many workers from now on, if that is more than before.
     pub fn most_of(&mut self, workers: Option<u16>) {
         self.checks.most = self.checks.most.max(workers.unwrap_or(0));
@@ -266,11 +256,11 @@ impl World {
         let grown = self.checks.grown.get(&worker.slot.pool).copied().unwrap_or_default();
         let min = self.pool(worker).min_workers.map_or(usize::MAX, |min| usize::from(min) + grown);
         assert!(alive <= min, "{alive} workers, asked for {min}");
-        let Checks { known, termed, killed, .. } = &self.checks;
-        let stays = |other: &&WorkerId| !termed.contains(other) && !killed.contains(other);
+        let Checks { known, termed, killed, stuck, .. } = &self.checks;
+        let stays = |other: &&WorkerId| ![termed, killed, stuck].iter().any(|ends| ends.contains(*other));
         let of_pool = |other: &&WorkerId| other.slot.pool == worker.slot.pool && other.slot.index > 0;
         let staying = known.iter().filter(of_pool).filter(stays).count();
-        let most = usize::from(self.checks.most) + self.checks.leaving;
+        let most = usize::from(self.checks.most);
         assert!(staying <= most, "{staying} workers of {most} at most");
         let booting = known.iter().filter(of_pool).filter(|other| !self.checks.ready.contains(other)).count();
         let shown = known.iter().filter(of_pool).count() > booting;

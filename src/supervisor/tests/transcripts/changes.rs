@@ -131,6 +131,29 @@ fn manually_scaled_pool_keeps_its_size_when_other_settings_change() {
 }
 
 #[test]
+fn pool_scaled_down_and_up_again_keeps_the_worker_that_still_has_a_job() {
+    check(
+        prefork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a b
+         1 scale 1
+         2 scale 2
+         3 done 1.1 a / done 2.1 b
+         3.1 settled a / settled b",
+        "0 > spawn 1.1
+        0 > spawn 2.1
+        0.1 > fetch 1.1
+        0.2 > assign 1.1 a
+        0.2 > assign 2.1 b
+        0.2 > kill_at 1.1 58.2
+        0.2 > kill_at 2.1 58.2
+        3 > fetch 1.1
+        3 > settle a complete
+        3 > settle b complete",
+    );
+}
+
+#[test]
 fn paused_pool_fetches_no_job_and_releases_one_already_fetched() {
     check(
         prefork(2),

@@ -45,6 +45,8 @@ pub struct World {
     pub jobs: BTreeMap<JobId, Work>,
     pub checks: Checks,
     pub log: VecDeque<String>,
+    /// Number of its lines that are kept.
+    pub lines: usize,
     /// The job that kills every worker.
     pub killer: Option<JobId>,
     /// Longest duration of jobs in milliseconds; `None` as in `assign`.
@@ -148,6 +150,7 @@ impl World {
             jobs: BTreeMap::new(),
             checks,
             log: VecDeque::new(),
+            lines: super::number("TASKVISOR_LINES").map_or(60, |lines| lines as usize),
             killer: None,
             longest: None,
             hangs: None,
@@ -313,10 +316,10 @@ impl World {
         self.now = self.now.max(until);
         self.hangs = None;
         let inbox = std::mem::take(&mut self.inbox);
-        // All at once, as after a hang. (A job that is fetched and lost at once is assigned and ended: the rules
-        // could not distinguish that from one assigned too late.)
-        let loses = inbox.iter().any(|event| matches!(event, Event::Revoked { .. }));
-        if !loses && self.unlucky(50) {
+        // All at once, as after a hang. (A job that is fetched, and lost or overtaken by a stop at once, is assigned: the
+        // rules could not distinguish that from one assigned too late.)
+        let ends = inbox.iter().any(|event| matches!(event, Event::Revoked { .. } | Event::Stop(_)));
+        if inbox.is_empty() || !ends && self.unlucky(50) {
             inbox.iter().for_each(|event| self.announce(event));
             self.supervisor.handle_all(self.now, inbox);
             return self.perform();
@@ -359,7 +362,7 @@ impl World {
     pub fn note(&mut self, mark: &str, what: &dyn Debug) {
         let line = format!("{:>10} {mark} {what:?}", self.now.as_millis() - 1_000_000);
         self.log.push_back(line);
-        if self.log.len() > 60 {
+        if self.log.len() > self.lines {
             self.log.pop_front();
         }
     }
