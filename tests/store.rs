@@ -24,7 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use broker::{Broker, Error, Notice};
+use broker::{Broker, Error, Notice, Renewal};
+use model::verb::SetOption;
 use model::*;
 use outbox::Outbox;
 use rusqlite::Connection;

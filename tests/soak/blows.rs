@@ -78,6 +78,9 @@ impl Blow {
             Broker::qless | Broker::rq | Broker::reliable => &OF_REDIS,
             Broker::sqs => &OF_SQS,
         };
+        if let Some(blow) = random.pick(&named(outages)) {
+            return blow;
+        }
         match random.dice(10) {
             _ if number == 0 => Blow::KillSupervisor,
             _ if number == 1 => Blow::Outage(random.pick(outages).unwrap()),
@@ -99,7 +102,12 @@ impl Blow {
         matches!(self, Blow::KillJob | Blow::KillWorker)
     }
 
-    /// Whether a job that runs may have to run again.
+    /// Whether it keeps renewals from the embedded store, which is on the disk, for longer than a lease.
+    pub fn fills_the_store(self, broker: Broker) -> bool {
+        self == Blow::DiskFull && broker == Broker::embedded
+    }
+
+    /// Whether a job that runs, or has ended just now, may have to run again.
     pub fn interrupts(self) -> bool {
         match self {
             Blow::Outage(outage) => outage.cuts_off(),
@@ -121,6 +129,14 @@ impl Blow {
     pub fn is_outage(self) -> bool {
         matches!(self, Blow::Outage(outage) if !matches!(outage, Outage::Unhidden | Outage::Full))
     }
+}
+
+/// The blows whose names `TASKVISOR_BLOWS` has, to look for one cause.
+fn named(outages: &[Outage]) -> Vec<Blow> {
+    let names = std::env::var("TASKVISOR_BLOWS").unwrap_or_default();
+    let others = [Blow::Cancel, Blow::Retry, Blow::Slow].into_iter().chain(COMMON);
+    let all = outages.iter().copied().map(Blow::Outage).chain(others);
+    all.filter(|blow| names.split(',').any(|name| name == format!("{blow:?}"))).collect()
 }
 
 /// A blow with its time, in milliseconds since 1970; `to` is `u64::MAX` until it is over.

@@ -83,7 +83,8 @@ impl Case<'_> {
         // What SQS cannot hide any more comes again after each lease.
         let unhidden = 3 * self.count(|blow| blow == Blow::Outage(Outage::Unhidden));
         let again = unhidden + u64::from(self.job.retried) + u64::from(self.is_maybe_twice());
-        let most = 1 + self.job.fails + self.count(Blow::interrupts) + again;
+        let interrupts = |blow: Blow| blow.interrupts() || blow.fills_the_store(self.broker);
+        let most = 1 + self.job.fails + self.count(interrupts) + again;
         let runs = self.said.begun.len() as u64;
         (runs > most).then(|| format!("a job ran {runs} times, where {most} have a reason"))
     }

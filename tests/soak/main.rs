@@ -2,7 +2,8 @@
 //! stopped, servers die, refuse and hang, disks are full, settings change. Judged from outside: no acknowledged job is
 //! lost, none runs twice at a time or pays for what is not its fault, and what `status` says is true.
 //!
-//! `tests/run --soak MINUTES [SEED]` goes on for so long; 0 is one short round for each broker.
+//! `tests/run --soak MINUTES [SEED]` goes on for so long; 0 is one short round for each broker. `TASKVISOR_BLOWS`, as in
+//! `DiskFull,Outage(Gone)`, has it deal these alone.
 #![allow(clippy::unwrap_used)]
 
 mod ask;

@@ -128,3 +128,41 @@ async fn wait_for_a_job_returns_only_once_its_end_is_durable() {
     store.settle(vec![settlement(&taken[1].lease, complete())]).await.unwrap();
     assert_eq!(running.await, Ok(JobState::Complete));
 }
+
+/// Lets the disk of the store refuse all renewals, as one does that has room for little more; or no more.
+fn refuse_renewals(path: &Path, refuses: bool) {
+    let sql = match refuses {
+        true => {
+            // A table with the last possible row is full, as SQLite says of a disk.
+            "CREATE TABLE brim (id INTEGER PRIMARY KEY AUTOINCREMENT); INSERT INTO brim VALUES (9223372036854775807);
+             CREATE TRIGGER refused BEFORE UPDATE OF renewals ON job BEGIN INSERT INTO brim VALUES (NULL); END"
+        }
+        false => "DROP TRIGGER refused",
+    };
+    Connection::open(path).unwrap().execute_batch(sql).unwrap();
+}
+
+#[tokio::test]
+async fn lease_whose_renewal_a_full_disk_refused_is_not_lost_before_it_can_be_renewed() {
+    let (_directory, path) = place();
+    let (disk, clock) = (Disk::default(), Clock::default());
+    let store = disk.open(&path, clock.world());
+    store.tell(SetOption { name: "grace".into(), value: "500ms".into(), queue: None }, "me").await.unwrap();
+    store.put(vec![job("a"), job("b")]).await.unwrap();
+    let taken = store.fetch(request(&["q"], 1)).await.unwrap();
+    let lease = taken[0].lease.clone();
+    refuse_renewals(&path, true);
+    clock.forward(LEASE - Duration::from_millis(1));
+    // Each second it is asked for, and each time the store can write something else.
+    for second in 0..20 {
+        let error = store.renew(vec![lease.clone()], LEASE).await.unwrap_err().to_string();
+        assert!(error.contains("its disk is full"), "{error}");
+        store.put(vec![job(&second.to_string())]).await.unwrap();
+        clock.forward(Duration::from_secs(1));
+    }
+    refuse_renewals(&path, false);
+    let renewed = store.renew(vec![lease], LEASE).await.unwrap();
+    assert!(matches!(renewed[..], [Renewal::Renewed(_)]), "{renewed:?}");
+    let job = store.get("a".into()).await.unwrap().unwrap();
+    assert_eq!((job.state, job.interrupted), (JobState::Running, 0));
+}

@@ -3,7 +3,7 @@
 use rusqlite::params;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::lease::{HELD_LEASE, HeldLease, held_lease, take_back};
+use super::lapse::{HELD_LEASE, HeldLease, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
 use super::{figures, history, learn, leaseless, needs, unbegun};

@@ -9,7 +9,8 @@ use rusqlite::{OptionalExtension, params};
 use super::call::Kind;
 use super::columns::state;
 use super::handle::Sqlite;
-use super::lease::{self, HeldLease};
+use super::lapse::{self, HeldLease};
+use super::lease;
 use super::put::{self, Granted};
 use super::receives::{RECEIVES, counted};
 use super::store::Store;
@@ -106,7 +107,7 @@ impl Sqlite {
     /// Records that leases are lost, each with what its end counts as: no worker here runs these jobs.
     pub async fn lost(&self, leases: Vec<(JobId, Fence, Count)>) -> Result<(), Error> {
         let now = self.now();
-        self.run(Kind::Note, move |store| lease::lose(store, &leases, store.millis(now))).await
+        self.run(Kind::Note, move |store| lapse::lose(store, &leases, store.millis(now))).await
     }
 
     /// Whether this message is to run no more.
@@ -286,12 +287,12 @@ fn failure(store: &Store, row: i64) -> Result<Failure, Trouble> {
 fn end_lease(store: &mut Store, row: i64, instance: &Instance, now: i64) -> Result<(), Trouble> {
     let mut statement = store
         .conn
-        .prepare_cached(&format!("SELECT {}, instance IS ?2 FROM job WHERE id = ?1", lease::HELD_LEASE))?;
+        .prepare_cached(&format!("SELECT {}, instance IS ?2 FROM job WHERE id = ?1", lapse::HELD_LEASE))?;
     let (held, is_own): (HeldLease, bool) = statement
-        .query_row(params![row, instance.as_str()], |row| Ok((lease::held_lease(row)?, row.get(6)?)))?;
+        .query_row(params![row, instance.as_str()], |row| Ok((lapse::held_lease(row)?, row.get(6)?)))?;
     drop(statement);
     let held = HeldLease { state: JobState::Running, ..held };
-    if is_own { lease::give_up(store, &held, now) } else { lease::take_back(store, &held, false, now) }
+    if is_own { lapse::give_up(store, &held, now) } else { lapse::take_back(store, &held, false, now) }
 }
 
 /// Whatever the state recorded here: the broker has delivered the job, so it was waiting.

@@ -190,6 +190,7 @@ fn new_store(
         effects: Effects::default(),
         wall_ahead: None,
         put_off: Default::default(),
+        refused_at: None,
         serves,
         is_ledger: false,
         next_due: None,

@@ -1,15 +1,14 @@
-//! Leases: given by fetch, kept by renewal, ended by time.
+//! Leases: given by fetch, kept by renewal.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, params};
 
 use super::columns::state;
-use super::history::{self, End};
+use super::lapse;
 use super::needs;
 use super::occur;
-use super::settle::group;
 use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
 use super::unbegun;
@@ -17,8 +16,8 @@ use super::waiting::{self, Found};
 use broker::{Fetch, Renewal};
 use common::stored;
 use model::{
-    Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName, Progress, QueueName,
-    Revocation, Take, What, WorkerId, millis_up,
+    Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress, QueueName, Revocation, Take, What,
+    WorkerId, millis_up,
 };
 use select::Turns;
 
@@ -198,7 +197,7 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     unbegun::come_due(store, now)?;
     promote(store, now)?;
     if store.expires() {
-        expire(store, now)?;
+        lapse::expire(store, now)?;
     }
     occur::come_due(store, now)?;
     store.next_due = store.next_due_on_file()?;
@@ -225,168 +224,6 @@ fn promote(store: &mut Store, now: i64) -> Result<(), Trouble> {
             .prepare_cached("UPDATE job SET state = 0, ready_at = due_at, due_at = NULL WHERE id = ?1")?
             .execute([row])?;
         store.moved(queue, Some(from), JobState::Waiting);
-    }
-    Ok(())
-}
-
-/// A lease that a process holds.
-pub(super) struct HeldLease {
-    pub(super) row: i64,
-    pub(super) queue: i64,
-    pub(super) job: JobId,
-    pub(super) fence: Fence,
-    pub(super) state: JobState,
-    pub(super) interrupted: u32,
-}
-
-/// The columns [`held_lease`] reads.
-pub(super) const HELD_LEASE: &str = "id, queue, jid, fence, state, interrupted";
-
-pub(super) fn held_lease(row: &Row<'_>) -> Result<HeldLease, rusqlite::Error> {
-    Ok(HeldLease {
-        row: row.get(0)?,
-        queue: row.get(1)?,
-        job: row.get_ref(2)?.as_str().unwrap_or_default().into(),
-        fence: Fence(row.get(3)?),
-        state: state(row.get(4)?),
-        interrupted: row.get(5)?,
-    })
-}
-
-/// An end of a lease that is noticed later than this says that nobody could renew it: the machine was paused, this
-/// process was stopped, or the disk has failed.
-const LATE: i64 = 1_000;
-/// The least grace after that.
-const SETTLING: Duration = Duration::from_secs(10);
-
-/// An expired lease is lost, and its holder is notified. For a short time no one else gets the job: the holder may be
-/// ending it, and may yet renew or settle. That time begins when the end is noticed: what keeps this process from
-/// looking keeps the holder from renewing. If it is noticed late, that time is long enough for each holder to come first,
-/// and the holder gets no revocation: it asks.
-fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
-    let mut statement = store
-        .conn
-        .prepare_cached(&format!("SELECT {HELD_LEASE}, expires_at, grace FROM job WHERE expires_at <= ?1"))?;
-    let expired: Vec<(HeldLease, i64, bool)> = statement
-        .query_map([now], |row| Ok((held_lease(row)?, row.get(6)?, row.get(7)?)))?
-        .collect::<Result<_, _>>()?;
-    drop(statement);
-    for (lease, at, in_grace) in expired {
-        let is_late = now.saturating_sub(at) >= LATE;
-        let grace = grace(store, lease.queue)?.max(if is_late { SETTLING } else { Duration::ZERO });
-        let end = if in_grace { at } else { now.saturating_add(millis_up(grace)) };
-        let is_over = end <= now;
-        if is_over {
-            // Its holder may have had other jobs; that is not known any more.
-            take_back(store, &lease, false, now)?;
-        } else {
-            store
-                .conn
-                .prepare_cached("UPDATE job SET grace = 1, expires_at = ?2 WHERE id = ?1")?
-                .execute([lease.row, end])?;
-            store.expect(end);
-        }
-        if is_over || !is_late {
-            store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
-        }
-    }
-    Ok(())
-}
-
-/// Ends leases that their broker says are lost, each with what its end counts as. A ledger does not know it by itself:
-/// its broker may be silent.
-pub(super) fn lose(store: &mut Store, lost: &[(JobId, Fence, Count)], now: i64) -> Result<(), Trouble> {
-    for (job, fence, counts) in lost {
-        let held = store
-            .conn
-            .prepare_cached(&format!(
-                "SELECT {HELD_LEASE} FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3"
-            ))?
-            .query_row(params![job.as_str(), fence.0], held_lease)
-            .optional()?;
-        match held {
-            // The broker does not tell whether its holder had other jobs.
-            Some(lease) if *counts == Count::Interrupted => take_back(store, &lease, false, now)?,
-            Some(lease) => give_up(store, &lease, now)?,
-            None => {}
-        }
-    }
-    Ok(())
-}
-
-fn grace(store: &mut Store, queue: i64) -> Result<Duration, rusqlite::Error> {
-    let mut statement = store.conn.prepare_cached("SELECT name FROM queue WHERE id = ?1")?;
-    let queue: String = statement.query_row([queue], |row| row.get(0))?;
-    drop(statement);
-    Ok(store.options()?.length(Some(&queue.as_str().into()), OptionName::Grace))
-}
-
-/// Ends a lease whose holder is dead or out of time: the attempt is not spent, the interruption is counted. `ran_alone`
-/// says whether the holder is known to have had no other job.
-pub(super) fn take_back(
-    store: &mut Store,
-    lease: &HeldLease,
-    ran_alone: bool,
-    now: i64,
-) -> Result<(), Trouble> {
-    let failure = Job::held_after(lease.interrupted + 1, ran_alone);
-    end(store, lease, Count::Interrupted, failure, now)
-}
-
-/// Ends a lease whose holder lives, and whose broker gives the job to others: the attempt is not spent, and nothing is
-/// counted.
-pub(super) fn give_up(store: &mut Store, lease: &HeldLease, now: i64) -> Result<(), Trouble> {
-    end(store, lease, Count::Stopped, None, now)
-}
-
-fn end(
-    store: &mut Store,
-    lease: &HeldLease,
-    counts: Count,
-    failure: Option<Failure>,
-    now: i64,
-) -> Result<(), Trouble> {
-    let interrupted = lease.interrupted + u32::from(counts == Count::Interrupted);
-    // Somebody wants the job canceled: nobody needs to look at it.
-    let failure = failure.filter(|_| lease.state != JobState::Canceling);
-    let to = match (lease.state, &failure) {
-        (JobState::Canceling, _) => JobState::Canceled,
-        (_, Some(_)) => JobState::Held,
-        (_, None) => JobState::Waiting,
-    };
-    history::attempt(
-        store,
-        lease.row,
-        now,
-        End { counts: Some(counts), failure: failure.as_ref(), ..End::new(to) },
-    )?;
-    let group = group(to, failure.as_ref()).map(str::to_owned);
-    let ready = (to == JobState::Waiting).then_some(now);
-    let failure = failure.as_ref().map(stored::to_json).transpose()?;
-    store
-        .conn
-        .prepare_cached(
-            // Unspent: the attempt that the fetch has counted is taken off.
-            "UPDATE job SET state = ?2, expires_at = NULL, instance = NULL, attempt = max(attempt - 1, 0),
-             interrupted = ?3, ended_at = ?4, failure = coalesce(?5, failure), failure_group = ?6,
-             ready_at = ?7 WHERE id = ?1",
-        )?
-        .execute(params![
-            lease.row,
-            to as i64,
-            interrupted,
-            to.has_ended().then_some(now),
-            failure,
-            group,
-            ready
-        ])?;
-    // It may have begun: not to know is no proof.
-    unbegun::lift(store, lease.row)?;
-    store.moved(lease.queue, Some(lease.state), to);
-    let what = if to == JobState::Waiting { What::LockLost } else { What::of_end(to) };
-    store.happened(&lease.job, lease.queue, what, to)?;
-    if to.has_ended() {
-        store.ended(lease.job.clone(), to);
     }
     Ok(())
 }

@@ -87,6 +87,7 @@ mod handle;
 mod heard;
 mod history;
 mod in_force;
+mod lapse;
 mod learn;
 mod lease;
 mod leaseless;

@@ -59,6 +59,8 @@ pub(super) struct Store {
     pub(super) serves: bool,
     /// Whether this is a ledger: it records another broker's jobs, and does not learn of ends elsewhere.
     pub(super) is_ledger: bool,
+    /// When the disk last refused what keeps or ends a lease, in store time.
+    pub(super) refused_at: Option<i64>,
     /// When a delayed job becomes due, a lease ends or a recurring job fires, in store time. May be early, never late.
     pub(super) next_due: Option<i64>,
     pub(super) queues: HashMap<QueueName, Queue>,

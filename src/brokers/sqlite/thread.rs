@@ -211,6 +211,10 @@ impl Room {
 
     fn failed(&mut self, calls: Vec<Box<dyn Call>>, error: &rusqlite::Error) {
         self.quiet_until = clock::now() + PAUSE;
+        let keeps = calls.iter().any(|call| matches!(call.kind(), Kind::Lease | Kind::Settle));
+        if is_of_the_disk(error) && (calls.is_empty() || keeps) {
+            self.store.refused_at = Some(self.store.time());
+        }
         // One call was too large: that says nothing about the store.
         if error.sqlite_error_code() != Some(ErrorCode::TooBig) {
             let verb = if calls.iter().all(|call| !call.kind().writes()) { "read" } else { "write to" };
@@ -367,6 +371,12 @@ impl Room {
 
 fn is_locked(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Whether the store cannot be written to at all, or not as much.
+fn is_of_the_disk(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    is_locked(error) || matches!(code, Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure))
 }
 
 fn only_store(outcome: Result<(), Trouble>) -> Result<(), rusqlite::Error> {
