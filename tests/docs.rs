@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use brokers::ADAPTERS;
+use model::What;
 use model::verb::Ability;
 use sandbox::{Sandbox, Setting, is_root};
 
@@ -220,6 +221,13 @@ fn every_route_is_in_the_api_page() {
             assert!(page.contains(&route), "{route}");
         }
     }
+}
+
+#[test]
+fn every_kind_of_event_is_in_the_events_page() {
+    let page = read("docs/events.md");
+    let missing: Vec<_> = What::ALL.iter().filter(|kind| !page.contains(&format!("`{kind}`"))).collect();
+    assert!(missing.is_empty(), "no line in docs/events.md tells of {missing:?}");
 }
 
 #[test]

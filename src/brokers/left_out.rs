@@ -1,53 +1,7 @@
 //! The kinds that this program was built without.
 
+use super::kinds::{KINDS, Kind};
 use broker::Wrong;
-
-/// A kind that a feature of the program brings.
-struct Kind {
-    feature: &'static str,
-    /// What it brings, for people.
-    name: &'static str,
-    schemes: &'static [&'static str],
-    is_built: bool,
-}
-
-const KINDS: [Kind; 4] = [
-    Kind {
-        feature: "redis",
-        name: "Redis",
-        schemes: &[
-            "redis",
-            "rediss",
-            "valkey",
-            "valkeys",
-            "unix",
-            "redis+unix",
-            "redis+sentinel",
-            "rediss+sentinel",
-        ],
-        is_built: cfg!(feature = "redis"),
-    },
-    Kind {
-        feature: "rq",
-        name: "RQ",
-        schemes: &["rq+redis", "rq+rediss", "rq+unix", "rq+redis+sentinel", "rq+rediss+sentinel"],
-        is_built: cfg!(feature = "rq"),
-    },
-    Kind { feature: "sqs", name: "SQS", schemes: &["sqs"], is_built: cfg!(feature = "sqs") },
-    Kind {
-        feature: "reliable",
-        name: "the reliable queue",
-        schemes: &[
-            "reliable+redis",
-            "reliable+rediss",
-            "reliable+unix",
-            "reliable+sentinel",
-            "reliable+redis+sentinel",
-            "reliable+rediss+sentinel",
-        ],
-        is_built: cfg!(feature = "reliable"),
-    },
-];
 
 /// What is wrong with a URL, if its kind is not built in; `wrong` is what is wrong for the kinds that are.
 pub(super) fn explained(url: &str, wrong: Wrong) -> Wrong {
@@ -78,7 +32,7 @@ mod tests {
                 let found = ADAPTERS.iter().find(|adapter| adapter.schemes().contains(scheme));
                 assert_eq!(found.is_some(), kind.is_built, "{scheme}");
                 let wrong = address(&format!("{scheme}:")).map(drop).unwrap_err();
-                assert_eq!(wrong.what == without(&kind), !kind.is_built, "{scheme}: {}", wrong.what);
+                assert_eq!(wrong.what == without(kind), !kind.is_built, "{scheme}: {}", wrong.what);
             }
         }
     }

@@ -14,25 +14,14 @@
 //!  common        what kinds share, above the contract (the room `broker`)
 //! ```
 
+mod kinds;
 mod left_out;
 
 use std::path::PathBuf;
 
-use broker::{Adapter, Address, Wrong};
+pub use kinds::ADAPTERS;
 
-/// The kinds that are built in, in the order of the documentation.
-pub const ADAPTERS: &[&dyn Adapter] = &[
-    &sqlite::InFile,
-    &sqlite::InMemory,
-    #[cfg(feature = "redis")]
-    &qless::QlessOnRedis,
-    #[cfg(feature = "rq")]
-    &rq::RqOnRedis,
-    #[cfg(feature = "sqs")]
-    &sqs::AmazonSqs,
-    #[cfg(feature = "reliable")]
-    &reliable::ReliableQueue,
-];
+use broker::{Address, Wrong};
 
 /// Reads the URL of a broker, such as `sqlite:PATH`, `memory:` or `redis://HOST`. Errors do not repeat it: it may hold a
 /// password.

@@ -6,12 +6,11 @@ use super::count_cache::Counted;
 use super::effects::Effects;
 use super::fact::{Fact, OfService};
 use super::judge::{self, Facts, concerns};
-use super::line::cut;
 use super::orders;
 use super::request::{Queues, View};
 use super::systemd;
 use api::PauseOrder;
-use model::{Millis, PoolStatus};
+use model::{Millis, PoolStatus, quoted};
 use supervisor::Event;
 
 /// A person gave this order: records who it was, and tells it.
@@ -24,7 +23,7 @@ pub(super) fn note_order(
     let wall = clock::wall_millis();
     if let Event::Change(pool, change) = event {
         effects.changes.authors.note((pool.as_deref(), pools), *change, (by, how), Millis(wall));
-        let reason = how.reason.as_deref().map(|reason| cut(reason).into());
+        let reason = how.reason.as_deref().map(|reason| quoted(reason).into());
         let (pool, change, by) = (pool.as_deref().map(Into::into), *change, by.into());
         effects.tell(Fact::Service(OfService::Changed { pool, change, by, reason }));
     } else if let Event::Stop(stage) = event {

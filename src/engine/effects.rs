@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tracing::warn;
 
 use super::asks::{Asks, Wish};
 use super::broker_calls::BrokerCalls;
@@ -278,7 +280,7 @@ impl Effects {
         }
     }
 
-    pub(super) fn exited(&mut self, worker: WorkerId, mut exit: Exit, followed: bool) -> Vec<Event> {
+    fn exited(&mut self, worker: WorkerId, mut exit: Exit, followed: bool) -> Vec<Event> {
         let remains = self.children.ended(worker, &exit);
         // What earlier jobs have left is not the fault of the last one.
         exit.left_behind = exit.left_behind.saturating_sub(remains.earlier);
@@ -298,6 +300,17 @@ impl Effects {
         }
         events.push(Event::Exited { worker, exit, followed });
         events
+    }
+
+    /// A life of an earlier supervisor is proven dead. If it had one job, its last report is about that job.
+    fn left(&mut self, worker: WorkerId, exit: Exit, descriptors: Vec<OwnedFd>) -> Vec<Event> {
+        let jobs = self.inherited.remove(&worker).unwrap_or_default();
+        if let Ok([(job, fence)]) = <[_; 1]>::try_from(jobs)
+            && let Err(error) = self.children.adopt(worker, descriptors, job.clone(), fence)
+        {
+            warn!(job = %job.id, %error, "the end of a job cannot be read; the job runs again");
+        }
+        self.exited(worker, exit, false)
     }
 
     fn signal(&mut self, worker: WorkerId, signal: Signal, for_a_limit: bool) {

@@ -56,7 +56,6 @@ mod task_ttls;
 mod telemetry;
 mod tellers;
 mod unconfirmed;
-mod verb_lines;
 mod waiting;
 mod watch;
 mod worker_calls;

@@ -2,10 +2,8 @@
 
 use tracing::Level;
 
+use model::verb::Said;
 use model::{JobId, QueueName, WorkerName};
-
-/// The longest text of a job that a line quotes, in characters.
-const QUOTED: usize = 200;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,16 +23,14 @@ impl Line {
         Line { level, message, job: None, worker: None, pool: None, queue: None, by: None }
     }
 
-    pub(super) fn job(self, job: &JobId) -> Line {
-        Line { job: Some(job.clone()), ..self }
-    }
-
     pub(super) fn pool(self, pool: &str) -> Line {
         Line { pool: Some(pool.to_owned()), ..self }
     }
 
-    pub(super) fn by(self, by: &str) -> Line {
-        Line { by: Some(by.to_owned()), ..self }
+    /// The line of a request, with who asked.
+    pub(super) fn of(said: Said, by: &str) -> Line {
+        let Said { message, job, queue, event: _ } = said;
+        Line { job, queue, by: Some(by.to_owned()), ..Line::new(Level::INFO, message) }
     }
 
     /// Writes the line to the log.
@@ -55,24 +51,5 @@ impl Line {
             Level::DEBUG => at!(debug),
             Level::TRACE => at!(trace),
         }
-    }
-}
-
-/// Cuts a text from a job to the length that a line may quote.
-pub(super) fn cut(text: &str) -> String {
-    match text.char_indices().nth(QUOTED) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{} [{} bytes more]", &text[..end], text.len() - end),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_of_a_job_is_cut() {
-        assert_eq!(cut("short"), "short");
-        assert_eq!(cut(&"é".repeat(1000)), format!("{} [1600 bytes more]", "é".repeat(200)));
     }
 }

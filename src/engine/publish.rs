@@ -1,7 +1,7 @@
 //! Publishes events of workers, orders and health to subscribers. Brokers publish those of jobs.
 
 use super::fact::Row;
-use super::line::cut;
+use super::line::Line;
 use broker::EventBus;
 use model::verb::Verb;
 use model::{Millis, PublishedEvent, What};
@@ -24,24 +24,15 @@ fn now(what: What) -> PublishedEvent {
     PublishedEvent::new(what, Millis(clock::wall_millis()))
 }
 
-/// The event of a person's order about a queue or an option, to publish once the broker has carried it out. None for
-/// other orders, and without subscribers.
-pub(super) fn of_verb(room: &EventBus, verb: &Verb, by: &str) -> Option<PublishedEvent> {
-    if !room.is_heard() {
-        return None;
-    }
-    let (what, queue, why) = if let Verb::Pause(asked) = verb {
-        (What::Paused, Some(&asked.queue), asked.reason.as_deref().map(cut))
-    } else if let Verb::Resume(asked) = verb {
-        (What::Resumed, Some(&asked.queue), None)
-    } else if let Verb::SetOption(asked) = verb {
-        (What::Option, asked.queue.as_ref(), Some(format!("{} {}", asked.name, cut(&asked.value))))
-    } else if let Verb::UnsetOption(asked) = verb {
-        (What::Option, asked.queue.as_ref(), Some(format!("{} unset", asked.name)))
-    } else if let Verb::LoadOptions(_) = verb {
-        (What::Option, None, Some("several loaded at once".to_owned()))
-    } else {
-        return None;
-    };
-    Some(PublishedEvent { queue: queue.cloned(), by: Some(by.to_owned()), why, ..now(what) })
+/// The event and the line of a person's request, to publish and write once the broker has carried it out. No event of
+/// one that the broker publishes itself, and none without subscribers.
+pub(super) fn of_request(room: &EventBus, verb: &Verb, by: &str) -> (Option<PublishedEvent>, Option<Line>) {
+    let Some(said) = verb.notice() else { return (None, None) };
+    let event = said.event.clone().filter(|_| room.is_heard()).map(|(what, why)| PublishedEvent {
+        queue: said.queue.clone(),
+        by: Some(by.to_owned()),
+        why,
+        ..now(what)
+    });
+    (event, Some(Line::of(said, by)))
 }

@@ -15,7 +15,6 @@ use model::{
     Verdict, WorkerId,
 };
 use process::{JobEnd, KeeperMessage, Remains, WorkerEvent, unkillable_cause};
-use supervisor::Event;
 use wire::keeper::{Order, Report};
 
 /// Settles the jobs that completed before the last supervisor died, and releases the rest, unspent. The jobs of lives
@@ -152,19 +151,6 @@ async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec
         held.extend(record.and_then(job).map(|job| Fetched { job: Arc::new(job), lease, waited: None }));
     }
     Ok(held)
-}
-
-impl Effects {
-    /// A life of an earlier supervisor is proven dead. If it had one job, its last report is about that job.
-    pub(super) fn left(&mut self, worker: WorkerId, exit: Exit, descriptors: Vec<OwnedFd>) -> Vec<Event> {
-        let jobs = self.inherited.remove(&worker).unwrap_or_default();
-        if let Ok([(job, fence)]) = <[_; 1]>::try_from(jobs)
-            && let Err(error) = self.children.adopt(worker, descriptors, job.clone(), fence)
-        {
-            warn!(job = %job.id, %error, "the end of a job cannot be read; the job runs again");
-        }
-        self.exited(worker, exit, false)
-    }
 }
 
 /// How the job ended: by the worker's report, or else by the exit of its life.

@@ -49,14 +49,14 @@ impl Scraped {
         let asked = tokio::time::timeout(HANGS, broker.tell(ListRecurring {}, ""));
         let Ok(Ok(mut found)) = asked.await else { return BTreeMap::new() };
         found.truncate(RECURRING);
-        self.known().retain(|name, _| found.iter().any(|record| record.recurring.name == *name));
+        self.learned().retain(|name, _| found.iter().any(|record| record.recurring.name == *name));
         // What is not found out by then is asked for by the next scrape.
         tokio::time::timeout(HANGS, self.learn(broker, &found)).await.ok();
-        let known = self.known();
+        let known = self.learned();
         found.into_iter().map(|record| meter(record, &known)).collect()
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+    fn learned(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,7 +65,7 @@ impl Scraped {
         for record in found {
             let name = &record.recurring.name;
             let seen = (record.count, record.latest.as_ref().map(|latest| latest.state));
-            let before = self.known().get(name).copied();
+            let before = self.learned().get(name).copied();
             if before.is_some_and(|known| known.seen == seen) {
                 continue;
             }
@@ -75,7 +75,7 @@ impl Scraped {
             };
             let Ok(success) = success else { return };
             let success = success.max(before.and_then(|known| known.success));
-            self.known().insert(name.clone(), Known { success, seen });
+            self.learned().insert(name.clone(), Known { success, seen });
         }
     }
 

@@ -25,7 +25,6 @@ use super::scraped::Scraped;
 use super::series;
 use super::served::{self, mark};
 use super::takers::Wanted;
-use super::verb_lines;
 use api::{JobOutput, PauseOrder, Problem, Queued, Reloaded, Service};
 use broker::{Broker, Error, EventBus};
 use model::verb::{Ability, Answer, Before, Get, Verb};
@@ -87,8 +86,7 @@ impl Service for ApiService {
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
-        let line = verb_lines::line(&verb, &by);
-        let news = publish::of_verb(&self.event_bus, &verb, &by);
+        let (news, line) = publish::of_request(&self.event_bus, &verb, &by);
         let mut answer = self.broker.ask(verb, by).await.map_err(|error| self.problem(error))?;
         news.into_iter().for_each(|news| self.event_bus.tell(news));
         if let Some(line) = line {

@@ -1,5 +1,8 @@
 //! The values that all rooms share. This room imports no other.
 
+#[macro_use]
+mod word_enum;
+
 mod bytes;
 mod day;
 mod defaults;
@@ -32,6 +35,7 @@ mod published_event;
 mod put_note;
 mod queue_counts;
 mod queue_set;
+mod quoted;
 mod random;
 mod recurring;
 mod schedule;
@@ -87,6 +91,7 @@ pub use published_event::{Interest, PublishedEvent, What};
 pub use put_note::PutNote;
 pub use queue_counts::{Ordered, Pause, QueueCounts};
 pub use queue_set::QueueSet;
+pub use quoted::quoted;
 pub use random::Random;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable};

@@ -10,43 +10,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{QueueName, format_duration, parse_duration};
 
-/// An option of the store, for all supervisors or for one queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OptionName {
-    /// How long a job whose lease ran out waits for its holder before another may run it.
-    Grace,
-    /// How long complete and canceled jobs are kept.
-    KeepComplete,
-    /// How many complete and canceled jobs are kept.
-    KeepCompleteCount,
-    /// How long failed jobs are kept.
-    KeepFailed,
-    /// How many jobs of a queue run at a time, on all hosts together.
-    MaxConcurrency,
+word_enum! {
+    /// An option of the store, for all supervisors or for one queue.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum OptionName {
+        /// How long a job whose lease ran out waits for its holder before another may run it.
+        Grace => "grace",
+        /// How long complete and canceled jobs are kept.
+        KeepComplete => "keep_complete",
+        /// How many complete and canceled jobs are kept.
+        KeepCompleteCount => "keep_complete_count",
+        /// How long failed jobs are kept.
+        KeepFailed => "keep_failed",
+        /// How many jobs of a queue run at a time, on all hosts together.
+        MaxConcurrency => "max_concurrency",
+    }
 }
 
 impl OptionName {
-    /// All option names.
-    pub const ALL: [OptionName; 5] = [
-        OptionName::Grace,
-        OptionName::KeepComplete,
-        OptionName::KeepCompleteCount,
-        OptionName::KeepFailed,
-        OptionName::MaxConcurrency,
-    ];
-
-    /// The name that people type and read.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OptionName::Grace => "grace",
-            OptionName::KeepComplete => "keep_complete",
-            OptionName::KeepCompleteCount => "keep_complete_count",
-            OptionName::KeepFailed => "keep_failed",
-            OptionName::MaxConcurrency => "max_concurrency",
-        }
-    }
-
     /// The value that holds until another one is set.
     pub fn default_value(self) -> OptionValue {
         const DAY: u64 = 24 * 3600;
@@ -97,12 +78,6 @@ impl OptionName {
             }
         };
         value.map_err(|why| format!("option {self}: {why}"))
-    }
-}
-
-impl fmt::Display for OptionName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

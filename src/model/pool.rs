@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Bytes, Class, Limits, Retry};
@@ -59,68 +60,37 @@ fn stands_for(name: &Class, class: &Class) -> bool {
     }
 }
 
-/// How a pool chooses among its queues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// The first one that has a job.
-    #[default]
-    Ordered,
-    /// Each queue in turn.
-    RoundRobin,
-    /// Each queue in turn, in a new order for each fetch.
-    Shuffled,
-    /// One drawn for each fetch, each equally likely.
-    Random,
-    /// One drawn for each fetch; a queue's priority is the number of its tickets.
-    Lottery,
-    /// The one of highest priority that is not known to be empty; if all are, the one of highest priority.
-    HighestPriorityFirst,
-    /// The same; if all are known to be empty, one drawn by lottery.
-    HighestPriorityLottery,
-    /// A lottery, drawn again up to 10 times while it draws a queue that is known to be empty.
-    LotteryLottery,
-    /// A lottery among the queues that are not known to be empty.
-    ReducedLottery,
-    /// The one of highest priority that has a job, whatever is known.
-    StrictPriority,
-    /// The one whose priority, multiplied by the age of its oldest waiting job, is highest.
-    PriorityAging,
+word_enum! {
+    /// How a pool chooses among its queues.
+    #[derive(Default)]
+    pub enum Order {
+        /// The first one that has a job.
+        #[default]
+        Ordered => "ordered",
+        /// Each queue in turn.
+        RoundRobin => "round_robin",
+        /// Each queue in turn, in a new order for each fetch.
+        Shuffled => "shuffled",
+        /// One drawn for each fetch, each equally likely.
+        Random => "random",
+        /// One drawn for each fetch; a queue's priority is the number of its tickets.
+        Lottery => "lottery",
+        /// The one of highest priority that is not known to be empty; if all are, the one of highest priority.
+        HighestPriorityFirst => "highest_priority_first",
+        /// The same; if all are known to be empty, one drawn by lottery.
+        HighestPriorityLottery => "highest_priority_lottery",
+        /// A lottery, drawn again up to 10 times while it draws a queue that is known to be empty.
+        LotteryLottery => "lottery_lottery",
+        /// A lottery among the queues that are not known to be empty.
+        ReducedLottery => "reduced_lottery",
+        /// The one of highest priority that has a job, whatever is known.
+        StrictPriority => "strict_priority",
+        /// The one whose priority, multiplied by the age of its oldest waiting job, is highest.
+        PriorityAging => "priority_aging",
+    }
 }
 
 impl Order {
-    /// All orders of queues.
-    pub const ALL: [Order; 11] = [
-        Order::Ordered,
-        Order::RoundRobin,
-        Order::Shuffled,
-        Order::Random,
-        Order::Lottery,
-        Order::HighestPriorityFirst,
-        Order::HighestPriorityLottery,
-        Order::LotteryLottery,
-        Order::ReducedLottery,
-        Order::StrictPriority,
-        Order::PriorityAging,
-    ];
-
-    /// The name in settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Order::Ordered => "ordered",
-            Order::RoundRobin => "round_robin",
-            Order::Shuffled => "shuffled",
-            Order::Random => "random",
-            Order::Lottery => "lottery",
-            Order::HighestPriorityFirst => "highest_priority_first",
-            Order::HighestPriorityLottery => "highest_priority_lottery",
-            Order::LotteryLottery => "lottery_lottery",
-            Order::ReducedLottery => "reduced_lottery",
-            Order::StrictPriority => "strict_priority",
-            Order::PriorityAging => "priority_aging",
-        }
-    }
-
     /// Whether the order uses the priorities of queues.
     pub fn uses_priorities(self) -> bool {
         match self {

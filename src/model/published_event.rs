@@ -80,143 +80,73 @@ impl PublishedEvent {
     }
 }
 
-/// The kinds of news.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum What {
-    /// A job came in.
-    Put,
-    /// A supervisor took it.
-    Fetched,
-    /// The job is complete.
-    Complete,
-    /// It is done here, and goes on in another queue.
-    Advanced,
-    /// All that it needs is complete: it may run.
-    Released,
-    /// The job has failed, and has no tries left.
-    Failed,
-    /// The job is held for a person.
-    Held,
-    /// An attempt is over, and it waits again.
-    Again,
-    /// A running job is being canceled.
-    Canceling,
-    /// The job is canceled, and its processes are dead.
-    Canceled,
-    /// An ended job was put back to waiting.
-    Retried,
-    /// Its priority, tags, needs or tracking were changed.
-    Edited,
-    /// It is forgotten, by a person or after its time.
-    Removed,
-    /// Its lease ran out, or its supervisor died: it waits again.
-    LockLost,
-    /// A worker's process was made.
-    Started,
-    /// A worker takes jobs.
-    Ready,
-    /// A worker was asked to end, with TERM.
-    Asked,
-    /// A worker was killed.
-    Killed,
-    /// A worker has ended.
-    Exited,
-    /// Fetching from a queue was stopped, or a pool takes no more jobs.
-    Paused,
-    /// The pause is over.
-    Resumed,
-    /// A pool has another number of places.
-    Scaled,
-    /// A pool gets new workers.
-    Recycled,
-    /// Settings were taken in.
-    Reloaded,
-    /// Settings were not taken in: nothing has changed.
-    ReloadRefused,
-    /// An option of the store was changed.
-    Option,
-    /// The supervisor was ordered to stop, or to stop faster.
-    Stopping,
-    /// The verdict on the whole is another one.
-    Health,
-    /// Events are lost: the subscriber was too slow, or the connection that they come by broke.
-    Lost,
-    /// The supervisor was stopped: this is the last event.
-    Ended,
+word_enum! {
+    /// The kinds of news.
+    pub enum What {
+        /// A job came in.
+        Put => "put",
+        /// A supervisor took it.
+        Fetched => "fetched",
+        /// The job is complete.
+        Complete => "complete",
+        /// It is done here, and goes on in another queue.
+        Advanced => "advanced",
+        /// All that it needs is complete: it may run.
+        Released => "released",
+        /// The job has failed, and has no tries left.
+        Failed => "failed",
+        /// The job is held for a person.
+        Held => "held",
+        /// An attempt is over, and it waits again.
+        Again => "again",
+        /// A running job is being canceled.
+        Canceling => "canceling",
+        /// The job is canceled, and its processes are dead.
+        Canceled => "canceled",
+        /// An ended job was put back to waiting.
+        Retried => "retried",
+        /// Its priority, tags, needs or tracking were changed.
+        Edited => "edited",
+        /// It is forgotten, by a person or after its time.
+        Removed => "removed",
+        /// Its lease ran out, or its supervisor died: it waits again.
+        LockLost => "lock_lost",
+        /// A worker's process was made.
+        Started => "started",
+        /// A worker takes jobs.
+        Ready => "ready",
+        /// A worker was asked to end, with TERM.
+        Asked => "asked",
+        /// A worker was killed.
+        Killed => "killed",
+        /// A worker has ended.
+        Exited => "exited",
+        /// Fetching from a queue was stopped, or a pool takes no more jobs.
+        Paused => "paused",
+        /// The pause is over.
+        Resumed => "resumed",
+        /// A pool has another number of places.
+        Scaled => "scaled",
+        /// A pool gets new workers.
+        Recycled => "recycled",
+        /// Settings were taken in.
+        Reloaded => "reloaded",
+        /// Settings were not taken in: nothing has changed.
+        ReloadRefused => "reload_refused",
+        /// An option of the store was changed.
+        Option => "option",
+        /// The supervisor was ordered to stop, or to stop faster.
+        Stopping => "stopping",
+        /// The verdict on the whole is another one.
+        Health => "health",
+        /// Events are lost: the subscriber was too slow, or the connection that they come by broke.
+        Lost => "lost",
+        /// The supervisor was stopped: this is the last event.
+        Ended => "ended",
+    }
 }
 
 impl What {
-    /// All kinds of events.
-    pub const ALL: [What; 30] = [
-        What::Put,
-        What::Fetched,
-        What::Complete,
-        What::Advanced,
-        What::Released,
-        What::Failed,
-        What::Held,
-        What::Again,
-        What::Canceling,
-        What::Canceled,
-        What::Retried,
-        What::Edited,
-        What::Removed,
-        What::LockLost,
-        What::Started,
-        What::Ready,
-        What::Asked,
-        What::Killed,
-        What::Exited,
-        What::Paused,
-        What::Resumed,
-        What::Scaled,
-        What::Recycled,
-        What::Reloaded,
-        What::ReloadRefused,
-        What::Option,
-        What::Stopping,
-        What::Health,
-        What::Lost,
-        What::Ended,
-    ];
-
-    /// The word people type and read.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            What::Put => "put",
-            What::Fetched => "fetched",
-            What::Complete => "complete",
-            What::Advanced => "advanced",
-            What::Released => "released",
-            What::Failed => "failed",
-            What::Held => "held",
-            What::Again => "again",
-            What::Canceling => "canceling",
-            What::Canceled => "canceled",
-            What::Retried => "retried",
-            What::Edited => "edited",
-            What::Removed => "removed",
-            What::LockLost => "lock_lost",
-            What::Started => "started",
-            What::Ready => "ready",
-            What::Asked => "asked",
-            What::Killed => "killed",
-            What::Exited => "exited",
-            What::Paused => "paused",
-            What::Resumed => "resumed",
-            What::Scaled => "scaled",
-            What::Recycled => "recycled",
-            What::Reloaded => "reloaded",
-            What::ReloadRefused => "reload_refused",
-            What::Option => "option",
-            What::Stopping => "stopping",
-            What::Health => "health",
-            What::Lost => "lost",
-            What::Ended => "ended",
-        }
-    }
-
     /// The event for the state in which an attempt left the job.
     pub fn of_end(state: JobState) -> What {
         match state {
@@ -227,12 +157,6 @@ impl What {
             JobState::Canceling => What::Canceling,
             JobState::Waiting | JobState::Delayed | JobState::Depends | JobState::Running => What::Again,
         }
-    }
-}
-
-impl std::fmt::Display for What {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -236,7 +236,9 @@ impl Feed for Rq {
 #[async_trait]
 impl Admin for Rq {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
-        Ok(match &verb {
+        // A new verb is none of RQ's until its card says so, and the contract's tests ask what the card allows.
+        #[expect(clippy::wildcard_enum_match_arm)]
+        let answer = match &verb {
             Verb::Get(it) => Answer::Get(self.get(&it.job).await?),
             Verb::FindJobs(FindJobs { prefix }) => Answer::FindJobs(self.find(prefix).await?),
             Verb::Before(it) => {
@@ -254,33 +256,8 @@ impl Admin for Rq {
             Verb::Bulk(it) => Answer::Bulk(self.sweep(it, &by).await?),
             Verb::Queues(_) => Answer::Queues(self.counts().await?),
             // The card has refused these already.
-            Verb::List(_)
-            | Verb::DependOn(_)
-            | Verb::DependOff(_)
-            | Verb::Prioritize(_)
-            | Verb::SetData(_)
-            | Verb::Tag(_)
-            | Verb::Track(_)
-            | Verb::Untrack(_)
-            | Verb::Pause(_)
-            | Verb::Resume(_)
-            | Verb::ListRecurring(_)
-            | Verb::ShowRecurring(_)
-            | Verb::PutRecurring(_)
-            | Verb::RunRecurring(_)
-            | Verb::PauseRecurring(_)
-            | Verb::ResumeRecurring(_)
-            | Verb::RemoveRecurring(_)
-            | Verb::Stats(_)
-            | Verb::ClassStats(_)
-            | Verb::Forget(_)
-            | Verb::ShowOptions(_)
-            | Verb::SetOption(_)
-            | Verb::UnsetOption(_)
-            | Verb::LoadOptions(_)
-            | Verb::ShowFleet(_) => {
-                return Err(Error::Failed(format!("RQ cannot do {}", verb.route().path)));
-            }
-        })
+            _ => return Err(Error::Failed(format!("RQ cannot do {}", verb.route().path))),
+        };
+        Ok(answer)
     }
 }

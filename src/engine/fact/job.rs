@@ -6,10 +6,9 @@ use tracing::Level;
 
 use super::row::{Again, Row, Voice};
 use crate::flood::Kind;
-use crate::line::cut;
 use model::{
     Class, Excess, Failure, Fence, Job, JobId, QueueName, Revocation, Settlement, Verdict, WorkerName,
-    format_duration,
+    format_duration, quoted,
 };
 
 /// A job, and the worker that it is in, if that is known.
@@ -96,12 +95,12 @@ impl OfJob {
         let ending = match &settlement.verdict {
             Verdict::Complete { .. } => Ending::Complete,
             Verdict::Retry { after, failure } => {
-                let (after, failure, crashed) = (*after, quoted(failure), settlement.crashed);
+                let (after, failure, crashed) = (*after, first_line(failure), settlement.crashed);
                 Ending::Retry { after, failure, crashed }
             }
-            Verdict::Fail { failure } => Ending::Fail(quoted(failure)),
+            Verdict::Fail { failure } => Ending::Fail(first_line(failure)),
             Verdict::Release { after, .. } => Ending::Release(*after),
-            Verdict::Hold { failure } => Ending::Hold(quoted(failure)),
+            Verdict::Hold { failure } => Ending::Hold(first_line(failure)),
             Verdict::Canceled => Ending::Canceled,
         };
         OfJob::Verdict(settlement.fence, ending)
@@ -201,9 +200,9 @@ impl Ending {
     }
 }
 
-fn quoted(failure: &Failure) -> Box<str> {
+fn first_line(failure: &Failure) -> Box<str> {
     match failure.message.lines().next() {
-        None | Some("") => cut(&failure.group).into(),
-        Some(first) => cut(&format!("{}: {first}", failure.group)).into(),
+        None | Some("") => quoted(&failure.group).into(),
+        Some(first) => quoted(&format!("{}: {first}", failure.group)).into(),
     }
 }

@@ -7,8 +7,7 @@ use tracing::Level;
 
 use super::row::{Again, Row, Voice};
 use crate::flood::Kind;
-use crate::line::cut;
-use model::{ExitStatus, PoolCounters, Signal, What, WorkerName};
+use model::{ExitStatus, PoolCounters, Signal, What, WorkerName, quoted};
 
 /// What has happened to a worker, or was ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +56,12 @@ pub(crate) enum OfWorker {
 
 impl OfWorker {
     pub(super) fn died(why: &str, booted: bool, next: Option<Duration>, jobs: usize) -> OfWorker {
-        OfWorker::Died { why: cut(why).into(), booted, next, jobs: u32::try_from(jobs).unwrap_or(u32::MAX) }
+        OfWorker::Died {
+            why: quoted(why).into(),
+            booted,
+            next,
+            jobs: u32::try_from(jobs).unwrap_or(u32::MAX),
+        }
     }
 
     pub(super) fn row(&self, of: &WorkerName, voice: Voice, to: &mut dyn FnMut(&Row<'_>)) {

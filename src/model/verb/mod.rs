@@ -11,18 +11,18 @@ mod jobs;
 mod options;
 mod queues;
 mod recurring;
+mod said;
 mod table;
 
 pub use ability::Ability;
-pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
-pub use classes::{ClassDay, ClassStats, ClassSums};
-pub use edits::{DependOff, DependOn, Discard, Prioritize, SetData, Tag, Track, Untrack};
-pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
-pub use fleet::ShowFleet;
-pub use jobs::{Before, Cancel, FindJobs, Get, Retry};
-pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
-pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times, reason_fault};
-pub use recurring::{
-    ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring,
-};
+pub use answers::*;
+pub use classes::*;
+pub use edits::*;
+pub use failed::*;
+pub use fleet::*;
+pub use jobs::*;
+pub use options::*;
+pub use queues::*;
+pub use recurring::*;
+pub use said::Said;
 pub use table::{Answer, Route, Verb, VerbRequest, Visitor, visit};
