@@ -39,6 +39,7 @@ macro_rules! plain {
 
 plain!(u32: number, u64: number, i32: number, String: |words| text(words).map(str::to_owned));
 plain!(Order: word, CutOff: word, Leftovers: word, LogFormat: word, LogLevel: word, WhenAway: word);
+// A switch has no value: it is true where it was given at all.
 plain!(bool: |_| Ok(true), PathBuf: |words| Ok(last(words)?.into()));
 plain!(Vec<String>: |words| words.iter().map(|word| text(&[word]).map(str::to_owned)).collect());
 

@@ -202,6 +202,7 @@ pub(super) fn says<T: Setting>(value: Option<&T>, name: &str) -> bool {
 
 /// Whether each row has what the pages need: its text, and a default or an example.
 pub(super) const fn complete(rows: &[Row]) -> bool {
+    // A `const fn` has no iterators.
     let mut at = 0;
     while at < rows.len() {
         let row = rows[at];

@@ -115,6 +115,7 @@ macro_rules! settings {
             fn needs_restart(known: &$Made, read: &$Made) -> Option<&'static str> {
                 let differ = [$((
                     concat!($prefix, stringify!($name)),
+                    // `false` stands for a row without a place, which cannot differ.
                     [false, $(crate::section::differ_row!($place, known, read))?].contains(&true),
                 )),*];
                 let rows = <Self as crate::row::Setting>::ROWS.iter().zip(differ);

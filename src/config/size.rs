@@ -70,6 +70,7 @@ impl Visitor<'_> for SizeVisitor {
         Ok(None)
     }
 
+    // As if it were text: a number without a unit is refused with the same words.
     fn visit_u64<E: Error>(self, bytes: u64) -> Result<Self::Value, E> {
         self.visit_str(&bytes.to_string())
     }

@@ -11,6 +11,7 @@ use start_dir::from_start_dir;
 /// may never end.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let path = from_start_dir(path)?;
+    // Else the open itself would wait for somebody who writes to a FIFO.
     let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
     if found.is_dir() {
@@ -25,6 +26,7 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
 /// Reads a text of at most `most` bytes to its end.
 pub fn limited(from: impl Read, most: u64) -> io::Result<String> {
     let mut text = String::new();
+    // One byte more shows that the text is longer.
     from.take(most + 1).read_to_string(&mut text)?;
     match text.len() as u64 > most {
         true => Err(io::Error::other(format!("it is larger than {most} bytes, which is the most"))),

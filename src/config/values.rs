@@ -49,6 +49,7 @@ pub(super) fn shown_workers(Made { pool, .. }: &Made) -> Value {
         said.insert("min".into(), min.into());
     }
     said.insert("max".into(), pool.workers.into());
+    // All rules of a pool have one zone.
     if let Some(rule) = pool.sizes.first() {
         let at: Mapping =
             pool.sizes.iter().map(|rule| (rule.at.to_string().into(), rule.workers.into())).collect();

@@ -44,6 +44,7 @@ fn double_quoted(rest: &mut Peekable<Chars>, word: &mut String) -> Result<(), St
         match rest.next().ok_or("a \" is not closed")? {
             '"' => return Ok(()),
             '\\' => match rest.next().ok_or("a \" is not closed")? {
+                // Before any other letter a backslash in double quotes stands for itself, as in a shell.
                 letter @ ('"' | '\\' | '$' | '`') => word.push(letter),
                 letter => word.extend(['\\', letter]),
             },

@@ -115,6 +115,7 @@ impl<T: Clone + Default> Kept<T> {
         let trouble = self.error.clone().or_else(|| lasts.map(silent));
         match &self.latest {
             Some((at, counts)) => {
+                // The answer to another reader's question, asked at the same time, is as good as one to this.
                 let age = (*at < asked).then(|| at.elapsed());
                 Counted { counts: counts.clone(), age, trouble }
             }

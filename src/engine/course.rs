@@ -144,6 +144,8 @@ fn kill(settlement: &Settlement) -> Option<&'static str> {
         "output limit" => Some("output"),
         _ => None,
     });
+    // The second is a guess: the kernel has killed something on this machine while the job ran, and nobody else has
+    // sent a KILL.
     let oom =
         left.exit.as_ref().is_some_and(|exit| exit.oom) || left.oom_kills.is_some_and(|kills| kills > 0);
     let is_fenced = is_fenced(&settlement.verdict, &left.signals);

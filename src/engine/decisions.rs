@@ -47,6 +47,7 @@ impl Decisions {
         let of_job =
             self.seldom.iter().rev().map(|(_, before)| before).filter(|before| before.job() == Some(&at.job));
         let is_end = |before: &Fact| matches!(before, Fact::Job(_, OfJob::Verdict(..) | OfJob::LeaseLost(_)));
+        // A later attempt may be revoked for the same reason, and that is news.
         of_job.take_while(|before| !is_end(before)).any(|before| before == fact)
     }
 

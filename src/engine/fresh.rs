@@ -57,6 +57,7 @@ impl SpawnSpecs {
     /// Writes the number of its spec into each pool.
     pub fn number(&mut self, settings: &mut Settings, specs: Vec<SpawnSpec>) {
         for (pool, spec) in settings.pools.iter_mut().zip(specs) {
+            // Workers of former settings live on, so a number always means the same spec.
             let known = self.all.iter().position(|known| *known == spec);
             let number = known.unwrap_or_else(|| {
                 self.all.push(spec);

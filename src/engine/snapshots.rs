@@ -55,6 +55,7 @@ impl Snapshots {
     /// Handles a signal that ends a worker for a limit: gives the order back if it may go out at once. Else it waits
     /// for the snapshot.
     pub(super) fn before(&mut self, worker: WorkerId, pid: i32, order: Order, now: Instant) -> Option<Order> {
+        // One snapshot a life will do: that of before TERM is there when KILL follows.
         let is_known = self.held.contains_key(&worker) || self.kept.contains_key(&worker);
         if is_known || !(self.look_at(worker, pid) || self.queue(worker, pid)) {
             return self.behind(worker, order);
@@ -76,6 +77,8 @@ impl Snapshots {
 
     /// Has a worker wait for its turn, unless all snapshots in progress have taken too long.
     fn queue(&mut self, worker: WorkerId, pid: i32) -> bool {
+        // Some order waits for a look under way. If there is none, all looks have taken too long, and the queue would
+        // not move.
         let moves = self.held.len() > self.queued.len();
         if moves {
             self.queued.push_back((worker, pid));

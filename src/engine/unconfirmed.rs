@@ -70,12 +70,14 @@ impl UnconfirmedVerdicts {
     /// The last order to the keeper.
     pub fn shutdown(&mut self) -> Order {
         self.said = true;
+        // A code that is known already tells more than that the broker is silent.
         let broker = self.of_burst.as_ref().filter(|_| self.undone.is_none());
         if let Some(why) = broker.and_then(|broker| broker.health().trouble) {
             error!(why, "the burst ends, and jobs may be left");
             self.undone = Some(UNDONE);
         }
         let all_is_well = self.untold == 0 && self.alive.is_empty();
+        // What may run twice, or lives on, matters more than jobs that a burst has left.
         Order::Shutdown(if all_is_well { self.undone.unwrap_or(0) } else { UNAVAILABLE })
     }
 }

@@ -54,6 +54,7 @@ impl Watch {
 
     /// When to check again.
     pub(super) fn due(&self) -> Option<Instant> {
+        // A count that is under way is judged when it comes, however slow the broker is.
         self.due.filter(|_| !self.looking)
     }
 
@@ -78,6 +79,7 @@ impl Watch {
             if *reasons == self.told.0 {
                 return None;
             } else if now < may_tell {
+                // A reason that stays is told then, though nothing else happens.
                 self.due.get_or_insert(may_tell);
                 return None;
             }

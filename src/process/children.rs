@@ -325,7 +325,7 @@ impl Children {
         });
     }
 
-    /// A life with its context.
+    /// A life, and what its methods need of the rest: apart, so that both can be changed at once.
     pub(super) fn look(&mut self, worker: WorkerId) -> Option<(&mut Life, LifeContext<'_>)> {
         let plan = self.plans.get(usize::from(worker.slot.pool))?;
         let life = self.lives.get_mut(&worker)?;

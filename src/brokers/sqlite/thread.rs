@@ -172,6 +172,7 @@ impl Room {
         (kind.is_durable() || kind == Kind::Fetch).then(|| Error::Failed(broken.reason.clone()))
     }
 
+    /// Carries out the calls of a turn in one transaction, and answers them.
     fn take(&mut self, turn: Turn) {
         let mut calls = turn.calls;
         if calls.is_empty() && !turn.timer && !turn.bell {

@@ -42,6 +42,7 @@ fn mixed_queue(first: &Pool, second: &Pool) -> Option<Advice> {
 /// Whether both pools take some common class, as far as the names show.
 fn overlap(first: &Pool, second: &Pool) -> bool {
     let names = |filter: &ClassFilter| [filter.only.clone(), filter.except.clone()].concat();
+    // Filters differ only at the names that they have: if they share any class, they share one of these.
     let known = names(&first.settings.filter).into_iter().chain(names(&second.settings.filter));
     // The shortest name for each name with a star, and a name that no one would choose.
     let bare = known.map(|name| Class::from(name.as_str().trim_end_matches('*')));

@@ -77,6 +77,7 @@ fn delay_above_cap(pool: &Pool) -> Option<Advice> {
 
 fn cap_not_reached(pool: &Pool) -> Option<Advice> {
     let Retry { retries, delay, cap } = pool.settings.retry;
+    // Each wait is twice the one before.
     let longest = delay.saturating_mul(2u32.saturating_pow(retries.saturating_sub(1)));
     if retries == 0 || longest >= cap || cap == Retry::NONE.cap {
         return None;
@@ -107,6 +108,7 @@ fn covers(wide: &Class, narrow: &Class) -> bool {
 fn classes_undone(pool: &Pool) -> Option<Advice> {
     let filter = &pool.settings.filter;
     let undone = |only: &Class| filter.except.iter().any(|except| covers(except, only));
+    // An exception of all classes covers them also where no class is named.
     let all = Class::from("*");
     if undone(&all) || (!filter.only.is_empty() && filter.only.iter().all(undone)) {
         let hint = "leave out of except_classes what the pool is to take";
