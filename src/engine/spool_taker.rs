@@ -1,5 +1,6 @@
 //! Takes the puts that members of the socket's group have left while no supervisor listened.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio::task::spawn_blocking;
 use tracing::{error, info};
 
 use broker::{Broker, Complaints, Error};
+use model::Class;
 use process::watched;
 use spool::{Desk, Fault, Left, Look};
 
@@ -21,6 +23,8 @@ const FIRST: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(1);
 /// Longest time between two looks: what was set aside may have been seen to.
 const SELDOM: Duration = Duration::from_secs(60);
+/// Limit of the classes that a pass finds held: each may cost it the patience of a broker that does not answer.
+const TRIES: usize = 10;
 /// What waits, for the health.
 const WAITS: &str = "puts wait in the spool";
 /// What has failed for good, for the health.
@@ -29,6 +33,16 @@ const REFUSED: &str = "puts that members have left cannot be queued";
 const STUCK: &str = "stuck";
 /// What cannot be looked at, for the health.
 const UNREAD: &str = "the spool cannot be read";
+
+/// Puts that a pass leaves for the next. A route leads jobs of a class elsewhere: one that fails holds up these alone, in
+/// their order.
+#[derive(Default)]
+struct Held {
+    count: usize,
+    /// Why the first of them waits.
+    why: Option<String>,
+    classes: BTreeSet<Class>,
+}
 
 struct Taker {
     desk: Desk,
@@ -76,22 +90,26 @@ impl Taker {
         for (path, why) in odd {
             self.set_aside(&path, &why);
         }
-        let count = puts.len();
-        for (number, name) in puts.into_iter().enumerate() {
-            if let Err(why) = self.put(&name).await {
-                // The rest waits with it, so that puts keep their order.
-                self.wait(count - number, &why);
-                self.note_aside();
-                return Some(count - number);
+        let mut held = Held::default();
+        for name in puts {
+            if let Err(why) = self.put(&name, &mut held).await {
+                held.count += 1;
+                held.why.get_or_insert(why);
             }
         }
-        self.complaints.well(WAITS, clock::now());
+        match &held.why {
+            Some(why) => self.wait(held.count, why),
+            None => self.complaints.well(WAITS, clock::now()),
+        }
         self.note_aside();
-        Some(0)
+        Some(held.count)
     }
 
     /// Queues a put and removes it. Err: it may work later.
-    async fn put(&self, name: &str) -> Result<(), String> {
+    async fn put(&self, name: &str, held: &mut Held) -> Result<(), String> {
+        if held.classes.len() >= TRIES {
+            return Err("the broker refuses others, too".into());
+        }
         let (desk, file) = (self.desk.clone(), name.to_owned());
         let read = spawn_blocking(move || desk.read(&file)).await.map_err(|error| error.to_string())?;
         let Left { uid, jobs } = match read {
@@ -102,10 +120,17 @@ impl Taker {
                 return Ok(());
             }
         };
+        let classes: BTreeSet<Class> = jobs.iter().map(|job| job.class.clone()).collect();
+        if let Some(class) = classes.intersection(&held.classes).next() {
+            return Err(format!("an earlier put of {class} waits"));
+        }
         let count = jobs.len();
         match self.broker.put(jobs).await {
             Ok(_) => info!(uid, jobs = count, "queued a put that was left in the spool"),
-            Err(error) if may_pass(&error) => return Err(error.to_string()),
+            Err(error) if may_pass(&error) => {
+                held.classes.extend(classes);
+                return Err(error.to_string());
+            }
             Err(error) => {
                 self.set_aside(&self.desk.dir().join(name), &error.to_string());
                 return Ok(());

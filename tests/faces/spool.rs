@@ -143,6 +143,33 @@ fn spool_takes_only_whole_puts_of_their_owners_and_sets_aside_the_rest() {
     stop(&mut running);
 }
 
+/// A class may go to another broker. One that does not answer is that class's trouble.
+#[test]
+fn put_that_a_route_holds_up_keeps_no_other_in_the_spool() {
+    if !sandbox::is_root() {
+        return sandbox::missing("root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    let redis = sandbox.work("redis.sock");
+    let yaml = format!(
+        "{{socket_group: {GROUP}, route: [{{classes: [far.Job], to: 'unix://{}'}}]}}",
+        redis.display()
+    );
+    fs::write(sandbox.work("routes.yaml"), yaml).unwrap();
+    let start = ["-w", "1", "-c", "routes.yaml"];
+    let spool = sandbox.path("state/spool");
+    let mut running = sandbox.start(&start);
+    stop(&mut running);
+    let far = |id: &str| body(id).replace("doc.Nobody", "far.Job");
+    for (number, text) in [far("first"), far("second"), body("here")].iter().enumerate() {
+        leave(member(), &spool, &format!("{MEMBER}.{number}"), text, "1644");
+    }
+    let mut running = sandbox.start(&start);
+    wait_until("the other is queued", || sandbox.run(&["job", "show", "here"]).status.success());
+    wait_until("the two are named", || sandbox.reasons().contains("puts wait in the spool: 2 in "));
+    stop(&mut running);
+}
+
 #[test]
 fn each_put_of_members_over_stops_kills_and_starts_is_one_job() {
     if !sandbox::is_root() {
