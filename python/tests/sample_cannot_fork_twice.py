@@ -8,7 +8,7 @@ from sample_with_thread import *  # noqa: F401,F403
 from taskvisor.worker import forking
 
 _template = os.getpid()
-_fork = forking._fork
+_fork = forking.fork_child
 
 
 def _refuse():
@@ -17,4 +17,4 @@ def _refuse():
     return _fork()
 
 
-forking._fork = _refuse
+forking.fork_child = _refuse

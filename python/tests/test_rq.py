@@ -325,7 +325,5 @@ class Refused(RqTest):
         self.assertIn("use the mode fork or prefork", done.stderr)
 
 
-del RqTest
-
 if __name__ == "__main__":
     unittest.main()

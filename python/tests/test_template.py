@@ -149,7 +149,7 @@ class Template(WorkerTest):
         # Other tests may have left threads in this process.
         with mock.patch.object(looked_at.threading, "enumerate", return_value=[threading.main_thread()]), \
                 mock.patch.object(looked_at.os, "listdir", return_value=[str(2 ** 22 + 1)]):
-            self.assertEqual(look._threads(), [])
+            self.assertEqual(looked_at.threads(look._main), [])
 
     def test_child_is_forked_into_its_cgroup(self):
         for module in ("sample", "sample_with_thread"):

@@ -47,6 +47,9 @@ pub enum Said<'a> {
     /// A fault of the application that costs no job by itself, for people.
     #[serde(borrow)]
     Warning(Warning<'a>),
+    /// What a template has imported for all jobs to come.
+    #[serde(borrow)]
+    Preloaded(Preloaded<'a>),
     /// The worker makes a call; answered by `reply`.
     #[serde(borrow)]
     Call(Call<'a>),
@@ -230,6 +233,14 @@ pub struct Warning<'a> {
     /// The fault and what to do; it may have several lines.
     #[serde(borrow)]
     pub text: Cow<'a, str>,
+}
+
+/// The modules that a template has imported because its jobs needed them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Preloaded<'a> {
+    /// Their names, all of them, in the order of their imports.
+    #[serde(borrow)]
+    pub modules: Vec<Cow<'a, str>>,
 }
 
 /// A request of the worker: a verb with its arguments.

@@ -322,7 +322,8 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         let worker = model::WorkerId { slot: slot.place, generation: slot.generation };
         // Only the pid; the API looks up the rest when somebody asks.
         slot.process = effects.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
-        slot.warning = effects.children.warning(worker).map(Into::into);
+        let told = effects.children.told(worker);
+        (slot.warning, slot.preloaded) = (told.warning, told.preloaded);
         slot.trace = effects.mutes.last_words(slot.place);
         for job in &mut slot.jobs {
             job.progress = effects.reports.latest(&job.id).cloned();

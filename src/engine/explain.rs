@@ -28,7 +28,7 @@ pub(super) fn explain(
     }
     for slot in pools.iter_mut().flat_map(|(pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = WorkerId { slot: slot.place, generation: slot.generation };
-        slot.warning = effects.children.warning(worker).map(Into::into);
+        slot.warning = effects.children.told(worker).warning;
         slot.trace = effects.mutes.last_words(slot.place);
     }
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };

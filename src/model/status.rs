@@ -283,6 +283,9 @@ pub struct SlotStatus {
     /// A fault of the application that its worker or template warns of: several lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
+    /// Modules that a template has imported for all jobs to come, because jobs needed them: their names, 200 at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preloaded: Vec<String>,
     /// Its processes, the leader first with its tree below; filled in by the engine.
     pub process: Option<Process>,
 }

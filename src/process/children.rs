@@ -21,6 +21,7 @@ use super::plan::{Plan, Role};
 use super::program::{outcome, stillborn};
 use super::remains::Remains;
 use super::sandbox::{Removed, Sandboxes};
+use super::told::Told;
 use super::watched::{unwatch, watched};
 use log::Outputs;
 use model::{Exit, Fence, Instant, Job, Outcome, WorkerId, WorkerName};
@@ -157,9 +158,9 @@ impl Children {
         self.lives.get(&worker).map(|life| life.pid)
     }
 
-    /// The latest warning of a life about its application.
-    pub fn warning(&self, worker: WorkerId) -> Option<&str> {
-        self.lives.get(&worker)?.warning.as_deref()
+    /// What a life has said of its application.
+    pub fn told(&self, worker: WorkerId) -> Told {
+        self.lives.get(&worker).map(|life| life.told.clone()).unwrap_or_default()
     }
 
     /// Waits until some child has sent something or can take more. Cancel-safe.

@@ -41,8 +41,8 @@ impl Life {
             self.heavy = Some(taken);
             let text = already_heavy(taken, most);
             around.log_warning(&text);
-            let others = self.warning.take().map(|others| format!("\n{others}")).unwrap_or_default();
-            self.warning = Some(text + &others);
+            let others = self.told.warning.take().map(|others| format!("\n{others}")).unwrap_or_default();
+            self.told.warning = Some(text + &others);
         }
     }
 

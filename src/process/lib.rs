@@ -23,6 +23,7 @@ mod remains;
 mod remove;
 mod sandbox;
 pub mod snapshot;
+mod told;
 mod unkillable;
 pub mod usage;
 mod watched;

@@ -15,6 +15,7 @@ use super::orphans::ChildTracker;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::sandbox::Sandboxes;
+use super::told::Told;
 use log::Outputs;
 use model::{Bounds, Classes, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut};
 use wire::worker::{self, Done, Said, decode};
@@ -100,8 +101,8 @@ pub(super) struct Life {
     pub(super) calls: Calls,
     /// Number of messages about unknown jobs since the last one about a known job.
     strangers: u32,
-    /// The latest warning about its application, for `status`.
-    pub(super) warning: Option<String>,
+    /// What it has said of its application, for `status`.
+    pub(super) told: Told,
     /// Its memory when it became ready, if it was more than its pool recycles at.
     pub(super) heavy: Option<u64>,
     /// Whether it broke the protocol: its messages do not count any more.
@@ -142,8 +143,8 @@ impl Life {
             Role::Worker | Role::Template => Handshake::Silent,
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
-        let (calls, strangers, warning, heavy, faulty, closed, brood) =
-            (Calls::default(), 0, None, None, false, None, None);
+        let (calls, strangers, told, heavy, faulty, closed, brood) =
+            (Calls::default(), 0, Told::default(), None, false, None, None);
         let bounds = Bounds::default();
         Life {
             pid,
@@ -155,7 +156,7 @@ impl Life {
             stray,
             calls,
             strangers,
-            warning,
+            told,
             heavy,
             faulty,
             closed,
@@ -236,6 +237,7 @@ impl Life {
             (_, Said::Ready(_)) => return Err("it says 'ready' twice".into()),
             (_, Said::Pong(_)) => {}
             (_, Said::Warning(warning)) => self.warned(around, &warning.text),
+            (_, Said::Preloaded(said)) => self.told.preload(&said.modules),
             (_, Said::Call(call)) => {
                 let args = call.args.get();
                 self.calls.begin(call.n, &call.verb, args.len());
@@ -276,11 +278,9 @@ impl Life {
 
     /// Keeps the warning for `status`; the log gets the first ones.
     fn warned(&mut self, around: &LifeContext<'_>, text: &str) {
-        let text: String = text.chars().take(LONGEST_WARNING).collect();
-        if self.warning.is_none() {
-            around.log_warning(&text);
+        if self.told.warn(text) {
+            around.log_warning(self.told.warning.as_deref().unwrap_or_default());
         }
-        self.warning = Some(text);
     }
 
     fn progress(&self, said: worker::Progress<'_>) -> Option<WorkerEvent> {
@@ -379,9 +379,8 @@ const STRANGERS: u32 = 100;
 /// The longest reason for a fault, in bytes: it may repeat a message.
 const LONGEST_WHY: usize = 500;
 
-/// The longest message of a progress that is kept, and the longest warning, in characters.
+/// The longest message of a progress that is kept, in characters.
 const LONGEST_MESSAGE: usize = 1000;
-const LONGEST_WARNING: usize = 8000;
 
 /// Limit of the orphans of a job that a worker reports.
 const MOST_LEFT: usize = 100;

@@ -23,6 +23,7 @@ mod lost;
 mod native;
 mod odd;
 mod own_tests;
+mod preload;
 mod scene;
 mod schedulers;
 mod spoiled;

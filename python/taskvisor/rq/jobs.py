@@ -9,12 +9,15 @@ from ..client.running_job import Job
 from ..worker import outcome, surroundings
 from ..worker.application import Prepared
 from ..worker.outcome import Ending
+from ..worker.process import is_template
 from . import callbacks, fast, native
 from .run import Run, Setup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
+
+    from ..worker.preload import Preload
 
 
 class Jobs:
@@ -24,12 +27,18 @@ class Jobs:
         self._setup: Optional[Setup] = None
         #: For people, sent after hello.
         self.warnings: list[str] = []
+        #: What a template imports by itself, if it does.
+        self.preload: Optional[Preload] = None
 
-    def start_up(self, setup: Setup) -> None:
-        """Sets the objects that the options name."""
+    def start_up(self, setup: Setup, preloads: bool) -> None:
+        """Sets the objects that the options name. A template that preloads imports modules by itself."""
         if not setup.is_native:
             fast.rehearse(setup)
         self._setup = setup
+        if preloads and is_template():
+            from ..worker.preload import Preload
+
+            self.preload = Preload(setup.changed)
         names = setup.installed.never_called(setup.worker_class)
         if names:
             kind = setup.worker_class
@@ -60,10 +69,28 @@ class Jobs:
         try:
             if run.callback is not None:
                 return callbacks.call(setup, run)
-            return fast.run(setup, run) if setup.is_fast(run) else native.run(setup, run)
+            if self.preload is None:
+                return _end(setup, run)
+            if self.preload.is_outdated():
+                # The template has old code: the job waits for a fork of the next one. It has not begun.
+                return Ending("snooze", after=0)
+            loaded = len(sys.modules)
+            ending = _end(setup, run)
+            if len(sys.modules) != loaded and _has_finished(ending):
+                self.preload.name(run.job().func_name, loaded)
+            return ending
         finally:
             for name in variables:
                 os.environ.pop(name, None)
+
+
+def _end(setup: Setup, run: Run) -> Ending:
+    return fast.run(setup, run) if setup.is_fast(run) else native.run(setup, run)
+
+
+def _has_finished(ending: Ending) -> bool:
+    """Whether the function of the job has returned."""
+    return ending.outcome == "complete" and ending.fields["result"].get("status", "finished") == "finished"
 
 
 def _load_function(run: Run) -> None:

@@ -55,7 +55,11 @@ class Setup:
     def is_fast(self, run: Run) -> bool:
         """Whether the supervisor ends the job. Not if the job's module has patched the worker, for example to measure
         it, or if the job has webhooks, which RQ sends."""
-        return not (self.is_native or run.fields.get("webhooks")) and self.worker_class.perform_job is self._perform
+        return not (self.is_native or run.fields.get("webhooks") or self.changed())
+
+    def changed(self) -> Optional[str]:
+        """What an import has changed that all jobs share; None if nothing."""
+        return None if self.worker_class.perform_job is self._perform else "it changes how RQ performs jobs"
 
     def call_back(self, job: Any, which: str, *arguments: Any) -> None:
         """Calls the `success`, `failure` or `stopped` callback of a job, if it has one, within its time."""

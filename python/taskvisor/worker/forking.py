@@ -128,12 +128,12 @@ _calls: dict[int, _Calls] = {}
 
 
 def _fork_twice(parent: int, cgroup: Optional[int]) -> int:
-    middle = _fork()
+    middle = fork_child()
     if middle == 0:
         try:
             # There is one thread only here.
             address = None if cgroup is None else _thread_id_address()
-            child = _fork() if address is None else _clone(address, 0, cgroup)
+            child = fork_child() if address is None else _clone(address, 0, cgroup)
         except OSError as error:
             os._exit(error.errno or 1)
         if child != 0:
@@ -150,7 +150,8 @@ def _fork_twice(parent: int, cgroup: Optional[int]) -> int:
     return middle
 
 
-def _fork() -> int:
+def fork_child() -> int:
+    """Forks a child of this process."""
     with warnings.catch_warnings():
         # Since 3.12 a fork with threads warns. Here the child goes on with only the thread that it has.
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -34,7 +34,7 @@ class Inherited:
         last."""
         self._armed = False
         self._sockets_before = _sockets()
-        self._main = _comm(os.getpid())
+        self._main = comm(os.getpid())
         self.threads: list[str] = []
         self.sockets: dict[int, tuple[int, int]] = {}
         self.generators: list[tuple[str, Any, object]] = []
@@ -48,20 +48,9 @@ class Inherited:
     def _before(self) -> None:
         if self._armed:
             self._armed = False
-            self.threads = self._threads()
+            self.threads = threads(self._main)
             known = self._sockets_before.values()
             self.sockets = {number: found for number, found in _sockets().items() if found not in known}
-
-    def _threads(self) -> list[str]:
-        known = {thread.native_id: thread for thread in threading.enumerate()}
-        names = [thread.name for thread in known.values() if thread is not threading.main_thread()]
-        for task in os.listdir("/proc/self/task"):
-            name = _comm(int(task))
-            # A thread without a name has ended since the list was read: a hook may just have joined it. Threads of
-            # numeric libraries have the name of the program, and their libraries end them before a fork.
-            if int(task) not in known and name not in ("", self._main):
-                names.append(name)
-        return names
 
     def warning(self, own: set[int]) -> Optional[str]:
         """The warning, in the child; None if there is none. `own` are sockets of this package."""
@@ -80,6 +69,19 @@ class Inherited:
         return "\n".join([_HEAD, *found, _TAIL]) if found else None
 
 
+def threads(main: str) -> list[str]:
+    """The names of the threads beside the main one. `main` is the name that the main one has for the system."""
+    known = {thread.native_id: thread for thread in threading.enumerate()}
+    names = [thread.name for thread in known.values() if thread is not threading.main_thread()]
+    for task in os.listdir("/proc/self/task"):
+        name = comm(int(task))
+        # A thread without a name has ended since the list was read: a hook may just have joined it. Threads of numeric
+        # libraries have the name of the program, and their libraries end them before a fork.
+        if int(task) not in known and name not in ("", main):
+            names.append(name)
+    return names
+
+
 def _line(what: str, names: list[str]) -> Optional[str]:
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return f"  {what}: {', '.join(names[:_MOST])}{more}" if names else None
@@ -90,7 +92,8 @@ def _plain(name: str) -> str:
     return re.sub(r"\d+", "", name)
 
 
-def _comm(task: int) -> str:
+def comm(task: int) -> str:
+    """The name that a thread has for the system; empty if there is no such thread."""
     try:
         with open(f"/proc/self/task/{task}/comm", encoding="utf-8", errors="replace") as comm:
             return comm.read().strip()

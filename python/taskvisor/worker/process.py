@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn, Optional
+
+
+def is_template() -> bool:
+    """Whether this process is to fork the workers of its pool."""
+    return os.environ.get("TASKVISOR_MODE") == "fork" and "TASKVISOR_FORK_FD" in os.environ
 
 
 def identity(descriptor: int) -> Optional[tuple[int, int]]:
@@ -17,6 +23,19 @@ def identity(descriptor: int) -> Optional[tuple[int, int]]:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+#: Lowest number above the descriptors of the protocol.
+OUT_OF_THE_WAY = 5
+
+
+def out_of_the_way(descriptor: int) -> int:
+    """Moves a descriptor up: if the application closed its stdin, the descriptor may have that number now."""
+    if descriptor >= OUT_OF_THE_WAY:
+        return descriptor
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
+    os.close(descriptor)
+    return moved
 
 
 def close(descriptor: int) -> None:

@@ -14,7 +14,7 @@ from ..protocol.frames import frame
 from ..version import VERSION
 from .channel import Channel, Closed
 from .loading import print_failure
-from .process import give_up, identity
+from .process import give_up, identity, is_template
 from .termination import Termination
 
 TYPE_CHECKING = False
@@ -75,12 +75,8 @@ def hello(application: Application, template: bool, further: Sequence[str] = ())
     return frame("hello", fields) + frame("ready", {}) + b"".join(warnings)
 
 
-def _is_template() -> bool:
-    return os.environ.get("TASKVISOR_MODE") == "fork" and "TASKVISOR_FORK_FD" in os.environ
-
-
 def _look_at_forks() -> Optional[Inherited]:
-    if not _is_template():
+    if not is_template():
         return None
     if sys.version_info < (3, 8):
         # The fork tells threads by ids that Python 3.7 does not know.

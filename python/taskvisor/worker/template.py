@@ -5,7 +5,6 @@ It never runs a job itself.
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import select
@@ -18,7 +17,7 @@ from ..protocol.frames import decode, frame
 from . import forking
 from .channel import Channel, Closed, EndOfFile
 from .prefork import Worker
-from .process import flush_streams, give_up
+from .process import OUT_OF_THE_WAY, flush_streams, give_up, out_of_the_way, print_at_once
 from .termination import Termination
 
 TYPE_CHECKING = False
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from .application import Application
     from .inherited import Inherited
+    from .preload import Preload
 
 _NUMBER_BYTES = 8
 #: The child's channel, stdout and stderr.
@@ -34,8 +34,6 @@ _ENDS = 3
 _INT_BYTES = struct.calcsize("i")
 #: Room for one descriptor more than expected.
 _ANCILLARY_BYTES = socket.CMSG_SPACE((_ENDS + 2) * _INT_BYTES)
-#: Lowest number above the descriptors of the protocol.
-_OUT_OF_THE_WAY = 5
 
 
 class Template:
@@ -57,26 +55,39 @@ class Template:
         self._worker: Optional[Worker] = None
         #: Until the first fork has been checked.
         self._inherited: Optional[Inherited] = inherited
-        self._nothing = _out_of_the_way(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        self._preload: Optional[Preload] = getattr(application, "preload", None)
+        self._nothing = out_of_the_way(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def serve(self) -> int:
-        """Forks until the supervisor stops the template."""
-        poll = select.poll()
-        orders, termination = self._orders.fileno(), self._termination
-        for descriptor in (orders, self._descriptor, termination.wake):
-            poll.register(descriptor, select.POLLIN)
+        """Forks until the supervisor stops the template, or what it has imported has changed on disk."""
+        orders, termination, preload = self._orders.fileno(), self._termination, self._preload
+        own = [orders, self._descriptor, termination.wake]
         while True:
+            poll = select.poll()
+            for descriptor in own if preload is None else own + preload.descriptors():
+                poll.register(descriptor, select.POLLIN)
             termination.begin_wait()
-            ready = poll.poll()
+            ready = {descriptor for descriptor, _ in poll.poll(None if preload is None else preload.patience())}
             termination.end_wait()
-            for descriptor, _ in ready:
-                if descriptor == orders:
-                    if not self._obey():
-                        return 0
-                elif descriptor == termination.wake:
-                    termination.drain()
-                elif self._told_to_stop():
-                    return 0
+            if termination.wake in ready:
+                termination.drain()
+            if self._descriptor in ready and self._told_to_stop():
+                return 0
+            if preload is not None and preload.is_outdated():
+                print_at_once("taskvisor.worker: code that this template has imported for its jobs has changed: the next "
+                              "one imports it anew\n")
+                return 0
+            if orders in ready and not self._obey():
+                return 0
+            if preload is not None and not ready.issubset(own):
+                self._import_more(preload)
+
+    def _import_more(self, preload: Preload) -> None:
+        known = len(preload.modules)
+        self._warn(preload.turn((self._descriptor, self._orders.fileno())))
+        if len(preload.modules) != known:
+            self._channel.write(frame("preloaded", {"modules": preload.modules}))
+            _share()
 
     def _told_to_stop(self) -> bool:
         try:
@@ -104,8 +115,8 @@ class Template:
         if len(number) != _NUMBER_BYTES or len(descriptors) not in (_ENDS, _ENDS + 1):
             give_up(f"a packet of {len(number)} bytes with {len(descriptors)} descriptors on descriptor "
                     f"{self._orders.fileno()}: 8 bytes with 3 or 4 were expected")
-        if min(descriptors) < _OUT_OF_THE_WAY:
-            descriptors = tuple(map(_out_of_the_way, descriptors))
+        if min(descriptors) < OUT_OF_THE_WAY:
+            descriptors = tuple(map(out_of_the_way, descriptors))
         try:
             # The fourth is the child's cgroup, if it has one.
             self._fork(number, descriptors[:_ENDS], descriptors[_ENDS] if len(descriptors) > _ENDS else None)
@@ -119,10 +130,7 @@ class Template:
         worker = self._worker
         if worker is None:
             worker = self._worker = Worker(self._application, self._descriptor, self._termination, jobs=1)
-            # A child that never looks at old objects does not copy their pages.
-            gc.collect()
-            forking.give_back()
-            gc.freeze()
+            _share()
         if self._inherited is not None:
             self._inherited.arm()
         # Blocking is a property of the socket, so it holds for the child too.
@@ -185,13 +193,11 @@ class Template:
         os.close(self._nothing)
 
 
-def _out_of_the_way(descriptor: int) -> int:
-    """Moves a descriptor up: if the application closed its stdin, the descriptor may have that number now."""
-    if descriptor >= _OUT_OF_THE_WAY:
-        return descriptor
-    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
-    os.close(descriptor)
-    return moved
+def _share() -> None:
+    """Lets forks share what there is: a child that never looks at old objects does not copy their pages."""
+    gc.collect()
+    forking.give_back()
+    gc.freeze()
 
 
 def _reseed() -> None:

@@ -221,7 +221,8 @@ fn command(shared: &Shared, worker: &Worker) -> Vec<OsString> {
         say(&["-c", module]);
     }
     for module in &shared.preload {
-        say(&["-m", module]);
+        let flag = if module == "off" { "--preload" } else { "-m" };
+        say(&[flag, module]);
     }
     if let Some(seconds) = worker.results_ttl {
         // With an equals sign, as it may be negative.
@@ -346,14 +347,15 @@ mod tests {
     fn each_flag_goes_to_supervisor_worker_or_broker() {
         let typed = "-u redis://r -s -b -ds round_robin -v -d -S json -w a.Worker -j a.Job --queue-class a.Queue \
                      --exception-handler a.one --exception-handler a.two -P lib --results-ttl -1 --worker-ttl 9 \
-                     --maintenance-interval 8 --job-monitoring-interval 7 --max-jobs 6 --max-idle-time 5 --preload app";
+                     --maintenance-interval 8 --job-monitoring-interval 7 --max-jobs 6 --max-idle-time 5 --preload app \
+                     --preload off";
         let (args, start) = said(&worker(typed), None);
         assert_eq!(
             args,
             "-w 1 -m fork --env * --retries 0 --order round_robin --burst --end-after 6 \
              --end-when-idle 0s --lease 67s --log-level debug -- python3 -m taskvisor.rq \
              --serializer json --worker-class a.Worker --job-class a.Job --queue-class a.Queue \
-             --exception-handler a.one --exception-handler a.two -m app --results-ttl=-1 -d -P lib"
+             --exception-handler a.one --exception-handler a.two -m app --preload off --results-ttl=-1 -d -P lib"
         );
         assert_eq!(
             start.broker,

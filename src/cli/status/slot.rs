@@ -41,6 +41,7 @@ fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
     }));
     below.extend(trouble(slot));
     below.extend(warning(slot));
+    below.extend(preloaded(slot));
     below.extend(slot.process.iter().flat_map(|process| children(process, look)));
     Node::new(line, below)
 }
@@ -84,6 +85,14 @@ fn trouble(slot: &SlotStatus) -> Option<Node> {
 fn warning(slot: &SlotStatus) -> Option<Node> {
     let (first, rest) = slot.warning.as_deref().map(|text| text.split_once('\n').unwrap_or((text, "")))?;
     Some(Node { text: last_lines(rest), ..Node::leaf(escaped(&format!("warning: {first}"))) })
+}
+
+/// What a template has imported for all jobs, by its jobs' need.
+fn preloaded(slot: &SlotStatus) -> Option<Node> {
+    const SHOWN: usize = 6;
+    let (shown, rest) = slot.preloaded.split_at(slot.preloaded.len().min(SHOWN));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    (!shown.is_empty()).then(|| Node::leaf(escaped(&format!("preloaded: {}{more}", shown.join(", ")))))
 }
 
 fn last_lines(text: &str) -> Vec<String> {
@@ -140,5 +149,26 @@ fn halted(process: &Process) -> &'static str {
         "t" => "  stopped by a debugger",
         "D" => "  waits for the disk",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::record::page::tests::look;
+    use crate::cli::status::tree::render;
+    use crate::cli::status::tree::tests::{NOW, of_classes};
+
+    #[test]
+    fn words_of_a_template_are_shown_below_it() {
+        let mut status = of_classes();
+        let template = status.pools[0].template.as_mut().unwrap();
+        template.warning = Some("it inherits\n  sockets: unix (descriptor 7)\x1b[2J\nUse hooks".into());
+        template.preloaded = ["a", "b"].map(String::from).into();
+        let text = render(&status, NOW, &look(140));
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in {text}"));
+        assert!(at("template ready") < at("warning: it inherits"), "{text}");
+        assert!(at("warning: it inherits") < at("sockets: unix (descriptor 7)"), "{text}");
+        assert!(at("sockets: unix") < at("Use hooks") && !text.contains('\x1b'), "{text}");
+        assert!(at("Use hooks") < at("preloaded: a, b"), "{text}");
     }
 }

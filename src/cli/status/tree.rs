@@ -175,7 +175,7 @@ pub mod tests {
         SlotStatus,
     };
 
-    const NOW: Millis = Millis(1_790_000_060_000);
+    pub const NOW: Millis = Millis(1_790_000_060_000);
 
     fn process(pid: i32, name: &str, rss: u64, children: Vec<Process>) -> Process {
         let cpu = Duration::from_millis(u64::try_from(pid).unwrap() * 10);
@@ -198,6 +198,7 @@ pub mod tests {
             why: None,
             trace: None,
             warning: None,
+            preloaded: vec![],
             process: Some(process(830 + i32::from(index), "parked", 300, vec![])),
         }
     }
@@ -316,7 +317,7 @@ pub mod tests {
     }
 
     /// A pool whose template loads an application, and one whose worker has a hundred jobs.
-    fn of_classes() -> Status {
+    pub fn of_classes() -> Status {
         let mut status = healthy();
         let forks = &mut status.pools[0];
         forks.template = Some(place(0, SlotState::Ready));
@@ -357,18 +358,6 @@ pub mod tests {
         let narrow = render(&of_classes(), NOW, &Look { ascii: true, ..look(80) });
         assert!(narrow.is_ascii() && narrow.lines().all(|line| line.len() <= 80));
         insta::assert_snapshot!("classes_narrow", narrow);
-    }
-
-    #[test]
-    fn warning_of_a_template_is_shown_below_it() {
-        let mut status = of_classes();
-        let warning = "it inherits\n  sockets: unix (descriptor 7)\x1b[2J\nUse hooks";
-        status.pools[0].template.as_mut().unwrap().warning = Some(warning.into());
-        let text = render(&status, NOW, &look(140));
-        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in {text}"));
-        assert!(at("template ready") < at("warning: it inherits"), "{text}");
-        assert!(at("warning: it inherits") < at("sockets: unix (descriptor 7)"), "{text}");
-        assert!(at("sockets: unix") < at("Use hooks") && !text.contains('\x1b'), "{text}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl Slot {
             why: self.state.stuck().map(str::to_owned).or_else(|| self.why.clone()),
             trace: None,
             warning: None,
+            preloaded: vec![],
             process: None,
         }
     }

@@ -59,6 +59,7 @@ fn slot(pool: &str, index: u16, title: Option<&str>) -> SlotStatus {
         why: None,
         trace: None,
         warning: None,
+        preloaded: vec![],
         process: Some(process(pid, "sh", 1_800, children)),
     }
 }
