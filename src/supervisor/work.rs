@@ -199,6 +199,10 @@ impl Supervisor {
             (Some((pool, waiting)), Revocation::Canceled) => {
                 return self.unsettled.add(now, pool, slot::unstarted(waiting.lease(), Verdict::Canceled));
             }
+            // It goes back like one that runs: a broker that knows who holds it would else keep it for us for ever.
+            (Some((pool, waiting)), Revocation::SelfFenced) => {
+                return self.unsettled.add(now, pool, slot::release(waiting.lease(), Duration::ZERO));
+            }
             (Some(_), _) => true,
             (None, why) => self.unsettled.revoked(job, fence, why),
         };

@@ -1,9 +1,10 @@
-//! How long jobs have waited: since their messages were sent, or since kale put them.
+//! Jobs that wait: how long they have, since their messages were sent or since kale put them; and here, for others.
 
 use std::time::Duration;
 
 use crate::jobs::Scene;
-use crate::sandbox::wait_until;
+use crate::python;
+use crate::sandbox::{kill, wait_until, wait_within};
 
 const AGE: Duration = Duration::from_secs(230);
 
@@ -35,4 +36,35 @@ fn oldest_job_of_a_queue_is_as_old_as_its_message() {
     let running = scene.jobs(&[])[0]["put_at_ms"].as_i64().unwrap();
     assert!((put_at - running).abs() < 60_000, "{put_at} {running}");
     std::fs::write(scene.sandbox.work("go"), "").unwrap();
+}
+
+/// Two jobs whose worker died run again alone, one after the other. The first outlasts the outage, so the second has not
+/// begun when its lease ends.
+#[test]
+fn job_that_an_outage_ends_before_it_begins_comes_again_and_runs() {
+    let scene = Scene::in_sandbox(python::new());
+    let text = "lease: 10s\npools:\n- {name: app, mode: coroutine, queues: [mail], workers: 1, grace: 500ms, \
+                when_cut_off: carry_on, PYTHON app}\n";
+    let file = python::file(&scene.sandbox, text);
+    let _running = scene.start(&["-c", &file]);
+    for name in ["a", "b"] {
+        scene.send("mail", &format!("{{\"class\": \"hold.async\", \"data\": \"{name}\"}}"));
+    }
+    let begun = |name: &str| scene.said(&format!("begun-{name}")).parse::<i32>();
+    wait_until("both run", || ["a", "b"].iter().all(|name| begun(name).is_ok()));
+    let (supervisor, first) = (scene.sandbox.one("tv-supervisor"), begun("a").unwrap());
+    kill(first, "KILL");
+    let waiting = || scene.sandbox.status()["pools"][0]["slots"][0]["waiting_jobs"].clone();
+    wait_until("one runs alone", || {
+        let again = ["a", "b"].iter().filter(|name| begun(name).is_ok_and(|pid| pid != first));
+        again.count() == 1 && waiting().as_array().is_some_and(|jobs| jobs.len() == 1)
+    });
+    scene.fake.knobs(|knobs| knobs.gone = true);
+    wait_until("SQS would deliver both again", || scene.fake.counts("mail")[0] == 2);
+    std::fs::write(scene.sandbox.work("go"), "").unwrap();
+    scene.fake.knobs(|knobs| knobs.gone = false);
+    wait_within(Duration::from_secs(60), "both are complete", || {
+        scene.jobs(&["--state", "complete"]).len() == 2
+    });
+    assert_eq!(scene.sandbox.one("tv-supervisor"), supervisor);
 }

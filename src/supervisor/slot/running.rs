@@ -170,7 +170,10 @@ impl Running {
 
     /// A renewal was granted. Answers may overtake each other: the latest end counts.
     pub(crate) fn renewed(&mut self, now: Instant, right: &Lease, lease: Duration) {
-        self.lease.expires_at = self.lease.expires_at.max(right.expires_at);
+        if right.expires_at > self.lease.expires_at {
+            // Its end is known again.
+            (self.lease.expires_at, self.reprieved) = (right.expires_at, Instant(0));
+        }
         self.renew_at = Some(renewal(now, &self.lease, lease));
         self.backoff.succeeded();
     }
@@ -189,7 +192,7 @@ impl Running {
     }
 
     /// Whether the lease lasts, as far as this supervisor knows. A job whose lease may be another's does not begin.
-    pub(super) fn is_sure(&self, now: Instant) -> bool {
+    pub(crate) fn is_sure(&self, now: Instant) -> bool {
         now < self.lease.expires_at - MARGIN
     }
 

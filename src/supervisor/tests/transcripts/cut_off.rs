@@ -81,7 +81,7 @@ fn carry_on_job_that_ends_meanwhile_is_settled_when_the_broker_is_back() {
 }
 
 #[test]
-fn carry_on_job_that_has_not_begun_is_dropped_before_its_lease_ends() {
+fn carry_on_job_that_has_not_begun_goes_back_before_its_lease_ends() {
     check(
         carrying_on(coroutine(1)),
         "0.1 ready 1.1
@@ -96,7 +96,7 @@ fn carry_on_job_that_has_not_begun_is_dropped_before_its_lease_ends() {
          1 > spawn 1.2
          1.5 > assign 1.2 a
          20.2 > renew a b
-         48.2 > drop b (self_fenced)",
+         48.2 > settle b released after 0",
     );
 }
 
@@ -173,6 +173,29 @@ fn supervisor_that_wakes_before_a_lease_ends_has_the_job_dead_by_then() {
          58.7 > renew a
          59.2 > spawn 1.2
          59.2 > settle a released after 0, stopped",
+    );
+}
+
+/// The answer may be to a renewal from before the stop.
+#[test]
+fn fence_that_was_put_off_is_that_of_the_lease_again_when_the_broker_has_answered() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         150 stopped / woken
+         150.5 renewed a 3
+         151.5 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         150 > kill_at 1.1 155
+         150 > renew a
+         150.5 > kill_at 1.1 151.5
+         151.5 > renew a
+         151.5 > spawn 1.2
+         151.5 > settle a released after 0, stopped",
     );
 }
 
