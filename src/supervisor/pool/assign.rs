@@ -64,13 +64,16 @@ impl Pool {
             while slot.room(&self.settings) > 0
                 && let Some(job) = self.ahead.next_for(slot.id(), others)
             {
-                // What the workers know may have become known since the fetch.
-                if classes::knows(&self.settings, job.job()) {
-                    slot.assign(now, job, &self.settings, orders);
-                } else {
-                    let verdict = self.unknown.refuse(job.job(), random);
-                    unsettled.add(now, self.number, slot::unstarted(job.lease(), verdict));
-                }
+                // What the workers know may have become known since the fetch, or this process has stood still.
+                let verdict = match classes::knows(&self.settings, job.job()) {
+                    true if job.is_sure(now) => {
+                        slot.assign(now, job, &self.settings, orders);
+                        continue;
+                    }
+                    true => Verdict::Release { after: Duration::ZERO, counts: None },
+                    false => self.unknown.refuse(job.job(), random),
+                };
+                unsettled.add(now, self.number, slot::unstarted(job.lease(), verdict));
             }
         }
     }

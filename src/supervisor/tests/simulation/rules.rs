@@ -33,8 +33,6 @@ pub struct Checks {
     /// Number of times each pool was told that jobs wait.
     pub grown: BTreeMap<u16, usize>,
     pub stuck: BTreeSet<WorkerId>,
-    /// Lives left by an earlier supervisor.
-    pub inherited: BTreeSet<WorkerId>,
     /// The time of the last event of a lease: grant, renewal request or answer.
     pub asked: BTreeMap<(JobId, Fence), Instant>,
     /// The kinds of commands that the supervisor has issued.
@@ -250,18 +248,15 @@ impl World {
         let lives = self.workers.keys().find(|other| other.slot == worker.slot);
         assert!(lives.is_none(), "{worker} beside {lives:?}");
         self.checks.known.insert(worker);
-        let own = self.checks.known.iter().filter(|other| !self.checks.inherited.contains(other));
-        let alive = own.filter(|other| other.slot.pool == worker.slot.pool);
-        let alive = alive.filter(|other| other.slot.index > 0).count();
-        let grown = self.checks.grown.get(&worker.slot.pool).copied().unwrap_or_default();
-        let min = self.pool(worker).min_workers.map_or(usize::MAX, |min| usize::from(min) + grown);
-        assert!(alive <= min, "{alive} workers, asked for {min}");
         let Checks { known, termed, killed, stuck, .. } = &self.checks;
         let stays = |other: &&WorkerId| ![termed, killed, stuck].iter().any(|ends| ends.contains(*other));
         let of_pool = |other: &&WorkerId| other.slot.pool == worker.slot.pool && other.slot.index > 0;
         let staying = known.iter().filter(of_pool).filter(stays).count();
         let most = usize::from(self.checks.most);
         assert!(staying <= most, "{staying} workers of {most} at most");
+        let grown = self.checks.grown.get(&worker.slot.pool).copied().unwrap_or_default();
+        let min = self.pool(worker).min_workers.map_or(usize::MAX, |min| usize::from(min) + grown);
+        assert!(staying <= min, "{staying} workers, asked for {min}");
         let booting = known.iter().filter(of_pool).filter(|other| !self.checks.ready.contains(other)).count();
         let shown = known.iter().filter(of_pool).count() > booting;
         assert!(shown || booting <= 64, "{booting} boot at a time, and nobody works");

@@ -316,10 +316,11 @@ impl World {
         self.now = self.now.max(until);
         self.hangs = None;
         let inbox = std::mem::take(&mut self.inbox);
-        // All at once, as after a hang. (A job that is fetched, and lost or overtaken by a stop at once, is assigned: the
-        // rules could not distinguish that from one assigned too late.)
-        let ends = inbox.iter().any(|event| matches!(event, Event::Revoked { .. } | Event::Stop(_)));
-        if inbox.is_empty() || !ends && self.unlucky(50) {
+        // All at once, as after a hang. (A job that is fetched, and lost at once, stopped or of an unknown class, is
+        // assigned: the rules could not distinguish that from one assigned too late.)
+        let rules_out =
+            |event: &Event| matches!(event, Event::Revoked { .. } | Event::Stop(_) | Event::Knows(..));
+        if inbox.is_empty() || !inbox.iter().any(rules_out) && self.unlucky(50) {
             inbox.iter().for_each(|event| self.announce(event));
             self.supervisor.handle_all(self.now, inbox);
             return self.perform();

@@ -78,7 +78,6 @@ impl World {
             self.checks.known.insert(worker);
             self.checks.stuck.insert(worker);
             self.checks.killed.insert(worker);
-            self.checks.inherited.insert(worker);
             self.soon(300_000, Happening::Proven(worker, KILLED));
         }
     }
