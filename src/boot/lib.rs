@@ -7,6 +7,7 @@ mod lasting;
 mod launch;
 mod living_keeper;
 mod locks;
+mod page;
 mod run_files;
 mod serve;
 mod start;

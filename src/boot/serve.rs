@@ -20,7 +20,7 @@ use tracing::{error, warn};
 
 use super::in_force;
 use super::kept_at::refuse_gone_store;
-use super::{lasting, locks, run_files};
+use super::{lasting, locks, page::Page, run_files};
 use api::{Changed, Gate, Members, Role, Terms};
 use broker::{Broker, Error, Opening};
 use config::{self, Api, Config, Origins, Shown, SocketGroup, Surroundings, private_dir};
@@ -52,12 +52,19 @@ pub fn serve(
     let sweeper = sweeper();
     let log = log::start(&config.log).map_err(|error| Failure::from(error).of("failed to start the log"))?;
     let gate = config.api.as_ref().map(|api| Gate::new(terms(api)));
-    let (known, own_gate) = (config.clone(), gate.clone());
+    let page = Page::of(&config);
+    let (known, own_gate, own_page) = (config.clone(), gate.clone(), page.clone());
     let in_force = Arc::new(Mutex::new(shown(&config)));
     let read_settings: ReadSettings = Arc::new(move || {
-        fresh(&known, read_again().map_err(|failure| failure.in_a_line())?, own_gate.as_ref(), &in_force)
+        fresh(
+            &known,
+            read_again().map_err(|failure| failure.in_a_line())?,
+            own_gate.as_ref(),
+            own_page.clone(),
+            &in_force,
+        )
     });
-    let ended = run(&config, keeper, sweeper, &log, read_settings, gate);
+    let ended = run(&config, keeper, sweeper, &log, read_settings, gate, page.as_ref());
     if let Err(failure) = &ended {
         let hint = failure.hint.as_deref();
         error!(hint, "the supervisor ends: {}", failure.in_a_line());
@@ -117,6 +124,7 @@ fn fresh(
     known: &Config,
     read: Config,
     gate: Option<&Gate>,
+    page: Option<Page>,
     in_force: &Arc<Mutex<Shown>>,
 ) -> Result<Fresh, String> {
     match known.needs_restart(&read) {
@@ -134,6 +142,7 @@ fn fresh(
                 if let Some((gate, terms)) = gate {
                     gate.change(terms);
                 }
+                page.iter().for_each(Page::renew);
                 let kept = kept.zip(text).map_or(Ok(()), |(kept, text)| kept.keep(&text));
                 kept.map_err(|error| format!("failed to keep them in memory: {error}"))
             };
@@ -158,20 +167,21 @@ fn run(
     log: &OwnLog,
     read_settings: ReadSettings,
     gate: Option<Gate>,
+    page: Option<&Page>,
 ) -> Result<Ended, Failure> {
     keeper::give_back_large_blocks();
     let parent = nix::unistd::getppid();
     refuse_gone_store(config).map_err(Failure::unopened)?;
     let listener = listen(config)?;
     let instance = instance(&config.state_dir)?;
-    let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
-    let broker = Arc::new(config.open_broker(&how)?);
-    run_files::put_back(config, broker.complaints());
+    let broker = open_broker(config)?;
     let runtime = runtime()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let outbox = runtime
         .block_on(config.open_outbox(&broker))
         .map_err(|error| Failure::unopened(error).of("failed to open the outbox"))?;
+    // Its requests wait until the API is open.
+    page.iter().try_for_each(|page| page.start(broker.complaints()))?;
     let (files, again, beside) = (config.clone(), config.clone(), config.clone());
     let complaints = broker.complaints().clone();
     let (changes, authors) = in_force::changes(config, broker.complaints());
@@ -207,6 +217,7 @@ fn run(
         spool: spool(config, &broker),
         outbox,
         first_step: first_step(config),
+        page: page.map(Page::seen),
     };
     let ended = runtime
         .block_on(supervise(setup))
@@ -222,6 +233,13 @@ fn run(
     runtime.shutdown_background();
     fs::remove_file(config.socket()).ok();
     ended
+}
+
+fn open_broker(config: &Config) -> Result<Arc<Broker>, Failure> {
+    let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
+    let broker = Arc::new(config.open_broker(&how)?);
+    run_files::put_back(config, broker.complaints());
+    Ok(broker)
 }
 
 /// The most threads for what blocks, such as looking up a name.

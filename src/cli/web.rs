@@ -4,6 +4,7 @@ use ::web::{Line, Redact, Role, Settings, Source, Token, Words};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::access::Access;
+use super::access::elsewhere::client;
 use super::access::spooled::puts_only;
 use super::args::Web;
 use super::record::needs::Helps;
@@ -17,13 +18,14 @@ use model::{JobId, JobRecord, Why};
 
 /// Serves the page until a signal ends it.
 pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
-    let source = match Access::open(config).await {
-        Ok(Access::Api(client, _)) => Source::of(client),
-        Ok(Access::Store(store)) => Source::Store(store),
-        Ok(Access::Spool(spool)) => return Err(puts_only(&spool)),
-        Err(failure) => return Err(failure),
-    };
-    let (login, view) = (args.login_token_file, args.view_token_file);
+    if let Some(supervisor) = args.beside
+        && !keeper::live_beside(supervisor)?
+    {
+        return Ok(exit::OK);
+    }
+    let (source, of_file) = (source(config, args.beside.is_some()).await?, config.web.clone());
+    let login = args.login_token_file.or(of_file.login_token_file);
+    let view = args.view_token_file.or(of_file.view_token_file);
     let files = [(login, "--login-token-file", Role::All), (view, "--view-token-file", Role::View)];
     let tokens = move || -> Result<Vec<Token>, Failure> {
         let around = Surroundings::of_process();
@@ -32,11 +34,14 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
     };
     let settings = Settings {
         listen: args.listen,
-        path: args.path,
-        hosts: args.hosts,
+        path: if args.path.is_empty() { of_file.path } else { args.path },
+        hosts: [args.hosts, of_file.hosts].concat(),
         tokens: tokens()?,
-        read_only: args.read_only,
-        redact: Redact { names: args.redact, all: args.hide_data },
+        read_only: args.read_only || of_file.read_only,
+        redact: Redact {
+            names: [args.redact, of_file.redact].concat(),
+            all: args.hide_data || of_file.hide_data,
+        },
     };
     let page = ::web::Web::bind(settings, source, Box::new(Ours(Look::of_stdout(false)))).await;
     let page =
@@ -60,6 +65,18 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
                 Err(failure) => drop(failure.print()),
             },
         }
+    }
+}
+
+/// The way to the jobs. A page beside a supervisor has none but that one, which may be about to listen.
+async fn source(config: &Config, is_beside: bool) -> Result<Source, Failure> {
+    if is_beside {
+        return Ok(Source::of(client(config)?));
+    }
+    match Access::open(config).await? {
+        Access::Api(client, _) => Ok(Source::of(client)),
+        Access::Store(store) => Ok(Source::Store(store)),
+        Access::Spool(spool) => Err(puts_only(&spool)),
     }
 }
 

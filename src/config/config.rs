@@ -7,7 +7,7 @@ use super::api::{Api, Remote};
 use super::identity::SocketGroup;
 use super::positions::Source;
 use super::route::RouteTo;
-use super::{log_file, socket};
+use super::{Web, log_file, socket};
 use ::wq;
 use broker::{Address, Broker, Opening, Route};
 use model::{JobId, LogSettings, Settings, SpawnSpec};
@@ -42,6 +42,8 @@ pub struct Config {
     pub log: LogSettings,
     /// The API over TCP, if there is one.
     pub api: Option<Api>,
+    /// The page for browsers.
+    pub web: Web,
     /// Settings for notifications; `None` = none are accepted.
     pub tasks: Option<wq::Settings>,
     /// The supervisor to talk to, if it is not that of this machine.
@@ -65,6 +67,7 @@ impl Default for Config {
             routes: Vec::new(),
             log: LogSettings::default(),
             api: None,
+            web: Web::default(),
             tasks: None,
             remote: None,
         }

@@ -17,6 +17,7 @@ use super::row::{Flag, Kind, Setting, complete};
 use super::section::settings;
 use super::text::read_text;
 use super::values::of_section;
+use super::web::WebSection;
 use super::wq::resolve_tasks;
 use super::wrong::Wrong;
 use super::{ApiSection, Error, Fault, WqSection};
@@ -108,6 +109,11 @@ settings! {
         /// The API over TCP.
         api: ApiSection => (at api, set api, show |config| of_section::<ApiSection>(config.api.as_ref())) {
             conf: "The API of the socket over TCP, too (docs/api.md). Plain HTTP: for other machines put a proxy with TLS before it.",
+        }
+        /// The page for browsers.
+        web: WebSection => (at web) {
+            restart: true,
+            conf: "The page for browsers (docs/web.md).",
         }
         /// Settings for notifications.
         wq: WqSection => (at tasks, set tasks, show |config| of_section::<WqSection>(config.tasks.as_ref())) {

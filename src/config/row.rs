@@ -103,6 +103,8 @@ pub enum Kind {
     Words(&'static [&'static str]),
     /// A text in UTF-8.
     Text,
+    /// The same; this one where the flag stands alone.
+    TextOr(&'static str),
     /// A text; the flag may be given several times.
     Texts,
     /// A path of a file.

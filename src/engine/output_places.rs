@@ -7,12 +7,17 @@ use model::{Instance, JobRecord};
 /// Finds the output of jobs.
 pub(super) struct OutputPlaces {
     /// Output is read from its files.
-    pub outputs: Outputs,
+    outputs: Outputs,
     /// The name of this supervisor.
     pub instance: Instance,
 }
 
 impl OutputPlaces {
+    /// Those of one supervisor.
+    pub fn new(outputs: &Outputs, instance: &Instance) -> OutputPlaces {
+        OutputPlaces { outputs: outputs.clone(), instance: instance.clone() }
+    }
+
     /// The output of a job, as far as it is here.
     pub fn of(&self, job: JobRecord) -> JobOutput {
         JobOutput {

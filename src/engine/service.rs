@@ -16,6 +16,7 @@ use super::failing::Failing;
 use super::host::host;
 use super::judge::{Facts, concerns, judge, of_broker};
 use super::output_places::OutputPlaces;
+use super::page_seen::PageSeen;
 use super::picture::{self, Pictures};
 use super::problems::{hinted, problem};
 use super::publish;
@@ -65,6 +66,8 @@ pub(super) struct ApiService {
     pub(super) series: SharedSeries,
     /// Looks at what runs.
     pub(super) pictures: Pictures,
+    /// The page for browsers beside this supervisor.
+    pub(super) page: Option<PageSeen>,
     /// What metrics ask for beside the loop.
     pub(super) scraped: Scraped,
 }
@@ -252,12 +255,10 @@ impl ApiService {
             tasks,
             outbox,
             series: effects.tellers.course.series.clone(),
+            page: None,
             scraped: Scraped::new(effects),
             pictures: Pictures::default(),
-            outputs: OutputPlaces {
-                outputs: effects.logs.outputs().clone(),
-                instance: effects.calls.instance().clone(),
-            },
+            outputs: OutputPlaces::new(effects.logs.outputs(), effects.calls.instance()),
         }
     }
 
@@ -372,6 +373,7 @@ impl ApiService {
             supervisor_restarts: view.restarts,
             supervisor_last_end: view.last_end,
             supervisor: usage::process(std::process::id() as i32).unwrap_or_default(),
+            web: self.page.as_ref().map(|page| page.now().clone()),
             up: clock::now().since(self.started),
             stopping: view.stopping,
             stop_deadline: view.stop_deadline,
@@ -385,14 +387,12 @@ impl ApiService {
             queues_age,
         }
     }
+
+    fn problem(&self, error: Error) -> Problem {
+        hinted(&self.broker, error)
+    }
 }
 
 fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {
     slot.process = slot.process.take().and_then(|leader| usage::tree(leader.pid, keeper));
-}
-
-impl ApiService {
-    fn problem(&self, error: Error) -> Problem {
-        hinted(&self.broker, error)
-    }
 }

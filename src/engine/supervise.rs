@@ -27,6 +27,7 @@ use super::logs::Logs;
 use super::lookout::{Lookout, RunFiles};
 use super::mutes::Mutes;
 use super::orders;
+use super::page_seen::PageSeen;
 use super::presence::PresencePublisher;
 use super::record::Record;
 use super::recover::recover;
@@ -113,6 +114,8 @@ pub struct Setup {
     pub outbox: Option<Arc<Outbox>>,
     /// The command by which a newcomer puts a first job.
     pub first_step: Option<String>,
+    /// The page for browsers beside this supervisor.
+    pub page: Option<PageSeen>,
 }
 
 /// Runs until a stop is done or the keeper is gone.
@@ -166,6 +169,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     // Before the API listens: what members have left came first.
     spool_taker::start(setup.spool, &setup.broker).await;
     let desk = ApiService::new(&effects, requests, setup.broker_name, tasks, outbox);
+    let desk = ApiService { page: setup.page, ..desk };
     let ports = Ports { all: setup.port, tasks: setup.task_port };
     let files = (setup.socket, setup.run_files);
     open_doors((setup.listener, setup.members), files, ports, Arc::new(desk), &effects)?;

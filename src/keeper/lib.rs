@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 mod abilities;
+mod beside;
 mod cgroup;
 mod children;
 mod command;
@@ -51,6 +52,7 @@ mod watch;
 mod watchdog;
 
 pub use abilities::{Abilities, abilities};
+pub use beside::{keep_descriptors, live_beside};
 pub use command::command;
 pub use essentials::{Missing, essentials};
 pub use inherited::inherited_socket;

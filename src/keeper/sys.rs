@@ -159,6 +159,27 @@ pub(super) fn close_from(first: u32) {
     }
 }
 
+/// Has every descriptor from `first` on end with an exec.
+pub(super) fn close_on_exec_from(first: u32) {
+    const CLOSE_RANGE_CLOEXEC: u32 = 4;
+    // SAFETY: numbers only; no descriptor is closed.
+    let set = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, CLOSE_RANGE_CLOEXEC) };
+    if set == -1 {
+        // Kernels before 5.11: one by one.
+        // SAFETY: as above.
+        (first..4096).for_each(|fd| unsafe { _ = libc::fcntl(fd as RawFd, libc::F_SETFD, libc::FD_CLOEXEC) });
+    }
+}
+
+/// Takes all capabilities from this thread, and so from all that it makes.
+pub(super) fn drop_capabilities() -> nix::Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    // The version and the pid, 0 = this thread; then two times effective, permitted and inheritable.
+    let (header, none) = ([VERSION_3, 0], [0_u32; 6]);
+    // SAFETY: both arrays are as long as this version says, and outlive the call.
+    Errno::result(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) }).map(drop)
+}
+
 /// Empties a file that was passed to us as a descriptor. On failure the file stays as it is.
 pub(super) fn truncate(fd: RawFd) {
     // SAFETY: ftruncate takes numbers only.

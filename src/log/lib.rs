@@ -25,4 +25,4 @@ pub use own::OwnLog;
 pub use private::write_private;
 pub use rank::WORKER_LINES;
 pub use reader::{LastLines, Part, Reader, Selection, removed_since};
-pub use start::{check, is_on_stderr, start};
+pub use start::{check, is_on_stderr, is_read_here, start};

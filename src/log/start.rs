@@ -77,6 +77,12 @@ pub fn is_on_stderr(settings: &LogSettings) -> bool {
     }
 }
 
+/// Whether the log is read where the supervisor was started, and collected nowhere by itself.
+pub fn is_read_here(settings: &LogSettings) -> bool {
+    let is_journald = matches!(format(settings), LogFormat::Journald);
+    settings.dir.is_none() && !is_journald && !is_journal(io::stderr())
+}
+
 fn target(settings: &LogSettings, format: LogFormat) -> io::Result<Target> {
     Ok(match (format, &settings.dir) {
         (LogFormat::Journald, _) => Target::Journal(Journal::new(Path::new(JOURNAL))?),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::format::{EndedAt, PutAt};
-use super::{JobId, JobRecord, JobState, Millis};
+use super::{Ends, JobId, JobRecord, JobState, Millis};
 
 /// How many jobs a filter selects, and how far they are. They are counted from the newest on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +25,9 @@ pub struct JobCounts {
     /// Number of those that ended within the last minute.
     #[serde(default)]
     pub ended_in_minute: u64,
+    /// When they ended.
+    #[serde(default, skip_serializing_if = "Ends::is_empty")]
+    pub ends: Ends,
     /// Those that failed or are held, five at most: the first that were put.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub failures: VecDeque<FirstFailure>,
@@ -56,6 +59,7 @@ impl JobCounts {
         if let Some(at) = job.ended_at.filter(|_| job.state.has_ended()) {
             self.ended_at = Some(self.ended_at.map_or(at, |last| last.max(at)));
             self.ended_in_minute += u64::from(at.0 > now.0 - 60_000);
+            self.ends.add(at, job.state);
         }
         if matches!(job.state, JobState::Failed | JobState::Held) {
             let (group, message) =

@@ -7,6 +7,7 @@ mod bytes;
 mod day;
 mod defaults;
 mod duration;
+mod ends;
 mod escaped;
 mod fit;
 mod fleet;
@@ -58,6 +59,7 @@ mod why;
 pub use bytes::Bytes;
 pub use day::Day;
 pub use duration::{format_duration, parse_duration};
+pub use ends::Ends;
 pub use escaped::{controls_terminal, escaped};
 pub use fit::Fit;
 pub use fleet::{Fleet, Member, MemberJob, PoolSign, Presence};
@@ -102,8 +104,8 @@ pub use size_rule::{SizeRule, TimedSize};
 pub use slot_name::{SlotName, WorkerName};
 pub use snapshot::{Caught, Picture, Snapshot};
 pub use status::{
-    Health, Host, LogStatus, PoolNow, PoolStatus, PoolsNow, Process, RunningJob, SlotState, SlotStatus,
-    Status,
+    Health, Host, LogStatus, PageStatus, PoolNow, PoolStatus, PoolsNow, Process, RunningJob, SlotState,
+    SlotStatus, Status,
 };
 pub use suggestion::suggestion;
 pub use time::{Instant, Millis, millis_up};

@@ -83,6 +83,7 @@ impl Filter {
                 | Field::Tag
                 | Field::Group
                 | Field::Error
+                | Field::Named
                 | Field::State => {}
             }
         }

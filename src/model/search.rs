@@ -10,7 +10,8 @@ use super::{Class, JobRecord, JobState};
 /// A search for jobs. Each word must be found: in the beginning of the id, in class, queue, a tag, the title of a list, the
 /// failure group or the text of the error. `class:mail.*`, `queue:`, `tag:`, `id:`, `group:`, `error:` and `state:` look
 /// there alone; a `*` is any text, and without one these words are whole but for `error:` and the beginning of `id:`.
-/// Quotes hold words together. Case does not count.
+/// `named:` is a word without a field that is looked for in names alone, and not in what a job carries or says: it leaves
+/// out titles and errors. Quotes hold words together. Case does not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Search {
@@ -52,9 +53,12 @@ pub enum Field {
     Error,
     /// In the state.
     State,
+    /// In id, class, queue, tag or group.
+    Named,
 }
 
-const FIELDS: [(&str, Field); 7] = [
+const FIELDS: [(&str, Field); 8] = [
+    ("named", Field::Named),
     ("id", Field::Id),
     ("class", Field::Class),
     ("queue", Field::Queue),
@@ -63,6 +67,9 @@ const FIELDS: [(&str, Field); 7] = [
     ("error", Field::Error),
     ("state", Field::State),
 ];
+
+/// The fields with names, which no job's data or program has said.
+const NAMES: [Field; 5] = [Field::Id, Field::Class, Field::Queue, Field::Tag, Field::Group];
 
 impl Search {
     /// Longest text of a search, in bytes.
@@ -79,11 +86,13 @@ impl Search {
     /// The beginning of an id, if the search is nothing else: one is typed or pasted more often than all the rest.
     pub fn as_id(&self) -> Option<&str> {
         const SHORTEST: usize = 6;
-        let [Term { field: field @ (None | Some(Field::Id)), word, .. }] = self.terms.as_slice() else {
+        let [Term { field: field @ (None | Some(Field::Id | Field::Named)), word, .. }] =
+            self.terms.as_slice()
+        else {
             return None;
         };
         // An id of ours has digits among its first letters; a word without any is rather a class or a tag.
-        let is_one = field.is_some() || word.contains(|letter: char| letter.is_ascii_digit());
+        let is_one = *field == Some(Field::Id) || word.contains(|letter: char| letter.is_ascii_digit());
         let is_id = word.len() >= SHORTEST && !word.contains('*') && is_one;
         is_id.then_some(word.as_str())
     }
@@ -98,19 +107,19 @@ impl Term {
     fn finds(&self, job: &JobRecord) -> bool {
         let Some(field) = self.field else {
             // Not the state: `failed` would find every failed job, where somebody looks for the word in a message.
-            let fields = [Field::Id, Field::Class, Field::Queue, Field::Tag, Field::Group, Field::Error];
             let title = job.title.as_deref().is_some_and(|title| self.pattern.is_in(title));
-            return title || fields.into_iter().any(|field| self.finds_in(field, job));
+            return title || self.finds_in(Field::Named, job) || self.finds_in(Field::Error, job);
         };
         self.finds_in(field, job)
     }
 
     fn finds_in(&self, field: Field, job: &JobRecord) -> bool {
         let whole = |text: &str| match self.field {
-            None => self.pattern.is_in(text),
+            None | Some(Field::Named) => self.pattern.is_in(text),
             Some(_) => self.pattern.is(text),
         };
         match field {
+            Field::Named => NAMES.into_iter().any(|field| self.finds_in(field, job)),
             Field::Id => self.pattern.begins(job.id.as_str()),
             Field::Class => whole(job.class.as_str()),
             Field::Queue => whole(job.queue.as_str()),
@@ -283,6 +292,7 @@ mod tests {
             "state:failed",
             "night timeout",
             "batch:night",
+            "named:send named:0199 named:night named:time",
         ] {
             assert!(finds(text), "{text}");
         }
@@ -299,6 +309,7 @@ mod tests {
             "mail zz",
             "group:time",
             "d*n*m",
+            "named:refused",
         ] {
             assert!(!finds(text), "{text}");
         }

@@ -35,6 +35,9 @@ pub struct Status {
     pub supervisor_last_end: Option<String>,
     /// The deciding process.
     pub supervisor: Process,
+    /// The page for browsers that it keeps beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web: Option<PageStatus>,
     /// Since the supervisor started.
     #[serde(rename = "uptime", with = "Seconds")]
     pub up: Duration,
@@ -67,6 +70,20 @@ pub struct Status {
 impl Status {
     /// The schema this code writes.
     pub const SCHEMA: &'static str = "taskvisor.status/2";
+}
+
+/// The page for browsers, a process of its own beside the supervisor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageStatus {
+    /// Its address, without the key that opens it; none until it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Its process; none while there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How often it has ended and was started again.
+    #[serde(default)]
+    pub restarts: u32,
 }
 
 /// What of the logs was lost, and what is in the way of more.

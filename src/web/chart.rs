@@ -36,3 +36,163 @@ pub fn progress(fraction: f64, label: &str) -> Markup {
         }
     }
 }
+
+/// Height of a graph in its own units; a column is one unit wide.
+const HEIGHT: f64 = 40.0;
+
+/// How a part of a graph is drawn, and what it is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    class: &'static str,
+    name: &'static str,
+}
+
+impl Mark {
+    /// A mark that `.c-CLASS` fills, or `.l-CLASS` draws.
+    pub fn new(class: &'static str, name: &'static str) -> Mark {
+        Mark { class, name }
+    }
+}
+
+/// A graph of columns over time: bars on one another, and lines.
+pub struct Graph {
+    title: String,
+    /// What it shows, in words.
+    said: String,
+    first: String,
+    /// What stands under its right end.
+    pub last: String,
+    bars: Vec<(Mark, Vec<Option<f64>>)>,
+    lines: Vec<(Mark, Vec<Option<f64>>)>,
+}
+
+impl Graph {
+    /// An empty one; `first` stands under its left end.
+    pub fn new(title: String, said: String, first: &str) -> Graph {
+        Graph { title, said, first: first.into(), last: "now".into(), bars: Vec::new(), lines: Vec::new() }
+    }
+
+    /// Puts bars on those that are there. All have as many columns.
+    pub fn bars(&mut self, mark: Mark, heights: Vec<Option<f64>>) {
+        self.bars.push((mark, heights));
+    }
+
+    /// Draws a line, with gaps where there are no values.
+    pub fn line(&mut self, mark: Mark, heights: Vec<Option<f64>>) {
+        self.lines.push((mark, heights));
+    }
+
+    /// The highest point.
+    fn most(&self) -> f64 {
+        let columns = self.bars.iter().map(|(_, heights)| heights.len()).max().unwrap_or(0);
+        let stacked = (0..columns).map(|at| {
+            self.bars.iter().filter_map(|(_, heights)| heights.get(at).copied().flatten()).sum::<f64>()
+        });
+        let lines = self.lines.iter().flat_map(|(_, heights)| heights.iter().copied().flatten());
+        stacked.chain(lines).fold(0.0, f64::max)
+    }
+
+    /// Draws it; `figure` writes its highest value.
+    pub fn draw(&self, figure: impl Fn(f64) -> String) -> Markup {
+        let most = self.most();
+        let scale = if most > 0.0 { (HEIGHT - 1.0) / most } else { 0.0 };
+        let columns =
+            self.bars.iter().chain(&self.lines).map(|(_, heights)| heights.len()).max().unwrap_or(1);
+        let mut below = vec![0.0; columns];
+        html! {
+            figure.chart {
+                figcaption {
+                    strong { (self.title) }
+                    @for (mark, _) in &self.bars { span.key { (swatch(mark, true)) (mark.name) } }
+                    @for (mark, _) in &self.lines { span.key { (swatch(mark, false)) (mark.name) } }
+                    span.most { @if most > 0.0 { "up to " (figure(most)) } }
+                }
+                svg.graph viewBox={ "0 0 " (columns) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label={ (self.title) ": " (self.said) } {
+                    @for (mark, heights) in &self.bars { path class={ "c-" (mark.class) } d=(bars(heights, &mut below, scale)) {} }
+                    @for (mark, heights) in &self.lines { path class={ "line l-" (mark.class) } d=(line(heights, scale)) {} }
+                }
+                div.axis aria-hidden="true" { span { (self.first) } span { (self.last) } }
+            }
+        }
+    }
+}
+
+fn swatch(mark: &Mark, is_bar: bool) -> Markup {
+    html! {
+        svg.swatch viewBox="0 0 16 8" aria-hidden="true" {
+            @if is_bar { rect class={ "c-" (mark.class) } x="2" width="8" height="8" {} }
+            @else { path class={ "line l-" (mark.class) } d="M0 4H16" {} }
+        }
+    }
+}
+
+/// The bars as one path, on those below.
+fn bars(heights: &[Option<f64>], below: &mut [f64], scale: f64) -> String {
+    let mut path = String::new();
+    for (at, height) in heights.iter().enumerate() {
+        let height = height.unwrap_or(0.0) * scale;
+        if height > 0.0 {
+            // A bar of one among thousands can be seen, too.
+            let (bottom, height) = (HEIGHT - below[at], height.max(0.6));
+            path += &format!("M{at}.1 {bottom:.1}v-{height:.1}h.8v{height:.1}z");
+            below[at] += height;
+        }
+    }
+    path
+}
+
+/// A line through the middles of its columns. A single one is as long as its column.
+fn line(heights: &[Option<f64>], scale: f64) -> String {
+    let (mut path, mut is_open) = (String::new(), false);
+    for (at, height) in heights.iter().enumerate() {
+        let Some(height) = height else {
+            is_open = false;
+            continue;
+        };
+        let y = HEIGHT - 0.5 - height * scale;
+        let is_alone = !is_open && heights.get(at + 1).copied().flatten().is_none();
+        path += &match (is_open, is_alone) {
+            (true, _) => format!("L{at}.5 {y:.1}"),
+            (false, true) => format!("M{at} {y:.1}h1"),
+            (false, false) => format!("M{at}.5 {y:.1}"),
+        };
+        is_open = true;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_stand_on_one_another_and_lines_have_gaps() {
+        let mut below = [0.0; 3];
+        assert_eq!(bars(&[Some(1.0), None, Some(0.0)], &mut below, 10.0), "M0.1 40.0v-10.0h.8v10.0z");
+        assert_eq!(
+            bars(&[Some(2.0), Some(1.0), None], &mut below, 10.0),
+            "M0.1 30.0v-20.0h.8v20.0zM1.1 40.0v-10.0h.8v10.0z"
+        );
+        assert_eq!(line(&[Some(0.0), Some(1.0), None, Some(2.0)], 10.0), "M0.5 39.5L1.5 29.5M3 19.5h1");
+    }
+
+    #[test]
+    fn a_graph_says_what_it_shows_and_how_high_it_is() {
+        let mut graph = Graph::new("Jobs a minute".into(), "3 complete".into(), "1h ago");
+        graph.bars(Mark::new("complete", "complete"), vec![Some(1.0), Some(2.0)]);
+        graph.bars(Mark::new("failed", "failed"), vec![Some(3.0), None]);
+        graph.line(Mark::new("put", "put"), vec![Some(1.0), Some(0.0)]);
+        let drawn = graph.draw(|most| format!("{most}")).into_string();
+        for part in [
+            "aria-label=\"Jobs a minute: 3 complete\"",
+            "up to 4",
+            "class=\"c-failed\"",
+            "line l-put",
+            "1h ago",
+        ] {
+            assert!(drawn.contains(part), "{part}: {drawn}");
+        }
+        let empty = Graph::new(String::new(), String::new(), "").draw(|_| "NaN".into()).into_string();
+        assert!(!empty.contains("NaN"), "{empty}");
+    }
+}

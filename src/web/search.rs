@@ -2,6 +2,8 @@
 
 use model::{Filter, JobState, Millis, parse_duration};
 
+use crate::json::Redact;
+
 /// A search line that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Search {
@@ -12,31 +14,42 @@ pub struct Search {
 }
 
 /// What a search line can hold, for people.
-pub const HELP: &str = "state:failed queue:mail class:mail.Send tag:x batch:NAME group:\"exit 1\" recurring:nightly since:2h until:1h is:tracked, or the beginning of an id";
+pub const HELP: &str = "state:failed queue:mail class:mail.* tag:x batch:NAME group:\"exit 1\" error:refused recurring:nightly since:2h until:1h is:tracked id:0199ab, and words of ids, classes, queues, tags, groups, titles and errors";
 
 impl Search {
-    /// Reads a search line.
-    pub fn read(line: &str, now: Millis) -> Search {
-        let mut search = Search::default();
+    /// Reads a search line. What is hidden is not searched: what is found would tell it.
+    pub fn read(line: &str, now: Millis, redact: &Redact) -> Search {
+        let (mut search, mut loose) = (Search::default(), Vec::new());
         for word in words(line) {
-            if let Err(fault) = search.add(&word, now) {
+            if let Err(fault) = search.add(&word, now, redact, &mut loose) {
                 search.faults.push(fault);
             }
+        }
+        match loose.join(" ").parse() {
+            Ok(_) if loose.is_empty() => {}
+            Ok(found) => search.filter.search = Some(found),
+            Err(fault) => search.faults.push(fault),
         }
         search
     }
 
-    fn add(&mut self, word: &str, now: Millis) -> Result<(), String> {
+    /// Takes one word; those for the broker's own search go to `loose`.
+    fn add(
+        &mut self,
+        word: &str,
+        now: Millis,
+        redact: &Redact,
+        loose: &mut Vec<String>,
+    ) -> Result<(), String> {
         let filter = &mut self.filter;
         let Some((name, value)) = word.split_once(':').filter(|(name, _)| NAMES.contains(name)) else {
-            return match filter.id_prefix.replace(word.to_owned()) {
-                None => Ok(()),
-                Some(before) => {
-                    Err(format!("two beginnings of ids, '{before}' and '{word}': one can be searched for"))
-                }
-            };
+            // A title has the beginning of the data, and an error what a program said.
+            loose.push(if redact.hides_some() { self::word("named", word) } else { format!("\"{word}\"") });
+            return Ok(());
         };
         match name {
+            "error" if redact.all => return Err("errors are hidden here, and so are not searched".into()),
+            "error" => loose.push(self::word(name, value)),
             "state" => {
                 for state in value.split(',') {
                     filter.states.push(state.parse::<JobState>()?);
@@ -58,8 +71,8 @@ impl Search {
     }
 }
 
-const NAMES: [&str; 11] =
-    ["state", "queue", "class", "tag", "batch", "group", "recurring", "since", "until", "id", "is"];
+const NAMES: [&str; 12] =
+    ["state", "queue", "class", "tag", "batch", "group", "recurring", "since", "until", "id", "is", "error"];
 
 /// A time, or how long ago it was.
 fn time(text: &str, now: Millis) -> Result<Millis, String> {
@@ -99,9 +112,9 @@ mod tests {
     #[test]
     fn search_line_selects_by_everything_that_it_names() {
         let now = Millis(10_000_000);
-        let search = Search::read(
-            "state:failed,held queue:mail class:a.B tag:x group:\"exit 1\" since:2h is:tracked 0199ab",
-            now,
+        let read = |line: &str| Search::read(line, now, &Redact::default());
+        let search = read(
+            "state:failed,held queue:mail class:a.B tag:x group:\"exit 1\" since:2h is:tracked id:0199ab night \"by peer\"",
         );
         let filter = Filter {
             states: vec![JobState::Failed, JobState::Held],
@@ -112,21 +125,41 @@ mod tests {
             since: Some(Millis(2_800_000)),
             tracked: true,
             id_prefix: Some("0199ab".into()),
+            search: Some("\"night\" \"by peer\"".parse().unwrap()),
             ..Filter::default()
         };
         assert_eq!(search, Search { filter, faults: vec![] });
-        assert_eq!(Search::read("batch:a", now).filter.tag.as_deref(), Some("batch:a"));
-        assert_eq!(Search::read(&word("group", "exit 1"), now).filter.group.as_deref(), Some("exit 1"));
+        assert_eq!(read("batch:a").filter.tag.as_deref(), Some("batch:a"));
+        assert_eq!(read(&word("group", "exit 1")).filter.group.as_deref(), Some("exit 1"));
     }
 
     #[test]
     fn what_cannot_be_read_is_said_and_the_rest_is_searched_for() {
-        let search = Search::read("state:nosuch queue:mail since:soon a b is:x", Millis(0));
+        let search = Search::read("state:nosuch queue:mail since:soon is:x", Millis(0), &Redact::default());
         assert_eq!(
             (search.faults.len(), search.filter.queue),
-            (4, Some("mail".into())),
+            (3, Some("mail".into())),
             "{:?}",
             search.faults
+        );
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_searched() {
+        let asked = |line: &str, redact: &Redact| {
+            let Search { filter, faults } = Search::read(line, Millis(0), redact);
+            (filter.search.map(|search| search.to_string()), faults.len())
+        };
+        let some = Redact { names: vec!["password".into()], all: false };
+        let all = Redact { names: vec![], all: true };
+        assert_eq!(asked("canary", &some), (Some("named:canary".into()), 0));
+        assert_eq!(asked("error:canary", &some), (Some("error:canary".into()), 0));
+        assert_eq!(asked("\"a canary\"", &all), (Some("named:\"a canary\"".into()), 0));
+        assert_eq!(asked("error:canary", &all), (None, 1));
+        // The names of fields of the broker's own search are no way around.
+        assert_eq!(
+            asked("title:canary named:x", &all).0.as_deref(),
+            Some("named:title:canary named:named:x")
         );
     }
 }

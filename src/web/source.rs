@@ -11,8 +11,8 @@ use api::Client;
 use broker::Broker;
 use model::verb::{Get, Queues, VerbRequest};
 use model::{
-    Change, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, PoolsNow, QueueCounts, QueueName,
-    Status, Subject, Why,
+    Change, Cut, Filter, JobCounts, JobId, JobRecord, NewJob, OutputQuery, PoolsNow, QueueCounts, QueueName,
+    SeriesQuery, Status, Subject, TimeSeries, Why,
 };
 
 use crate::trouble::Trouble;
@@ -121,6 +121,40 @@ impl Source {
         query: &OutputQuery,
     ) -> Result<api::Lines<model::OutputLine>, Trouble> {
         soon(self.client()?.logs(id, query)).await
+    }
+
+    /// What happened to jobs over time.
+    pub async fn series(&self, query: &SeriesQuery) -> Result<TimeSeries, Trouble> {
+        soon(self.client()?.series(query)).await
+    }
+
+    /// A list of jobs up to the filter's limit, and where a search was cut.
+    pub async fn list(&self, filter: &Filter) -> Result<(Vec<JobRecord>, Option<Cut>), Trouble> {
+        let read = async {
+            let (mut jobs, mut at) = (Vec::new(), None);
+            let store = match self {
+                Source::Api(client, _) => {
+                    let mut lines = client.list(filter).await?;
+                    loop {
+                        let more = lines.next().await?;
+                        if more.is_empty() {
+                            return Ok((jobs, lines.cut().cloned()));
+                        }
+                        jobs.extend(more);
+                    }
+                }
+                Source::Store(store) => store,
+            };
+            loop {
+                let page = store.page(filter, at).await.map_err(Trouble::from)?;
+                jobs.extend(page.jobs);
+                match page.next {
+                    Some(_) => at = page.next,
+                    None => return Ok::<_, Trouble>((jobs, page.cut)),
+                }
+            }
+        };
+        soon(read).await
     }
 
     /// Puts one job and gives its id.

@@ -136,8 +136,23 @@ impl Browser {
         let (scheme, forced) = if colors == "forced" { ("dark", "active") } else { (colors, "none") };
         let features = json!([
             { "name": "prefers-color-scheme", "value": scheme }, { "name": "forced-colors", "value": forced },
+            // A color is not to be looked at halfway to another one.
+            { "name": "prefers-reduced-motion", "value": "reduce" },
         ]);
         self.cdp("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// Opens one tab more and goes there.
+    pub fn tab(&self) -> String {
+        let made = self.post("/window/new", &json!({ "type": "tab" }));
+        let handle = made["handle"].as_str().unwrap().to_owned();
+        self.go_to_tab(&handle);
+        handle
+    }
+
+    /// Goes to a tab.
+    pub fn go_to_tab(&self, handle: &str) {
+        self.post("/window", &json!({ "handle": handle }));
     }
 
     /// What the browser complained of since the last call: errors, and breaches of the policy.

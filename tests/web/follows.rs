@@ -65,6 +65,43 @@ fn open_page_follows_jobs_and_keeps_what_the_reader_does() {
 }
 
 #[test]
+fn eight_tabs_follow_over_the_six_connections_of_a_browser_and_over_a_restart() {
+    let Some(browser) = Browser::open() else { return };
+    let sandbox = Sandbox::new(Setting::Root);
+    let running = sandbox.start(&[]);
+    let page = Served::start(&sandbox, &[]);
+    browser.go_to(&page.url, "/");
+    let tabs: Vec<String> = (0..8)
+        .map(|_| {
+            let tab = browser.tab();
+            browser.go_to(&page.at("/jobs"), "/jobs");
+            tab
+        })
+        .collect();
+    let all_show = |job: &str| {
+        for tab in &tabs {
+            browser.go_to_tab(tab);
+            browser.wait(
+                "the job is shown",
+                &format!("return !!document.querySelector('tr[data-key=\"{job}\"]')"),
+            );
+        }
+    };
+    all_show(&put(&sandbox, "later", &["true"]));
+    // What is asked for again did not come by a reload: a tab keeps what it has.
+    browser.js("window.same = 1; return 1");
+    sandbox.ok(&["stop", "--kill"]);
+    drop(running);
+    browser.wait(
+        "it says so",
+        "return document.getElementById('main').textContent.includes('no supervisor listens')",
+    );
+    let _next = sandbox.start(&[]);
+    all_show(&put(&sandbox, "later", &["true"]));
+    assert_eq!(browser.js("return window.same"), 1);
+}
+
+#[test]
 fn orders_are_given_by_keyboard_and_without_a_script() {
     let Some(browser) = Browser::open() else { return };
     let sandbox = Sandbox::new(Setting::Root);

@@ -78,8 +78,10 @@ fn every_page_is_sound_in_every_look_and_width() {
 fn pages(hostile: &str, failed: &str, complete: &str, running: &str) -> Vec<String> {
     [
         "/".to_owned(),
+        "/?span=day".into(),
         "/jobs".into(),
         "/jobs?q=state%3Anosuch".into(),
+        "/jobs?q=true".into(),
         format!("/job/{failed}"),
         format!("/job/{hostile}"),
         format!("/job/{complete}"),
@@ -97,6 +99,7 @@ fn pages(hostile: &str, failed: &str, complete: &str, running: &str) -> Vec<Stri
         "/slot/default.1".into(),
         "/fleet".into(),
         "/events".into(),
+        "/act?act=recur-edit&name=nightly".into(),
         "/act?act=pool-scale&pool=default".into(),
         format!("/act?act=cancel&job={running}"),
         "/act?act=retry-all&state=failed".into(),
@@ -169,6 +172,14 @@ fn no_page_shows_what_jobs_carry_or_say_where_data_is_hidden() {
         assert!(status(&shown) == 200 && !shown.contains("canary"), "{path}: {shown}");
         assert!(!shown.contains("<bdi>sleep</bdi>"), "{path}: {shown}");
     }
+    // What is not shown is not found either: neither by an error nor by a title.
+    for (line, found) in [("canary", false), ("error:canary", false), ("sleep", false), ("exec", true)] {
+        let shown = page.ask("GET", &format!("/jobs?q={line}"), &[&cookie], "");
+        assert_eq!(shown.contains(&failed) || shown.contains(&running), found, "{line}: {shown}");
+    }
+    let open = Served::start(&sandbox, &[]);
+    let shown = open.ask("GET", "/jobs?q=CANARY+end", &[&open.enter()], "");
+    assert!(shown.contains(&failed) && !shown.contains(&running), "{shown}");
     let shown = page.ask("GET", &format!("/job/{failed}"), &[&cookie], "");
     assert_eq!(shown.matches("canary").count(), 1, "only its output says it: {shown}");
     assert!(shown.contains("exit 3"), "{shown}");

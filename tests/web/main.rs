@@ -4,7 +4,10 @@
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 
+mod beside;
 mod browser;
+mod charts;
+mod edits;
 mod follows;
 mod gate;
 mod looks;

@@ -9,7 +9,8 @@ use crate::sandbox::Sandbox;
 
 /// A page that is served; it ends with this value.
 pub struct Served {
-    child: Child,
+    /// None for the page of a supervisor.
+    child: Option<Child>,
     /// The address that it has printed.
     pub url: String,
     /// Its port.
@@ -23,10 +24,17 @@ impl Served {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        let mut page = Served::at_url(&url);
+        page.child = Some(child);
+        page
+    }
+
+    /// The page of a supervisor, at the address that it has told.
+    pub fn at_url(url: &str) -> Served {
         let url = url.trim().to_owned();
         let rest = url.strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("no address: {url}"));
         let port = rest.split('/').next().unwrap().parse().unwrap();
-        Served { child, url, port }
+        Served { child: None, url, port }
     }
 
     /// The address of a path.
@@ -72,12 +80,12 @@ impl Served {
 
     /// Sends it SIGHUP, as a terminal does that is closed.
     pub fn hang_up(&self) {
-        crate::sandbox::kill(self.child.id() as i32, "HUP");
+        crate::sandbox::kill(self.child.as_ref().unwrap().id() as i32, "HUP");
     }
 
     /// Whether it has ended, and with which code.
     pub fn ended(&mut self) -> Option<i32> {
-        self.child.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
+        self.child.as_mut().unwrap().try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
     }
 
     /// Opens a session with the printed address; gives the header line that carries it.
@@ -94,8 +102,10 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
+        if let Some(child) = &mut self.child {
+            child.kill().ok();
+            child.wait().ok();
+        }
     }
 }
 

@@ -93,6 +93,9 @@ fn argument(row: &Row, flag: &'static Flag, heading: Option<&'static str>) -> Ar
         Kind::Duration => arg.value_parser(parse_duration),
         Kind::Words(words) => arg.value_parser(PossibleValuesParser::new(words.iter().copied())),
         Kind::Text => arg.value_parser(value_parser!(String)),
+        Kind::TextOr(alone) => {
+            arg.value_parser(value_parser!(String)).num_args(0..=1).default_missing_value(alone)
+        }
         Kind::Texts => arg.value_parser(value_parser!(String)).action(ArgAction::Append),
         Kind::Path => arg.value_parser(value_parser!(PathBuf)),
         Kind::Command => {
@@ -143,6 +146,7 @@ mod tests {
                 Kind::Number(..) => vec!["1"],
                 Kind::Duration => vec!["7s"],
                 Kind::Words(words) => words.to_vec(),
+                Kind::TextOr(text) => vec![text],
                 Kind::Text | Kind::Texts | Kind::Path | Kind::Command => vec!["memory:"],
                 Kind::Switch => vec![""],
             };

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use config::page_path;
+
 pub const HELP: &str = "\
 Prints an address that opens the page in one browser. With a token it can be opened by others, too; TLS is a proxy's business. SIGHUP reads the tokens again and ends all sessions; without a token it ends the page.
 
@@ -18,7 +20,7 @@ pub struct Web {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
     /// The path below which a proxy shows the page
-    #[arg(long, value_name = "/PATH", default_value = "", hide_default_value = true, value_parser = path)]
+    #[arg(long, value_name = "/PATH", default_value = "", hide_default_value = true, value_parser = page_path)]
     pub path: String,
     /// A name by which browsers call it, besides addresses and localhost (repeatable)
     #[arg(long = "host", value_name = "NAME")]
@@ -38,15 +40,7 @@ pub struct Web {
     /// Show no data, results, commands or messages of jobs
     #[arg(long)]
     pub hide_data: bool,
-}
-
-/// Reads the value of `--path`.
-fn path(text: &str) -> Result<String, String> {
-    let path = text.trim_end_matches('/');
-    let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
-    let is_path = path.is_empty() || path.starts_with('/') && !path.starts_with("//");
-    match is_path && path.bytes().all(letters) {
-        true => Ok(path.to_owned()),
-        false => Err("it begins with / and has letters, digits and -_.~ only, as /jobs".into()),
-    }
+    /// The supervisor that keeps it beside itself
+    #[arg(long, value_name = "PID", hide = true)]
+    pub beside: Option<i32>,
 }

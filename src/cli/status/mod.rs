@@ -2,6 +2,7 @@
 
 pub(super) mod fleet;
 mod fold;
+mod page;
 pub(super) mod slot;
 pub(super) mod tree;
 mod watch;

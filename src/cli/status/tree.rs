@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::fold::slots;
+use super::page::page;
 use super::slot::{by, template};
 use crate::cli::queue;
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
@@ -104,7 +105,8 @@ fn below_keeper(status: &Status, look: &Look) -> Vec<Node> {
     }
     let last = status.supervisor_last_end.as_ref();
     let last = last.map(|last| Node::leaf(escaped(&format!("the last one ended by {last}"))));
-    let below = last.into_iter().chain(children(&status.supervisor, look)).collect();
+    let page = status.web.iter().map(page);
+    let below = page.chain(last).chain(children(&status.supervisor, look)).collect();
     let supervisor = Node::new(Line::plain(supervisor), below);
     std::iter::once(supervisor).chain(status.pools.iter().map(|each| pool(each, look))).collect()
 }
@@ -113,21 +115,16 @@ pub fn pool(pool: &PoolStatus, look: &Look) -> Node {
     let busy = pool.slots.iter().filter(|slot| !slot.jobs.is_empty()).count();
     let queues: Vec<&str> = pool.queues.iter().map(|queue| queue.as_str()).collect();
     let mut text = format!("pool {}  {}", pool.name, pool.mode);
-    if pool.concurrency > 1 {
-        let _ = write!(text, " x{}", pool.concurrency);
-    }
+    let has_more = pool.concurrency > 1;
+    text += &if has_more { format!(" x{}", pool.concurrency) } else { String::new() };
     let _ = write!(text, "  busy {busy}/{}", pool.slots.len());
-    if pool.concurrency > 1 {
+    if has_more {
         let jobs: usize = pool.slots.iter().map(|slot| slot.jobs.len()).sum();
         let _ = write!(text, "  jobs {jobs}");
     }
     let _ = write!(text, "  queues {}", queues.join(","));
-    if let Some(why) = &pool.probing {
-        let _ = write!(text, "  probing: {why}");
-    }
-    if let Some(workers) = pool.scaled {
-        let _ = write!(text, "  scaled to {workers}");
-    }
+    text += &pool.probing.as_ref().map(|why| format!("  probing: {why}")).unwrap_or_default();
+    text += &pool.scaled.map(|workers| format!("  scaled to {workers}")).unwrap_or_default();
     text += &by(pool.scaled_by.as_ref(), look);
     if let Some(timed) = &pool.time_of_day {
         let _ = write!(text, "  {} workers from {}", timed.next_workers, look.moment(timed.next));
@@ -171,8 +168,8 @@ pub mod tests {
     use crate::cli::record::page::tests::look;
     use crate::cli::term::branch::PLAIN;
     use model::{
-        Host, JobState, Pause, Process, Progress, QueueCounts, RunningJob, SlotId, SlotName, SlotState,
-        SlotStatus,
+        Host, JobState, PageStatus, Pause, Process, Progress, QueueCounts, RunningJob, SlotId, SlotName,
+        SlotState, SlotStatus,
     };
 
     pub const NOW: Millis = Millis(1_790_000_060_000);
@@ -231,6 +228,7 @@ pub mod tests {
             host: Host { name: "q1".into(), memory_total: 8 << 30, memory_used: 3 << 30, load: 0.5, cpus: 4 },
             keeper: process(812, "taskvisor", 700, vec![]),
             supervisor_restarts: 0,
+            web: Some(PageStatus { url: Some("http://127.0.0.1:8080/".into()), pid: Some(829), restarts: 1 }),
             supervisor: process(813, "supervisor", 8_000, vec![]),
             up: Duration::from_secs(526_000),
             stopping: None,

@@ -173,7 +173,7 @@ fn every_row_is_in_config_show() {
 }
 
 /// Another value for each setting that is not a number, a duration or a size; with what it needs besides.
-const OTHERS: [(&str, &str); 45] = [
+const OTHERS: [(&str, &str); 53] = [
     ("state_dir", "/srv/x"),
     ("run_dir", "/srv/x"),
     ("socket_group", "root"),
@@ -191,6 +191,14 @@ const OTHERS: [(&str, &str); 45] = [
     ("api.hosts", "[h]"),
     ("api.origins", "['https://h']"),
     ("api.allow_exec", "true"),
+    ("web.listen", "'127.0.0.1:1'"),
+    ("web.path", "/jobs"),
+    ("web.hosts", "[h]"),
+    ("web.login_token_file", "/t"),
+    ("web.view_token_file", "/t"),
+    ("web.read_only", "true"),
+    ("web.redact", "[password]"),
+    ("web.hide_data", "true"),
     ("wq.enabled", "true"),
     ("wq.queue", "q"),
     ("wq.class", "C"),
@@ -296,6 +304,7 @@ fn typed_setting_is_shown_with_its_value() {
             Kind::Duration => "27s",
             Kind::Words(words) => words[words.len() - 1],
             Kind::Text => "memory:",
+            Kind::TextOr(text) => text,
             Kind::Texts => "A=b",
             Kind::Path | Kind::Command => "/srv/x",
             Kind::Switch => "",

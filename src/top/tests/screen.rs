@@ -101,6 +101,7 @@ pub fn status(pools: Vec<PoolStatus>) -> Status {
         host: Host { name: "q1".into(), memory_total: 8 << 30, memory_used: 3 << 30, load: 0.5, cpus: 4 },
         keeper: process(1, "taskvisor", 700, vec![]),
         supervisor_restarts: 0,
+        web: None,
         supervisor: process(2, "supervisor", 8_000, vec![]),
         up: Duration::from_secs(526_000),
         stopping: None,

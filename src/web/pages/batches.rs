@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use model::{Filter, JobCounts, JobState, Millis};
 
-use super::rows;
+use super::{course, rows};
 use crate::app::{App, Page, Place};
 use crate::layout::{command, nothing, scrolled};
 use crate::text::{encoded, quoted};
@@ -97,6 +97,7 @@ pub async fn one(app: &App, name: &str) -> Result<Page, Trouble> {
             @if let Some(at) = counts.put_at { div { dt { "Put" } dd { (say::when(at, now, &app.zone)) } } }
             @if let Some(at) = counts.ended_at.filter(|_| ended == all) { div { dt { "Ended" } dd { (say::when(at, now, &app.zone)) } } }
         }
+        (course::ends(app, &counts.ends))
         @if !counts.failures.is_empty() {
             section aria-labelledby="h-first" {
                 h2 #h-first { "First failures" }

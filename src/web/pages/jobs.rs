@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use model::{Filter, JobState};
+use model::{Cut, Filter, JobId, JobRecord, JobState};
 
 use super::rows;
 use crate::app::{App, Page, Place, Visit};
@@ -21,13 +21,13 @@ const COUNTED: u32 = 10_000;
 /// Draws the list of jobs.
 pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Trouble> {
     let (line, now) = (fields.get("q").unwrap_or_default(), app.now());
-    let Search { filter, faults } = Search::read(line, now);
+    let Search { filter, faults } = Search::read(line, now, &app.redact);
     let after = fields.get("after");
     let listed = match faults.is_empty() {
         // One more shows whether there are older ones.
         true => {
             let asked = Filter { limit: PAGE + 1, after: after.map(Into::into), ..filter.clone() };
-            tokio::try_join!(app.source.look(asked), count(app, &filter)).map(Some)
+            tokio::try_join!(app.source.list(&asked), count(app, &filter)).map(Some)
         }
         false => Ok(None),
     };
@@ -40,24 +40,29 @@ pub async fn page(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
         h1.hidden { "Jobs" }
         form.search method="get" action=(app.link("/jobs")) role="search" {
             label.hidden for="q" { "Search jobs" }
-            input #q name="q" type="search" value=(line) placeholder="state:failed queue:mail class:… since:2h 0199…" autocomplete="off" autocapitalize="off" spellcheck="false" maxlength="1000";
+            input #q name="q" type="search" value=(line) placeholder="state:failed queue:mail class:… since:2h words" autocomplete="off" autocapitalize="off" spellcheck="false" maxlength="1000";
             button.main type="submit" { "Search" }
         }
         (states(app, line, &filter))
         details.help { summary { "What can be searched for" } p { code { (HELP) } } }
         @for fault in &wrong { p.fault role="alert" { (text::shown(fault)) } }
-        @if let Some((jobs, counted)) = &listed {
+        @if let Some(((jobs, cut), counted)) = &listed {
             @let has_older = jobs.len() > PAGE as usize;
             @let jobs = jobs.get(..PAGE as usize).unwrap_or(jobs);
-            p.lead { strong data-count=(counted.count) { (say::count(counted.count)) @if counted.more { "+" } } " " (if counted.count == 1 { "job" } else { "jobs" }) @if after.is_some() { ", older ones" } }
+            @let found = counted.as_ref().map_or(jobs.len() as u64, |counted| counted.count);
+            @let more = counted.as_ref().map_or(has_older || cut.is_some(), |counted| counted.more);
+            p.lead {
+                strong data-count=(found) { (say::count(found)) @if more { "+" } } " " (if found == 1 { "job" } else { "jobs" }) @if after.is_some() { ", older ones" }
+                @if let Some(cut) = cut { ", of " (say::count(cut.looked.into())) " that were looked at" }
+            }
             @if jobs.is_empty() { (nothing("No job is like that.")) } @else {
                 (rows::table(app, jobs, now, visit.may_change().then_some("chosen")))
                 (orders(app, visit, &jobs.iter().map(|job| job.state).collect::<Vec<_>>()))
             }
             nav.pager aria-label="More" {
                 @if after.is_some() { a.button href={ (app.link("/jobs?q=")) (encoded(line)) } { "Newest" } }
-                @if has_older && let Some(last) = jobs.last() {
-                    a.button href={ (app.link("/jobs?q=")) (encoded(line)) "&after=" (encoded(last.id.as_str())) } { "Older" }
+                @if let Some(last) = older(jobs, has_older, cut.as_ref()) {
+                    a.button href={ (app.link("/jobs?q=")) (encoded(line)) "&after=" (encoded(last.as_str())) } { "Older" }
                 }
             }
             (command(&shell(&filter)))
@@ -75,10 +80,22 @@ struct Counted {
     more: bool,
 }
 
-async fn count(app: &App, filter: &Filter) -> Result<Counted, Trouble> {
+/// After which job older ones are listed, if there are any.
+fn older<'a>(jobs: &'a [JobRecord], has_older: bool, cut: Option<&'a Cut>) -> Option<&'a JobId> {
+    match jobs.last() {
+        Some(last) if has_older => Some(&last.id),
+        _ => cut.map(|cut| &cut.after),
+    }
+}
+
+/// None for a search: it looks at a part of the jobs only.
+async fn count(app: &App, filter: &Filter) -> Result<Option<Counted>, Trouble> {
+    if filter.search.is_some() {
+        return Ok(None);
+    }
     let asked = Filter { limit: COUNTED, ..filter.clone() };
     let counts = app.source.count(&asked).await?;
-    Ok(Counted { count: counts.count(), more: counts.more })
+    Ok(Some(Counted { count: counts.count(), more: counts.more }))
 }
 
 /// A link for each state, which puts it into the search line.
@@ -127,6 +144,7 @@ fn shell(filter: &Filter) -> String {
         ("queue", filter.queue.as_ref().map(ToString::to_string)),
         ("class", filter.class.as_ref().map(ToString::to_string)),
         ("tag", filter.tag.clone()),
+        ("search", filter.search.as_ref().map(ToString::to_string)),
         ("recurring", filter.recurring.clone()),
         ("since", time(filter.since)),
         ("until", time(filter.until)),

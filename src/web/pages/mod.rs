@@ -1,12 +1,14 @@
 //! The pages, one a file.
 
 pub mod batches;
+pub mod course;
 pub mod events;
 pub mod failures;
 pub mod fleet;
 pub mod forensics;
 pub mod job;
 pub mod jobs;
+pub mod needs;
 pub mod overview;
 pub mod queues;
 pub mod recurring;

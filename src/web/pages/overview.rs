@@ -6,9 +6,11 @@ use std::sync::Arc;
 use maud::{Markup, html};
 
 use model::verb::Failed;
-use model::{JobState, Millis, PoolStatus, QueueCounts, QueueName, RunningJob, SlotStatus, Status};
+use model::{
+    JobState, Millis, PoolStatus, QueueCounts, QueueName, RunningJob, SeriesQuery, SlotStatus, Status,
+};
 
-use super::{failures, rows};
+use super::{course, failures, rows};
 use crate::app::{App, Page, Place, Visit};
 use crate::chart;
 use crate::layout::{nothing, scrolled};
@@ -18,7 +20,7 @@ use crate::{say, shape, text};
 type Counts = BTreeMap<QueueName, QueueCounts>;
 
 /// Draws the overview.
-pub async fn page(app: &App, _: &Visit) -> Result<Page, Trouble> {
+pub async fn page(app: &App, visit: &Visit) -> Result<Page, Trouble> {
     let now = app.now();
     let status = app.source.status(app.live.changed()).await?;
     let counted = match &status {
@@ -30,10 +32,12 @@ pub async fn page(app: &App, _: &Visit) -> Result<Page, Trouble> {
     let queues = queues.unwrap_or(&empty);
     // A broker that cannot tell failures by group has an overview all the same.
     let groups = app.source.look(Failed::default()).await.unwrap_or_default();
+    let course = course::section(app, visit, SeriesQuery::default()).await;
     let main = html! {
         h1.hidden { "Overview" }
         (verdict(status.as_ref()))
         (tiles(app, queues, status.as_deref(), now))
+        (course)
         div.columns {
             section aria-labelledby="h-queues" {
                 h2 #h-queues { "Queues" }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use model::JobState;
 use model::verb::{Stats, Times};
+use model::{JobState, SeriesQuery};
 
-use super::rows;
+use super::{course, rows};
 use crate::app::{App, Page, Place, Visit};
 use crate::layout::{button, command, nothing};
 use crate::text::{encoded, quoted};
@@ -34,6 +34,8 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
         .ok_or_else(|| Trouble::new(404, format!("no queue is called '{name}'")))?;
     // Some brokers keep no statistics.
     let day = app.source.look(Stats { queue: name.into(), day: None }).await.ok();
+    let course =
+        course::section(app, visit, SeriesQuery { queue: Some(name.into()), ..SeriesQuery::default() }).await;
     let query = |act: &str| format!("act={act}&queue={}&back={}", encoded(name), encoded(&visit.url));
     let main = html! {
         h1 { "Queue " (text::short(name)) }
@@ -52,6 +54,7 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
             @if let Some(oldest) = queue.oldest_waiting { div { dt { "Oldest waiting" } dd { (say::since(oldest, now, &app.zone)) } } }
             @if let Some(most) = queue.max_concurrency { div { dt { "At a time" } dd { (say::count(most)) " at most" } } }
         }
+        (course)
         @if let Some(day) = &day {
             div.columns {
                 (times("Waited today (UTC)", "h-wait", &day.wait)) (times("Ran today (UTC)", "h-run", &day.run))

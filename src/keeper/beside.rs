@@ -1,0 +1,35 @@
+//! A process beside the supervisor that is no life: the page for browsers. It has the supervisor's user, and nothing else
+//! of what the supervisor may do.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
+use nix::unistd::{getppid, setsid};
+
+use super::sys;
+
+/// Has no program that this process starts from now on inherit a descriptor, such as a lock.
+pub fn keep_descriptors() {
+    sys::close_on_exec_from(3);
+}
+
+/// Gives up for good what this process does not need to answer browsers: it keeps no capability and gains none, writes to
+/// no file, gets no signal of a terminal, is the first to go when memory is short, and dies with its parent. False if
+/// `parent` is dead already.
+pub fn live_beside(parent: i32) -> io::Result<bool> {
+    // Refused to who leads a session already: a person who tries it.
+    _ = setsid();
+    _ = prctl::set_name(c"tv-web");
+    let score = File::options().write(true).open("/proc/self/oom_score_adj");
+    _ = score.and_then(|mut score| score.write_all(b"1000"));
+    prctl::set_no_new_privs()?;
+    sys::drop_capabilities()?;
+    prctl::set_dumpable(false)?;
+    setrlimit(Resource::RLIMIT_FSIZE, 0, 0)?;
+    // Last: the kernel forgets it where capabilities change.
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    Ok(getppid().as_raw() == parent)
+}
