@@ -20,7 +20,7 @@ use crate::json::MOST;
 use crate::order::{Deed, Order, Thing};
 use crate::session::Notice;
 use crate::trouble::Trouble;
-use crate::{layout, say, text, things};
+use crate::{edit, layout, say, text, things};
 
 /// Limit of the body of a form, in bytes.
 const BODY: usize = 1 << 20;
@@ -53,13 +53,14 @@ async fn question(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
     let (about, inputs) = details(app, &order, fields).await?;
     let back = back(app, fields);
     let kept = fields.0.iter().filter(|(name, _)| !inputs.names.contains(&name.as_str()));
+    let command = command(app, &order, fields).await?;
     let main = html! {
         h1 { (text::shown(&order.title())) }
         form.ask method="post" action=(app.link("/act")) {
             @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
             (about)
             (inputs.markup)
-            (layout::command(&order.command(fields)))
+            (layout::command(&command))
             div.buttons {
                 button.main.danger[order.is_final()] type="submit" autofocus { (order.verb()) }
                 a.button href=(back) { "Leave it" }
@@ -67,6 +68,14 @@ async fn question(app: &App, visit: &Visit, fields: &Fields) -> Result<Page, Tro
         }
     };
     Ok(Page::new(order.title(), Place::Other, "", main))
+}
+
+/// The command line that does the same.
+async fn command(app: &App, order: &Order, fields: &Fields) -> Result<String, Trouble> {
+    if let Order::Of { thing: Thing::Recurring, deed: Deed::Edit, name } = order {
+        return edit::command(app, name, fields).await;
+    }
+    Ok(order.command(fields))
 }
 
 /// The fields that the reader fills in.
@@ -102,6 +111,10 @@ async fn details(app: &App, order: &Order, fields: &Fields) -> Result<(Markup, I
         }
         Order::Again(job) => (named(std::slice::from_ref(job)), edited(app, job).await?),
         Order::Bulk(bulk) => (count(app, bulk).await?, Inputs::default()),
+        Order::Of { deed: Deed::Edit, name, .. } => {
+            let about = html! { p { "Put again it changes; with the same schedule it is due when it was." } };
+            (about, Inputs { names: edit::FIELDS.into(), markup: edit::form(app, name).await? })
+        }
         Order::Of { thing, deed, .. } => {
             let about = html! { p { (meaning(*thing, *deed)) } };
             let inputs = match (thing, deed) {
@@ -230,7 +243,7 @@ pub async fn carry_out(
     };
     let fields = Fields::read(&String::from_utf8_lossy(&bytes));
     let Some(order) = Order::read(&fields) else { return refused("nothing was chosen") };
-    let command = order.command(&fields);
+    let command = command(&app, &order, &fields).await.unwrap_or_default();
     let notice = match done(&app, &visit, order, &fields).await {
         Ok(text) => Notice { text, command, failed: false },
         Err(trouble) => {

@@ -60,10 +60,13 @@ pub enum Deed {
     Run,
     /// A recurring job recurs no more.
     Remove,
+    /// A recurring job gets another schedule, or other data.
+    Edit,
 }
 
 /// The orders about a queue, a pool or a recurring job, by their names in forms.
-const DEEDS: [(&str, Thing, Deed); 10] = [
+const DEEDS: [(&str, Thing, Deed); 11] = [
+    ("recur-edit", Thing::Recurring, Deed::Edit),
     ("queue-pause", Thing::Queue, Deed::Pause),
     ("queue-resume", Thing::Queue, Deed::Resume),
     ("pool-pause", Thing::Pool, Deed::Pause),
@@ -86,6 +89,7 @@ impl Deed {
             Deed::Scale => "Scale",
             Deed::Run => "Run now",
             Deed::Remove => "Remove",
+            Deed::Edit => "Change",
         }
     }
 }

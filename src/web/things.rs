@@ -4,6 +4,7 @@ use model::verb::{Pause, PauseRecurring, RemoveRecurring, Resume, ResumeRecurrin
 use model::{Change, Scale};
 
 use crate::app::App;
+use crate::edit;
 use crate::form::Fields;
 use crate::order::{Deed, Thing};
 use crate::say;
@@ -21,6 +22,7 @@ pub async fn done(
     match thing {
         Thing::Queue => queue(app, deed, name, fields, by).await,
         Thing::Pool => pool(app, deed, name, fields, by).await,
+        Thing::Recurring if deed == Deed::Edit => edit::done(app, name, fields, by).await,
         Thing::Recurring => recurring(app, deed, name, by).await,
     }
 }
@@ -46,12 +48,14 @@ async fn recurring(app: &App, deed: Deed, name: &str, by: &str) -> Result<String
         }
         Deed::Pause => app.source.ask(PauseRecurring { name }, by).await?,
         Deed::Remove => app.source.ask(RemoveRecurring { name }, by).await?,
-        Deed::Resume | Deed::Recycle | Deed::Scale => app.source.ask(ResumeRecurring { name }, by).await?,
+        Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit => {
+            app.source.ask(ResumeRecurring { name }, by).await?
+        }
     };
     let word = match deed {
         Deed::Pause => "is paused",
         Deed::Remove => "recurs no more",
-        Deed::Run | Deed::Resume | Deed::Recycle | Deed::Scale => "goes on",
+        Deed::Run | Deed::Resume | Deed::Recycle | Deed::Scale | Deed::Edit => "goes on",
     };
     Ok(format!("{said} {word}"))
 }
@@ -65,7 +69,7 @@ async fn pool(app: &App, deed: Deed, name: &str, fields: &Fields, by: &str) -> R
         }
         Deed::Recycle => Change::Recycle,
         Deed::Scale => Change::Scale(scale(fields.get("workers").unwrap_or_default())?),
-        Deed::Resume | Deed::Run | Deed::Remove => Change::Resume,
+        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit => Change::Resume,
     };
     let now = app.source.change(Some(name), change, &how, by).await?;
     let workers = now.pools.first().map_or(0, |pool| pool.workers);
@@ -73,7 +77,7 @@ async fn pool(app: &App, deed: Deed, name: &str, fields: &Fields, by: &str) -> R
         Deed::Pause => format!("Pool {name} is paused"),
         Deed::Recycle => format!("Pool {name} gets new workers"),
         Deed::Scale => format!("Pool {name} has {} now", say::counted(workers.into(), "worker", "workers")),
-        Deed::Resume | Deed::Run | Deed::Remove => format!("Pool {name} takes jobs again"),
+        Deed::Resume | Deed::Run | Deed::Remove | Deed::Edit => format!("Pool {name} takes jobs again"),
     })
 }
 

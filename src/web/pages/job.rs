@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use model::verb::FindJobs;
 use model::{Exec, JobId, JobRecord, Millis, OutputLine, OutputQuery, Payload, Subject, Why};
 
-use super::{forensics, rows};
+use super::{forensics, needs, rows};
 use crate::ansi::Ansi;
 use crate::app::{App, Page, Place, Visit};
 use crate::form::Fields;
@@ -30,7 +30,7 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
     };
     let now = app.now();
     let has_supervisor = app.source.client().is_ok();
-    let output = output(app, &job).await;
+    let (output, needs) = tokio::join!(output(app, &job), needs::section(app, &job));
     let because = app.words.why_job(id, &why, has_supervisor);
     let main = html! {
         header.job {
@@ -52,6 +52,7 @@ pub async fn page(app: &App, visit: &Visit, id: &JobId, _: &Fields) -> Result<Pa
                     @if let Some(seen) = &left.snapshot { h3 { "Its processes before they were ended" } (forensics::snapshot(seen)) }
                 }
             }
+            (needs)
             (living(&why, &job))
             section.wide aria-labelledby="h-out" { h2 #h-out { "Output" } (output) }
             (failure(&job))
@@ -131,8 +132,6 @@ fn facts(app: &App, job: &JobRecord, now: Millis) -> Markup {
                 (fact("Tags", html! { @for tag in &job.tags { a.tag href=(rows::search(app, &[("tag", tag)])) { (text::short(tag)) } " " } }))
             }
             @for (what, times) in troubles { @if times > 0 { (fact("Trouble", html! { (what) " " (say::counted(times.into(), "time", "times")) })) } }
-            @if !job.needs.is_empty() { (fact("Needs", html! { @for need in &job.needs { (rows::link(app, need.job.as_str())) " " (shape::job(need.state)) " " } })) }
-            @if !job.needed_by.is_empty() { (fact("Needed by", html! { @for id in job.needed_by.iter().take(20) { (rows::link(app, id.as_str())) " " } @if job.needed_by.len() > 20 { "and " (say::count((job.needed_by.len() - 20) as u64)) " more" } })) }
         }
     }
 }

@@ -66,6 +66,7 @@ pub async fn one(app: &App, visit: &Visit, name: &str) -> Result<Page, Trouble> 
             div.buttons {
                 (button(app, &query("recur-run"), "Run now", "main"))
                 @if one.paused.is_some() { (button(app, &query("recur-resume"), "Resume", "")) } @else { (button(app, &query("recur-pause"), "Pause", "")) }
+                (button(app, &query("recur-edit"), "Change…", ""))
                 (button(app, &query("recur-remove"), "Remove…", "danger"))
             }
         }

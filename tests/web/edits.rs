@@ -1,0 +1,137 @@
+//! Recurring jobs that are changed on a page, and jobs that need one another.
+
+use std::process::Command;
+
+use crate::browser::Browser;
+use crate::page::{Served, status};
+use crate::sandbox::{Sandbox, Setting};
+
+/// Runs a line as a shell does in this sandbox.
+fn shell(sandbox: &Sandbox, line: &str) {
+    let taskvisor = sandbox.command(&[]);
+    let script = format!("taskvisor() {{ '{}' \"$@\"; }}; {line}", taskvisor.get_program().display());
+    let mut command = Command::new("sh");
+    let set = taskvisor.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.args(["-c", &script]).envs(set).current_dir(sandbox.path("work"));
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn recurring_job_is_changed_by_a_form_and_by_the_command_that_it_shows() {
+    let Some(browser) = Browser::open() else { return };
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let put =
+        ["recur", "put", "nightly", "--cron", "0 3 * * *", "--tz", "UTC", "--tag", "a b", "--priority", "7"];
+    sandbox.ok(&[&put[..], &["mail", "mail.Send", r#"{"to": "ada"}"#]].concat());
+    let shown = || sandbox.json(&["recur", "show", "nightly", "--json"]);
+    let page = Served::start(&sandbox, &[]);
+    browser.go_to(&page.url, "/");
+    browser.cdp("Emulation.setScriptExecutionDisabled", &serde_json::json!({ "value": true }));
+    browser.go_to(&page.at("/recurring/nightly"), "/recurring/nightly");
+    browser.js("[...document.querySelectorAll('.buttons a')].find((one) => one.textContent === 'Change…').focus(); return 1");
+    browser.keys("\u{e007}");
+    browser.wait("it asks", "return location.pathname === '/act' && !!document.getElementById('when')");
+    assert_eq!(browser.text("return document.getElementById('data').value"), r#"{"to": "ada"}"#);
+    browser.js(
+        "document.getElementById('when').value = '30 4 * * mon'; document.getElementById('zone').value = 'Europe/Vienna'; \
+         document.getElementById('data').value = '{\"to\": \"it\\'s bob\"}'; document.getElementById('catch_up').value = '2h'; \
+         document.querySelector('form.ask button').focus(); return 1",
+    );
+    browser.keys("\u{e007}");
+    browser.wait(
+        "it leads back",
+        "return location.pathname === '/recurring/nightly' && !!document.querySelector('.notice')",
+    );
+    let by_page = shown();
+    let said = browser.text("return document.querySelector('.notice').textContent");
+    assert!(said.contains("nightly is changed"), "{said}");
+    let recurring = &by_page["recurring"];
+    assert_eq!(recurring["schedule"]["cron"]["line"], "30 4 * * mon");
+    assert_eq!(recurring["schedule"]["cron"]["zone"], "Europe/Vienna");
+    assert_eq!(
+        (&recurring["job"]["data"]["to"], &recurring["job"]["priority"]),
+        (&"it's bob".into(), &7.into())
+    );
+    assert_eq!(by_page["put_by"], "uid 0 (web)");
+
+    // The command that it shows leads to the same.
+    let command = browser.text("return document.querySelector('.notice .command code').textContent");
+    sandbox.ok(&["recur", "remove", "nightly"]);
+    shell(&sandbox, &command);
+    assert_eq!(shown()["recurring"], by_page["recurring"], "{command}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn wrong_change_of_a_recurring_job_is_refused_and_hidden_data_stays() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    sandbox.ok(&[
+        "recur",
+        "put",
+        "poll",
+        "--every",
+        "10m",
+        "--offset",
+        "1m",
+        "mail",
+        "Poll",
+        r#"{"pin": "canary"}"#,
+    ]);
+    let shown = || sandbox.json(&["recur", "show", "poll", "--json"])["recurring"].clone();
+    let before = shown();
+    let page = Served::start(&sandbox, &["--redact", "pin"]);
+    let (cookie, mine) = (page.enter(), format!("origin: http://127.0.0.1:{}", page.port));
+    let asked = page.ask("GET", "/act?act=recur-edit&name=poll", &[&cookie], "");
+    assert!(status(&asked) == 200 && !asked.contains("canary") && !asked.contains("textarea"), "{asked}");
+    for wrong in ["when=never", "catch_up=soon", "overlap=x", "when=0+3+*+*+*&zone=Nowhere%2FTown"] {
+        page.ask("POST", "/act", &[&cookie, &mine], &format!("act=recur-edit&name=poll&{wrong}"));
+        let told = page.ask("GET", "/", &[&cookie], "");
+        assert!(told.contains("notice failed"), "{wrong}: {told}");
+        assert_eq!(shown(), before, "{wrong}");
+    }
+    page.ask("POST", "/act", &[&cookie, &mine], "act=recur-edit&name=poll&when=20m");
+    assert_eq!(shown()["schedule"]["every"]["interval"], 1200.0);
+    assert_eq!((&shown()["job"], &shown()["schedule"]["every"]["offset"]), (&before["job"], &60.0.into()));
+}
+
+#[test]
+fn job_shows_those_before_and_after_it_each_once_and_a_limited_number() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    let put = |class: &str, needs: &[&str]| {
+        let needs = needs.join(",");
+        let depends = if needs.is_empty() { vec![] } else { vec!["--depends", &needs] };
+        sandbox.ok(&[&["put"], &depends[..], &["later", class, "{}"]].concat()).trim().to_owned()
+    };
+    let first = put("First", &[]);
+    let [left, right] = ["Left", "Right"].map(|class| put(class, &[&first]));
+    let last = put("Last", &[&left, &right]);
+    let page = Served::start(&sandbox, &[]);
+    let cookie = page.enter();
+    let section = |job: &str| {
+        let shown = page.ask("GET", &format!("/job/{job}"), &[&cookie], "");
+        shown
+            .split("id=\"h-needs\"")
+            .nth(1)
+            .unwrap_or_default()
+            .split("</section>")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    let shown = section(&last);
+    for part in ["It waits for", "Left", "Right", ", see above"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("These wait for it") && shown.matches("First").count() == 2, "{shown}");
+    let shown = section(&first);
+    assert!(shown.contains("These wait for it") && !shown.contains("It waits for"), "{shown}");
+    for _ in 0..30 {
+        put("More", &[&first]);
+    }
+    let shown = section(&first);
+    assert!(shown.matches("<li").count() == 24 && shown.contains("and more: 24 are shown"), "{shown}");
+}
