@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Measures the page for browsers on its server: benches/page.py BINARY [queues|jobs|slots|tabs|bulk]…
+
+Each figure has a supervisor of its own, with jobs in a store on the disk. Times are those of whole answers to one client,
+one after the other. `tabs` listens as 100 browsers do and fetches as one that is looked at does."""
+
+import http.client
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+TASKS = '''
+from taskvisor import job
+
+@job("tick")
+def tick(number=0):
+    pass
+
+@job("fail", retries=0)
+def fail(number=0):
+    raise ValueError("no")
+'''
+SLOTS = '{name: programs, workers: WORKERS, queues: [default]}'
+APP = '{name: app, workers: 2, mode: prefork, queues: [fast], command: [python3, -m, taskvisor.worker, tasks]}'
+
+
+class Place:
+    """A supervisor with its page, in a directory of its own."""
+
+    def __init__(self, binary, workers, app=False):
+        self.binary, self.dir = binary, tempfile.TemporaryDirectory()
+        place = pathlib.Path(self.dir.name)
+        (place / "tasks.py").write_text(TASKS)
+        pools = [SLOTS.replace("WORKERS", str(workers))] + ([APP] if app else [])
+        (place / "conf.yaml").write_text(f"pools: [{', '.join(pools)}]\n")
+        self.env = dict(os.environ, TASKVISOR_RUN_DIR=f"{place}/run", TASKVISOR_STATE_DIR=f"{place}/state")
+        self.env["PYTHONPATH"] = f"{HERE}/python:{place}"
+        begin = dict(env=self.env, cwd=place)
+        log = open(place / "log", "w")
+        self.supervisor = subprocess.Popen([binary, "start", "-c", "conf.yaml"], stderr=log, **begin)
+        self.begin = begin
+        while subprocess.run([binary, "status", "-q"], stderr=subprocess.DEVNULL, **begin).returncode:
+            time.sleep(0.2)
+        self.page = subprocess.Popen([binary, "web"], stdout=subprocess.PIPE, text=True, **begin)
+        url = self.page.stdout.readline().strip().removeprefix("http://")
+        self.host, path = url.split("/", 1)
+        self.cookie = None
+        answer = self.ask(self.client(), f"/{path}")
+        self.cookie = answer.getheader("set-cookie").split(";")[0]
+
+    def run(self, *words, text=None):
+        done = subprocess.run([self.binary, *words], input=text, text=True, capture_output=True, **self.begin)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    def client(self):
+        return http.client.HTTPConnection(self.host, timeout=60)
+
+    def ask(self, client, path, body=None):
+        head = {"cookie": self.cookie} if self.cookie else {}
+        if body is None:
+            client.request("GET", path, headers=dict(head, **{"tv-fragment": "1"}))
+        else:
+            head["origin"] = f"http://{self.host}"
+            client.request("POST", path, body=body, headers=head)
+        answer = client.getresponse()
+        answer.text = answer.read()
+        return answer
+
+    def p99(self, path, times=300):
+        client, took = self.client(), []
+        for _ in range(times):
+            begun = time.perf_counter()
+            answer = self.ask(client, path)
+            took.append((time.perf_counter() - begun) * 1000)
+            assert answer.status == 200, (path, answer.status, answer.text)
+        took.sort()
+        return f"p50 {took[len(took) // 2]:.1f} ms, p99 {took[len(took) * 99 // 100 - 1]:.1f} ms, {len(answer.text):,} bytes"
+
+    def counts(self, queue):
+        return json.loads(self.run("queue", "list", "--json")).get(queue, {}).get("jobs", {})
+
+    def cpu(self):
+        stat = pathlib.Path(f"/proc/{self.page.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss(self):
+        for line in pathlib.Path(f"/proc/{self.page.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+
+    def close(self):
+        self.page.kill()
+        self.page.wait()
+        subprocess.run([self.binary, "stop", "--kill"], capture_output=True, **self.begin)
+        self.supervisor.wait()
+        self.dir.cleanup()
+
+
+def lines(count):
+    return "".join(f'{{"number": {number}}}\n' for number in range(count))
+
+
+def queues(binary):
+    place = Place(binary, 2)
+    for number in range(100):
+        place.run("put", f"queue-{number}", "tick", "{}")
+    print("overview with 100 queues:", place.p99("/"))
+    return place
+
+
+def jobs(binary, count=1_000_000):
+    place = Place(binary, 2)
+    for _ in range(0, count, 100_000):
+        place.run("put", "many", "tick", "--lines", text=lines(min(count, 100_000)))
+    print(f"jobs, of {count:,}:", place.p99("/jobs"))
+    print(f"jobs, of {count:,}, by queue and state:", place.p99("/jobs?q=state:waiting+queue:many"))
+    return place
+
+
+def slots(binary):
+    place = Place(binary, 1000)
+    print("workers with 1,000 slots:", place.p99("/workers", 200))
+    print("overview with 1,000 slots:", place.p99("/", 200))
+    return place
+
+
+def tabs(binary, seconds=20):
+    place = Place(binary, 2, app=True)
+    heard = []
+
+    def listen():
+        client = place.client()
+        client.request("GET", "/live", headers={"cookie": place.cookie})
+        answer = client.getresponse()
+        while answer.readline():
+            heard.append(1)
+
+    for _ in range(100):
+        threading.Thread(target=listen, daemon=True).start()
+    time.sleep(2)
+
+    ends = time.monotonic() + seconds + 2
+    def put():
+        while time.monotonic() < ends:
+            begun = time.monotonic()
+            place.run("put", "fast", "tick", "--lines", text=lines(500))
+            time.sleep(max(0.0, 0.5 - (time.monotonic() - begun)))
+
+    threading.Thread(target=put, daemon=True).start()
+    time.sleep(1)
+    for name, looks in [("hidden", False), ("one of them looked at", True)]:
+        done, cpu, begun = place.counts("fast").get("complete", 0), place.cpu(), time.monotonic()
+        client = place.client()
+        while time.monotonic() - begun < seconds / 2:
+            if looks:
+                took = time.monotonic()
+                place.ask(client, "/")
+                time.sleep(max(0.25, 5 * (time.monotonic() - took)))
+            else:
+                time.sleep(0.25)
+        took = time.monotonic() - begun
+        done = place.counts("fast").get("complete", 0) - done
+        print(f"100 tabs, {name}: {(place.cpu() - cpu) / took:.1%} of a core, {place.rss():.1f} MB, at {done / took:.0f} jobs/s")
+    return place
+
+
+def bulk(binary, count=100_000):
+    place = Place(binary, 2, app=True)
+    place.run("put", "fast", "fail", "--lines", text=lines(count))
+    while place.counts("fast").get("failed", 0) < count:
+        time.sleep(0.5)
+    place.run("queue", "pause", "fast")
+    begun = time.perf_counter()
+    answer = place.ask(place.client(), "/act", "act=retry-all&state=failed")
+    said = time.perf_counter() - begun
+    assert answer.status == 303, (answer.status, answer.text)
+    print(f"retry of {count:,}: answered after {said:.2f} s; meanwhile the overview:", place.p99("/", 40))
+    while place.counts("fast").get("failed", 0):
+        time.sleep(0.1)
+    print(f"retry of {count:,}: all wait again after {time.perf_counter() - begun:.1f} s")
+    return place
+
+
+ALL = {"queues": queues, "jobs": jobs, "slots": slots, "tabs": tabs, "bulk": bulk}
+
+
+def main():
+    binary = os.path.abspath(sys.argv[1])
+    for name in sys.argv[2:] or ALL:
+        ALL[name](binary).close()
+
+
+main()
