@@ -22,7 +22,7 @@ use super::client_error::Error;
 use super::connect::connect;
 use super::lists::LINES;
 use super::{Here, Lines, PauseOrder, Place, Queued, Reloaded};
-use model::verb::{Done, State, VerbRequest};
+use model::verb::{Done, Route, State, VerbRequest};
 use model::{
     Change, Filter, Interest, JobCounts, JobId, JobRecord, JobState, NewJob, OutputLine, OutputQuery,
     Picture, PoolsNow, PublishedEvent, SeriesQuery, Status, Stop, Subject, TimeSeries, Why,
@@ -35,6 +35,14 @@ pub struct Client {
     kept: Arc<Mutex<Option<Line>>>,
     /// For whom it asks, if not for itself.
     asks_for: Option<Arc<str>>,
+}
+
+/// The request of a verb, as it is sent.
+#[derive(Clone, Debug)]
+pub struct Order {
+    method: Method,
+    path: String,
+    body: Bytes,
 }
 
 /// The fields of a request, by name.
@@ -88,17 +96,29 @@ impl Client {
 
     /// Carries out one verb.
     pub async fn ask<V: VerbRequest>(&self, verb: &V) -> Result<V::Answer, Error> {
-        let (path, fields) = self.address(verb)?;
-        if V::ROUTE.only_looks() {
-            return self.soon(self.call(Method::GET, &path, Bytes::new())).await;
-        }
-        self.soon(self.call(Method::POST, &path, self.encoded(&fields)?)).await
+        let order = self.order(V::ROUTE, self.fields(verb)?)?;
+        self.read(&self.carry(&order).await?)
+    }
+
+    /// The request of a verb, to be carried out by any client.
+    pub fn ordered<V: VerbRequest>(&self, verb: &V) -> Result<Order, Error> {
+        self.order(V::ROUTE, self.fields(verb)?)
+    }
+
+    /// Carries out the request of a verb, and gives its answer as JSON, for [`Client::read`].
+    pub async fn carry(&self, order: &Order) -> Result<Vec<u8>, Error> {
+        self.soon(self.call(order.method.clone(), &order.path, order.body.clone())).await.map(Vec::from)
+    }
+
+    /// An answer from its JSON.
+    pub fn read<T: DeserializeOwned>(&self, answer: &[u8]) -> Result<T, Error> {
+        serde_json::from_slice(answer).map_err(|error| self.odd(error))
     }
 
     /// A list of any length, as it arrives.
     pub async fn list(&self, filter: &Filter) -> Result<Lines<JobRecord>, Error> {
-        let (path, _) = self.address(filter)?;
-        self.lines(&path).await
+        let order = self.order(Filter::ROUTE, self.fields(filter)?)?;
+        self.lines(&order.path).await
     }
 
     /// The output of a job, as it comes.
@@ -128,10 +148,8 @@ impl Client {
         self.lines(&format!("/v1/events{}", query(&fields))).await
     }
 
-    /// The URL of a verb's request, and the fields for its body.
-    fn address<V: VerbRequest>(&self, verb: &V) -> Result<(String, Fields), Error> {
-        let mut fields = self.fields(verb)?;
-        let mut path = V::ROUTE.path.to_owned();
+    fn order(&self, route: Route, mut fields: Fields) -> Result<Order, Error> {
+        let mut path = route.path.to_owned();
         // What stands in the path is not sent again: the supervisor refuses a field that comes twice.
         fields.retain(|name, value| {
             let place = format!("{{{name}}}");
@@ -139,10 +157,11 @@ impl Client {
             path = path.replace(&place, &encode(&plain(value)));
             !is_named
         });
-        if V::ROUTE.only_looks() {
+        if route.only_looks() {
             path += &query(&fields);
+            return Ok(Order { method: Method::GET, path, body: Bytes::new() });
         }
-        Ok((path, fields))
+        Ok(Order { method: Method::POST, path, body: self.encoded(&fields)? })
     }
 
     /// The fields of a request, each with its exact text.
@@ -165,7 +184,8 @@ impl Client {
             Some(line) => line,
             None => self.line().await?,
         };
-        let (State { state }, line) = self.exchange(line, Method::GET, &path, Bytes::new()).await?;
+        let (answer, line) = self.exchange(line, Method::GET, &path, Bytes::new()).await?;
+        let State { state } = self.read(&answer)?;
         // Only after a whole answer: a connection with a rest in it would confuse the next call.
         *kept() = Some(line);
         Ok(state)
@@ -209,7 +229,7 @@ impl Client {
 
     /// Waits until the supervisor has no job.
     pub async fn at_rest(&self) -> Result<(), Error> {
-        let Done {} = self.call(Method::GET, "/v1/at-rest", Bytes::new()).await?;
+        let Done {} = self.read(&self.call(Method::GET, "/v1/at-rest", Bytes::new()).await?)?;
         Ok(())
     }
 
@@ -220,11 +240,11 @@ impl Client {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        self.soon(self.call(Method::GET, path, Bytes::new())).await
+        self.read(&self.soon(self.call(Method::GET, path, Bytes::new())).await?)
     }
 
     async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        self.soon(self.call(Method::POST, path, self.encoded(body)?)).await
+        self.read(&self.soon(self.call(Method::POST, path, self.encoded(body)?)).await?)
     }
 
     /// Reads an answer line by line.
@@ -267,31 +287,29 @@ impl Client {
 
     /// Whether the supervisor answers at all.
     async fn is_there(&self) -> bool {
-        let word = self.call::<Done>(Method::GET, "/v1", Bytes::new());
+        let word = async { self.read::<Done>(&self.call(Method::GET, "/v1", Bytes::new()).await?) };
         // A refusal is an answer, too.
         matches!(tokio::time::timeout(A_WORD, word).await, Ok(Ok(_) | Err(Error::Problem(_))))
     }
 
-    async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
+    // Gives the text and not the type that it stands for: each type would have its own copy of all this.
+    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Error> {
         let line = self.line().await?;
         let (answer, _) = self.exchange(line, method, path, body).await?;
         Ok(answer)
     }
 
     /// The answer, and the connection for the next call.
-    async fn exchange<T: DeserializeOwned>(
+    async fn exchange(
         &self,
         line: Line,
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<(T, Line), Error> {
+    ) -> Result<(Bytes, Line), Error> {
         let (answer, line) = self.begin(line, method, path, "application/json", body).await?;
         match answer.into_body().collect().await {
-            Ok(bytes) => {
-                let answer = serde_json::from_slice(&bytes.to_bytes()).map_err(|error| self.odd(error))?;
-                Ok((answer, line))
-            }
+            Ok(bytes) => Ok((bytes.to_bytes(), line)),
             Err(error) => Err(broken(&self.place, line, error).await),
         }
     }

@@ -47,7 +47,7 @@ mod tests;
 #[cfg(test)]
 mod waits_tests;
 
-pub use client::Client;
+pub use client::{Client, Order};
 pub use client_error::Error;
 pub use connect::trusts;
 pub use connections::Activity;

@@ -44,18 +44,26 @@ impl Document {
 
     /// Adds a route that takes the fields of `B` and answers an `A`.
     pub(super) fn add<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
-        let answer = self.answer::<A>(route);
-        self.describe::<B>(route, answer);
+        let kind = if A::schema_name() == Text::schema_name() { "text/plain" } else { "application/json" };
+        let each = self.generator.subschema_for::<A>();
+        let answer = self.answer(route, kind, each.to_value());
+        let takes = B::json_schema(&mut self.generator);
+        self.describe(route, &takes.to_value(), answer);
     }
 
     /// Adds a route that answers with a stream of `A`, and in `others` forms to who does not accept lines.
     pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route, others: &[&str]) {
         let each = self.generator.subschema_for::<A>();
+        let takes = B::json_schema(&mut self.generator);
+        self.describe_stream(route, &takes.to_value(), each.to_value(), others);
+    }
+
+    fn describe_stream(&mut self, route: &Route, takes: &Value, each: Value, others: &[&str]) {
         let mut content = json!({ LINES: { "schema": each } });
         for other in others {
             content[*other] = json!({ "schema": { "type": "string" } });
         }
-        self.describe::<B>(route, json!({ "description": "As it happens.", "content": content }));
+        self.describe(route, takes, json!({ "description": "As it happens.", "content": content }));
     }
 
     /// Adds optional headers to a route that was added.
@@ -68,9 +76,9 @@ impl Document {
         operation["parameters"] = parameters.into();
     }
 
-    fn describe<B: JsonSchema>(&mut self, route: &Route, answer: Value) {
-        let takes = B::json_schema(&mut self.generator).to_value();
-        let (parameters, body) = divided(route, &takes);
+    // Takes the schemas and not their types: there are a hundred of those.
+    fn describe(&mut self, route: &Route, takes: &Value, answer: Value) {
+        let (parameters, body) = divided(route, takes);
         let mut operation = json!({
             "operationId": name(route),
             "summary": route.does,
@@ -92,9 +100,7 @@ impl Document {
         path[route.method.to_lowercase()] = operation;
     }
 
-    fn answer<A: JsonSchema>(&mut self, route: &Route) -> Value {
-        let schema = self.generator.subschema_for::<A>().to_value();
-        let kind = if A::schema_name() == Text::schema_name() { "text/plain" } else { "application/json" };
+    fn answer(&mut self, route: &Route, kind: &str, schema: Value) -> Value {
         let mut content = json!({ kind: { "schema": schema } });
         if *route == Filter::ROUTE {
             content[LINES] = json!({ "schema": self.generator.subschema_for::<JobRecord>() });

@@ -1,6 +1,7 @@
 //! The routes of the verbs, made from their table.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -8,15 +9,15 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::by::By;
 use super::client::encode;
-use super::extract::{Answer, Api, may_put, read_or_default};
+use super::extract::{Api, may_put, read_or_default};
 use super::routes::Routes;
-use super::{Peer, Problem, lists};
+use super::{Peer, Problem, Service, lists};
 use model::verb::{self, Verb, VerbRequest, Visitor, visit};
 
 /// The largest body of a verb, which may name many jobs.
@@ -29,8 +30,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     struct Adding(Routes);
     impl Visitor for Adding {
         fn visit<V: VerbRequest>(&mut self) {
-            let handler = if V::ROUTE.only_looks() { get(look::<V>) } else { post(act::<V>) };
-            self.0.add::<V, V::Answer>(V::ROUTE, handler);
+            self.0.add::<V, V::Answer>(V::ROUTE, handler(Form::of::<V>()));
         }
     }
     let mut adding = Adding(routes);
@@ -38,8 +38,47 @@ pub(super) fn routes(routes: Routes) -> Routes {
     adding.0
 }
 
+/// How a verb is read and its answer written: all that its type is needed for. One handler serves all verbs, as each handler
+/// of axum is some 20 KB of code.
+#[derive(Clone, Copy)]
+struct Form {
+    only_looks: bool,
+    of_query: fn(&Uri) -> Result<Verb, Problem>,
+    of_body: fn(&str) -> Result<Verb, Problem>,
+    answer: fn(verb::Answer) -> Result<Response, Problem>,
+}
+
+impl Form {
+    fn of<V: VerbRequest>() -> Form {
+        Form {
+            only_looks: V::ROUTE.only_looks(),
+            of_query: |uri| {
+                let Query(verb) =
+                    Query::<V>::try_from_uri(uri).map_err(|error| Problem::bad_request(error.body_text()))?;
+                Ok(verb.verb())
+            },
+            of_body: |text| {
+                let verb: V = serde_json::from_str(text).map_err(|error| wrong_body(&error))?;
+                Ok(verb.verb())
+            },
+            answer: |answer| match V::answer(answer) {
+                Some(answer) => Ok(Json(answer).into_response()),
+                None => Err(Problem::new(500, "the broker answered something else")),
+            },
+        }
+    }
+}
+
+fn handler(form: Form) -> MethodRouter<Arc<dyn Service>> {
+    match form.only_looks {
+        true => get(move |api, peer, named, headers, uri| look(form, api, peer, named, headers, uri)),
+        false => post(move |api, peer, by, named, body| act(form, api, peer, by, named, body)),
+    }
+}
+
 /// The parameters are in the path and the query.
-async fn look<V: VerbRequest>(
+async fn look(
+    form: Form,
     State(api): Api,
     Extension(peer): Extension<Peer>,
     named: Named,
@@ -54,9 +93,7 @@ async fn look<V: VerbRequest>(
     let uri: Uri = format!("/?{}", query.trim_start_matches('&'))
         .parse()
         .map_err(|_| Problem::bad_request("the query is not right"))?;
-    let Query(verb) =
-        Query::<V>::try_from_uri(&uri).map_err(|error| Problem::bad_request(error.body_text()))?;
-    let verb = verb.verb();
+    let verb = (form.of_query)(&uri)?;
     if let Verb::List(filter) = verb {
         return lists::answer(api, filter, &headers).await;
     }
@@ -64,17 +101,18 @@ async fn look<V: VerbRequest>(
     if let verb::Answer::Get(job) = &answer {
         peer.judge_job(job)?;
     }
-    own::<V>(answer).map(IntoResponse::into_response)
+    (form.answer)(answer)
 }
 
 /// The parameters are in the path and the body, which may be left out.
-async fn act<V: VerbRequest>(
+async fn act(
+    form: Form,
     State(api): Api,
     Extension(peer): Extension<Peer>,
     By(by): By,
     named: Named,
     body: Body,
-) -> Answer<V::Answer> {
+) -> Result<Response, Problem> {
     // Each field keeps its exact text, so numbers keep all their digits.
     let mut fields: BTreeMap<String, Box<RawValue>> = read_or_default(body, LIMIT).await?;
     for (name, value) in parameters(named)? {
@@ -84,22 +122,19 @@ async fn act<V: VerbRequest>(
         }
     }
     let text = serde_json::to_string(&fields).map_err(|error| Problem::new(500, error.to_string()))?;
-    let verb: V = serde_json::from_str(&text)
-        .map_err(|error| Problem::bad_request(format!("the body is not right: {}", without_place(&error))))?;
-    let verb = verb.verb();
+    let verb = (form.of_body)(&text)?;
     verb.brings().map_or(Ok(()), |job| may_put(peer, job))?;
-    own::<V>(api.ask(verb, by).await?)
+    (form.answer)(api.ask(verb, by).await?)
+}
+
+fn wrong_body(error: &serde_json::Error) -> Problem {
+    Problem::bad_request(format!("the body is not right: {}", without_place(error)))
 }
 
 /// The error without its position, which would refer to another text than the body.
 fn without_place(error: &serde_json::Error) -> String {
     let said = error.to_string();
     said.rsplit_once(" at line ").map_or(said.clone(), |(why, _)| why.to_owned())
-}
-
-/// The verb's own answer.
-fn own<V: VerbRequest>(answer: verb::Answer) -> Answer<V::Answer> {
-    V::answer(answer).map(Json).ok_or_else(|| Problem::new(500, "the broker answered something else"))
 }
 
 fn parameters(named: Named) -> Result<BTreeMap<String, String>, Problem> {

@@ -15,7 +15,7 @@ pub(super) const LOOKS: usize = 10;
 pub(super) async fn asked(
     redis: &Shared,
     command: &str,
-    args: impl FnOnce(&mut Cmd),
+    args: impl FnOnce(&mut Cmd) + Send,
 ) -> Result<Value, Error> {
     asked_to(redis, "asked that", command, args).await
 }
@@ -25,7 +25,7 @@ pub(super) async fn asked_to(
     redis: &Shared,
     verb: &'static str,
     command: &str,
-    args: impl FnOnce(&mut Cmd),
+    args: impl FnOnce(&mut Cmd) + Send,
 ) -> Result<Value, Error> {
     let answer = redis.call("ask", command, |cmd, _| args(cmd)).await?;
     reply::unless_refused(answer, |words| refused(verb, words))

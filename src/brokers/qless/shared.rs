@@ -111,7 +111,7 @@ impl Shared {
         &self,
         verb: &str,
         command: &str,
-        args: impl FnOnce(&mut Cmd, Offset),
+        args: impl FnOnce(&mut Cmd, Offset) + Send,
     ) -> Result<Value, Error> {
         self.link.call(verb, command, self.link.now(), args).await
     }

@@ -60,6 +60,9 @@ pub struct Link {
     eviction: Eviction,
 }
 
+/// Adds the arguments of a command.
+type Args<'a> = Box<dyn FnOnce(&mut Cmd, Offset) + Send + 'a>;
+
 /// The connection, or the state of the attempts to make one.
 #[derive(Default)]
 struct Line {
@@ -146,22 +149,16 @@ impl Link {
         verb: &str,
         command: &str,
         at: Instant,
-        args: impl FnOnce(&mut Cmd, Offset),
+        args: impl FnOnce(&mut Cmd, Offset) + Send,
     ) -> Result<Value, Error> {
         let sent = self.now();
-        // Boxed: the futures would nest too deep.
-        let answer = Box::pin(self.run(verb, command, at, args)).await;
+        // Boxed: the futures would nest too deep, and each call have its own code.
+        let answer = Box::pin(self.run(verb, command, at, Box::new(args))).await;
         self.silence.note(command, sent, self.now(), answer.is_ok());
         answer
     }
 
-    async fn run(
-        &self,
-        verb: &str,
-        command: &str,
-        at: Instant,
-        args: impl FnOnce(&mut Cmd, Offset),
-    ) -> Result<Value, Error> {
+    async fn run(&self, verb: &str, command: &str, at: Instant, args: Args<'_>) -> Result<Value, Error> {
         let live = self.live(verb).await?;
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.sha).arg(0).arg(command).arg(live.offset.seconds(at));
@@ -181,10 +178,10 @@ impl Link {
 
     /// Makes a request that the script recognizes if it comes twice: once more, if the connection broke before the
     /// answer. If the server was silent, the caller has waited for long enough.
-    pub async fn surely<T, F>(&self, request: impl Fn() -> F) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
+    pub async fn surely<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T, Error> {
         let began = self.now();
         match request().await {
             Err(Error::Unanswered(why)) if self.now().since(began) < SILENT => {

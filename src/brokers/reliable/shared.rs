@@ -70,7 +70,7 @@ impl Shared {
         &self,
         verb: &str,
         command: &str,
-        args: impl FnOnce(&mut Cmd),
+        args: impl FnOnce(&mut Cmd) + Send,
     ) -> Result<T, Error> {
         read(self.link.call(verb, command, self.link.now(), |cmd, _| args(cmd)).await?)
     }

@@ -32,7 +32,7 @@ impl Rq {
     pub(super) async fn asked<T: FromRedisValue>(
         &self,
         command: &str,
-        args: impl FnOnce(&mut Cmd),
+        args: impl FnOnce(&mut Cmd) + Send,
     ) -> Result<T, Error> {
         self.shared.call("ask", command, args).await
     }

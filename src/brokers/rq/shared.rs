@@ -103,7 +103,7 @@ impl Shared {
         &self,
         verb: &str,
         command: &str,
-        args: impl FnOnce(&mut Cmd),
+        args: impl FnOnce(&mut Cmd) + Send,
     ) -> Result<T, Error> {
         let prefix = &self.settings.prefix;
         let write = |cmd: &mut Cmd, _| {

@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 use self::absent::Absent;
 use self::elsewhere::{another, client, of_this_state};
 use crate::cli::term::screen::escaped;
-use api::{self, Client};
+use api::{self, Client, Order};
 use broker::{self, Broker, Opening};
 use config::Config;
 use failure::{Failure, exit};
-use model::verb::{Ability, Before, Get, VerbRequest};
+use model::verb::{self, Ability, Before, Get, Route, Verb, VerbRequest};
 use model::{Filter, JobCounts, JobId, JobRecord, JobState, Subject, Why};
 use spool::Spool;
 
@@ -110,22 +110,13 @@ impl Access {
     /// Carries out one verb. If the supervisor went away, a verb that only reads, or that it did not receive, is sent
     /// once more: only once, as the supervisor may have died of it.
     pub async fn ask<V: VerbRequest>(&self, verb: V) -> Result<V::Answer, Failure> {
-        let (api, config) = match self {
-            Access::Api(api, config) => (api, config),
-            Access::Store(store) => return told(store, verb).await,
-            Access::Spool(spool) => return Err(spooled::puts_only(spool)),
-        };
-        match api.ask(&verb).await {
-            Ok(answer) => Ok(answer),
-            // Not sent again: twice might be one time too many.
-            Err(error) if may_be_done(&error) => Err(unless_looked::<V>(error.into(), true)),
-            // It may have been carried out before the connection broke.
-            Err(error @ api::Error::Lost(..)) if !V::ROUTE.only_looks() => Err(error.into()),
-            Err(error) => match Access::after(config, error).await? {
-                Access::Api(api, _) => Ok(api.ask(&verb).await?),
-                Access::Store(store) => told(&store, verb).await,
-                Access::Spool(spool) => Err(spooled::puts_only(&spool)),
+        match self {
+            Access::Api(api, config) => match carry(api, config, api.ordered(&verb)?, verb.verb()).await? {
+                Told::Text(text) => Ok(api.read(&text)?),
+                Told::Answer(answer) => own::<V>(answer),
             },
+            Access::Store(store) => own::<V>(tell(store, verb.verb()).await?),
+            Access::Spool(spool) => Err(spooled::puts_only(spool)),
         }
     }
 
@@ -186,12 +177,43 @@ impl Access {
     }
 }
 
+/// What came of a verb.
+enum Told {
+    /// The API's answer, as JSON.
+    Text(Vec<u8>),
+    /// The answer of a broker.
+    Answer(verb::Answer),
+}
+
+/// Carries out a verb by the API, else on the store. The same code for all verbs: a copy for each would be large.
+async fn carry(api: &Client, config: &Config, order: Order, verb: Verb) -> Result<Told, Failure> {
+    match api.carry(&order).await {
+        Ok(text) => Ok(Told::Text(text)),
+        // Not sent again: twice might be one time too many.
+        Err(error) if may_be_done(&error) => Err(unless_looked(&verb.route(), error.into(), true)),
+        // It may have been carried out before the connection broke.
+        Err(error @ api::Error::Lost(..)) if !verb.route().only_looks() => Err(error.into()),
+        Err(error) => match Access::after(config, error).await? {
+            Access::Api(api, _) => Ok(Told::Text(api.carry(&order).await?)),
+            Access::Store(store) => Ok(Told::Answer(tell(&store, verb).await?)),
+            Access::Spool(spool) => Err(spooled::puts_only(&spool)),
+        },
+    }
+}
+
 /// Carries out a verb on a broker.
-async fn told<V: VerbRequest>(store: &Arc<Broker>, verb: V) -> Result<V::Answer, Failure> {
-    store.tell(verb, me()).await.map_err(|error| {
+async fn tell(store: &Arc<Broker>, verb: Verb) -> Result<verb::Answer, Failure> {
+    let route = verb.route();
+    store.ask(verb, me()).await.map_err(|error| {
         let unanswered = matches!(error, broker::Error::Unanswered(_));
-        unless_looked::<V>(error.into(), unanswered)
+        unless_looked(&route, error.into(), unanswered)
     })
+}
+
+/// The verb's own answer.
+fn own<V: VerbRequest>(answer: verb::Answer) -> Result<V::Answer, Failure> {
+    let other = || broker::Error::Failed("the broker answered something else".into());
+    Ok(V::answer(answer).ok_or_else(other)?)
 }
 
 /// Waits a while for a supervisor that is being replaced.
@@ -231,8 +253,8 @@ fn may_be_done(error: &api::Error) -> bool {
 }
 
 /// A change without an answer is not sent again here.
-fn unless_looked<V: VerbRequest>(mut failure: Failure, unanswered: bool) -> Failure {
-    if unanswered && !V::ROUTE.only_looks() {
+fn unless_looked(route: &Route, mut failure: Failure, unanswered: bool) -> Failure {
+    if unanswered && !route.only_looks() {
         failure.causes.push("it may have been done all the same: look before you ask for it again".into());
     }
     failure
