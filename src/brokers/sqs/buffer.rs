@@ -1,7 +1,7 @@
 //! Messages that polls have brought and no worker has taken yet. Pure: the caller gives the time.
 //!
 //! A poll brings up to ten messages, but there may be fewer ready workers. The other messages wait here, invisible in
-//! SQS; those not taken within [`HOLD`] go back. A message that only a busy pool takes waits for half of its lease, at
+//! SQS; those not taken within [`HOLD`], or a third of their lease, go back. A message that only a busy pool takes waits for half of its lease, at
 //! most five minutes. Of a message group of a FIFO queue one message runs at a time, and none overtakes another.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -137,12 +137,21 @@ fn is_taken(filters: &BTreeMap<Arc<str>, ClassFilter>, one: &Buffered) -> bool {
 /// How long a message waits here. One that the ready pool skips and a busy pool takes waits longer: made visible it would
 /// come back with the next poll.
 fn patience(filters: &BTreeMap<Arc<str>, ClassFilter>, one: &Buffered) -> Duration {
-    if one.is_unwanted && is_taken(filters, one) { for_a_busy_pool(one.lease) } else { HOLD }
+    if one.is_unwanted && is_taken(filters, one) {
+        for_a_busy_pool(one.lease)
+    } else {
+        for_any_pool(one.lease)
+    }
 }
 
-/// How long a message waits here for a busy pool, if it is hidden for a lease.
+/// How long a message that is hidden for a lease waits here. What is left of the lease must be enough to renew it.
+pub(super) fn for_any_pool(lease: Duration) -> Duration {
+    HOLD.min(lease / 3)
+}
+
+/// How long such a message waits here for a busy pool.
 pub(super) fn for_a_busy_pool(lease: Duration) -> Duration {
-    (lease / 2).clamp(HOLD, LONGEST_HOLD)
+    (lease / 2).min(LONGEST_HOLD)
 }
 
 #[cfg(test)]
@@ -257,9 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn message_waits_for_a_busy_pool_for_half_of_its_lease_and_five_minutes_at_most() {
-        let waits = [4, 60, 43_200].map(|lease| for_a_busy_pool(Duration::from_secs(lease)).as_secs());
-        assert_eq!(waits, [5, 30, 300]);
+    fn message_waits_for_5_s_and_a_third_of_its_lease_at_most_and_for_a_busy_pool_longer() {
+        let waits = |wait: fn(Duration) -> Duration| {
+            [6, 60, 43_200].map(|lease| wait(Duration::from_secs(lease)).as_secs())
+        };
+        assert_eq!((waits(for_any_pool), waits(for_a_busy_pool)), ([2, 5, 5], [3, 30, 300]));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant as Moment, sleep, timeout, timeout_at};
 
 use super::body::Unread;
-use super::buffer::{Buffered, for_a_busy_pool};
+use super::buffer::{Buffered, for_a_busy_pool, for_any_pool};
 use super::client::Message;
 use super::fault::Fault;
 use super::open_note;
@@ -20,7 +20,6 @@ use broker::Notice;
 use common::lock;
 use model::{Instant, QueueSet};
 use select::Receive;
-use select::terms::HOLD;
 
 /// Number of waiting messages at which no poll begins: nearly all of them are for a busy pool then.
 const BUFFERED: usize = 100;
@@ -196,7 +195,7 @@ pub(super) fn keep(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Ve
 fn give_back_in_time(shared: &Arc<Shared>, source: &Arc<SourceQueue>, lease: Duration) {
     let (shared, source) = (shared.clone(), source.clone());
     tokio::spawn(async move {
-        for wait in [HOLD, for_a_busy_pool(lease) - HOLD] {
+        for wait in [for_any_pool(lease), for_a_busy_pool(lease) - for_any_pool(lease)] {
             sleep(wait).await;
             shared.give_back_late(&source);
             source.wants.notify_one();

@@ -75,7 +75,7 @@ pub(crate) enum Heard {
 impl Running {
     pub(crate) fn new(now: Instant, fetched: Fetched, lease: Duration) -> Self {
         let Fetched { job, lease: right, .. } = fetched;
-        let renew_at = Some(renewal(now, &right, lease));
+        let renew_at = Some(first_renewal(now, &right, lease));
         let (since, phase, backoff) = (now, Phase::Runs, Backoff::BROKER);
         let limits = Limits::default();
         Running {
@@ -329,11 +329,22 @@ pub(crate) fn release(lease: &Lease, after: Duration) -> Settlement {
     unstarted(lease, Verdict::Release { after, counts: None })
 }
 
+/// When the next renewal after one is due.
+fn renewal(now: Instant, right: &Lease, lease: Duration) -> Instant {
+    part_over(now, right, lease).max(now + SHORTEST_RENEWAL)
+}
+
+/// When the first renewal is due: before the self-fence, also if a job came with little left of its lease.
+fn first_renewal(now: Instant, right: &Lease, lease: Duration) -> Instant {
+    let soon = right.expires_at.since(now) / 12;
+    part_over(now, right, lease).max(now + SHORTEST_RENEWAL.min(soon))
+}
+
 /// A lease is renewed when a third of it is over, also one of a queue whose leases are longer than the supervisor's; and
 /// at once if the job came late, with less than two thirds left.
-fn renewal(now: Instant, right: &Lease, lease: Duration) -> Instant {
+fn part_over(now: Instant, right: &Lease, lease: Duration) -> Instant {
     let third = now + right.expires_at.since(now) / 3;
-    third.min(right.expires_at - lease * 2 / 3).max(now + SHORTEST_RENEWAL)
+    third.min(right.expires_at - lease * 2 / 3)
 }
 
 /// When the job needs something next: its renewal or its deadline.
@@ -353,8 +364,11 @@ mod tests {
         let wait = |left: u64| {
             let right =
                 Lease { job: "a".into(), fence: Fence(1), expires_at: now + Duration::from_secs(left) };
-            renewal(now, &right, usual).since(now).as_secs()
+            let next = [first_renewal(now, &right, usual), renewal(now, &right, usual)];
+            next.map(|at| at.since(now).as_millis())
         };
-        assert_eq!([600, 60, 50, 30].map(wait), [200, 20, 10, 1]);
+        let waits = [600, 60, 50, 30].map(wait);
+        assert_eq!(waits, [200_000, 20_000, 10_000, 1_000].map(|usual| [usual, usual]));
+        assert_eq!(wait(3), [250, 1_000], "it would be ended half a second after it began");
     }
 }
