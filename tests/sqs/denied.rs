@@ -129,6 +129,24 @@ fn attributes_that_cannot_be_read_degrade_status_and_are_logged_once() {
     wait_until("status is healthy again", || !scene.sandbox.reasons().contains("GetQueueAttributes"));
 }
 
+#[test]
+fn complaint_about_attributes_of_an_idle_queue_ends_when_they_can_be_read() {
+    let scene = Scene::new();
+    scene.deny("GetQueueAttributes");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    let is_told = || scene.sandbox.reasons().contains("cannot read the attributes");
+    wait_until("status is degraded", is_told);
+    // From the first empty answer on nobody asks how many messages there are.
+    let receives = scene.asked("ReceiveMessage");
+    wait_within(Duration::from_secs(60), "the queue is known to be empty", || {
+        scene.fake.advance(Duration::from_secs(1));
+        scene.asked("ReceiveMessage") > receives
+    });
+    assert!(is_told());
+    scene.fake.knobs(|knobs| knobs.denied.clear());
+    wait_within(Duration::from_secs(60), "status is healthy again", || scene.sandbox.reasons().is_empty());
+}
+
 /// What has ended runs no more, however it ended, and is one dead letter.
 #[test]
 fn failed_and_canceled_jobs_whose_messages_cannot_be_deleted_run_once() {

@@ -11,12 +11,16 @@ use super::redrive::Redrive;
 use broker::Error;
 use common::lock;
 use model::Instant;
+use select::terms::COUNTED;
 
 /// The longest delay of a new message in SQS.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
 
 /// For how long a failure is reported that neither comes again nor is over: as long as nothing of the kind is requested.
 const REPORTED: Duration = Duration::from_secs(180);
+
+/// The request that reads the attributes of a queue.
+const READ: &str = "read the attributes (sqs:GetQueueAttributes) of";
 
 /// A queue, by its name in SQS.
 pub(super) struct Queue {
@@ -100,8 +104,21 @@ impl Queue {
 
     /// What could be read of its attributes. The health tells a refusal.
     pub(super) fn attributes<T>(&self, read: Result<T, Fault>) -> Option<T> {
-        self.note("read the attributes (sqs:GetQueueAttributes) of", &read, self.reported());
+        self.note(READ, &read, self.reported());
         read.ok()
+    }
+
+    /// Whether to read them again, as that was refused and not tried since for a while. What has not been asked for stays
+    /// refused. Each try is one answer `true`.
+    pub(super) fn is_to_be_read(&self) -> bool {
+        let now = (self.now)();
+        let is_old = |until: Instant| until <= now + (REPORTED - COUNTED);
+        let mut failing = lock(&self.failing);
+        let Some((_, until)) = failing.get_mut(READ).filter(|(_, until)| is_old(*until)) else {
+            return false;
+        };
+        *until = now + REPORTED;
+        true
     }
 
     fn reported(&self) -> Instant {

@@ -206,6 +206,11 @@ impl BareSource for Sqs {
 
     fn health(&self) -> Health {
         let sources = self.shared.sources();
+        // A complaint must be true: else nobody may read the attributes of an idle queue for minutes.
+        for source in sources.iter().filter(|source| source.queue.is_to_be_read()).cloned() {
+            let client = self.shared.client.clone();
+            tokio::spawn(async move { source.queue.attributes(client.counts(&source.queue.name).await) });
+        }
         let troubles: Vec<String> = sources.iter().filter_map(|source| source.unread()).collect();
         let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
         Health {
