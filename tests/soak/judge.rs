@@ -89,12 +89,20 @@ impl Case<'_> {
         (runs > most).then(|| format!("a job ran {runs} times, where {most} have a reason"))
     }
 
+    /// Until when a verdict may not be on disk yet: while the store is away it waits.
+    fn settled_by(&self, end: u64) -> u64 {
+        let keeps = |blow: Blow| matches!(blow, Blow::Outage(_)) || blow.fills_the_store(self.broker);
+        self.strikes.iter().filter(|one| keeps(one.blow)).fold(end + UNTIL_SETTLED, |by, one| {
+            if one.touches(end, by) { by.max(one.to.saturating_add(UNTIL_SETTLED)) } else { by }
+        })
+    }
+
     /// What has come to its end runs again only if something died before the verdict was on disk.
     fn ends(&self) -> Option<String> {
         let other = usize::from(self.is_maybe_twice());
         self.said.ended.iter().rev().skip(1 + other).find_map(|&end| {
             let excused = self.strikes.iter().any(|one| {
-                one.blow.interrupts() && one.touches(end.saturating_sub(500), end + UNTIL_SETTLED)
+                one.blow.interrupts() && one.touches(end.saturating_sub(500), self.settled_by(end))
             });
             (!excused).then(|| format!("a job ran again though it had come to its end at {end}"))
         })
