@@ -24,7 +24,14 @@ contract!(
     paused_queue_gives_no_jobs [Pause],
     unknown_queue_cannot_be_resumed [Pause],
     put_wakes_the_supervisor [WakesUnasked],
+    fetched_job_says_how_long_it_has_waited [Waits],
 );
+
+async fn fetched_job_says_how_long_it_has_waited(scene: Scene) {
+    scene.put(job("a")).await;
+    let waited = scene.take().await.unwrap().waited;
+    assert!(waited.is_some_and(|waited| waited < Duration::from_secs(60)), "{waited:?}");
+}
 
 async fn jobs_run_in_insertion_order(scene: Scene) {
     scene.put_all(vec![job("b"), job("a"), job("c")]).await.unwrap();

@@ -89,7 +89,7 @@ pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) ->
     let mut fetched = Vec::new();
     for job in jobs {
         // A job that cannot be read does not lose the others: its lease expires, and after five times it is held.
-        let Ok((job, fence)) =
+        let Ok((job, fence, waited)) =
             reply::given(job).inspect_err(|error| tracing::warn!(%error, "a job is passed over"))
         else {
             continue;
@@ -104,7 +104,7 @@ pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) ->
             shared.verify(vec![(job.id.clone(), fence)], false);
         }
         let lease = Lease { job: job.id.clone(), fence, expires_at };
-        fetched.push(Fetched { job: Arc::new(job), lease, waited: None });
+        fetched.push(Fetched { job: Arc::new(job), lease, waited });
     }
     fetched
 }

@@ -245,8 +245,9 @@ pub(super) fn renewal(lease: Lease, said: &Value) -> Renewal {
     })
 }
 
-/// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence and its fields.
-pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
+/// A fetched job, from the values that `taskvisor.fetch` gives: its id, its queue, its fence, its fields, and how long
+/// it has waited.
+pub(super) fn given(value: Value) -> Result<(Job, Fence, Option<Duration>), Error> {
     let values = array(value)?;
     let [
         id,
@@ -265,6 +266,7 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
         exec,
         retries,
         _remaining,
+        waited,
     ] = &values[..]
     else {
         return Err(odd("a job that was given out"));
@@ -285,7 +287,9 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
         retry: if is_ours { kept(policy) } else { Some(foreign) },
         time_limit: some_number(limit).map(Duration::from_nanos),
     };
-    Ok((job, Fence(number(hold))))
+    let waited = text(waited).and_then(|seconds| seconds.parse().ok());
+    // Another program may have written a time that is still to come.
+    Ok((job, Fence(number(hold)), waited.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())))
 }
 
 #[cfg(test)]

@@ -181,17 +181,20 @@ impl Source for Rq {
         if answer.is_err() && is_sent {
             self.shared.unheard.add(name);
         }
-        let (jobs, spoiled, left): (Vec<(Text, Vec<u8>, usize, Fields)>, Vec<Text>, _) = answer?;
+        let (jobs, spoiled, left): (Vec<(Text, Vec<u8>, usize, Fields, Text)>, Vec<Text>, _) = answer?;
         // With its answer the script has put back what those fetches had taken.
         self.shared.unheard.remove(&unheard);
         self.shared.tell_spoiled(spoiled);
         self.listen(&request.queues, left, jobs.len() >= asking.len());
         self.shared.took(jobs.len());
         let mut given = Vec::new();
-        for (queue, id, place, fields) in jobs {
+        for (queue, id, place, fields, Text(waited)) in jobs {
             let Some(asked) = asking.get(place) else { continue };
             match String::from_utf8(id) {
-                Ok(id) => given.push(self.given((queue, id, fields), asked, &request, at)),
+                Ok(id) => {
+                    let fetched = self.given((queue, id, fields), asked, &request, at);
+                    given.push(Fetched { waited: duration(&waited), ..fetched });
+                }
                 Err(odd) => self.shared.refuse(odd.into_bytes(), asked.execution.clone()),
             }
         }
@@ -350,6 +353,11 @@ impl Peers for Rq {
 }
 
 /// Whole seconds, rounded up, as keys expire by them.
+/// A time in seconds that the script has written, if it is one.
+fn duration(seconds: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
+}
+
 fn seconds(time: Duration) -> u64 {
     time.as_millis().div_ceil(1000).max(1) as u64
 }

@@ -197,23 +197,24 @@ fn adopt(
     let (job, lease, since) = match known {
         Some((row, _)) => {
             // `grant` adds one to it.
-            let found = Found { row, fence: fence.0.saturating_sub(1), ready: time, job: run };
+            // Since when its broker could have delivered it again nobody says.
+            let found = Found { row, fence: fence.0.saturating_sub(1), ready: None, job: run };
             let lease = lease::grant(store, request, queue, worker, &found, now)?;
             store.moved(queue, Some(JobState::Waiting), JobState::Running);
-            (found.job, lease, time)
+            (found.job, lease, None)
         }
         None => {
             let put_at = delivery.put_at.map_or(time, |at| at.0.min(time));
             let granted = Granted { request, worker, fence: *fence, attempt: run.attempt, put_at };
             put::insert(store, job, id, (false, Some(&granted)), time)?;
             // Another host may have run it before: then it has not waited since it was put.
-            let since = if *attempt <= 1 { put_at } else { time };
+            let since = delivery.put_at.filter(|_| *attempt <= 1).map(|_| put_at);
             (run, lease::granted(store, request, (queue, since), (id, *fence), now), since)
         }
     };
     store.happened(id, queue, What::Fetched, JobState::Running)?;
     keep(store, delivery, time)?;
-    let waited = Some(store.waited(since, now));
+    let waited = since.map(|since| store.waited(since, now));
     Ok(Adopted::Runs(Fetched { job: Arc::new(job), lease, waited }))
 }
 

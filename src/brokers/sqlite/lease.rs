@@ -88,7 +88,7 @@ impl Round<'_> {
             let lease = grant(store, self.request, *queue, *worker, &found, self.now)?;
             store.moved(*queue, Some(JobState::Waiting), JobState::Running);
             store.happened(&found.job.id, *queue, What::Fetched, JobState::Running)?;
-            let waited = Some(store.waited(found.ready, self.now));
+            let waited = found.ready.map(|since| store.waited(since, self.now));
             let job = Job { queue: name.clone(), ..found.job };
             self.fetched.push(Fetched { job: Arc::new(job), lease, waited });
         }
@@ -126,17 +126,19 @@ pub(super) fn grant(
     Ok(granted(store, request, (queue, found.ready), (&found.job.id, fence), now))
 }
 
-/// Notes a lease that was written, of a job of this queue that has waited since `since`.
+/// Notes a lease that was written, of a job of this queue that has waited since `ready`, if that is known.
 pub(super) fn granted(
     store: &mut Store,
     request: &Fetch,
-    (queue, ready): (i64, i64),
+    (queue, ready): (i64, Option<i64>),
     (id, fence): (&JobId, Fence),
     now: Instant,
 ) -> Lease {
     let started = store.millis(now);
     store.expect(started.saturating_add(millis_up(request.lease)));
-    store.effects.figures.on(queue, started).wait.add(started - ready);
+    if let Some(ready) = ready {
+        store.effects.figures.on(queue, started).wait.add(started - ready);
+    }
     store.effects.granted.push((id.clone(), fence));
     Lease { job: id.clone(), fence, expires_at: now + request.lease }
 }

@@ -13,8 +13,8 @@ use model::{Class, ClassFilter, Instant, Job, QueueSet};
 pub(super) struct Found {
     pub(super) row: i64,
     pub(super) fence: u64,
-    /// Since when the job has waited, in store time.
-    pub(super) ready: i64,
+    /// Since when the job has waited, in store time, if that is known.
+    pub(super) ready: Option<i64>,
     pub(super) job: Job,
 }
 

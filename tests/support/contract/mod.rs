@@ -136,6 +136,8 @@ pub enum Fact {
     Expires,
     /// Its statistics are written by the next commit, and when it is dropped.
     Writes,
+    /// It keeps when a job was put.
+    Waits,
 }
 
 impl Fact {
@@ -155,6 +157,7 @@ impl Fact {
             Fact::Stages => "have a job go on in another queue",
             Fact::LongDelays => "delay a retry by more than 12 hours",
             Fact::Expires => "take a job away from the supervisor that gets it again",
+            Fact::Waits => "keep when a job was put",
             Fact::Writes => "have its statistics written when a test wants it",
         }
     }
@@ -167,6 +170,7 @@ impl Fact {
             Fact::AnyBytes => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
             Fact::Fences => &[Kind::Bare, Kind::Sqs, Kind::Reliable, Kind::Rq],
             Fact::PutBy => &[Kind::Sqs, Kind::Reliable, Kind::Rq],
+            Fact::Waits => &[Kind::Bare, Kind::Reliable],
             Fact::LongDelays | Fact::Expires | Fact::Writes => &[Kind::Sqs],
             Fact::WakesUnasked => &[Kind::Sqs, Kind::Rq],
             Fact::Holds | Fact::Listed | Fact::AnyId | Fact::Programs | Fact::Stages => &[Kind::Rq],

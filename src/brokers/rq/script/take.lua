@@ -98,8 +98,15 @@ local function is_unheard(instance, fetch, fetches)
   return call('ZSCORE', name, fetch)
 end
 
--- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields}, the keys that
--- hold something other than a job, and how many jobs are left in each queue; nil instead of that if all are suspended.
+-- How long a job has waited since it was enqueued, in seconds as text; empty if nobody noted that.
+local function waited(id)
+  local since = not is_order(id) and seconds_of(field(id, 'enqueued_at'))
+  return since and string.format('%.6f', math.max(0, NOW - since)) or ''
+end
+
+-- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields, time it waited},
+-- the keys that hold something other than a job, and how many jobs are left in each queue; nil instead of that if all
+-- are suspended.
 local function take()
   local owner, unheard = { fetch = arg() }, list()
   local lease, in_turn
@@ -132,7 +139,7 @@ local function take()
       local fields = call('HGETALL', hash or job_key(id))
       check(worker)
       claim(queue, list, id, lease, owner, worker)
-      jobs[#jobs + 1] = { queue, id, #jobs, fields }
+      jobs[#jobs + 1] = { queue, id, #jobs, fields, waited(id) }
       empty = 0
       if in_turn then at = at % #queues + 1 end
     else

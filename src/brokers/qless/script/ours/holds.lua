@@ -203,9 +203,11 @@ if command == 'taskvisor.fetch' then
     tell_followers('popped', jid)
     news('fetched', jid, queue, 'running')
     values[5] = attempt
-    given[#given + 1] = {jid, queue, hold, unpack(values, 1, 13)}
+    local waited = clock - (number(time) or clock)
+    values[14] = format('%.6f', waited)
+    given[#given + 1] = {jid, queue, hold, unpack(values, 1, 14)}
     waits[queue] = waits[queue] or {}
-    table.insert(waits[queue], clock - (number(time) or clock))
+    table.insert(waits[queue], waited)
     return true
   end
 
