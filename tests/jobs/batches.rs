@@ -10,12 +10,47 @@ use crate::sandbox::{Sandbox, Setting, wait_until};
 /// Puts a job for each of these lines, in a batch.
 fn put(sandbox: &Sandbox, batch: &str, lines: &str, command: &[&str]) -> Vec<String> {
     let args = [&["put", "--lines", "--batch", batch, "--retries", "0", "--"], command].concat();
-    let mut put = sandbox.command(&args);
+    fed(sandbox, &args, lines)
+}
+
+/// Gives a command these lines on stdin, and takes those that it prints.
+fn fed(sandbox: &Sandbox, args: &[&str], lines: &str) -> Vec<String> {
+    let mut put = sandbox.command(args);
     let mut put = put.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     put.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    let ids = put.wait_with_output().unwrap();
-    assert!(ids.status.success());
-    String::from_utf8(ids.stdout).unwrap().lines().map(str::to_owned).collect()
+    let output = put.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn lines_that_nobody_has_named_are_a_batch_all_the_same() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "2"]);
+    let mut batches = Vec::new();
+    for lines in ["one\ntwo\n", "three\n"] {
+        let told = fed(&sandbox, &["put", "--lines", "--json", "--", "true"], lines);
+        let told: Vec<Value> = told.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(told.iter().all(|one| one["batch"] == told[0]["batch"]), "{told:?}");
+        batches.push(told[0]["batch"].as_str().unwrap().to_owned());
+    }
+    assert!(batches[0] != batches[1] && batches[0].starts_with("lines-"), "{batches:?}");
+    sandbox.ok(&["batch", "wait", "--timeout", "1m", &batches[0]]);
+    assert_eq!(sandbox.json(&["batch", "show", "--json", &batches[0]])["states"]["complete"], 2);
+    // On a terminal it says so.
+    let put = sandbox.command(&["put", "--lines", "--", "true"]);
+    let words: Vec<_> = std::iter::once(put.get_program()).chain(put.get_args()).collect();
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let on_terminal = format!("printf 'a\\nb\\n' | {}", words.join(" "));
+    let mut script = std::process::Command::new("script");
+    script.args(["-q", "-e", "-c", &on_terminal, "/dev/null"]).stdin(Stdio::null());
+    for (name, value) in put.get_envs() {
+        script.env(name, value.unwrap_or_default());
+    }
+    let said = String::from_utf8(script.output().unwrap().stdout).unwrap();
+    let line = said.lines().find(|line| line.starts_with("batch lines-")).expect(&said).trim();
+    let (name, wait) = line["batch ".len()..].split_once(": ").unwrap();
+    assert_eq!(wait, format!("taskvisor batch wait {name}"));
 }
 
 #[test]

@@ -284,3 +284,15 @@ fn values_that_parsers_read_differently_run_in_the_pool_of_their_class() {
     }
     assert_eq!(scene.raw::<i64>(&["EXISTS", "taskvisor:classes"]), 0, "what has run is not remembered");
 }
+
+#[test]
+fn batch_counts_what_was_taken_here_and_is_not_waited_for() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let id = scene.sandbox.ok(&["put", "--batch", "letters", "--", "true"]);
+    wait_until("the job is complete", || scene.sandbox.state(id.trim()) == "complete");
+    assert_eq!(scene.sandbox.json(&["batch", "show", "--json", "letters"])["states"]["complete"], 1);
+    let (code, said) = scene.sandbox.refused(&["batch", "wait", "letters"]);
+    assert!(code == 8 && said.contains("shows a job once this host has taken it"), "{code} {said}");
+    assert!(said.contains("taskvisor batch show letters"), "{said}");
+}

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::http;
 use crate::redis_server::Monitor;
 use crate::sandbox::{alive, kill, wait_until};
 use crate::scene::{Scene, begun, stop};
@@ -250,4 +251,43 @@ fn retried_job_waits_for_what_it_needs_and_an_ended_one_keeps_nobody() {
     sandbox.ok(&["job", "discard", &failing]);
     assert!(sandbox.ok(&["why", "job", &waits]).contains("is canceled"), "what is gone does not complete");
     assert!(stop(&mut running).success());
+}
+
+#[test]
+fn batch_of_rq_jobs_is_waited_for_and_rq_keeps_its_name() {
+    let scene = Scene::new();
+    let running = scene.start(&["-w", "1"]);
+    let (first, file) = scene.put_waiting("first", "");
+    let sandbox = &scene.sandbox;
+    let put = |n: u32| {
+        let args = ["put", "--batch", "sums", "default", "rq_tasks.add", &format!("[{n}, 1]")];
+        sandbox.ok(&args).trim().to_owned()
+    };
+    let (one, two) = (put(1), put(2));
+    let counted = |state: &str| sandbox.json(&["batch", "show", "--json", "sums"])["states"][state].clone();
+    assert_eq!(counted("waiting"), 2);
+    // A client of RQ that reads a job and writes it again leaves the tags alone.
+    scene.rq(&format!("job({one:?}).save()"));
+    assert_eq!(
+        sandbox.json(&["job", "tag", "--json", &two, "add", "eu"])["tags"],
+        json!(["batch:sums", "eu"])
+    );
+    let age = || {
+        let since = |id: &str| sandbox.job(id)["put_at_ms"].as_i64().unwrap();
+        std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64 - since(&two)
+    };
+    wait_until("they have waited for a second", || age() > 1100);
+    std::fs::remove_file(&file).unwrap();
+    scene.wait(&first, "finished");
+    sandbox.ok(&["batch", "wait", "--timeout", "1m", "sums"]);
+    assert_eq!((counted("complete"), sandbox.job(&one)["tags"].clone()), (json!(2), json!(["batch:sums"])));
+    let shown = sandbox.job(&two);
+    assert_eq!((&shown["attempt"], &shown["result"]), (&json!(1), &json!(3)));
+    let edited = shown["history"].to_string();
+    assert!(edited.contains("tags batch:sums eu"), "{shown}");
+    let series: Value = serde_json::from_str(&http::get(sandbox, "/v1/series")).unwrap();
+    let waits = series["series"][0]["wait_p95"].as_array().unwrap();
+    let longest = waits.iter().filter_map(Value::as_f64).fold(0.0, f64::max);
+    assert!((1.0..60.0).contains(&longest), "{series}");
+    drop(running);
 }

@@ -25,7 +25,7 @@ pub(super) async fn tag(redis: &Shared, it: &Tag, by: &str) -> Result<Tags, Erro
         let [kept] = parts(kept.await?)?;
         let kept = text(&kept).unwrap_or_default();
         let before: Vec<String> = serde_json::from_str(&kept).unwrap_or_default();
-        let tags = edited(it, &before);
+        let tags = it.applied(&before);
         if let Some(fault) = tags_fault(&tags) {
             return Err(Error::Refused(fault));
         }
@@ -44,12 +44,6 @@ pub(super) async fn tag(redis: &Shared, it: &Tag, by: &str) -> Result<Tags, Erro
         }
     }
     Err(Error::Failed(format!("the tags of job '{}' keep changing: try again", it.job)))
-}
-
-fn edited(it: &Tag, before: &[String]) -> Vec<String> {
-    let is_new = |(n, tag): &(usize, &String)| !before.contains(tag) && !it.add[..*n].contains(tag);
-    let added = it.add.iter().enumerate().filter(is_new).map(|(_, tag)| tag);
-    before.iter().chain(added).filter(|tag| !it.remove.contains(tag)).cloned().collect()
 }
 
 /// Changes the data of a job, with which its next attempt begins. Only the holder of its lease may do this.

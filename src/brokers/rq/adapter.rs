@@ -21,7 +21,6 @@ static CARD: Card = Card {
         (Ability::Depend, "put the second job by RQ's client, with depends_on"),
         (Ability::Prioritize, "give each priority a queue of its own, and the pool an order of queues"),
         (Ability::SetData, "RQ's jobs keep the arguments they were put with; use the job's meta"),
-        (Ability::Tag, "RQ has no tags; use groups, or the job's meta"),
         (Ability::Track, "RQ has no such mark; use the job's meta"),
         (Ability::Pause, "`rq suspend` suspends all queues; `taskvisor pause POOL` a pool"),
         (Ability::Recur, "use `rq cron`, or the job's Repeat"),

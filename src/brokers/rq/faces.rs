@@ -255,6 +255,7 @@ impl Admin for Rq {
             Verb::Failed(_) => Answer::Failed(failure_groups(self, &Failed::default()).await?),
             Verb::Bulk(it) => Answer::Bulk(self.sweep(it, &by).await?),
             Verb::Queues(_) => Answer::Queues(self.counts().await?),
+            Verb::Tag(it) => Answer::Tag(self.tag(it, &by).await?),
             // The card has refused these already.
             _ => return Err(Error::Failed(format!("RQ cannot do {}", verb.route().path))),
         };

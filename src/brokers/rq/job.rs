@@ -24,6 +24,8 @@ const BEYOND: Duration = Duration::from_secs(60);
 const UNKNOWN: &str = "rq";
 /// The prefix of our own fields: workers do not get them.
 const OURS: &str = "taskvisor_";
+/// The tags of a job as JSON: RQ has none, and leaves fields alone that it does not know.
+pub(super) const TAGS: &str = "taskvisor_tags";
 /// The field that asks to run a callback in place of the job's function.
 const CALLBACK: &str = "taskvisor_callback";
 
@@ -72,6 +74,11 @@ impl Taken {
     /// The timeout in seconds; `None` = it may run for ever.
     pub(super) fn timeout(&self) -> Option<u64> {
         u64::try_from(self.number("timeout").unwrap_or(TIMEOUT)).ok()
+    }
+
+    /// The tags that the job has.
+    pub(super) fn tags(&self) -> Vec<String> {
+        self.text(TAGS).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// The longest timeout of its callbacks.
@@ -128,7 +135,7 @@ impl Taken {
             class,
             payload: Payload::Data(model::Bytes(data)),
             priority: 0,
-            tags: Vec::new(),
+            tags: self.tags(),
             attempt: spent + 1,
             crashes,
             interrupted,

@@ -9,6 +9,7 @@
 mod adapter;
 mod chores;
 mod commands;
+mod edits;
 mod ends;
 mod faces;
 mod hearing;

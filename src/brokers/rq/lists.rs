@@ -178,8 +178,8 @@ fn matches(filter: &Filter, job: &JobRecord) -> bool {
         && filter.group.as_ref().is_none_or(is_of)
         && filter.since.is_none_or(|since| at >= since)
         && filter.until.is_none_or(|until| at < until)
-        // RQ has no tags, recurring or tracked jobs, so such a filter matches none.
-        && filter.tag.is_none()
+        && filter.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
+        // RQ has no recurring or tracked jobs, so such a filter matches none.
         && filter.recurring.is_none()
         && !filter.tracked
 }

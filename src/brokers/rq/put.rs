@@ -6,7 +6,7 @@ use redis::Cmd;
 use serde_json::{Map, Number, Value as Json};
 use uuid::Uuid;
 
-use super::job::deflated;
+use super::job::{TAGS, deflated};
 use broker::Error;
 use kale::pickle::{self, Value};
 use model::{Exists, JobId, NewJob, Payload, Retry};
@@ -66,6 +66,9 @@ pub(super) fn write(job: &NewJob) -> Result<Written, Error> {
         ("data", deflated(&call.unwrap_or_default())),
         ("description", model::cut(description, 200).into_bytes()),
     ];
+    if !job.tags.is_empty() {
+        fields.push((TAGS, serde_json::to_vec(&job.tags).unwrap_or_default()));
+    }
     if let Some(limit) = job.time_limit {
         // RQ's timeouts are whole seconds.
         fields.push(("timeout", limit.as_millis().div_ceil(1000).max(1).to_string().into_bytes()));

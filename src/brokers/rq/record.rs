@@ -70,6 +70,7 @@ pub(super) fn record(row: Row, is_whole: bool) -> JobRecord {
         payload: is_whole.then(|| payload(&taken, description.as_deref())),
         title: description.map(|text| text.chars().take(80).collect()),
         time_limit: taken.timeout().map(Duration::from_secs),
+        tags: taken.tags(),
         crashes: taken.count("taskvisor_crashes"),
         interrupted: taken.count("taskvisor_interrupted"),
         attempt,
@@ -129,18 +130,20 @@ fn history(
     ended_at: Option<Millis>,
     is_whole: bool,
 ) -> (Vec<Entry>, Option<Attempt>) {
-    let lines = if is_whole { lines } else { lines.lines().next_back().unwrap_or_default() };
-    let mut history = entries(lines);
-    let last = match history.last() {
+    // An edit of an ended job says nothing of its end.
+    let is_edit = |line: &&str| line.contains(r#","edited":{"#);
+    let latest = || lines.lines().rev().find(|line| !is_edit(line)).unwrap_or_default();
+    let mut history = entries(if is_whole { lines } else { latest() });
+    let end = history.iter().rposition(|entry| !matches!(entry.what, Happened::Edited { .. }));
+    let last = match end.map(|end| &history[end]) {
         Some(Entry { at, what: Happened::Attempt(last) }) if ended_at.is_none_or(|end| at.0 + 1 >= end.0) => {
             let forensics = last.forensics.clone().map(|left| Forensics { at: Some(*at), ..left });
             Some(Attempt { forensics, ..(**last).clone() })
         }
         Some(_) | None => None,
     };
-    let is_told = state == JobState::Complete && last.is_some();
-    if is_told {
-        history.pop();
+    if let Some(end) = end.filter(|_| state == JobState::Complete && last.is_some()) {
+        history.remove(end);
     }
     (if is_whole { history } else { Vec::new() }, last)
 }

@@ -75,10 +75,7 @@ pub(super) fn tag(store: &mut Store, verb: &Tag, by: &str, now: Instant) -> Resu
     let text: Option<String> =
         store.conn.query_row("SELECT tags FROM job WHERE id = ?1", [row], |row| row.get(0))?;
     let before: Vec<String> = text.map_or_else(|| Ok(Vec::new()), |text| serde_json::from_str(&text))?;
-    let added =
-        verb.add.iter().enumerate().filter(|(n, tag)| !before.contains(tag) && !verb.add[..*n].contains(tag));
-    let all = before.iter().chain(added.map(|(_, tag)| tag));
-    let tags: Vec<String> = all.filter(|tag| !verb.remove.contains(tag)).cloned().collect();
+    let tags = verb.applied(&before);
     if let Some(fault) = tags_fault(&tags) {
         return Err(Error::Refused(fault).into());
     }

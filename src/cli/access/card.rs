@@ -22,6 +22,18 @@ impl Access {
         }
     }
 
+    /// Whether all jobs of a batch can be found: the broker keeps its name, and shows jobs before they are taken.
+    pub async fn shows_batches(&self) -> Result<bool, Failure> {
+        let can = |card: &Card| card.can(Ability::Tag) && card.can(Ability::ShowWaiting);
+        Ok(self.card().await?.is_some_and(can))
+    }
+
+    /// The name of the broker, if it does not show the jobs of a batch that wait there.
+    pub async fn hides_waiting(&self) -> Result<Option<&'static str>, Failure> {
+        let card = self.card().await?;
+        Ok(card.filter(|card| !card.can(Ability::ShowWaiting)).map(|card| card.name))
+    }
+
     /// Refuses to wait for jobs that another host may take without a word: the wait might have no end.
     pub async fn require_waits(&self) -> Result<(), Failure> {
         let Some(card) = self.card().await?.filter(|card| !card.can(Ability::ShowWaiting)) else {

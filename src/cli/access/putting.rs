@@ -27,6 +27,12 @@ impl From<Failure> for NotPut {
 }
 
 impl NotPut {
+    /// Whether the broker has refused all of the jobs.
+    pub fn is_refusal(&self) -> bool {
+        let is_whole = self.in_doubt.is_empty() && self.put.iter().all(Option::is_none);
+        is_whole && (!self.put.is_empty() || matches!(self.failure.code, exit::USAGE | exit::UNSUPPORTED))
+    }
+
     /// Names the jobs that may have been put.
     fn of_some(failure: Failure, jobs: &[JobId], put: Vec<Option<JobId>>, in_doubt: Vec<usize>) -> NotPut {
         let named: Vec<JobId> = in_doubt.iter().filter_map(|number| jobs.get(*number).cloned()).collect();

@@ -36,7 +36,13 @@ pub fn filter(name: &str) -> Filter {
 }
 
 async fn show(config: &Config, args: &BatchShow) -> Result<u8, Failure> {
-    let tally = counted(&Access::open(config).await?, &args.name).await?;
+    let access = Access::open(config).await?;
+    let tally = counted(&access, &args.name).await?;
+    if let Some(broker) = access.hides_waiting().await? {
+        eprintln!(
+            "note: {broker} shows a job once this host has taken it: those that wait there are not counted"
+        );
+    }
     match args.json {
         true => print_json(&Shown { batch: &args.name, tally: &tally })?,
         false => print(&bar::page(&args.name, &tally, clock::wall(), &Look::of_stdout(false)))?,
@@ -63,6 +69,14 @@ async fn counted(access: &Access, name: &str) -> Result<JobCounts, Failure> {
 
 /// Waits until no job of the batch is left, also over a stop and a start of the supervisor.
 async fn wait(config: &Config, args: &BatchWait) -> Result<u8, Failure> {
+    if let Some(broker) = Access::open(config).await?.hides_waiting().await? {
+        let what =
+            format!("{broker} shows a job once this host has taken it: when all have ended is not known");
+        return Err(Failure::new(exit::UNSUPPORTED, what).hint(format!(
+            "taskvisor batch show {} counts those that were taken here",
+            escaped(&args.name)
+        )));
+    }
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut told = Told::new(&args.name);
     loop {

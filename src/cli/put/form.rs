@@ -52,6 +52,11 @@ impl Form {
         self.job.depends = jobs;
     }
 
+    /// Puts the jobs into this batch, too.
+    pub fn join(&mut self, name: &str) {
+        self.job.tags.push(tag_of(name));
+    }
+
     /// The job without blanks.
     pub fn job(self) -> NewJob {
         self.job

@@ -3,7 +3,7 @@
 mod data;
 pub(super) mod form;
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -39,7 +39,12 @@ pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
         access.require_waits().await?;
     }
     form.depends_on(all_named(&access, &args.depends).await?);
-    let mut sink = Sink::new(config, access, &args);
+    let batch = match args.lines && args.batch.is_none() && access.shows_batches().await? {
+        true => Some(made_name()),
+        false => None,
+    };
+    batch.iter().for_each(|name| form.join(name));
+    let mut sink = Sink { batch, ..Sink::new(config, access, &args) };
     match args.lines {
         true => lines(&mut sink, &form, if args.null { 0 } else { b'\n' }).await?,
         false => sink.send(vec![form.job()]).await?,
@@ -54,6 +59,12 @@ pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
         }
         Some(_) | None => Ok(exit::OK),
     }
+}
+
+/// A name for a batch that nobody has named.
+fn made_name() -> String {
+    // The beginning of an id is a time, its end is random.
+    format!("lines-{}", &uuid::Uuid::now_v7().simple().to_string()[24..])
 }
 
 /// Waits for the end of jobs, and meanwhile shows the output of one as it comes.
@@ -164,6 +175,10 @@ struct Sink<'a> {
     config: &'a Config,
     access: Access,
     typed: &'a Put,
+    /// The batch of its lines, where a name was made for it.
+    batch: Option<String>,
+    /// Whether that name has to stay away from the jobs.
+    is_unnamed: bool,
     /// Jobs to wait for, if any.
     awaited: Option<Vec<JobId>>,
     /// Whether the reader of the ids has gone; the jobs must still be put.
@@ -178,7 +193,27 @@ struct Sink<'a> {
 impl<'a> Sink<'a> {
     fn new(config: &'a Config, access: Access, typed: &'a Put) -> Self {
         let awaited = typed.wait.then(Vec::new);
-        Sink { config, access, typed, awaited, deaf: false, acknowledged: 0, first: None, sample: None }
+        let (batch, first, sample, acknowledged) = Default::default();
+        let (is_unnamed, deaf) = (false, false);
+        Sink { config, access, typed, batch, is_unnamed, awaited, deaf, acknowledged, first, sample }
+    }
+
+    /// Puts jobs. A name that nobody has asked for must not be why they are refused: a route may lead to a broker whose
+    /// messages have no room for it.
+    async fn put(&mut self, mut jobs: Vec<NewJob>) -> Result<Queued, NotPut> {
+        if self.is_unnamed {
+            strip(&mut jobs);
+        }
+        let again = (self.batch.is_some() && self.acknowledged == 0).then(|| jobs.clone());
+        match (self.access.put(self.config, jobs).await, again) {
+            (Err(refused), Some(mut jobs)) if refused.is_refusal() => {
+                strip(&mut jobs);
+                let queued = self.access.put(self.config, jobs).await.map_err(|_| refused)?;
+                (self.batch, self.is_unnamed) = (None, true);
+                Ok(queued)
+            }
+            (answer, _) => answer,
+        }
     }
 
     async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
@@ -186,7 +221,7 @@ impl<'a> Sink<'a> {
         let Some(first) = jobs.first() else { return Ok(()) };
         // One is enough for the note, and the batch is about to be moved.
         let sample = self.sample.is_none().then(|| first.clone());
-        let Queued { ids, notes, .. } = match self.access.put(self.config, jobs).await {
+        let Queued { ids, notes, .. } = match self.put(jobs).await {
             Ok(queued) => queued,
             Err(not_put) => return Err(self.refused(count, not_put)),
         };
@@ -229,6 +264,9 @@ impl<'a> Sink<'a> {
         if leads_nowhere(io::stdout()) {
             eprintln!("note: stdout is closed or /dev/null: {}", self.in_words());
         }
+        if let Some(batch) = self.batch.as_ref().filter(|_| io::stderr().is_terminal()) {
+            eprintln!("batch {batch}: taskvisor batch wait {batch}");
+        }
         let job = (first, &sample.queue, &sample.payload);
         note_put(self.config, &self.access, self.typed, job, notes).await;
     }
@@ -254,11 +292,16 @@ impl<'a> Sink<'a> {
         }
         let mut text = String::new();
         for fate in fates {
-            text += &fate.line(self.typed.json);
+            text += &fate.line(self.typed.json, self.batch.as_deref());
             text.push('\n');
         }
         print(&text)
     }
+}
+
+/// Takes away from jobs the batch that was added last.
+fn strip(jobs: &mut [NewJob]) {
+    jobs.iter_mut().for_each(|job| _ = job.tags.pop());
 }
 
 /// What became of one job of a put.
@@ -277,9 +320,12 @@ impl<'a> Fate<'a> {
         }
     }
 
-    /// Its line: the id, nothing for a job that was not put, `?` where that is not known.
-    fn line(self, json: bool) -> String {
+    /// Its line, with the batch whose name was made: the id, nothing for a job that was not put, `?` where that is not known.
+    fn line(self, json: bool, batch: Option<&str>) -> String {
         match (self, json) {
+            (Fate::Put(id), true) if batch.is_some() => {
+                serde_json::json!({ "id": id, "batch": batch }).to_string()
+            }
             (Fate::InDoubt, true) => serde_json::json!({ "id": null, "in_doubt": true }).to_string(),
             (Fate::InDoubt, false) => "?".to_owned(),
             (fate, true) => serde_json::json!({ "id": fate.id() }).to_string(),
@@ -295,7 +341,7 @@ mod tests {
     #[test]
     fn job_that_was_refused_and_one_without_an_answer_have_different_lines() {
         let id = JobId::from("a");
-        let lines = |json| [Fate::Put(&id), Fate::Refused, Fate::InDoubt].map(|fate| fate.line(json));
+        let lines = |json| [Fate::Put(&id), Fate::Refused, Fate::InDoubt].map(|fate| fate.line(json, None));
         assert_eq!(lines(false), ["a", "", "?"]);
         assert_eq!(lines(true), [r#"{"id":"a"}"#, r#"{"id":null}"#, r#"{"id":null,"in_doubt":true}"#]);
     }

@@ -64,6 +64,15 @@ pub struct Tag {
     pub remove: Vec<String>,
 }
 
+impl Tag {
+    /// The tags that a job with `before` has then, in the order in which it got them.
+    pub fn applied(&self, before: &[String]) -> Vec<String> {
+        let is_new = |(n, tag): &(usize, &String)| !before.contains(tag) && !self.add[..*n].contains(tag);
+        let added = self.add.iter().enumerate().filter(is_new).map(|(_, tag)| tag);
+        before.iter().chain(added).filter(|tag| !self.remove.contains(tag)).cloned().collect()
+    }
+}
+
 /// Follows a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -2,7 +2,7 @@ local COMMANDS = {
   take = take, heads = heads, renew = renew, settle = settle, sign = sign, leave = leave, tick = tick,
   abandon = abandon, tidy = tidy, held = held_by, recover = recover, queues = queues,
   queue_names = queue_names, get = get, page = page, count_tasks = count_tasks, place = place, cancel = cancel,
-  requeue = requeue, discard = discard, find = find, put = put, progress = progress,
+  requeue = requeue, discard = discard, edit = edit, find = find, put = put, progress = progress,
 }
 -- A full Redis refuses a script's first write if that needs memory. Only a put may be refused, and what a person asks
 -- for may only read; so the commands of supervisors begin with a DEL.

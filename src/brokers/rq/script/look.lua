@@ -285,6 +285,15 @@ local function discard()
   return changed('')
 end
 
+-- Sets a field of a job and notes that, if the field still has its old text.
+local function edit()
+  local id, name, old, new, edited = arg(), arg(), arg(), arg(), arg()
+  if kind(job_key(id)) ~= 'hash' or (field(id, name) or '') ~= old then return false end
+  if new == '' then call('HDEL', job_key(id), name) else call('HSET', job_key(id), name, new) end
+  note(id, edited)
+  return 1
+end
+
 -- Some ids that begin with a prefix, and the cursor of the next ones; `0` if these are the last.
 local function find()
   local prefix, pattern, cursor = arg(), arg(), arg()
