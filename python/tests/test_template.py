@@ -100,7 +100,7 @@ class Template(WorkerTest):
         # Besides the four there are both ends of the wake-up pipe for signals.
         pipes = [target for target in files.values() if target.startswith("pipe:")]
         self.assertEqual((len(pipes), len(set(pipes))), (2, 1), files)
-        self.assertLessEqual(len(files), 5, files)
+        self.assertLessEqual(len(files), 6, files)
         self.assertEqual(child.wait(), 0)
 
     def test_child_belongs_to_the_keeper_with_session_and_death_signal(self):

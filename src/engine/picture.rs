@@ -1,5 +1,6 @@
 //! Looks at what a job runs, for somebody who asks. A thread of its own reads /proc, as a read may never return where the
-//! kernel has locked a process. Nothing that a job has made is opened: no file, no memory, no environment.
+//! kernel has locked a process. Nothing that a job has made is opened, no memory and no environment, but for the file in
+//! which a library of ours answers.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -81,7 +82,7 @@ impl Pictures {
 /// Before and after, the leader must be a child of the keeper: else it has ended, and its pid may be another process's.
 fn look(pid: i32, keeper: i32) -> Option<Seen> {
     let is_ours = || usage::parent(pid) == Some(keeper);
-    let seen = is_ours().then(|| snapshot::look(pid))??;
+    let seen = is_ours().then(|| snapshot::look_closely(pid))??;
     let owner = |pid: i32| std::fs::metadata(format!("/proc/{pid}")).ok().map(|of| of.uid());
     let owners: BTreeSet<u32> = seen.processes.iter().filter_map(|one| owner(one.pid)).collect();
     let own = nix::unistd::geteuid().as_raw();

@@ -70,4 +70,7 @@ pub struct Caught {
     /// The names of the first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<String>,
+    /// The stacks of its threads, if it tells them when asked: files, lines and functions, but no values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<String>,
 }

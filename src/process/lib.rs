@@ -23,6 +23,7 @@ mod remains;
 mod remove;
 mod sandbox;
 pub mod snapshot;
+mod stacks;
 mod told;
 mod unkillable;
 pub mod usage;

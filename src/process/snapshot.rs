@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
-use super::usage;
+use super::{stacks, usage};
 use model::{Caught, Snapshot};
 
 /// Largest snapshot as JSON, in bytes.
@@ -14,10 +15,29 @@ const PROCESSES: usize = 256;
 const FILES: usize = 20;
 const NAME: usize = 200;
 
-/// A process with all below it, or None if it is gone. May block for ever on a process that the kernel has locked, so
-/// the loop's thread must not call it.
+/// How long a signal that ends a process, and somebody who asks for a picture, wait for stacks.
+const BEFORE_THE_END: Duration = Duration::from_millis(10);
+const ASKED_FOR: Duration = Duration::from_secs(1);
+
+/// A process with all below it, just before it is ended, or None if it is gone. May block for ever on a process that the
+/// kernel has locked, so the loop's thread must not call it.
 pub fn look(pid: i32) -> Option<Snapshot> {
-    let found = tree(pid);
+    look_for(pid, BEFORE_THE_END)
+}
+
+/// The same for somebody who waits for it: there is more time for what processes have to tell themselves.
+pub fn look_closely(pid: i32) -> Option<Snapshot> {
+    look_for(pid, ASKED_FOR)
+}
+
+fn look_for(pid: i32, patience: Duration) -> Option<Snapshot> {
+    let until = clock::now() + patience;
+    let mut found = tree(pid);
+    for caught in &mut found {
+        if clock::now() < until {
+            caught.stacks = stacks::ask(caught.pid, &caught.state, until);
+        }
+    }
     let mut snapshot = Snapshot::default();
     let mut room = BYTES - r#"{"processes":[],"left_out":4294967295}"#.len();
     for caught in found {
@@ -70,6 +90,7 @@ fn caught(pid: i32, depth: u32) -> Option<Caught> {
         cpu: process.cpu,
         threads,
         open: open.collect(),
+        stacks: None,
         files: numbers.map(|numbers| numbers.len() as u64),
     })
 }

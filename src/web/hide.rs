@@ -66,6 +66,7 @@ fn snapshot(seen: &mut Snapshot) {
     for process in &mut seen.processes {
         PROCESS.clone_into(&mut process.name);
         process.open.clear();
+        process.stacks = None;
     }
 }
 

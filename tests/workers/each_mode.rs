@@ -19,6 +19,7 @@ macro_rules! in_each_mode {
 in_each_mode! {
     a_canceled_job_is_interrupted: check_cancel,
     a_job_sees_its_time_limit: check_time_limit,
+    picture_of_a_job_has_the_stacks_of_its_threads_and_leaves_it_alone: check_picture,
     a_job_that_kills_its_worker_has_crashed: check_crashes,
     foreign_term_to_a_worker_spends_no_attempt: check_foreign_term,
     stop_waits_for_the_job_and_stop_now_interrupts_it: check_stop,
@@ -284,4 +285,25 @@ fn stop_releases_jobs_that_wait_to_run_alone_unspent() {
 #[test]
 fn keeper_death_costs_jobs_that_wait_to_run_alone_no_attempt() {
     check_end_in_the_middle(|sandbox| kill(keeper(sandbox), "KILL"), 1);
+}
+
+fn check_picture(mode: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &["-w", "1"]);
+    let jid = put(&sandbox, hold(mode), "\"a\"");
+    wait_until("it runs", || sandbox.work("begun-a").exists());
+    let place = if mode == "coroutine" { "asyncio" } else { " in hold" };
+    for _ in 0..3 {
+        let picture = sandbox.json(&["job", "picture", &jid, "--json"]);
+        let stacks = picture["processes"][0]["stacks"].as_str().unwrap_or_default();
+        assert!(stacks.contains(place), "{picture}");
+    }
+    let shown = sandbox.ok(&["job", "picture", &jid]);
+    assert!(shown.contains("      Current thread") || shown.contains("      Thread"), "{shown}");
+    assert!(sandbox.ok(&["why", "job", &jid]).contains(place), "why shows the picture");
+    touch(&sandbox, "go");
+    let job = ended(&sandbox, &jid);
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("complete"), &json!(1)), "{job}");
+    assert!(!sandbox.work("hit-a").exists(), "no signal reached it");
+    assert_eq!(sandbox.ok(&["job", "logs", &jid]).matches("most recent call").count(), 0);
 }

@@ -12,6 +12,7 @@ import sys
 from ..client import registry
 from ..protocol.frames import frame
 from ..version import VERSION
+from . import stacks
 from .channel import Channel, Closed
 from .loading import print_failure
 from .process import give_up, identity, is_template
@@ -48,6 +49,7 @@ def run(application: Application, load: Callable[[], bool], coroutines: bool, co
     # Shows every thread at a crash. Settings of the application or PYTHONFAULTHANDLER are kept.
     if not faulthandler.is_enabled():
         faulthandler.enable(2)
+    stacks.offer()
     if concurrent:
         from . import streams
 

@@ -13,6 +13,9 @@ pub fn render(out: &mut String, seen: &Snapshot) {
         for name in &process.open {
             let _ = writeln!(out, "{indent}    {}", escaped(name));
         }
+        for line in process.stacks.iter().flat_map(|stacks| stacks.lines()) {
+            let _ = writeln!(out, "{indent}    {}", escaped(line));
+        }
     }
     if seen.left_out > 0 {
         let _ = writeln!(out, "  and {} more", seen.left_out);
@@ -51,13 +54,15 @@ mod tests {
             threads: 3,
             files: Some(4),
             open: vec!["/dev/null".into(), "/mnt/slow/a b".into()],
+            stacks: Some("Current thread:\n  File \"a\u{1b}.py\", line 3 in send\n".into()),
             ..Caught::default()
         };
         let child = Caught { depth: 1, pid: 18, name: "sh".into(), state: "S".into(), ..Caught::default() };
         let mut out = String::new();
         render(&mut out, &Snapshot { processes: vec![leader, child], left_out: 2 });
         let expected = "  python3\\x1b(17) D in io_schedule, system call 0  rss 5.0M  cpu 0ms  threads 3  files 4:\n      \
-                        /dev/null\n      /mnt/slow/a b\n    sh(18) S  rss 0  cpu 0ms  threads 0\n  and 2 more\n";
+                        /dev/null\n      /mnt/slow/a b\n      Current thread:\n        File \"a\\x1b.py\", line 3 in send\n    \
+                        sh(18) S  rss 0  cpu 0ms  threads 0\n  and 2 more\n";
         assert_eq!(out, expected);
     }
 }

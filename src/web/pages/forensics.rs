@@ -58,6 +58,7 @@ fn caught(process: &Caught) -> Markup {
             td class={ "what deep-" (process.depth.min(8)) } {
                 span.title { (text::short(&process.name)) " " span.dim { (process.pid) } }
                 @if !process.open.is_empty() { span.why { (text::short(&process.open.join(", "))) } }
+                @if let Some(stacks) = &process.stacks { pre { (text::lines(stacks)) } }
             }
             td { (state(&process.state)) }
             td.num { (say::size(process.rss)) } td.num { (say::age(process.cpu)) } td.num { (process.threads) }

@@ -130,4 +130,6 @@ struct CaughtRow {
     files: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     open: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stacks: Option<String>,
 }

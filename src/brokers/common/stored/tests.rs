@@ -46,6 +46,7 @@ fn forensics() -> Forensics {
         threads: 1,
         files: Some(3),
         open: vec!["/tmp/a".into()],
+        stacks: Some("in f".into()),
     };
     Forensics {
         worker: Some(worker()),
@@ -164,7 +165,7 @@ const FORENSICS: &str = concat!(
     r#""signals":[{"after":{"secs":3,"nanos":0},"signal":"KILL","why":"time limit"}],"oom_kills":2,"stderr_tail":"oh\n","#,
     r#""output_dropped":5,"left":["sleep 9"],"snapshot":{"processes":[{"depth":1,"pid":9,"name":"sh","state":"S","#,
     r#""wchan":"do_wait","syscall":61,"rss":4096,"cpu":{"secs":0,"nanos":20000000},"threads":1,"files":3,"#,
-    r#""open":["/tmp/a"]}],"left_out":4},"died_before":{"worker":{"slot":"mail.1","generation":7},"ran":{"secs":1,"nanos":0},"how":"signal 11"},"#,
+    r#""open":["/tmp/a"],"stacks":"in f"}],"left_out":4},"died_before":{"worker":{"slot":"mail.1","generation":7},"ran":{"secs":1,"nanos":0},"how":"signal 11"},"#,
     r#""at":1700000000123}"#
 );
 
