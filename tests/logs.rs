@@ -328,6 +328,25 @@ fn journal_gets_entries_with_fields_also_after_it_was_away() {
 }
 
 #[test]
+fn job_that_floods_its_output_is_told_in_one_wording_while_it_runs() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "1", "-c", &settings(&sandbox, "log: {job_cap: 1MiB}\n")]);
+    let script = "head -c 5242880 /dev/zero | tr '\\0' x; until test -e go; do sleep 0.05; done";
+    let jid = sandbox.put(&["sh", "-c", script]);
+    let told = "floods its output: 5.0M, of which 4.0M are dropped";
+    wait_until("status tells it", || sandbox.ok(&["status"]).contains(told));
+    let why = sandbox.ok(&["why", "job", &jid]);
+    assert!(why.contains(&format!("It {told}.")), "{why}");
+    let flood = &sandbox.status()["pools"][0]["slots"][0]["jobs"][0]["flood"];
+    assert_eq!(flood, &serde_json::json!({"printed": 5 << 20, "dropped": 4 << 20}));
+    let log = sandbox.stderr();
+    assert_eq!(log.matches("a job floods its output: the rest of it is dropped").count(), 1, "{log}");
+    std::fs::write(sandbox.work("go"), "").unwrap();
+    sandbox.ok(&["job", "wait", &jid]);
+    assert!(!sandbox.ok(&["status"]).contains("floods"), "it is over");
+}
+
+#[test]
 fn endless_output_of_a_job_is_cut_and_marked_and_the_rest_counted() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "2", "-c", &settings(&sandbox, "log: {job_cap: 1MiB}\n")]);

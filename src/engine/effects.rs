@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::asks::{Asks, Wish};
 use super::broker_calls::BrokerCalls;
-use super::fact::Fact;
+use super::fact::{Fact, JobAt, OfJob};
 use super::failing::Failing;
 use super::fresh::SpawnSpecs;
 use super::lasting::LastingChanges;
@@ -270,6 +270,11 @@ impl Effects {
             }
             WorkerEvent::Faulty(worker, why) => Event::Faulty(worker, why),
             WorkerEvent::Found(found) => fact(found),
+            WorkerEvent::Floods(worker, job) => {
+                let at = JobAt { job, worker: Some(self.children.name(worker)) };
+                self.tell(Fact::Job(at, OfJob::Floods));
+                return None;
+            }
         })
     }
 

@@ -327,6 +327,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         slot.trace = effects.mutes.last_words(slot.place);
         for job in &mut slot.jobs {
             job.progress = effects.reports.latest(&job.id).cloned();
+            job.flood = effects.children.flood(worker, &job.id);
         }
     }
     View {

@@ -30,6 +30,7 @@ pub(super) fn explain(
         let worker = WorkerId { slot: slot.place, generation: slot.generation };
         slot.warning = effects.children.told(worker).warning;
         slot.trace = effects.mutes.last_words(slot.place);
+        slot.jobs.iter_mut().for_each(|job| job.flood = effects.children.flood(worker, &job.id));
     }
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
     let decisions = |about| effects.tellers.decisions(&about, now);

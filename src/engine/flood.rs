@@ -24,6 +24,7 @@ pub(super) enum Kind {
     Death,
     Lost,
     Suspects,
+    Floods,
     /// Orders of people that change settings and pools.
     Orders,
     /// Orders of people to stop.
@@ -41,6 +42,7 @@ impl Kind {
             Kind::Death => "workers died",
             Kind::Lost => "jobs were lost to others",
             Kind::Suspects => "jobs are to run alone on this host",
+            Kind::Floods => "jobs flood their output",
             Kind::Orders => "orders were given",
             Kind::Stops => "orders to stop were given",
             Kind::Asked => "orders about jobs and queues were given",
@@ -52,9 +54,13 @@ impl Kind {
     fn level(self) -> Level {
         match self {
             Kind::Orders | Kind::Stops | Kind::Asked => Level::INFO,
-            Kind::Failed | Kind::Held | Kind::Crashed | Kind::Death | Kind::Lost | Kind::Suspects => {
-                Level::WARN
-            }
+            Kind::Failed
+            | Kind::Held
+            | Kind::Crashed
+            | Kind::Death
+            | Kind::Lost
+            | Kind::Suspects
+            | Kind::Floods => Level::WARN,
         }
     }
 }

@@ -161,7 +161,7 @@ fn last_end(remains: Remains) -> Option<JobEnd> {
         | WorkerEvent::Knows(..)
         | WorkerEvent::Progress { .. }
         | WorkerEvent::Call { .. } => None,
-        WorkerEvent::Faulty(..) | WorkerEvent::Found(_) => None,
+        WorkerEvent::Faulty(..) | WorkerEvent::Found(_) | WorkerEvent::Floods(..) => None,
     });
     said.chain(remains.jobs).next()
 }

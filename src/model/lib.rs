@@ -104,8 +104,8 @@ pub use size_rule::{SizeRule, TimedSize};
 pub use slot_name::{SlotName, WorkerName};
 pub use snapshot::{Caught, Picture, Snapshot};
 pub use status::{
-    Health, Host, LogStatus, PageStatus, PoolNow, PoolStatus, PoolsNow, Process, RunningJob, SlotState,
-    SlotStatus, Status,
+    Flood, Health, Host, LogStatus, PageStatus, PoolNow, PoolStatus, PoolsNow, Process, RunningJob,
+    SlotState, SlotStatus, Status,
 };
 pub use suggestion::suggestion;
 pub use time::{Instant, Millis, millis_up};

@@ -370,4 +370,16 @@ pub struct RunningJob {
     /// Progress, as its worker reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// Its output, once that is more than its log keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flood: Option<Flood>,
+}
+
+/// The output of an attempt that prints more than its log keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Flood {
+    /// Bytes that it has printed.
+    pub printed: u64,
+    /// How many of them were dropped.
+    pub dropped: u64,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Children;
 use super::plan::Role;
-use model::{Bytes, Work, WorkerId, WorkerName};
+use model::{Bytes, Flood, JobId, Work, WorkerId, WorkerName};
 
 impl Children {
     /// The current name of the pool with this number. A number is used again only when no process of the earlier pool
@@ -18,6 +18,12 @@ impl Children {
     /// The name of this life for people.
     pub fn name(&self, worker: WorkerId) -> WorkerName {
         WorkerName::new(self.pool(worker.slot.pool), worker)
+    }
+
+    /// How much a job has printed there, once that is more than its log keeps.
+    pub fn flood(&self, worker: WorkerId, job: &JobId) -> Option<Flood> {
+        let jobs = &self.lives.get(&worker)?.jobs;
+        jobs.iter().find(|running| running.job.id == *job)?.printed.flood()
     }
 
     /// The command of a life that must speak the worker protocol from the start.

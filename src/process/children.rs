@@ -286,7 +286,7 @@ impl Children {
     fn read_output(&mut self, worker: WorkerId, stream: Stream, words: &mut Vec<WorkerEvent>) {
         let Some((life, mut around)) = self.look(worker) else { return };
         let taken = life.read_output(Some(stream), &mut around);
-        words.extend(life.jobs.first_mut().and_then(|running| running.overflow(worker)));
+        words.extend(life.jobs.first_mut().into_iter().flat_map(|running| running.overflow(worker)));
         self.more |= taken == Taken::Much;
         if taken == Taken::End
             && let Some(life) = self.lives.get_mut(&worker)

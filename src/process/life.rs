@@ -53,6 +53,8 @@ pub enum WorkerEvent {
     Faulty(WorkerId, String),
     /// It exceeds a limit.
     Found(Found),
+    /// The job prints more than its log keeps.
+    Floods(WorkerId, JobId),
 }
 
 /// The end of a job in its process: the outcome, and what is left to see.
@@ -248,7 +250,7 @@ impl Life {
                     args: args.to_owned(),
                 });
             }
-            (_, Said::Log(log)) => words.extend(self.log(around, &log.job, &log.text)),
+            (_, Said::Log(log)) => words.extend(self.log(around, &log.job, &log.text).into_iter().flatten()),
             (_, Said::Progress(progress)) => words.extend(self.progress(progress)),
             (_, Said::Done(done)) => {
                 words.extend(self.done(around, done)?.map(|end| WorkerEvent::Finished(worker, end)));
@@ -266,14 +268,19 @@ impl Life {
         self.jobs.iter().position(|running| running.job.id.as_str() == job)
     }
 
-    fn log(&mut self, around: &LifeContext<'_>, job: &str, text: &str) -> Option<WorkerEvent> {
+    fn log(
+        &mut self,
+        around: &LifeContext<'_>,
+        job: &str,
+        text: &str,
+    ) -> Option<impl Iterator<Item = WorkerEvent> + use<>> {
         let running = self.find(job).and_then(|index| self.jobs.get_mut(index))?;
         let Running { job, printed, .. } = running;
         let LifeContext { worker, plan, logs, cap, .. } = *around;
         let pool = plan.settings.name.as_str();
         let mut sink = Sink { logs, worker, pool, job: Some(job), printed, cap };
         sink.keep(Stream::Err, format!("{text}\n").as_bytes());
-        running.overflow(worker)
+        Some(running.overflow(worker))
     }
 
     /// Keeps the warning for `status`; the log gets the first ones.
@@ -344,15 +351,15 @@ fn in_short(word: &str) -> String {
 }
 
 impl Running {
-    /// The excess to report, once, when it has printed more than its limit.
-    pub(super) fn overflow(&mut self, worker: WorkerId) -> Option<WorkerEvent> {
-        let excess = self.printed.overflow()?;
-        Some(WorkerEvent::Found(Found::Exceeded {
-            worker,
-            job: self.job.id.clone(),
-            fence: self.fence,
-            excess,
-        }))
+    /// What to report of its output, each once: that some is dropped, and that it is more than its limit.
+    pub(super) fn overflow(&mut self, worker: WorkerId) -> impl Iterator<Item = WorkerEvent> + use<> {
+        let (job, fence) = (&self.job.id, self.fence);
+        let floods = self.printed.begins_to_flood().then(|| WorkerEvent::Floods(worker, job.clone()));
+        let over = self
+            .printed
+            .overflow()
+            .map(|excess| WorkerEvent::Found(Found::Exceeded { worker, job: job.clone(), fence, excess }));
+        floods.into_iter().chain(over)
     }
 
     /// The end of the job, from what is left here.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use tracing::info;
 
 use log::{Mark, Outputs, Source, WORKER_LINES};
-use model::{Excess, Job, WorkerId, WorkerName};
+use model::{Excess, Flood, Job, WorkerId, WorkerName};
 
 /// Bytes of stderr to keep.
 const TAIL: usize = 64 << 10;
@@ -104,6 +104,8 @@ pub(super) struct Printed {
     written: u64,
     dropped: u64,
     marked: bool,
+    /// Whether somebody was told that output is dropped.
+    told: bool,
     /// Limit of the bytes of output; None once it was exceeded.
     limit: Option<u64>,
 }
@@ -119,6 +121,17 @@ impl Printed {
         let printed = self.written + self.dropped;
         let limit = self.limit.take_if(|limit| printed > *limit)?;
         Some(Excess::Output(limit, printed))
+    }
+
+    /// Whether it has begun to drop output; true once.
+    pub(super) fn begins_to_flood(&mut self) -> bool {
+        self.marked && !std::mem::replace(&mut self.told, true)
+    }
+
+    /// How much it has printed, once some of it was dropped for being too much.
+    pub(super) fn flood(&self) -> Option<Flood> {
+        let (printed, dropped) = (self.written + self.dropped, self.dropped);
+        self.marked.then_some(Flood { printed, dropped })
     }
 
     /// The last of stderr as text.

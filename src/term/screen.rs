@@ -10,7 +10,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use config::format_duration;
 use failure::Failure;
 pub use failure::escaped;
-use model::{Millis, Progress};
+use model::{Flood, Millis, Progress};
 
 /// How to draw.
 #[derive(Clone, Debug)]
@@ -132,6 +132,11 @@ pub fn size(bytes: u64) -> String {
         value /= 1024.0;
     }
     format!("{value:.1}T")
+}
+
+/// What is told of a job that prints more than its log keeps.
+pub fn floods(flood: &Flood) -> String {
+    format!("floods its output: {}, of which {} are dropped", size(flood.printed), size(flood.dropped))
 }
 
 /// A duration for people: two units, and below ten seconds with tenths.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
 use crate::cli::term::processes::{children, used, with_children};
-use crate::cli::term::screen::{Look, age, escaped, percent};
+use crate::cli::term::screen::{Look, age, escaped, floods, percent};
 use model::{Ordered, Process, RunningJob, SlotState, SlotStatus};
 
 /// From this width on a slot and its only job share a line.
@@ -126,6 +126,9 @@ fn job(job: &RunningJob) -> String {
     }
     if let Some(why) = &job.ending {
         let _ = write!(text, "  ending: {why}");
+    }
+    if let Some(flood) = &job.flood {
+        let _ = write!(text, "  {}", floods(flood));
     }
     let _ = write!(text, "  {}", job.class.shown());
     if !job.title.is_empty() {

@@ -212,6 +212,7 @@ pub mod tests {
             alone: false,
             died_before: None,
             progress: None,
+            flood: None,
         }
     }
 
@@ -319,11 +320,10 @@ pub mod tests {
         let mut status = healthy();
         let forks = &mut status.pools[0];
         forks.template = Some(place(0, SlotState::Ready));
-        forks.unknown = [("mail.Sned", 7), ("a", 1), ("b\x1b[2J", 2), ("c", 1)]
-            .map(|(class, n)| (class.into(), n))
-            .into();
-        let mut down = place(3, SlotState::Down);
-        (down.process, down.restarts, down.why) = (None, 2, Some("ended before it was ready: exit 1".into()));
+        let unknown = [("mail.Sned", 7), ("a", 1), ("b\x1b[2J", 2), ("c", 1)];
+        forks.unknown = unknown.map(|(class, n)| (class.into(), n)).into();
+        let mut down = SlotStatus { process: None, restarts: 2, ..place(3, SlotState::Down) };
+        down.why = Some("ended before it was ready: exit 1".into());
         let trace = "one\ntwo\nTraceback (most recent call last):\n  File \"/srv/app.py\", line 3, in <module>\n\timport \x1b[31mrequets\n\nModuleNotFoundError: No module named 'requets'\n";
         down.trace = Some(trace.into());
         down.waits = vec!["poison".into()];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cli::record::alone;
 use crate::cli::term::format::{between, counted};
-use crate::cli::term::screen::age;
+use crate::cli::term::screen::{age, floods};
 use model::{Happened, JobRecord, JobState, Millis, RunningJob, SlotStatus, Why};
 
 /// What a running or canceling job does, and where.
@@ -36,7 +36,8 @@ pub(super) fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
         let unkillable = slot.why.as_ref().filter(|_| slot.has_unkillable(&job.id));
         let unkillable =
             unkillable.map(|why| format!("Something of it has not died for {}: {why}.", age(slot.age)));
-        said.extend(limit.into_iter().chain(ending).chain(unkillable));
+        let flood = run.flood.as_ref().map(|flood| format!("It {}.", floods(flood)));
+        said.extend(limit.into_iter().chain(ending).chain(unkillable).chain(flood));
     }
     said.extend(canceled_by(job).filter(|_| job.state == JobState::Canceling));
     said

@@ -38,6 +38,8 @@ pub(crate) enum OfJob {
     Canceling(&'static str),
     /// It is over a limit.
     Exceeded(Box<Excess>),
+    /// It prints more than its log keeps.
+    Floods,
     /// Its worker reports its end.
     Finished(Fence),
     /// What becomes of it, once the broker has confirmed that.
@@ -137,6 +139,10 @@ impl OfJob {
             OfJob::Exceeded(excess) => {
                 let (name, message) = (excess.name(), excess.message());
                 to(&row.seldom().says(debug, format_args!("{job} is over its {name}: {message}")));
+            }
+            OfJob::Floods => {
+                let text = format_args!("{job} floods its output: the rest of it is dropped");
+                to(&row.flood(Kind::Floods).seldom().says(Level::WARN, text));
             }
             OfJob::Finished(_) => to(&row),
             OfJob::Verdict(_, ending) => ending.row(row, voice.noun("job", &name), to),

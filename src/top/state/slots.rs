@@ -210,6 +210,9 @@ fn what(job: &RunningJob) -> String {
     if let Some(fraction) = job.progress.as_ref().and_then(|progress| progress.fraction) {
         text = format!("{} {text}", percent(fraction));
     }
+    if job.flood.is_some() {
+        text = format!("floods its output; {text}");
+    }
     if let Some(why) = &job.ending {
         text = format!("ending: {why}; {text}");
     }

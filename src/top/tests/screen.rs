@@ -37,6 +37,7 @@ fn slot(pool: &str, index: u16, title: Option<&str>) -> SlotStatus {
         alone: false,
         died_before: None,
         progress: None,
+        flood: None,
     });
     let pid = 800 + i32::from(index);
     let children = if title.is_some() {
@@ -128,6 +129,7 @@ fn seen(status: Option<Status>, list: List) -> News {
         place,
         status,
         pressure: Some([1.2, 0.0, 7.9]),
+        waits: Some(vec![None, Some(0.8), Some(2.5), None]),
         list: Ok(list),
     }))
 }
