@@ -58,6 +58,7 @@ fn frames(status: &Status) {
             place,
             status,
             pressure: None,
+            waits: None,
             tab: Tab::Slots,
             list: Ok(List::None),
         }))

@@ -53,7 +53,7 @@ pub enum SeriesStep {
 
 impl SeriesStep {
     /// How long a step is.
-    pub fn length(self) -> Duration {
+    pub const fn length(self) -> Duration {
         match self {
             SeriesStep::TenSeconds => Duration::from_secs(10),
             SeriesStep::Minute => Duration::from_secs(60),

@@ -81,6 +81,9 @@ pub struct Seen {
     pub status: Option<Status>,
     /// For which share of the last 10 s processes waited for CPU, memory and disk, in percent, if it is this host's.
     pub pressure: Option<[f32; 3]>,
+    /// How long 95 of 100 jobs had waited at most that began in a step of ten seconds, in seconds, the latest step last;
+    /// None = not asked for this time.
+    pub waits: Option<Vec<Option<f64>>>,
     /// The tab that was asked for.
     pub tab: Tab,
     /// The list of that tab, or why there is none.

@@ -1,6 +1,7 @@
 //! What answers the requests of the screen: the supervisor, or the store.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -10,10 +11,11 @@ use crate::cli::access::spooled::puts_only;
 use crate::cli::term::screen::Look;
 use ::top::ask::{List, News, Seen, Want};
 use ::top::thing::Tab;
+use api::Client;
 use config::Config;
 use failure::{Failure, exit};
 use model::verb::{self, ListRecurring, Queues, ShowFleet};
-use model::{Filter, Status};
+use model::{Filter, Instant, Millis, SeriesQuery, SeriesStep, Status};
 
 /// What answers the requests.
 pub struct Desk {
@@ -27,7 +29,12 @@ pub struct Desk {
     pub way: Mutex<Option<Arc<Access>>>,
     /// What the look before has seen.
     pub status: Mutex<Option<Arc<Status>>>,
+    /// When it was last asked how long jobs wait.
+    pub waits: Mutex<Option<Instant>>,
 }
+
+/// Number of steps for which it asks how long jobs waited.
+const STEPS: i64 = 40;
 
 impl Desk {
     /// Tells the screen.
@@ -73,8 +80,28 @@ impl Desk {
         };
         let list = list(&access, want).await.map_err(|failure| failure.in_a_line());
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status.clone().map(Arc::new);
+        let waits = match access.as_ref() {
+            Access::Api(api, _) => self.waits(api).await,
+            Access::Store(_) | Access::Spool(_) => None,
+        };
         let pressure = if self.config.remote.is_none() { pressure() } else { None };
-        Ok(Seen { at: clock::wall(), place, status, pressure, tab: want.tab, list })
+        Ok(Seen { at: clock::wall(), place, status, pressure, waits, tab: want.tab, list })
+    }
+
+    /// How long jobs have waited, once in each step; an older supervisor does not tell.
+    async fn waits(&self, api: &Client) -> Option<Vec<Option<f64>>> {
+        const STEP: Duration = SeriesStep::TenSeconds.length();
+        {
+            let mut asked = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = clock::now();
+            if asked.is_some_and(|at| now.since(at) < STEP) {
+                return None;
+            }
+            *asked = Some(now);
+        }
+        let since = Millis(clock::wall().0 - STEPS * STEP.as_millis() as i64);
+        let query = SeriesQuery { since: Some(since), ..SeriesQuery::default() };
+        api.series(&query).await.ok()?.series.into_iter().next().map(|all| all.wait_p95)
     }
 
     /// What the look before has seen.

@@ -28,6 +28,7 @@ pub async fn top(config: &Config, args: &Top) -> Result<u8, Failure> {
         tell,
         way: Mutex::default(),
         status: Mutex::default(),
+        waits: Mutex::default(),
     };
     let served = tokio::spawn(serve(Arc::new(desk), requests));
     let shown = ::top::run(look, args.read_only, asks, news).await;

@@ -302,12 +302,15 @@ impl Model {
     }
 
     fn see(&mut self, seen: Seen) {
-        let Seen { at, place, status, pressure, tab, list } = seen;
+        let Seen { at, place, status, pressure, waits, tab, list } = seen;
         self.trouble = None;
         if let Some(status) = &status {
             self.rates.settled(at, status);
             self.cpu.seen(at, status);
             self.data.queues.clone_from(&status.queues);
+        }
+        if let Some(waits) = waits {
+            self.rates.waited(at, &waits);
         }
         let data = &mut self.data;
         (data.at, data.place, data.pressure) = (Some(at), place, pressure);

@@ -72,6 +72,8 @@ pub struct Rates {
     pub failed: Ring,
     /// Jobs that wait, in all queues.
     pub waiting: Ring,
+    /// How long 95 of 100 jobs had waited at most that began in a step, in seconds.
+    pub wait: Ring,
     queues: BTreeMap<QueueName, Ring>,
     before: Option<(Millis, f64, f64)>,
 }
@@ -99,6 +101,13 @@ impl Rates {
         for (name, counts) in queues.iter().take(QUEUES) {
             self.queues.entry(name.clone()).or_default().push(at, waits(counts));
         }
+    }
+
+    /// Takes in how long jobs had waited, by step; a step in which none began counts as 0, but for the last ones.
+    pub fn waited(&mut self, at: Millis, steps: &[Option<f64>]) {
+        let until = steps.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let some = &steps[until.saturating_sub(LOOKS)..until];
+        self.wait = Ring(some.iter().map(|wait| (at, wait.unwrap_or(0.0))).collect());
     }
 
     /// How many jobs waited in a queue, at each look.
@@ -143,6 +152,15 @@ mod tests {
         assert_eq!(clear(&[20]), Clear::Unknown);
         assert_eq!(clear(&[20, 0]), Clear::Empty);
         assert_eq!(counted(&[1]).clear(&"other".into()), Clear::Unknown);
+    }
+
+    #[test]
+    fn wait_is_that_of_the_last_step_in_which_a_job_began() {
+        let mut rates = Rates::default();
+        rates.waited(Millis(0), &[Some(4.0), None, Some(1.5), None, None]);
+        assert_eq!((rates.wait.last(), rates.wait.0.len()), (1.5, 3));
+        rates.waited(Millis(0), &[None]);
+        assert_eq!(rates.wait.last(), 0.0);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The first lines: the verdict with its reasons, the host, and how fast jobs go.
 
+use std::time::Duration;
+
 use crate::layout::Layout;
 use crate::screen::grid::{Grid, Style, width};
 use crate::state::Model;
+use crate::state::rates::Ring;
 use model::{Health, Status, Stop};
 use term::format::grouped;
 use term::screen::{age, size};
@@ -80,22 +83,22 @@ fn host(model: &Model) -> String {
     )
 }
 
-/// So many bars for each rate.
+/// So many bars for each rate, and on a narrow screen.
 const BARS: usize = 10;
+const FEW: usize = 4;
 
 fn rates(grid: &mut Grid, model: &Model) {
     let slots = || model.data.status.iter().flat_map(|status| &status.pools).flat_map(|pool| &pool.slots);
     let busy = slots().filter(|slot| !slot.jobs.is_empty()).count();
     let (rates, ascii) = (&model.rates, model.look.ascii);
+    let bars = |ring: &Ring| ring.bars(if grid.width < 110 { FEW } else { BARS }, ascii);
+    let wait = age(Duration::try_from_secs_f64(rates.wait.last()).unwrap_or_default());
     let parts = [
         (format!("busy {busy} of {}", slots().count()), String::new(), Style::PLAIN),
-        (
-            format!("waiting {}", grouped(rates.waiting.last() as u64)),
-            rates.waiting.bars(BARS, ascii),
-            Style::CYAN,
-        ),
-        (format!("complete {:.1}/s", rates.complete.last()), rates.complete.bars(BARS, ascii), Style::GREEN),
-        (format!("failed {:.1}/s", rates.failed.last()), rates.failed.bars(BARS, ascii), Style::RED),
+        (format!("waiting {}", grouped(rates.waiting.last() as u64)), bars(&rates.waiting), Style::CYAN),
+        (format!("wait p95 {wait}"), bars(&rates.wait), Style::CYAN),
+        (format!("complete {:.1}/s", rates.complete.last()), bars(&rates.complete), Style::GREEN),
+        (format!("failed {:.1}/s", rates.failed.last()), bars(&rates.failed), Style::RED),
     ];
     let mut column = 1;
     for (text, bars, color) in parts {
