@@ -126,7 +126,7 @@ def jobs(binary, count=1_000_000):
 
 def slots(binary):
     place = Place(binary, 1000)
-    print("workers with 1,000 slots:", place.p99("/workers", 200))
+    print("workers with 1,000 slots:", place.p99("/pool/programs", 200))
     print("overview with 1,000 slots:", place.p99("/", 200))
     return place
 
