@@ -182,7 +182,7 @@ impl World {
                 assert!(self.checks.asking.insert(*pool), "asks twice at once whether jobs wait");
                 assert!(!self.checks.stopped, "asks for more jobs after the stop");
             }
-            Command::Assign { worker, job, .. } => self.watch_assign(*worker, job),
+            Command::Assign { worker, job, fence, .. } => self.watch_assign(*worker, job, *fence),
             Command::Cancel { worker, job, .. } => {
                 assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
             }
@@ -340,7 +340,7 @@ impl World {
         assert!(due.is_some_and(|due| Some(due) <= until), "nobody looks at {suspect} at {until:?}");
     }
 
-    pub fn watch_assign(&mut self, worker: WorkerId, job: &Job) {
+    pub fn watch_assign(&mut self, worker: WorkerId, job: &Job, fence: Fence) {
         let knows = &self.checks.knows[&worker.slot.pool];
         let known = knows.as_ref().is_none_or(|classes| classes.contains_key(&job.class));
         assert!(worker.slot.index > 0, "{worker} takes no jobs");
@@ -349,7 +349,6 @@ impl World {
         assert!(ready, "assigns to {worker}, which is not ready");
         assert!(!self.checks.stopped, "assigns after the stop");
         assert!(!self.checks.termed.contains(&worker), "assigns to a worker on its way out");
-        let fence = Fence(self.jobs[&job.id].fence);
         let elsewhere = self.workers.iter().find(|(_, process)| process.jobs.contains_key(&job.id));
         assert!(elsewhere.is_none(), "{} runs in {:?} already", job.id, elsewhere.map(|(id, _)| id));
         let pool = self.pool(worker);
