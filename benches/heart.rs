@@ -82,7 +82,7 @@ fn profile() {
         return eprintln!("no profile: there is no perf, or it may not look at all processes");
     };
     let mut names: BTreeSet<String> =
-        ["true", "tv-parked", "taskvisor", "tv-supervisor"].map(str::to_owned).into();
+        ["true", "tv-spawner", "tv-starting", "taskvisor", "tv-supervisor"].map(str::to_owned).into();
     by_slots(setting, 2, |pid| names.extend(support::threads(pid).into_keys()));
     profile.end(JOBS, &names);
 }
@@ -183,50 +183,31 @@ fn cancel_crowd(setting: Setting) {
 }
 
 fn slots() {
+    let spawner = |keeper: i32| children(keeper).into_iter().find(|pid| support::comm(*pid) == "tv-spawner");
     let (mut up, mut replaced) = (Figures::default(), Figures::default());
     for _ in 0..10 {
         let sandbox = Sandbox::new(Setting::Root);
         let start = Instant::now();
         let running = sandbox.start_raw(&["-w", "8"]);
         let keeper = running.child.id() as i32;
-        let parked = || {
-            children(keeper).into_iter().filter(|pid| support::comm(*pid) == "tv-parked").collect::<Vec<_>>()
-        };
-        while parked().len() < 8 {
+        let mut there = None;
+        while there.is_none() {
             std::thread::yield_now();
-            assert!(
-                start.elapsed() < Duration::from_secs(10),
-                "8 slots do not come up: {}",
-                sandbox.stderr()
-            );
+            assert!(start.elapsed() < Duration::from_secs(10), "no spawner: {}", sandbox.stderr());
+            there = spawner(keeper);
         }
         up.add(start.elapsed().as_secs_f64() * 1e3);
+        let start = Instant::now();
+        kill(there.expect("a spawner"), "KILL");
+        while spawner(keeper).is_none_or(|pid| Some(pid) == there) {
+            assert!(start.elapsed() < Duration::from_secs(10), "no new spawner");
+            std::thread::yield_now();
+        }
+        replaced.add(start.elapsed().as_secs_f64() * 1e3);
         drop(running);
     }
-    for _ in 0..2 {
-        let sandbox = Sandbox::new(Setting::Root);
-        let running = sandbox.start(&["-w", "8"]);
-        let keeper = running.child.id() as i32;
-        let parked = || {
-            children(keeper).into_iter().filter(|pid| support::comm(*pid) == "tv-parked").collect::<Vec<_>>()
-        };
-        wait_until("all are parked", || parked().len() == 8);
-        // A worker that lives less than 10 s without a job would wait for its backoff.
-        std::thread::park_timeout(Duration::from_secs(11));
-        for victim in parked() {
-            let before = children(keeper);
-            let is_new = |pid: &i32| !before.contains(pid) && support::comm(*pid) == "tv-parked";
-            let start = Instant::now();
-            kill(victim, "KILL");
-            while !children(keeper).iter().any(is_new) {
-                assert!(start.elapsed() < Duration::from_secs(10), "no new child");
-                std::thread::yield_now();
-            }
-            replaced.add(start.elapsed().as_secs_f64() * 1e3);
-        }
-    }
-    row("start -> 8 slots parked", "<= 30", &up, "ms");
-    row("slot's process killed -> new one parked", "<= 1", &replaced, "ms");
+    row("start -> spawner for 8 slots", "<= 30", &up, "ms");
+    row("spawner killed -> new one", "<= 1", &replaced, "ms");
 }
 
 fn supervisor_killed() {

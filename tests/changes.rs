@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use python::{ended, pid_of, put_lines, result, touch, word};
+use python::{ended, put_lines, result, touch, word};
 use sandbox::{Running, Sandbox, alive, wait_until};
 use serde_json::{Value, json};
 
@@ -49,14 +49,16 @@ fn works(slot: &Value) -> bool {
     slot["state"] == "ready" || slot["state"] == "busy"
 }
 
-fn pids(sandbox: &Sandbox) -> HashSet<i32> {
-    slots(sandbox).iter().filter(|slot| works(slot)).map(|slot| pid_of(&slot["process"])).collect()
+/// The lives that work, each with its process if it has one: an idle slot of programs has none.
+fn lives(sandbox: &Sandbox) -> HashSet<String> {
+    let life = |slot: &Value| format!("{}#{} {}", slot["slot"], slot["generation"], slot["process"]["pid"]);
+    slots(sandbox).iter().filter(|slot| works(slot)).map(life).collect()
 }
 
-fn all_ready(sandbox: &Sandbox, count: usize) -> HashSet<i32> {
+fn all_ready(sandbox: &Sandbox, count: usize) -> HashSet<String> {
     let mut found = HashSet::new();
     wait_until(&format!("{count} workers, all ready"), || {
-        found = pids(sandbox);
+        found = lives(sandbox);
         found.len() == count && slots(sandbox).len() == count
     });
     found
@@ -118,7 +120,7 @@ fn reload_keeps_the_old_workers_when_new_ones_cannot_boot() {
         status.contains("no_such_module") && status.contains("before they were ready")
     });
     assert_eq!(version_of_a_job(&sandbox), "v1");
-    assert!(old.iter().all(|pid| alive(*pid)));
+    assert!(old.is_subset(&lives(&sandbox)));
     write(&sandbox, &version(3, "workers: 2"));
     running.signal("HUP");
     wait_until("the mended version works", || version_of_a_job(&sandbox) == "v3");
@@ -152,15 +154,15 @@ fn reload_of_wrong_settings_changes_nothing_and_reports_the_line() {
         let seen = sandbox.status();
         assert_eq!(seen["health"], "degraded");
         assert!(seen["reasons"].to_string().contains(shown), "{text:?}: {}", seen["reasons"]);
-        assert_eq!(pids(&sandbox), old);
+        assert_eq!(lives(&sandbox), old);
     }
     fs::remove_file(sandbox.work("pools.yaml")).unwrap();
     assert!(!sandbox.run(&["reload"]).status.success());
-    assert_eq!(pids(&sandbox), old);
+    assert_eq!(lives(&sandbox), old);
     write(&sandbox, &good);
     assert_eq!(sandbox.ok(&["reload"]), "app: unchanged\n");
     assert_eq!(sandbox.status()["health"], "healthy");
-    assert_eq!(pids(&sandbox), old);
+    assert_eq!(lives(&sandbox), old);
 }
 
 #[test]
@@ -238,7 +240,7 @@ fn reload_touches_only_changed_pools() {
     {
         assert!(told.lines().any(|told| told == line), "no {line:?} in {told}");
     }
-    assert_eq!(pids(&sandbox), old);
+    assert_eq!(lives(&sandbox), old);
     assert_eq!(sandbox.ok(&["reload"]), told);
     let new = all_ready(&sandbox, 3);
     assert_eq!(old.intersection(&new).count(), 2);
@@ -262,7 +264,7 @@ fn slots_and_pools_keep_their_names_and_their_order_through_recycle_and_reload()
     let before = seen();
     sandbox.ok(&["recycle", "app"]);
     wait_until("another worker has come", || {
-        let now = pids(&sandbox);
+        let now = lives(&sandbox);
         now.len() == 2 && slots(&sandbox).len() == 2 && now != first
     });
     let after = seen();
@@ -328,7 +330,7 @@ fn recycle_replaces_the_workers_of_a_pool_a_quarter_at_a_time() {
     wait_until("all are new", || {
         let seen = slots(&sandbox);
         assert!(seen.iter().filter(|slot| works(slot)).count() >= 4, "{seen:?}");
-        pids(&sandbox).is_disjoint(&old)
+        lives(&sandbox).is_disjoint(&old)
     });
     all_ready(&sandbox, 4);
     assert_eq!(version_of_a_job(&sandbox), "v1");

@@ -144,12 +144,12 @@ fn stop_of_a_busy_pool_whose_jobs_take_no_time_takes_less_than_0_3_s() {
 }
 
 #[test]
-fn process_tree_is_keeper_supervisor_and_parked_children() {
+fn process_tree_is_keeper_supervisor_and_spawner_and_idle_slots_have_no_process() {
     let sandbox = Sandbox::new(SETTINGS[usize::from(!sandbox::is_root()) * 2]);
     let running = sandbox.start(&["-w", "8"]);
     let comms = |name: &str| sandbox.processes().iter().filter(|seen| seen.comm == name).count();
     wait_until("all have their names", || {
-        (comms("taskvisor"), comms("tv-supervisor"), comms("tv-parked")) == (1, 1, 8)
+        (comms("taskvisor"), comms("tv-supervisor"), comms("tv-spawner"), comms("tv-parked")) == (1, 1, 1, 0)
     });
     drop(running);
     sandbox.assert_nothing_left();

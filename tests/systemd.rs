@@ -308,7 +308,7 @@ fn killed_main_process_leaves_no_process_and_its_job_runs_again() {
         machine.run(&["systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT]);
         wait_until("it has failed", || machine.show(UNIT, "ActiveState") == "failed");
         assert_eq!(below(&machine.unit_cgroup(UNIT)), Vec::<std::path::PathBuf>::new());
-        let left = machine.try_run(&["pgrep", "-x", "taskvisor|tv-supervisor|tv-parked|sleep"]);
+        let left = machine.try_run(&["pgrep", "-x", "taskvisor|tv-supervisor|tv-spawner|tv-parked|sleep"]);
         assert_eq!(left, "");
         machine.run(&["systemctl", "start", UNIT]);
         wait_until("it runs again", || sleepers() == 2);

@@ -25,6 +25,7 @@ use super::size_clock::SizeClock;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
 use super::tellers::Tellers;
+use super::unborn::Unborn;
 use super::unconfirmed::UnconfirmedVerdicts;
 use super::worker_calls::WorkerCalls;
 use failpoint::failpoint;
@@ -73,6 +74,8 @@ pub struct Effects {
     pub(super) mutes: Mutes,
     /// Resizes pools by the time of day.
     pub(super) size_clock: SizeClock,
+    /// Lives that have a program and no process yet.
+    pub(super) unborn: Unborn,
     /// The jobs of lives of an earlier supervisor of which a process still lives.
     pub(super) inherited: HashMap<WorkerId, Vec<(Arc<Job>, Fence)>>,
 }
@@ -83,9 +86,7 @@ impl Effects {
         let now = clock::now();
         Fact::of_command(&command, &self.children).into_iter().for_each(|fact| self.tell(fact));
         match command {
-            // The slot at index 0 has the template, which forks the others.
-            Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
-            Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
+            Command::Spawn(worker) => self.link.order(&self.children.beginning(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
             Command::Assign { worker, job, fence, limits, retries } => {
                 self.tellers.course.begun(&job, now, wall());
@@ -131,7 +132,8 @@ impl Effects {
         let now = clock::now();
         self.record.watch.look(now);
         self.tellers.look(now);
-        self.snapshots.overdue(now).iter().for_each(|order| self.link.order(order));
+        let overdue = [self.unborn.overdue(now), self.snapshots.overdue(now)].concat();
+        overdue.iter().for_each(|order| self.link.order(order));
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
         }
@@ -144,10 +146,8 @@ impl Effects {
     /// When something must be done here that no event announces.
     pub fn due(&self) -> Option<Instant> {
         let own = [self.reports.due(), self.children.due(), self.record.watch.due(), self.snapshots.due()];
-        own.into_iter()
-            .chain([self.presence.due(), self.size_clock.due(), self.tellers.due()])
-            .flatten()
-            .min()
+        let others = [self.presence.due(), self.size_clock.due(), self.tellers.due(), self.unborn.due()];
+        own.into_iter().chain(others).flatten().min()
     }
 
     /// Takes the events that came of carrying out commands.
@@ -204,6 +204,7 @@ impl Effects {
                     vec![Event::SpawnFailed(worker, error.to_string())]
                 }
             },
+            Report::Born(worker, pid) => self.unborn.born(worker, pid, &mut self.children),
             Report::SpawnFailed { worker, step, errno } => {
                 let errno = nix::errno::Errno::from_raw(errno);
                 let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
@@ -297,6 +298,7 @@ impl Effects {
             events.extend(outcome.map(|outcome| Event::Finished { worker, job, fence, outcome }));
         }
         self.snapshots.life_ended(worker);
+        self.unborn.settled(worker);
         if let Some(last_words) = remains.stillborn {
             self.mutes.stillborn(worker.slot, last_words);
         }
@@ -346,6 +348,8 @@ impl Effects {
                 fence,
                 outcome: unassigned.outcome,
             });
+        } else if self.children.is_unborn(worker) {
+            self.unborn.sent(worker, clock::now());
         }
         failpoint("supervisor-5-assigned");
     }

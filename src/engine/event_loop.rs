@@ -7,7 +7,7 @@ use super::announce::{judge, note_order};
 use super::asks::Asks;
 use super::calls::SETTLING;
 use super::effects::Effects;
-use super::explain::explain;
+use super::explain::{complete, explain};
 use super::fact::{Fact, OfService};
 use super::farewell::Farewell;
 use super::flood::Kind;
@@ -319,15 +319,11 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
         pool.time_of_day = effects.size_clock.of(&pool.name, Millis(clock::wall_millis()));
     }
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
-        let worker = model::WorkerId { slot: slot.place, generation: slot.generation };
+        let worker = complete(slot, effects);
         // Only the pid; the API looks up the rest when somebody asks.
         slot.process = effects.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
-        let told = effects.children.told(worker);
-        (slot.warning, slot.preloaded) = (told.warning, told.preloaded);
-        slot.trace = effects.mutes.last_words(slot.place);
         for job in &mut slot.jobs {
             job.progress = effects.reports.latest(&job.id).cloned();
-            job.flood = effects.children.flood(worker, &job.id);
         }
     }
     View {

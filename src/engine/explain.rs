@@ -3,8 +3,9 @@
 use super::decisions::About;
 use super::effects::Effects;
 use super::request::WhySubject;
+use super::unborn::PATIENCE;
 use api::Problem;
-use model::{Fit, PoolStatus, SlotId, SlotName, SlotStatus, Why, WorkerId};
+use model::{Fit, PoolStatus, SlotId, SlotName, SlotState, SlotStatus, Why, WorkerId};
 use supervisor::Supervisor;
 
 /// Limit of the classes that are named.
@@ -27,10 +28,7 @@ pub(super) fn explain(
         effects.changes.authors.sign(pool);
     }
     for slot in pools.iter_mut().flat_map(|(pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
-        let worker = WorkerId { slot: slot.place, generation: slot.generation };
-        slot.warning = effects.children.told(worker).warning;
-        slot.trace = effects.mutes.last_words(slot.place);
-        slot.jobs.iter_mut().for_each(|job| job.flood = effects.children.flood(worker, &job.id));
+        complete(slot, effects);
     }
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
     let decisions = |about| effects.tellers.decisions(&about, now);
@@ -69,6 +67,21 @@ pub(super) fn explain(
     }
     why.pools = pools;
     Ok(why)
+}
+
+/// Adds what only the effects know of a slot. Gives the life in it.
+pub(super) fn complete(slot: &mut SlotStatus, effects: &Effects) -> WorkerId {
+    let worker = WorkerId { slot: slot.place, generation: slot.generation };
+    let told = effects.children.told(worker);
+    (slot.warning, slot.preloaded) = (told.warning, told.preloaded);
+    slot.trace = effects.mutes.last_words(slot.place);
+    slot.jobs.iter_mut().for_each(|job| job.flood = effects.children.flood(worker, &job.id));
+    // To execute a program takes a moment, or as long as its filesystem does not answer.
+    let is_late = slot.jobs.first().is_some_and(|job| job.ran >= PATIENCE);
+    if slot.state == SlotState::Busy && is_late && effects.children.waits_for_exec(worker) {
+        slot.state = SlotState::Starting;
+    }
+    worker
 }
 
 /// The slot that a text names, such as `mail.3` or, with a generation, `mail.3#7`, and its place: in the heir while

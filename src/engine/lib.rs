@@ -56,6 +56,7 @@ mod takers;
 mod task_ttls;
 mod telemetry;
 mod tellers;
+mod unborn;
 mod unconfirmed;
 mod waiting;
 mod watch;

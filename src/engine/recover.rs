@@ -47,6 +47,7 @@ pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io:
             }
             Report::Hello(_)
             | Report::Started(..)
+            | Report::Born(..)
             | Report::SpawnFailed { .. }
             | Report::Exited { .. }
             | Report::Asked(_)

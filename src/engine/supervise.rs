@@ -42,6 +42,7 @@ use super::systemd::Systemd;
 use super::task_ttls::set_ttls;
 use super::telemetry::Telemetry;
 use super::tellers::Tellers;
+use super::unborn::Unborn;
 use super::unconfirmed::UnconfirmedVerdicts;
 use super::worker_calls::WorkerCalls;
 use broker::{Broker, Complaints, EventBus, Notice};
@@ -157,6 +158,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         last: UnconfirmedVerdicts::of(settings.burst.then(|| setup.broker.clone())),
         mutes: Mutes::default(),
         size_clock,
+        unborn: Unborn::default(),
         inherited: HashMap::new(),
     };
     // Before anything is fetched: a job whose process still lives must not be handed out again.

@@ -92,13 +92,18 @@ impl Cgroups {
     /// The directory that the life before has handed on, or a fresh one that this life can hand on.
     pub fn take_over(&mut self, worker: WorkerId) -> nix::Result<OwnedFd> {
         if self.leaves.has(worker) {
-            return self.open_leaf(&self.leaves.name(worker));
+            return self.open(worker);
         }
         let dir = self.make(worker)?;
         if self.by_clone {
             self.leaves.watch(worker, &self.path.join(worker.to_string()));
         }
         Ok(dir)
+    }
+
+    /// The directory of a life once more.
+    pub fn open(&self, worker: WorkerId) -> nix::Result<OwnedFd> {
+        self.open_leaf(&self.leaves.name(worker))
     }
 
     /// Gives the directory of a life to the next life of its slot. False if some process lives there, or if it is not as

@@ -14,9 +14,11 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixCreden
 
 use super::life::{Life, State};
 use super::say::say;
+use super::spawner_process::Spawner;
 use super::state::Keeper;
 use super::template::Pending;
-use super::{spawn, sys};
+use super::unborn::{HANGS, MOST_DEATHS};
+use super::{spawn, spawner, sys};
 use model::{Instant, WorkerId};
 use wire::keeper::{Report, Step};
 
@@ -67,7 +69,9 @@ impl Keeper {
             return Err((Step::Template, errno));
         }
         self.templates.asked += 1;
-        asked.pending.insert(worker, Pending { ends, number: self.templates.asked, terminated: false });
+        asked
+            .pending
+            .insert(worker, Pending { ends: Some(ends), number: self.templates.asked, terminated: false });
         Ok(())
     }
 
@@ -101,10 +105,10 @@ impl Keeper {
         let errno = i32::from_le_bytes([8, 9, 10, 11].map(|at: usize| word.bytes[at]));
         let leads = self.leaders.get(&word.pid);
         let ok = match word.len {
-            8 => self.claim(template, number, word.pid),
+            8 => self.claim(template, number, word.pid, now),
             // In a template with threads a helper process reports the failure, so the pid is unknown.
             12 if leads.is_none_or(|leader| *leader == template) => {
-                self.unborn(template, number, errno);
+                self.fork_failed(template, number, errno, now);
                 true
             }
             _ => false,
@@ -115,16 +119,20 @@ impl Keeper {
     }
 
     /// The child of a pending life has reported, dead or alive. False if the reply is not true.
-    fn claim(&mut self, template: WorkerId, worker: WorkerId, pid: i32) -> bool {
+    fn claim(&mut self, template: WorkerId, worker: WorkerId, pid: i32, now: Instant) -> bool {
         if !sys::is_child(pid) || !self.is_unknown(pid) || self.strays.contains(pid) {
             return false;
         }
         let Some(pending) = self.take_pending(template, worker) else { return false };
         self.templates.newborns.remove(&pid);
+        let Some(ends) = pending.ends else {
+            self.born(worker, pid, now);
+            return true;
+        };
         let placed = self.cgroups.as_ref().map(|cgroups| cgroups.adopt(worker, pid)).transpose();
         match placed {
             Ok(cgroup) => {
-                self.begin(Life::new(worker, pid, pending.ends, cgroup.is_some()));
+                self.begin(Life::new(worker, pid, ends, cgroup.is_some()));
                 if pending.terminated {
                     self.terminate(worker);
                 }
@@ -140,8 +148,15 @@ impl Keeper {
     }
 
     /// The template could not fork. The life may have been given up meanwhile.
-    fn unborn(&mut self, template: WorkerId, worker: WorkerId, errno: i32) {
-        if self.take_pending(template, worker).is_some() {
+    fn fork_failed(&mut self, template: WorkerId, worker: WorkerId, errno: i32, now: Instant) {
+        let Some(pending) = self.take_pending(template, worker) else {
+            // The spawner says so of a newborn that it has tried to make.
+            self.spawner.is_refused |= Spawner::is(template) && worker == spawner::TRIAL;
+            return;
+        };
+        if pending.ends.is_none() {
+            self.never_began(worker, now);
+        } else {
             self.abandon(worker);
             self.reports.push(Report::SpawnFailed { worker, step: Step::Fork, errno });
         }
@@ -176,6 +191,10 @@ impl Keeper {
     fn deafen(&mut self, template: WorkerId, errno: Errno) {
         let Some(deaf) = self.templates.living.get_mut(&template) else { return };
         deaf.socket = None;
+        if Spawner::is(template) {
+            // Its death settles what it has not begun.
+            return self.kill_spawner();
+        }
         let pending = std::mem::take(&mut deaf.pending);
         self.never_born(pending.into_keys(), errno);
     }
@@ -185,6 +204,55 @@ impl Keeper {
         self.hear_one(worker, now);
         let Some(template) = self.templates.living.remove(&worker) else { return };
         self.never_born(template.pending.into_keys(), Errno::ECHILD);
+    }
+
+    /// The program of an unborn life has a process.
+    pub(super) fn born(&mut self, worker: WorkerId, pid: i32, now: Instant) {
+        let Some(life) = self.lives.get_mut(&worker) else { return self.kill_stray(pid) };
+        let State::Unborn(doom) = life.state else { return self.kill_stray(pid) };
+        (life.pid, life.child_socket, life.state) = (pid, None, State::Alive);
+        self.leaders.insert(pid, worker);
+        self.reports.push(Report::Born(worker, pid));
+        match doom {
+            Some((libc::SIGTERM, _)) => self.terminate(worker),
+            Some(_) => self.kill_life(worker, now),
+            // Whether it gets through its exec.
+            None => self.sources.wake_by(now + HANGS),
+        }
+    }
+
+    /// The spawner is reaped: hands what it had not begun to another one.
+    pub(super) fn spawner_ended(&mut self, now: Instant) {
+        let Some(process) = self.spawner.process.take() else { return };
+        self.hear_one(process.id, now);
+        let (current, count) = self.spawner.board.as_ref().map_or((None, 0), spawner::Board::read);
+        let deaths = if self.spawner.deaths.0 == count { self.spawner.deaths.1 + 1 } else { 1 };
+        self.spawner.deaths = (count, deaths);
+        if deaths >= MOST_DEATHS && !std::mem::replace(&mut self.spawner.is_refused, true) {
+            say(format_args!(
+                "the process that starts programs (tv-spawner) has died {deaths} times and started none: parked \
+                 children take its place"
+            ));
+        }
+        let pending = self.templates.living.remove(&process.id).map(|template| template.pending);
+        for worker in pending.into_iter().flat_map(std::collections::BTreeMap::into_keys) {
+            let waits = self.lives.get(&worker).is_some_and(|life| matches!(life.state, State::Unborn(None)));
+            if current == Some(worker) || !waits || self.is_ending() || self.hand_over(worker, now).is_err() {
+                self.never_began(worker, now);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, worker: WorkerId, now: Instant) -> nix::Result<()> {
+        let Some(life) = self.lives.remove(&worker) else { return Ok(()) };
+        let cgroups = self.cgroups.as_ref().filter(|_| life.cgroup);
+        let opened = cgroups.map(|cgroups| cgroups.open(worker)).transpose();
+        let done = opened.and_then(|cgroup| self.give(&life, cgroup.as_ref()));
+        self.lives.insert(worker, life);
+        if let Some(pid) = done? {
+            self.born(worker, pid, now);
+        }
+        Ok(())
     }
 
     /// A pending life is not wanted any more. If its child ever reports, it is killed.

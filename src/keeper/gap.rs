@@ -18,6 +18,7 @@ impl Keeper {
         for life in self.lives.values_mut() {
             life.fence = life.fence.map(|fence| fence.after(now, late));
         }
+        self.spawner.suspect = None;
         if let Some(supervisor) = &mut self.supervisor {
             supervisor.stop_by = supervisor.stop_by.map(|at| at + late);
             supervisor.kill_at = supervisor.kill_at.map(|at| at + late);

@@ -24,7 +24,7 @@ pub(super) struct Ends {
 
 pub(super) struct Life {
     pub worker: WorkerId,
-    /// Pid of the leader, safe to signal until it is reaped.
+    /// Pid of the leader, safe to signal until it is reaped; 0 as long as the life is unborn.
     pub pid: i32,
     /// The keeper's duplicates, so that nothing the child wrote is lost if the supervisor dies.
     pub ends: Ends,
@@ -37,10 +37,16 @@ pub(super) struct Life {
     pub killed: bool,
     /// Whether an earlier supervisor ordered the life: the present one has none of its descriptors.
     pub is_earlier: bool,
+    /// The child's end of the socket, as long as the life is unborn.
+    pub child_socket: Option<OwnedFd>,
+    /// Whether the life began without a process: its followers do too.
+    pub placed: bool,
     pub state: State,
 }
 
 pub(super) enum State {
+    /// The spawner has not started the program yet. If the life is to be ended, how, and the wait for the spawner.
+    Unborn(Option<(i32, Wait)>),
     /// The leader runs, as far as we know.
     Alive,
     /// The leader was killed and is not dead yet.
@@ -84,7 +90,19 @@ impl Life {
             cgroup,
             killed: false,
             is_earlier: false,
+            child_socket: None,
+            placed: false,
             state: State::Alive,
+        }
+    }
+
+    /// A life without a leader.
+    pub fn unborn(worker: WorkerId, ends: Ends, child_socket: OwnedFd, cgroup: bool) -> Self {
+        Life {
+            child_socket: Some(child_socket),
+            placed: true,
+            state: State::Unborn(None),
+            ..Life::new(worker, 0, ends, cgroup)
         }
     }
 
@@ -92,15 +110,20 @@ impl Life {
     pub fn leader(&self) -> Option<i32> {
         match self.state {
             State::Alive | State::Killed(_) => Some(self.pid),
-            State::Ended(..) | State::Proven(_) => None,
+            State::Unborn(_) | State::Ended(..) | State::Proven(_) => None,
         }
+    }
+
+    /// Whether its fence can fall: it has a leader, or will have one.
+    pub fn is_to_end(&self) -> bool {
+        matches!(self.state, State::Unborn(None) | State::Alive)
     }
 
     /// When something must be done about this life.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         match &self.state {
-            State::Alive => self.fence.map(|fence| fence.wakes(now)),
-            State::Killed(wait) | State::Ended(_, wait) => Some(wait.next),
+            State::Alive | State::Unborn(None) => self.fence.map(|fence| fence.wakes(now)),
+            State::Killed(wait) | State::Ended(_, wait) | State::Unborn(Some((_, wait))) => Some(wait.next),
             State::Proven(_) => None,
         }
     }
@@ -108,8 +131,8 @@ impl Life {
     /// Whether there is nothing more to wait for: it is proven dead, or known to be stuck.
     pub fn is_settled(&self) -> bool {
         match &self.state {
-            State::Alive => false,
-            State::Killed(wait) | State::Ended(_, wait) => wait.stuck,
+            State::Alive | State::Unborn(None) => false,
+            State::Killed(wait) | State::Ended(_, wait) | State::Unborn(Some((_, wait))) => wait.stuck,
             State::Proven(_) => true,
         }
     }
@@ -118,7 +141,7 @@ impl Life {
     pub fn exit(&self) -> Option<&Exit> {
         match &self.state {
             State::Proven(exit) => Some(exit),
-            State::Alive | State::Killed(_) | State::Ended(..) => None,
+            State::Unborn(_) | State::Alive | State::Killed(_) | State::Ended(..) => None,
         }
     }
 

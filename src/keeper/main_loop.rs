@@ -20,6 +20,7 @@ use super::phase::Phase;
 use super::report_queue::ReportQueue;
 use super::say::{say, say_lost};
 use super::setup::Setup;
+use super::spawner_process::Spawner;
 use super::state::Keeper;
 use super::strangers::Strangers;
 use super::strays::Strays;
@@ -98,6 +99,7 @@ impl Keeper {
             leaders: HashMap::new(),
             ended: Vec::new(),
             followers: Vec::new(),
+            spawner: Spawner::default(),
             endings: 0,
             strays: Strays::default(),
             strangers: Strangers::new(),
@@ -157,14 +159,16 @@ impl Keeper {
 
     /// Does all that is due. The timer fires for the earliest deadline only, so it is set again each time.
     fn keep_deadlines(&mut self, now: Instant) {
-        let fenced =
-            |life: &Life| life.leader().is_some() && life.fence.is_some_and(|fence| fence.is_due(now));
+        let fenced = |life: &Life| {
+            (life.leader().is_some() || life.is_to_end()) && life.fence.is_some_and(|fence| fence.is_due(now))
+        };
         let due: Vec<WorkerId> =
             self.lives.values().filter(|life| fenced(life)).map(|life| life.worker).collect();
         for worker in due {
             self.kill_life(worker, now);
         }
         self.strike_again(now);
+        self.watch_spawner(now);
         self.watch(now);
         self.keep_supervisors_deadlines(now);
         self.reports.unblock();

@@ -6,12 +6,12 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::fence::Fence;
-use super::life::Life;
+use super::life::{Life, State};
 use super::phase::Phase;
 use super::say::say;
 use super::spawn::{fork_sockets, spawn};
 use super::state::Keeper;
-use super::sys;
+use super::{sys, vfork};
 use failpoint::failpoint;
 use model::{Bounds, Follow, Instant, WorkerId};
 use wire::keeper::{Order, PACKET_MAX, Report, Step};
@@ -80,6 +80,8 @@ impl Keeper {
         match order {
             Order::Spawn(worker) => self.spawn(worker, false),
             Order::Template(worker) => self.spawn(worker, true),
+            Order::Place(worker) => self.place(worker),
+            Order::Hurry => self.watch_spawner(now),
             Order::Fork(worker, template) => self.fork(worker, template),
             Order::KillAt(worker, at) => {
                 let Some(life) = self.lives.get_mut(&worker) else { return };
@@ -120,7 +122,7 @@ impl Keeper {
         self.reports.push_bounded(refused.map(|error| error.raw_os_error().unwrap_or(libc::EIO)));
     }
 
-    fn spawn(&mut self, worker: WorkerId, template: bool) {
+    pub(super) fn spawn(&mut self, worker: WorkerId, template: bool) {
         if !self.is_wanted(worker) {
             return;
         }
@@ -135,10 +137,32 @@ impl Keeper {
         }
     }
 
+    /// Makes a life without a process, or with a parked child where the spawner cannot be.
+    pub(super) fn place(&mut self, worker: WorkerId) {
+        let by_clone = self.cgroups.as_ref().is_none_or(|cgroups| cgroups.by_clone);
+        self.spawner.is_refused |= !vfork::IS_KNOWN || self.setup.without.clone3 || !by_clone;
+        if self.start_spawner().is_err() {
+            return self.spawn(worker, false);
+        }
+        if !self.is_wanted(worker) {
+            return;
+        }
+        match self.try_place(worker) {
+            Ok(pid) => pid.map_or((), |pid| self.born(worker, pid, clock::now())),
+            Err((step, errno)) => {
+                self.reports.push(Report::SpawnFailed { worker, step, errno: errno as i32 })
+            }
+        }
+    }
+
     /// Makes the lives that follow those just proven dead.
     pub(super) fn make_followers(&mut self, now: Instant) {
-        for (worker, follow) in std::mem::take(&mut self.followers) {
-            self.spawn(worker, false);
+        for (worker, follow, is_placed) in std::mem::take(&mut self.followers) {
+            if is_placed {
+                self.place(worker)
+            } else {
+                self.spawn(worker, false)
+            }
             let Some(life) = self.lives.get_mut(&worker) else {
                 self.cgroups.as_mut().map(|cgroups| cgroups.remove(worker));
                 continue;
@@ -194,6 +218,9 @@ impl Keeper {
         }
         let Some(life) = self.lives.get_mut(&worker) else { return };
         life.follow = None;
+        if matches!(life.state, State::Unborn(_)) {
+            return self.doom(worker, libc::SIGTERM);
+        }
         let Some(pid) = life.leader() else { return };
         for signal in [libc::SIGTERM, libc::SIGCONT] {
             // A child just forked may not lead its process group yet.

@@ -52,7 +52,7 @@ pub(super) struct ChildEnds {
 }
 
 /// A panic must not unwind into the keeper's loop: the child runs the same code.
-struct NoReturn;
+pub(super) struct NoReturn;
 
 impl Drop for NoReturn {
     fn drop(&mut self) {
@@ -66,15 +66,16 @@ pub(super) fn run(ends: ChildEnds, cgroup: Option<&OwnedFd>, origin: &Origin) ->
     if cgroup.is_some_and(|cgroup| super::cgroup::enter(cgroup).is_err()) || settle(ends, origin).is_err() {
         sys::exit_now(126);
     }
-    let Ok(first) = wait_for_order() else { sys::exit_now(126) };
+    let Ok(first) = wait_for_order(SOCKET) else { sys::exit_now(126) };
     // The supervisor went away or does not need this child.
     let Some((len, stdin)) = first else { sys::exit_now(0) };
-    let (step, errno) = match read_program(len) {
+    let (step, errno) = match read_program(SOCKET, len) {
         Ok(program) => become_program(program, stdin, ends.forks.is_some(), origin.keeper),
         Err(errno) => (Step::Order, errno),
     };
-    say(&Failed { step, errno: errno as i32 }.encode());
-    sys::exit_now(if step == Step::Exec && errno == Errno::ENOENT { 127 } else { 126 });
+    let failed = Failed { step, errno: errno as i32 };
+    say(&failed.encode());
+    sys::exit_now(failed.exit_code());
 }
 
 /// Sets up session, bond to the keeper, descriptors and signals. The mask comes last, so that no signal finds the child
@@ -110,7 +111,7 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
 }
 
 /// Makes this process die with the keeper. The kernel forgets this when a process changes its user.
-fn bind_to(keeper: i32) -> nix::Result<()> {
+pub(super) fn bind_to(keeper: i32) -> nix::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // If the keeper died before the line above, no signal will come any more.
     if getppid().as_raw() != keeper {
@@ -120,12 +121,12 @@ fn bind_to(keeper: i32) -> nix::Result<()> {
 }
 
 /// The length of the order, and the descriptor that came with it. None at end of file.
-fn wait_for_order() -> nix::Result<Option<(usize, Option<OwnedFd>)>> {
+pub(super) fn wait_for_order(socket: RawFd) -> nix::Result<Option<(usize, Option<OwnedFd>)>> {
     let mut head = [0; 4];
     let mut space = nix::cmsg_space!([RawFd; 1]);
     let (len, stdin) = loop {
         let mut parts = [IoSliceMut::new(&mut head)];
-        match recvmsg::<()>(SOCKET, &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC) {
+        match recvmsg::<()>(socket, &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC) {
             Ok(message) => {
                 let fds = message.cmsgs()?.find_map(|control| {
                     if let ControlMessageOwned::ScmRights(fds) = control {
@@ -141,27 +142,27 @@ fn wait_for_order() -> nix::Result<Option<(usize, Option<OwnedFd>)>> {
             Err(errno) => return Err(errno),
         }
     };
-    if len == 0 || !read_exactly(&mut head[len..])? {
+    if len == 0 || !read_exactly(socket, &mut head[len..])? {
         return Ok(None);
     }
     Ok(Some((u32::from_le_bytes(head) as usize, stdin)))
 }
 
-fn read_program(len: usize) -> nix::Result<Program> {
+pub(super) fn read_program(socket: RawFd, len: usize) -> nix::Result<Program> {
     if len > PROGRAM_MAX {
         return Err(Errno::E2BIG);
     }
     let mut message = vec![0; len];
-    if !read_exactly(&mut message)? {
+    if !read_exactly(socket, &mut message)? {
         return Err(Errno::EPIPE);
     }
     Program::decode(&message).filter(|program| !program.argv.is_empty()).ok_or(Errno::EBADMSG)
 }
 
 /// False at end of file.
-fn read_exactly(mut rest: &mut [u8]) -> nix::Result<bool> {
+fn read_exactly(socket: RawFd, mut rest: &mut [u8]) -> nix::Result<bool> {
     while !rest.is_empty() {
-        match recv(SOCKET, rest, MsgFlags::MSG_WAITALL) {
+        match recv(socket, rest, MsgFlags::MSG_WAITALL) {
             Ok(0) => return Ok(false),
             Ok(len) => rest = &mut rest[len..],
             Err(Errno::EINTR) => {}
@@ -194,7 +195,8 @@ fn become_program(
     if let Err(errno) = place_descriptors(&program, stdin, template) {
         return (Step::Descriptors, errno);
     }
-    program.argv.iter_mut().chain(&mut program.env).for_each(|text| text.push(0));
+    let mut files = files(&program);
+    program.argv.iter_mut().chain(&mut program.env).chain(&mut files.0).for_each(|text| text.push(0));
     // A worker says by itself that it has begun.
     let mark = |mark: u8| {
         if !program.speaks {
@@ -203,7 +205,7 @@ fn become_program(
     };
     let executed = patiently(|| {
         mark(BEGINS);
-        let errno = exec_by_path(&program);
+        let errno = exec_by_path(&program, &files);
         mark(WAITS);
         Err::<(), Errno>(errno)
     });
@@ -255,8 +257,7 @@ fn set_oom_score(score: i32) -> std::io::Result<()> {
 /// success of a call: an unnoticed failure would run the job as root.
 fn become_user(identity: &Identity, keeper: i32) -> nix::Result<()> {
     let (user, group) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
-    // To the kernel this number means "leave it as it is".
-    if identity.groups.iter().chain([&identity.uid, &identity.gid]).any(|number| *number == u32::MAX) {
+    if is_impossible(identity) {
         return Err(Errno::EINVAL);
     }
     if is_user(identity)? {
@@ -267,6 +268,11 @@ fn become_user(identity: &Identity, keeper: i32) -> nix::Result<()> {
     _ = fchown(std::io::stderr(), Some(user), Some(group));
     take_ids(identity)?;
     bind_to(keeper)
+}
+
+/// Whether one of its numbers means "leave it as it is" to the kernel.
+pub(super) fn is_impossible(identity: &Identity) -> bool {
+    identity.groups.iter().chain([&identity.uid, &identity.gid]).any(|number| *number == u32::MAX)
 }
 
 /// Takes the groups, then the user.
@@ -280,7 +286,7 @@ pub(super) fn take_ids(identity: &Identity) -> nix::Result<()> {
 }
 
 /// Whether this process has that user in all of its ids, and exactly those groups.
-fn is_user(identity: &Identity) -> nix::Result<bool> {
+pub(super) fn is_user(identity: &Identity) -> nix::Result<bool> {
     let sorted = |mut groups: Vec<u32>| {
         groups.sort_unstable();
         groups.dedup();
@@ -306,19 +312,26 @@ fn place_descriptors(program: &Program, stdin: Option<OwnedFd>, template: bool) 
     if program.speaks && template { sys::place(FORKS, FORKS, 0) } else { Ok(()) }
 }
 
-/// Looks up a name without a slash as `execvp` does, in the program's own PATH.
-fn exec_by_path(program: &Program) -> Errno {
-    let name = &program.argv[0];
-    if name.contains(&b'/') || name.len() == 1 {
-        return if name.len() == 1 { Errno::ENOENT } else { sys::exec(name, &program.argv, &program.env) };
+/// The files to execute, the first that is there, and whether they are those of a search as by `execvp`, in the
+/// program's own PATH.
+pub(super) fn files(program: &Program) -> (Vec<Vec<u8>>, bool) {
+    let Some(name) = program.argv.first().filter(|name| !name.is_empty()) else { return (Vec::new(), true) };
+    if name.contains(&b'/') {
+        return (vec![name.clone()], false);
     }
-    let path = program.env.iter().find_map(|entry| entry.strip_prefix(b"PATH="));
-    let path = path.map_or(PATH, |path| &path[..path.len() - 1]);
+    let path = program.env.iter().find_map(|entry| entry.strip_prefix(b"PATH=")).unwrap_or(PATH);
+    let dirs = path.split(|&byte| byte == b':').map(|dir| if dir.is_empty() { b".".as_slice() } else { dir });
+    (dirs.map(|dir| [dir, b"/", name].concat()).collect(), true)
+}
+
+/// Executes the first of the files that is there.
+fn exec_by_path(program: &Program, (files, is_searched): &(Vec<Vec<u8>>, bool)) -> Errno {
     let mut worst = Errno::ENOENT;
-    for dir in path.split(|&byte| byte == b':') {
-        let dir = if dir.is_empty() { b".".as_slice() } else { dir };
-        let file = [dir, b"/", name].concat();
-        let errno = sys::exec(&file, &program.argv, &program.env);
+    for file in files {
+        let errno = sys::exec(file, &program.argv, &program.env);
+        if !is_searched {
+            return errno;
+        }
         if errno == Errno::EACCES {
             // Either the file is not executable, and another directory may have one that is; or we may not search the
             // directory, which says nothing of the program.

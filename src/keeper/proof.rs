@@ -18,6 +18,7 @@ use super::phase::Phase;
 use super::state::Keeper;
 use super::sys::{self, Reaped};
 use super::template::Kin;
+use super::unborn::HANGS;
 use failpoint::failpoint;
 use model::{ExitStatus, Instant, WorkerId};
 use wire::keeper::Report;
@@ -52,6 +53,8 @@ impl Keeper {
                 supervisors_end = Some(reaped.status);
             } else if let Some(worker) = self.leaders.remove(&reaped.pid) {
                 self.leader_ended(worker, &reaped, now);
+            } else if self.spawner.pid() == Some(reaped.pid) {
+                self.spawner_ended(now);
             } else if !self.strangers.reaped(reaped.pid) {
                 self.stray_ended(&reaped);
             }
@@ -107,6 +110,7 @@ impl Keeper {
     /// Whether a child of ours is neither the supervisor nor a leader nor a stranger.
     pub(super) fn is_unknown(&self, pid: i32) -> bool {
         !self.leaders.contains_key(&pid)
+            && self.spawner.pid() != Some(pid)
             && !self.strangers.contains(pid)
             && self.supervisor.as_ref().is_none_or(|supervisor| supervisor.pid != pid)
     }
@@ -149,6 +153,9 @@ impl Keeper {
     pub(super) fn kill_life(&mut self, worker: WorkerId, now: Instant) {
         let Some(life) = self.lives.get_mut(&worker) else { return };
         life.follow = None;
+        if matches!(life.state, State::Unborn(_)) {
+            return self.doom(worker, libc::SIGKILL);
+        }
         if !matches!(life.state, State::Alive) {
             return;
         }
@@ -177,7 +184,17 @@ impl Keeper {
     /// Kills leaders again that were killed and are not dead, and the processes below them: these become our children
     /// only when the leader dies.
     pub(super) fn strike_again(&mut self, now: Instant) {
+        let (mut is_late, spawner) = (false, self.spawner.pid().unwrap_or(0));
         for life in self.lives.values_mut() {
+            if let State::Unborn(Some((_, wait))) = &mut life.state
+                && wait.next <= now
+            {
+                wait.again(now);
+                is_late |= now.since(wait.since) >= HANGS;
+                if wait.becomes_stuck(now) {
+                    self.reports.push(Report::Stuck(life.worker, spawner));
+                }
+            }
             let State::Killed(wait) = &mut life.state else { continue };
             if wait.next > now {
                 continue;
@@ -194,6 +211,9 @@ impl Keeper {
                 _ = sys::kill(pid, libc::SIGKILL);
             }
             _ = sys::kill(life.pid, libc::SIGKILL);
+        }
+        if is_late {
+            self.kill_spawner();
         }
     }
 
@@ -253,7 +273,9 @@ impl Keeper {
     /// The children that belong to dead leaders. None when the list cannot be read.
     fn strays_there(&mut self) -> Option<Vec<i32>> {
         let supervisor = self.supervisor.as_ref().map(|supervisor| supervisor.pid);
-        let unknown = |pid: &&i32| Some(**pid) != supervisor && !self.leaders.contains_key(*pid);
+        let spawner = self.spawner.pid();
+        let unknown =
+            |pid: &&i32| ![supervisor, spawner].contains(&Some(**pid)) && !self.leaders.contains_key(*pid);
         let mut unknown: Vec<i32> = self.children.read()?.iter().filter(unknown).copied().collect();
         unknown.retain(|pid| self.strays.contains(*pid) || !self.strangers.recognize(*pid));
         self.templates.still_unknown(&unknown);
@@ -303,7 +325,7 @@ impl Keeper {
                 false => Report::Exited { worker, exit, followed: follow.is_some() },
             });
             if let Some(follow) = follow {
-                self.followers.push((worker.next(), follow));
+                self.followers.push((worker.next(), follow, life.placed));
             }
             return true;
         }
@@ -320,7 +342,12 @@ impl Keeper {
 
     /// Pid of a process of a life that is not proven dead; 0 if none is known.
     pub(super) fn who_lives_on(&self, life: &Life) -> i32 {
-        let State::Ended(end, _) = &life.state else { return life.pid };
+        let end = match &life.state {
+            State::Ended(end, _) => end,
+            // Nobody knows whether the spawner starts it, as long as that lives.
+            State::Unborn(_) => return self.spawner.pid().unwrap_or(0),
+            State::Alive | State::Killed(_) | State::Proven(_) => return life.pid,
+        };
         let stray = self.strays.of(end.number).next();
         let someone = || self.cgroups.as_ref().and_then(|cgroups| cgroups.someone(life.worker));
         stray.or_else(someone).unwrap_or(0)

@@ -95,6 +95,7 @@ fn life_of<'a>(report: &Report, lives: &'a BTreeMap<WorkerId, Life>) -> Option<&
     match report {
         Report::Started(worker, _) | Report::Left(worker, _) => lives.get(worker),
         Report::Hello(_)
+        | Report::Born(..)
         | Report::SpawnFailed { .. }
         | Report::Exited { .. }
         | Report::Stuck(..)

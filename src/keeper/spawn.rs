@@ -27,27 +27,8 @@ pub(super) fn spawn(
     let (ends, child_socket) = ends()?;
     let placed = cgroups.as_mut().map(|cgroups| cgroups.take_over(worker)).transpose();
     let cgroup = placed.map_err(|errno| (Step::Cgroup, errno))?;
-    let [out, err] = &ends.writers;
-    let child_ends = ChildEnds {
-        socket: child_socket.as_raw_fd(),
-        out: out.as_raw_fd(),
-        err: err.as_raw_fd(),
-        forks: forks.map(AsRawFd::as_raw_fd),
-    };
-    let by_clone = cgroups.as_ref().is_none_or(|cgroups| cgroups.by_clone);
-    oom_score.raise();
-    let forked = if clone3 && by_clone {
-        // SAFETY: the keeper has one thread.
-        unsafe { sys::clone_into(cgroup.as_ref().map(AsFd::as_fd)) }
-    } else {
-        // SAFETY: as above.
-        unsafe { sys::fork() }
-    };
-    if forked != Ok(0) {
-        oom_score.take_back();
-    }
-    match forked {
-        Ok(0) => parked::run(child_ends, cgroup.as_ref().filter(|_| !(clone3 && by_clone)), origin),
+    let by_clone = clone3 && cgroups.as_ref().is_none_or(|cgroups| cgroups.by_clone);
+    match fork((&ends, &child_socket, forks), cgroup.as_ref(), by_clone, (origin, oom_score)) {
         Ok(pid) => Ok(Life::new(worker, pid, ends, cgroup.is_some())),
         Err(errno) => {
             if let Some(cgroups) = cgroups {
@@ -56,6 +37,35 @@ pub(super) fn spawn(
             Err((Step::Fork, errno))
         }
     }
+}
+
+/// Forks a parked child with its ends of a life.
+pub(super) fn fork(
+    (ends, child_socket, forks): (&Ends, &OwnedFd, Option<&OwnedFd>),
+    cgroup: Option<&OwnedFd>,
+    by_clone: bool,
+    (origin, oom_score): (&Origin, &OomScore),
+) -> nix::Result<i32> {
+    let [out, err] = &ends.writers;
+    let child_ends = ChildEnds {
+        socket: child_socket.as_raw_fd(),
+        out: out.as_raw_fd(),
+        err: err.as_raw_fd(),
+        forks: forks.map(AsRawFd::as_raw_fd),
+    };
+    oom_score.raise();
+    let forked = if by_clone {
+        // SAFETY: the keeper has one thread.
+        unsafe { sys::clone_into(cgroup.map(AsFd::as_fd)) }
+    } else {
+        // SAFETY: as above.
+        unsafe { sys::fork() }
+    };
+    if forked == Ok(0) {
+        parked::run(child_ends, cgroup.filter(|_| !by_clone), origin);
+    }
+    oom_score.take_back();
+    forked
 }
 
 /// Makes the socket and the pipes between supervisor and child. Gives the keeper's copies and the child's end of the

@@ -14,6 +14,7 @@ use super::parked::Origin;
 use super::phase::Phase;
 use super::report_queue::ReportQueue;
 use super::setup::Setup;
+use super::spawner_process::Spawner;
 use super::strangers::Strangers;
 use super::strays::Strays;
 use super::template::Templates;
@@ -37,8 +38,9 @@ pub(super) struct Keeper {
     pub leaders: HashMap<i32, WorkerId>,
     /// The lives whose leader is reaped and whose tree is not proven dead.
     pub ended: Vec<WorkerId>,
-    /// The lives to be made next, after one that is proven dead.
-    pub followers: Vec<(WorkerId, Follow)>,
+    /// The lives to be made next, after one that is proven dead, and whether they begin without a process.
+    pub followers: Vec<(WorkerId, Follow, bool)>,
+    pub spawner: Spawner,
     /// Number of leaders reaped so far.
     pub endings: u64,
     /// Children that belong to dead leaders.

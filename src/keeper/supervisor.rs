@@ -249,6 +249,7 @@ impl Keeper {
         }
         match next {
             Next::Exit(code) => {
+                self.end_spawner();
                 self.remove_traces();
                 self.let_waiters_go();
                 return Some(code);

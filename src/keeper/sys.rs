@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 
 use model::{ExitStatus, Usage};
 
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+pub(super) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// A child that was waited for.
 #[derive(Clone, Copy, Debug)]

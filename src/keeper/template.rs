@@ -36,7 +36,8 @@ pub(super) struct Template {
 
 /// A life that has no leader yet.
 pub(super) struct Pending {
-    pub ends: Ends,
+    /// None: the life is there already, without a leader.
+    pub ends: Option<Ends>,
     /// Number of this fork, from 1.
     pub number: u64,
     /// Whether TERM was ordered for it: the child gets it as soon as it has reported.
@@ -61,6 +62,8 @@ impl Template {
 
     /// Takes the life out. Its child may still report.
     pub fn give_up(&mut self, worker: WorkerId) -> Option<Pending> {
+        // One of the spawner's ends by an answer of its own.
+        self.pending.get(&worker)?.ends.as_ref()?;
         let pending = self.pending.remove(&worker);
         self.owes |= pending.is_some();
         pending

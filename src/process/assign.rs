@@ -13,10 +13,11 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde_json::value::RawValue;
 
 use super::children::Children;
-use super::life::Running;
+use super::life::{Life, Running};
 use super::output::Printed;
 use super::plan::Role;
 use model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, NewJob, Outcome, Payload, WorkerId};
+use wire::keeper::Order;
 use wire::worker::{self, Cancel, FRAME_MAX, Raw, Run, ToWorker};
 
 // Data in base64 must fit into a frame with room for the other fields.
@@ -78,6 +79,37 @@ impl Children {
         life.jobs.push(Running { job: job.clone(), fence, printed: Printed::up_to(limits.output), gauged });
         self.unsent.insert(worker);
         Ok(())
+    }
+
+    /// A life that was started without a process has one.
+    pub fn born(&mut self, worker: WorkerId, pid: i32) {
+        if let Some((life, around)) = self.look(worker) {
+            life.pid = pid;
+            around.gauge.born(worker, pid);
+        }
+    }
+
+    /// Whether a life has a program as its job, and the system has not executed it yet.
+    pub fn waits_for_exec(&self, worker: WorkerId) -> bool {
+        let waits =
+            |life: &Life| life.role == Role::Parked && !life.jobs.is_empty() && !life.channel.is_left();
+        self.lives.get(&worker).is_some_and(waits)
+    }
+
+    /// Whether a life has no process yet.
+    pub fn is_unborn(&self, worker: WorkerId) -> bool {
+        self.lives.get(&worker).is_some_and(|life| life.pid == 0)
+    }
+
+    /// The order by which a life begins.
+    pub fn beginning(&self, worker: WorkerId) -> Order {
+        let plan = self.plans.get(usize::from(worker.slot.pool));
+        match worker.slot.index {
+            // That slot has the template, which forks the others.
+            0 => Order::Template(worker),
+            _ if plan.is_some_and(|plan| plan.is_placed(worker)) => Order::Place(worker),
+            _ => Order::Spawn(worker),
+        }
     }
 
     /// The kernel's bounds for a life with a job of these limits, if they are new.

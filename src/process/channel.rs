@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::Serialize;
 
@@ -122,6 +123,12 @@ impl Channel {
     /// Whether bytes wait for room in the socket.
     pub(super) fn is_blocked(&self) -> bool {
         self.sent < self.outbox.len()
+    }
+
+    /// Whether nobody holds its other end any more: that of a parked child is closed when its program is executed.
+    pub(super) fn is_left(&self) -> bool {
+        let mut end = [PollFd::new(self.socket.as_fd(), PollFlags::empty())];
+        poll(&mut end, PollTimeout::ZERO).is_ok_and(|_| end[0].any().unwrap_or(false))
     }
 
     /// Whether more than [`CLOGGED`] bytes wait: then the worker is not read until it reads.

@@ -153,9 +153,9 @@ impl Children {
         Ok(Life::new(pid, role, Channel::new(socket), Output::new(out, err)))
     }
 
-    /// The pid of a life, for people.
+    /// The pid of a life, for people; None also for one that has no process yet.
     pub fn pid(&self, worker: WorkerId) -> Option<i32> {
-        self.lives.get(&worker).map(|life| life.pid)
+        self.lives.get(&worker).map(|life| life.pid).filter(|pid| *pid != 0)
     }
 
     /// What a life has said of its application.

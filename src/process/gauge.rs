@@ -138,6 +138,15 @@ impl Gauge {
         Some(Entry { shared: self.0.clone(), worker, job: job.clone(), fence })
     }
 
+    /// A life that was watched before it had a process has one.
+    pub(super) fn born(&self, worker: WorkerId, pid: i32) {
+        let mut board = self.0.board();
+        let due = (self.0.now)() + SHORTEST;
+        let Some(watch) = board.watches.get_mut(&worker) else { return };
+        (watch.tended.pid, watch.due) = (pid, due);
+        self.0.wake_by(&board, due);
+    }
+
     /// Measures a worker that has ended a job.
     pub(super) fn weigh(&self, worker: WorkerId, pid: i32, most: u64) {
         let mut board = self.0.board();

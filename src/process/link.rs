@@ -139,6 +139,8 @@ fn frame_room(order: &Order) -> usize {
         Order::Bound(..) => 25,
         Order::Follow(..) => 19,
         Order::Spawn(_)
+        | Order::Place(_)
+        | Order::Hurry
         | Order::Template(_)
         | Order::Fork(..)
         | Order::KillAt(..)

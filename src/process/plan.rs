@@ -55,6 +55,8 @@ pub struct Plan {
     sandboxes: PathBuf,
     /// The environment with which each of its processes begins, as `NAME=value`.
     environment: Vec<Vec<u8>>,
+    /// Whether a user may look into a process that has just become that user, or nobody knows.
+    is_exposed: bool,
 }
 
 /// What a parked child was to become, for messages and for the verdict on a failure.
@@ -89,6 +91,8 @@ impl Plan {
             socket: socket.to_owned(),
             sandboxes: sandboxes.to_owned(),
             environment: environment(spec),
+            is_exposed: std::fs::read_to_string("/proc/sys/fs/suid_dumpable")
+                .map_or(true, |dumps| dumps.trim() == "1"),
         }
     }
 
@@ -116,6 +120,12 @@ impl Plan {
             (Work::Command(_), _) if self.settings.template => Role::Child,
             (Work::Command(_), _) => Role::Worker,
         }
+    }
+
+    /// Whether a life begins without a process, and gets one with its program. Until then that shares the memory of the
+    /// spawner, which has the keeper's user: no other user may look into it.
+    pub(super) fn is_placed(&self, worker: WorkerId) -> bool {
+        self.role(worker) == Role::Parked && (self.spec.identity.is_none() || !self.is_exposed)
     }
 
     /// The life's own directory, in a pool that has them. It is not the slot's: while a pool is replaced, two lives of

@@ -43,7 +43,12 @@ impl Fault {
             Step::Chdir if by_job.directory => of_path(failed.errno),
             // What the job does not name, the pool does: any other job would fare the same.
             Step::Exec | Step::Chdir | Step::Order => Fault::Host,
-            Step::Descriptors | Step::Identity | Step::OpenFiles | Step::Nice | Step::OomScore => Fault::Host,
+            Step::Descriptors
+            | Step::Identity
+            | Step::OpenFiles
+            | Step::Nice
+            | Step::OomScore
+            | Step::Fork => Fault::Host,
         }
     }
 }

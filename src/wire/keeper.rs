@@ -6,8 +6,7 @@
 use std::time::Duration;
 
 pub use super::ask::Ask;
-use super::fields::Fields;
-use super::notify::fitting;
+use super::{fields::Fields, notify::fitting};
 use model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId, who_sent_it};
 
 /// Largest packet that either side sends, in bytes.
@@ -18,6 +17,11 @@ pub const PACKET_MAX: usize = 4096;
 pub enum Order {
     /// Make a parked child for this life. Answered by `Started` or `SpawnFailed`.
     Spawn(WorkerId),
+    /// Make a life without a process until its program comes on its socket, if the keeper can: then `Started` has pid 0,
+    /// and `Born` follows. Else as `Spawn`.
+    Place(WorkerId),
+    /// A life without a process was sent its program long ago: see whether what starts it stands still.
+    Hurry,
     /// Make a parked child that can become a template. It gets the socket for `Fork` requests as descriptor 4. Answered
     /// as `Spawn` is.
     Template(WorkerId),
@@ -50,8 +54,10 @@ pub enum Order {
 pub enum Report {
     /// The first report of a connection.
     Hello(Hello),
-    /// A parked child waits. Carries three descriptors: its socket, its stdout, its stderr.
+    /// A parked child waits; pid 0: the process comes with the program. Carries three descriptors: socket, stdout, stderr.
     Started(WorkerId, i32),
+    /// The life without a process has one.
+    Born(WorkerId, i32),
     /// No child could be made.
     SpawnFailed {
         /// The life that was ordered.
@@ -182,6 +188,8 @@ impl Order {
                 packet.extend_from_slice(&micros(*deadline).to_le_bytes());
             }
             Order::Template(worker) => head(packet, 8, *worker),
+            Order::Place(worker) => head(packet, 13, *worker),
+            Order::Hurry => packet.push(14),
             Order::Fork(worker, template) => {
                 head(packet, 9, *worker);
                 packet.extend_from_slice(&template.to_u64().to_le_bytes());
@@ -228,6 +236,8 @@ fn decode_order(kind: u8, fields: &mut Fields<'_>) -> Option<Order> {
         }
         7 => Order::Shutdown(u8::from_le_bytes(fields.take()?)),
         8 => Order::Template(fields.worker()?),
+        13 => Order::Place(fields.worker()?),
+        14 => Order::Hurry,
         9 => Order::Fork(fields.worker()?, fields.worker()?),
         10 => {
             let worker = fields.worker()?;
@@ -264,10 +274,8 @@ impl Report {
                 packet.extend_from_slice(&hello.left.to_le_bytes());
                 packet.extend_from_slice(&hello.stuck.to_le_bytes());
             }
-            Report::Started(worker, pid) => {
-                head(packet, 66, *worker);
-                packet.extend_from_slice(&pid.to_le_bytes());
-            }
+            Report::Started(worker, pid) => process(packet, 66, *worker, *pid),
+            Report::Born(worker, pid) => process(packet, 74, *worker, *pid),
             Report::SpawnFailed { worker, step, errno } => {
                 head(packet, 67, *worker);
                 packet.push(*step as u8);
@@ -278,10 +286,7 @@ impl Report {
                 encode_exit(packet, exit);
                 packet.push(u8::from(*followed));
             }
-            Report::Stuck(worker, pid) => {
-                head(packet, 69, *worker);
-                packet.extend_from_slice(&pid.to_le_bytes());
-            }
+            Report::Stuck(worker, pid) => process(packet, 69, *worker, *pid),
             Report::Left(worker, exit) => {
                 head(packet, 70, *worker);
                 encode_exit(packet, exit);
@@ -334,6 +339,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
             followed: fields.u8()? != 0,
         },
         69 => Report::Stuck(fields.worker()?, fields.i32()?),
+        74 => Report::Born(fields.worker()?, fields.i32()?),
         70 => Report::Left(fields.worker()?, decode_exit(fields)?),
         71 => Report::Asked(*Ask::ALL.get(usize::from(fields.u8()?))?),
         72 => Report::Ping,
@@ -381,6 +387,11 @@ fn decode_exit(fields: &mut Fields<'_>) -> Option<Exit> {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn process(packet: &mut Vec<u8>, kind: u8, worker: WorkerId, pid: i32) {
+    head(packet, kind, worker);
+    packet.extend_from_slice(&pid.to_le_bytes());
 }
 
 fn head(packet: &mut Vec<u8>, kind: u8, worker: WorkerId) {

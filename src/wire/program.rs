@@ -101,11 +101,13 @@ pub enum Step {
     Nice,
     /// Setting the score for the out-of-memory killer.
     OomScore,
+    /// Making the process.
+    Fork,
 }
 
 impl Step {
     /// All steps, in the order of their numbers in messages.
-    pub const ALL: [Step; 8] = [
+    pub const ALL: [Step; 9] = [
         Step::Order,
         Step::Chdir,
         Step::Descriptors,
@@ -114,6 +116,7 @@ impl Step {
         Step::OpenFiles,
         Step::Nice,
         Step::OomScore,
+        Step::Fork,
     ];
 
     /// For messages: "failed to …".
@@ -127,6 +130,7 @@ impl Step {
             Step::OpenFiles => "set limits.open_files of",
             Step::Nice => "set limits.nice of",
             Step::OomScore => "set limits.oom_score_adj of",
+            Step::Fork => "make a process for",
         }
     }
 }
@@ -163,6 +167,11 @@ impl Program {
 }
 
 impl Failed {
+    /// The exit code of the process that failed so.
+    pub fn exit_code(self) -> i32 {
+        if self.step == Step::Exec && self.errno == libc::ENOENT { 127 } else { 126 }
+    }
+
     /// The failure as the eight bytes that go through the pipe.
     pub fn encode(self) -> [u8; 8] {
         let mut message = [0; 8];

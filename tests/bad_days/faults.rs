@@ -124,14 +124,54 @@ fn program_that_is_being_written_is_waited_for_and_then_tried_again() {
 fn job_whose_program_never_began_is_not_charged_for_the_kill_of_its_slot() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
-    let parked = sandbox.one("tv-parked");
-    kill(parked, "STOP");
+    let spawner = sandbox.one("tv-spawner");
+    kill(spawner, "STOP");
     let jid = sandbox.put(&["touch", "begun"]);
     wait_until("the slot has the job", || sandbox.state(&jid) == "running");
-    assert!(!sandbox.work("begun").exists());
-    kill(parked, "KILL");
+    kill(spawner, "KILL");
     let job = assert_completes(&sandbox, &jid);
     assert_eq!((&job["crashes"], sandbox.work("begun").exists()), (&0.into(), true), "{job}");
+}
+
+#[test]
+fn stopped_spawner_is_replaced_though_no_order_tells_the_keeper_of_the_job() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    // Such a job has no self-fence that would be set for it.
+    let file = sandbox.work("settings.yaml");
+    fs::write(&file, "pools: [{name: default, workers: 1, when_cut_off: carry_on}]\n").expect("settings");
+    let _running = sandbox.start(&["-c", &file.display().to_string()]);
+    for _ in 0..3 {
+        let spawner = sandbox.one("tv-spawner");
+        kill(spawner, "STOP");
+        let job = assert_completes(&sandbox, &sandbox.put(&["true"]));
+        assert_eq!((&job["crashes"], &job["attempt"]), (&0.into(), &1.into()), "{job}");
+        wait_until("it is dead", || !alive(spawner));
+    }
+    assert_calm(&sandbox);
+}
+
+#[test]
+fn program_whose_execution_hangs_is_starting_holds_up_no_other_and_can_be_canceled() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let program = sandbox.work("hangs");
+    fs::copy("/bin/true", &program).expect("a program");
+    let _running = sandbox.start(&["-w", "2"]);
+    let Some(hang) = Hang::on(&program) else { return missing("fanotify") };
+    let first = sandbox.put(&["./hangs"]);
+    let starting = || slots(&sandbox.status()).into_iter().find(|slot| slot["state"] == "starting").cloned();
+    wait_until("it is starting", || starting().is_some());
+    let slot = starting().expect("it hangs");
+    assert_eq!(slot["jobs"][0]["id"], first.as_str(), "{slot}");
+    let why = sandbox.ok(&["why", "slot", slot["slot"].as_str().expect("a name")]);
+    assert!(why.contains("has been asked to execute its program and has not done it yet"), "{why}");
+    assert_works(&sandbox);
+    sandbox.ok(&["job", "cancel", "--wait", &first]);
+    assert_eq!(sandbox.state(&first), "canceled");
+    let second = sandbox.put(&["./hangs"]);
+    wait_until("it is starting, too", || starting().is_some());
+    drop(hang);
+    assert_completes(&sandbox, &second);
+    sandbox.wait_healthy();
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 #[path = "../support/freezer.rs"]
 mod freezer;
+#[path = "../support/hang.rs"]
+mod hang;
 #[path = "../support/http.rs"]
 mod http;
 #[path = "../support/sandbox.rs"]
@@ -29,6 +31,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use freezer::Freezer;
+use hang::Hang;
 use sandbox::{
     Sandbox, Setting, alive, cpu_ticks, is_root, is_up, kill, missing, reasons, slots, stays, wait_until,
     wait_within,

@@ -23,8 +23,14 @@ mod deaths;
 mod followers;
 #[path = "../support/freezer.rs"]
 mod freezer;
+#[path = "../support/hang.rs"]
+mod hang;
 mod itself;
+#[path = "../support/memory_limit.rs"]
+mod memory_limit;
 mod programs;
+mod spawner;
+mod spawner_faults;
 #[path = "../support/mod.rs"]
 mod support;
 mod templates;

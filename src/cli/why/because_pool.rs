@@ -56,6 +56,9 @@ fn in_state(slot: &SlotStatus) -> Option<String> {
         (SlotState::Down, Some(left)) => format!("The next worker is started in {left}."),
         (SlotState::Down, None) => "Its worker is started when its turn comes.".into(),
         (SlotState::Starting, Some(left)) => format!("Its worker must be ready within {left}."),
+        (SlotState::Starting, None) if !slot.jobs.is_empty() => {
+            "The system has been asked to execute its program and has not done it yet.".into()
+        }
         (SlotState::Stopping, Some(left)) => format!("Its worker is killed in {left} if it has not ended."),
         (SlotState::Killed, _) => {
             "Its worker was killed; only the proof that nothing of it lives is missing.".into()

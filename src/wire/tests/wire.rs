@@ -20,6 +20,8 @@ fn packet(order: &Order) -> Vec<u8> {
 fn orders_have_golden_bytes() {
     let id = [3, 0, 0, 0, 2, 0, 1, 0];
     assert_eq!(packet(&Order::Spawn(WORKER)), [&[1][..], &id].concat());
+    assert_eq!(packet(&Order::Place(WORKER)), [&[13][..], &id].concat());
+    assert_eq!(packet(&Order::Hurry), [14]);
     assert_eq!(
         packet(&Order::KillAt(WORKER, Some(Instant(5)))),
         [&[2][..], &id, &[5, 0, 0, 0, 0, 0, 0, 0]].concat()
@@ -86,6 +88,8 @@ fn worker() -> impl Strategy<Value = WorkerId> {
 fn order() -> impl Strategy<Value = Order> {
     prop_oneof![
         worker().prop_map(Order::Spawn),
+        worker().prop_map(Order::Place),
+        Just(Order::Hurry),
         worker().prop_map(Order::Template),
         (worker(), worker()).prop_map(|(id, template)| Order::Fork(id, template)),
         (worker(), proptest::option::of(0..u64::MAX)).prop_map(|(id, at)| Order::KillAt(id, at.map(Instant))),
@@ -145,6 +149,7 @@ fn report() -> impl Strategy<Value = Report> {
     prop_oneof![
         hello().prop_map(Report::Hello),
         (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Started(id, pid)),
+        (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Born(id, pid)),
         (worker(), steps, any::<i32>()).prop_map(|(id, step, errno)| Report::SpawnFailed {
             worker: id,
             step,
