@@ -46,8 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     option("-c", "--config", metavar="MODULE", help="a config module of RQ, imported first; its DICT_CONFIG sets up logging")
     option("-m", "--import", dest="modules", metavar="MODULE", action="append", default=[],
            help="import this before the first job; in the mode fork all jobs share it")
-    option("--preload", default="auto", choices=["auto", "off"],
-           help="auto: in the mode fork, import the modules of functions that have run for all jobs that follow")
+    option("--preload", choices=["auto"],
+           help="in the mode fork, import the modules of functions that have returned for all jobs that follow")
     option("-P", "--path", metavar="DIR", action="append", help="look for modules here first")
     option("-S", "--serializer", metavar="NAME", help="json, pickle or the path of a class")
     for flags, of, default in ((["-w"], "worker", "rq.Worker"), (["-j"], "job", "rq.job.Job"), ([], "queue", "rq.Queue"),

@@ -43,7 +43,7 @@ class Inherited:
     def arm(self) -> None:
         """Checks at the next fork."""
         self._armed = True
-        self.generators = _generators()
+        self.generators = generators()
 
     def _before(self) -> None:
         if self._armed:
@@ -136,7 +136,7 @@ def _end(ask: Any) -> str:
     return f"{end[0]}:{end[1]}" if isinstance(end, tuple) and len(end) > 1 else str(end or "")
 
 
-def _generators() -> list[tuple[str, Any, object]]:
+def generators() -> list[tuple[str, Any, object]]:
     """The pseudo-random generators in modules and their classes, with their states."""
     kinds = tuple(kind for kind in map(_kind, (("random", "Random"), ("numpy.random", "Generator"),
                                                ("numpy.random", "RandomState"))) if kind is not None)

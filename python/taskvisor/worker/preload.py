@@ -1,22 +1,26 @@
 """Imports in a template the modules that its jobs have needed, so that later forks have them.
 
 A module is first imported by a trial, a child of the template that takes no part in anything: what starts threads or
-opens sockets at its import, or changes the process, stays with the jobs that need it. A file that changes on disk counts
-for the next job, as it does where each job imports anew: the template with the old one ends, and another follows.
+opens sockets at its import, or changes the process, stays with the jobs that need it. When the file of a module changes
+on disk the template with the old code ends, and another follows. What a module computes at its import (the time, a name,
+what is in another file) is then the same for all jobs, and nothing can see that: so this is asked for, never the default.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import itertools
 import json
+import logging
 import os
 import signal
 import sys
 import time
+import warnings
 
 from . import forking, surroundings
-from .inherited import comm, threads
+from .inherited import comm, generators, threads
 from .process import out_of_the_way
 
 TYPE_CHECKING = False
@@ -30,8 +34,8 @@ _MOST = 200
 _LONGEST = 200
 #: Limit of the bytes of a verdict.
 _VERDICT = 1 << 20
-#: Limit of the seconds of a trial.
-_PATIENCE = 30.0
+#: Limit of the seconds of a trial. The template forks nothing while it imports the same.
+_PATIENCE = 10.0
 #: Code of packages: who replaces it starts the workers again.
 _INSTALLED = (os.path.dirname(os.__file__) + os.sep, os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
@@ -146,12 +150,10 @@ class Preload:
         if more and len(trial.said) <= _VERDICT:
             return None
         self._trial = None
-        os.kill(trial.pid, signal.SIGKILL)
-        os.close(trial.verdict)
-        os.waitpid(trial.pid, 0)
+        _end(trial)
         why = f"its import takes longer than {_PATIENCE:.0f} s" if late else self._follow(trial)
-        return why and (f"{trial.name} is not imported for all jobs, but by each that needs it: {why}. --preload "
-                        f"{trial.name} imports it nevertheless, --preload off nothing")
+        return why and (f"{trial.name} is not imported for all jobs, but by each that needs it: {why}. python3 -m "
+                        f"taskvisor.rq -m {trial.name} imports it nevertheless")
 
     def _follow(self, trial: _Trial) -> Optional[str]:
         """Imports the module if the trial was good; else says why not."""
@@ -168,9 +170,25 @@ class Preload:
             return f"its import fails here: {type(error).__name__}: {error}"
         finally:
             # Of the trial, where they differ: a file that changes in between is noticed so.
-            self._files.update({**_files(loaded), **verdict["files"]})
+            self._files.update({**_files(list(sys.modules)[loaded:]), **verdict["files"]})
         self.modules.append(trial.name)
         return None
+
+
+def _end(trial: _Trial) -> None:
+    """Ends a trial with what it has started."""
+    os.close(trial.verdict)
+    for kill, pid in ((os.killpg, trial.pid), (os.kill, trial.pid)):
+        try:
+            # The group is there once the trial has made it.
+            kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    try:
+        os.waitpid(trial.pid, 0)
+    except ChildProcessError:
+        # The application ignores SIGCHLD: the kernel has reaped it.
+        pass
 
 
 def _try(name: str, parent: int, answer: int, shut: set[int], changed: Callable[[], Optional[str]]) -> NoReturn:
@@ -179,20 +197,23 @@ def _try(name: str, parent: int, answer: int, shut: set[int], changed: Callable[
         forking.die_with_parent()
         if os.getppid() != parent:
             os._exit(1)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for descriptor in (0, 1, 2, *shut):
             os.dup2(nothing, descriptor, descriptor <= 2)
-        process, loaded = surroundings.Surroundings(), len(sys.modules)
+        process, shared, loaded = surroundings.Surroundings(), _shared(), len(sys.modules)
         before = _descriptors()
         why: Optional[str] = None
         try:
             importlib.import_module(name)
         except BaseException as error:
             why = f"its import fails here: {type(error).__name__}: {error}"
-        why = why or _effects(before, process) or changed()
+        fresh = list(sys.modules)[loaded:]
+        why = why or _effects(before, process) or _leaves(shared, fresh) or changed()
         os.set_blocking(answer, True)
-        said = json.dumps({"why": why and why[:1000], "files": _files(loaded)}).encode()
+        said = json.dumps({"why": why and why[:1000], "files": _files(fresh)}).encode()
         while said:
             said = said[os.write(answer, said):]
     finally:
@@ -211,6 +232,31 @@ def _effects(before: set[str], process: surroundings.Surroundings) -> Optional[s
         return "it starts programs"
     names = process.restore().names
     return f"it changes {', '.join(names[:5])}" if names else None
+
+
+def _shared() -> dict[str, object]:
+    """What modules change of others, in words."""
+    root = logging.getLogger()
+    return {
+        "sys.path": list(sys.path),
+        "sys.meta_path": list(sys.meta_path),
+        "the root logger": (root.level, list(root.handlers), list(root.filters)),
+        "warnings.filters": list(warnings.filters),
+        "what is called at the exit": atexit._ncallbacks(),
+    }
+
+
+def _leaves(before: dict[str, object], fresh: list[str]) -> Optional[str]:
+    """What an import has left for all later jobs that each would otherwise make itself, in words."""
+    now = _shared()
+    changed = [name for name, value in before.items() if now[name] != value]
+    if changed:
+        return f"it changes {', '.join(changed)}"
+    made = [path for path, _, _ in generators() if any(path.startswith(f"{name}.") for name in fresh)]
+    if made:
+        return f"it makes random generators, which would give the same numbers to every job ({', '.join(made[:5])})"
+    unseen = [path for path, signature in _files(fresh).items() if not signature]
+    return f"changes of its file would not be seen ({unseen[0]})" if unseen else None
 
 
 def _descriptors() -> set[str]:
@@ -232,10 +278,10 @@ def _has_children() -> bool:
         return False
 
 
-def _files(loaded: int) -> dict[str, list[int]]:
-    """The files of the application's own modules that were loaded after the first ones, with their signatures."""
+def _files(fresh: list[str]) -> dict[str, list[int]]:
+    """The files of the application's own modules among the fresh ones, with their signatures."""
     found: dict[str, list[int]] = {}
-    for name in list(sys.modules)[loaded:]:
+    for name in fresh:
         path: Any = getattr(sys.modules.get(name), "__file__", None)
         if isinstance(path, str) and not any(part in path for part in _INSTALLED):
             found[path] = _signature(path)

@@ -79,7 +79,8 @@ class Template:
                 return 0
             if orders in ready and not self._obey():
                 return 0
-            if preload is not None and not ready.issubset(own):
+            # Nothing is ready when a trial has had its time.
+            if preload is not None and not (ready and ready.issubset(own)):
                 self._import_more(preload)
 
     def _import_more(self, preload: Preload) -> None:

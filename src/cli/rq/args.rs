@@ -56,8 +56,8 @@ pub struct Shared {
     /// A forked process for each job, or one job after the other in a process [default: fork]
     #[arg(long, value_name = "MODE", help_heading = "taskvisor's own")]
     pub mode: Option<Mode>,
-    /// Import this before the first job; in the mode fork all jobs share it; may be given several times. The modules
-    /// of functions that have run follow by themselves; "off" forbids that
+    /// Import this before the first job; in the mode fork all jobs share it; may be given several times. "auto": also
+    /// the modules of functions that have returned
     #[arg(long = "preload", value_name = "MODULE", help_heading = "taskvisor's own")]
     pub preload: Vec<String>,
     /// Let RQ's own code end every job

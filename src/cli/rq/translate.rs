@@ -221,7 +221,7 @@ fn command(shared: &Shared, worker: &Worker) -> Vec<OsString> {
         say(&["-c", module]);
     }
     for module in &shared.preload {
-        let flag = if module == "off" { "--preload" } else { "-m" };
+        let flag = if module == "auto" { "--preload" } else { "-m" };
         say(&[flag, module]);
     }
     if let Some(seconds) = worker.results_ttl {
@@ -348,14 +348,14 @@ mod tests {
         let typed = "-u redis://r -s -b -ds round_robin -v -d -S json -w a.Worker -j a.Job --queue-class a.Queue \
                      --exception-handler a.one --exception-handler a.two -P lib --results-ttl -1 --worker-ttl 9 \
                      --maintenance-interval 8 --job-monitoring-interval 7 --max-jobs 6 --max-idle-time 5 --preload app \
-                     --preload off";
+                     --preload auto";
         let (args, start) = said(&worker(typed), None);
         assert_eq!(
             args,
             "-w 1 -m fork --env * --retries 0 --order round_robin --burst --end-after 6 \
              --end-when-idle 0s --lease 67s --log-level debug -- python3 -m taskvisor.rq \
              --serializer json --worker-class a.Worker --job-class a.Job --queue-class a.Queue \
-             --exception-handler a.one --exception-handler a.two -m app --preload off --results-ttl=-1 -d -P lib"
+             --exception-handler a.one --exception-handler a.two -m app --preload auto --results-ttl=-1 -d -P lib"
         );
         assert_eq!(
             start.broker,
