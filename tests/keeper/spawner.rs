@@ -320,11 +320,14 @@ fn newborn_killed_or_stopped_at_any_step_costs_its_own_life_alone(mut keeper: Ke
                     .is_ok_and(|stat| stat.contains(") t ") || stat.contains(") T "))
             };
             let newborn = || keeper.children().into_iter().find(|pid| *pid != spawner && is_stopped(pid));
-            wait_until(&format!("it is stopped at {call}"), SOON, || newborn().is_some());
+            let mut found = None;
+            // strace stops it for a moment at each call, too: it is looked for once.
+            wait_until(&format!("it is stopped at {call}"), SOON, || {
+                found = newborn();
+                found.is_some()
+            });
             match sent {
-                End::OutOfMemory => {
-                    newborn().into_iter().chain([spawner]).for_each(|pid| signal(pid, SIGKILL))
-                }
+                End::OutOfMemory => found.into_iter().chain([spawner]).for_each(|pid| signal(pid, SIGKILL)),
                 _ => keeper.order(&[Order::KillTree(life.worker)]),
             }
         }
