@@ -304,7 +304,8 @@ fn by_url_a_view_token_looks_and_its_orders_are_refused_in_words() {
     let file = sandbox.work("api.yaml");
     let yaml = "api:\n  listen: 127.0.0.1:0\n  token_file: token\n  view_token_file: view\n";
     fs::write(&file, yaml).unwrap();
-    let _running = sandbox.start(&["-w", "2", "-c", file.to_str().unwrap()]);
+    let _running = sandbox.start(&["-w", "1", "-c", file.to_str().unwrap()]);
+    sandbox.put(&["sleep", "1000"]);
     let mut url = None;
     wait_until("the log says where it listens", || {
         let said = sandbox.stderr();
@@ -314,7 +315,7 @@ fn by_url_a_view_token_looks_and_its_orders_are_refused_in_words() {
     });
     let args = ["--url", &url.unwrap(), "--token-file", "view", "top"];
     let Some(screen) = Screen::open(&sandbox, (100, 30), &args) else { return };
-    screen.shows("0/2");
+    screen.shows("busy 1 of 1");
     screen.types("+");
     screen.shows("taskvisor scale default +1");
     screen.types("Y");
