@@ -275,6 +275,7 @@ const STEPS: [&str; 9] =
     ["sendto", "setsid", "prctl", "dup3", "close_range", "rt_sigprocmask", "umask", "chdir", "execve"];
 
 /// Has calls of that name in a process and what it forks end as strace's `inject` says. None where that cannot be done.
+/// The attachment itself may have the process begin such a call anew: then the process, and strace, may have ended already.
 pub fn inject(pid: i32, call: &str, how: &str) -> Option<std::process::Child> {
     let mut strace = std::process::Command::new("strace");
     strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={call}:{how}")]);
@@ -283,12 +284,12 @@ pub fn inject(pid: i32, call: &str, how: &str) -> Option<std::process::Child> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0"))
     };
-    let mut is_over = false;
+    let mut ended = None;
     wait_until("strace is attached", SOON, || {
-        is_over = strace.try_wait().unwrap().is_some();
-        is_over || traced()
+        ended = strace.try_wait().unwrap();
+        ended.is_some() || traced()
     });
-    (!is_over).then_some(strace)
+    ended.is_none_or(|status| status.success()).then_some(strace)
 }
 
 /// What happens to a newborn at a step.
