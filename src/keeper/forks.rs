@@ -14,10 +14,10 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixCreden
 
 use super::life::{Life, State};
 use super::say::say;
-use super::spawner_process::Spawner;
+use super::spawner_process::{MOST_DEATHS, Spawner};
 use super::state::Keeper;
 use super::template::Pending;
-use super::unborn::{HANGS, MOST_DEATHS};
+use super::unborn::HANGS;
 use super::{spawn, spawner, sys};
 use model::{Instant, WorkerId};
 use wire::keeper::{Report, Step};
@@ -226,12 +226,10 @@ impl Keeper {
         let Some(process) = self.spawner.process.take() else { return };
         self.hear_one(process.id, now);
         let (current, count) = self.spawner.board.as_ref().map_or((None, 0), spawner::Board::read);
-        let deaths = if self.spawner.deaths.0 == count { self.spawner.deaths.1 + 1 } else { 1 };
-        self.spawner.deaths = (count, deaths);
-        if deaths >= MOST_DEATHS && !std::mem::replace(&mut self.spawner.is_refused, true) {
+        if self.spawner.deaths.add(count, now) && !self.spawner.is_refused {
             say(format_args!(
-                "the process that starts programs (tv-spawner) has died {deaths} times and started none: parked \
-                 children take its place"
+                "the process that starts programs (tv-spawner) died, or stood still and was killed, \
+                 {MOST_DEATHS} times and started none: parked children take its place for a minute"
             ));
         }
         let pending = self.templates.living.remove(&process.id).map(|template| template.pending);

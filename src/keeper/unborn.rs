@@ -36,9 +36,6 @@ const DIES: Duration = Duration::from_millis(500);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const MOMENT: u8 = 1;
 
-/// So many that die in a row and start nothing are enough.
-pub(super) const MOST_DEATHS: u32 = 5;
-
 impl Keeper {
     /// Makes a life that the spawner has, and no process; or else gives the pid of its parked child.
     pub(super) fn try_place(&mut self, worker: WorkerId) -> Result<Option<i32>, (Step, Errno)> {
@@ -91,6 +88,9 @@ impl Keeper {
     pub(super) fn start_spawner(&mut self) -> nix::Result<()> {
         if self.spawner.is_refused {
             return Err(Errno::ENOSYS);
+        }
+        if self.spawner.deaths.forbid_another(clock::now()) {
+            return Err(Errno::EAGAIN);
         }
         match &self.spawner.process {
             // It does not die: whoever is given to it would wait as long.
