@@ -275,6 +275,8 @@ unsafe fn become_user(ids: &Ids, keeper: i32) -> Result<(), i32> {
         result(call(libc::SYS_setgroups, [ids.count, ids.groups as usize]))?;
         result(call(libc::SYS_setresgid, [gid; 3]))?;
         result(call(libc::SYS_setresuid, [uid; 3]))?;
+        // With `fs.suid_dumpable` = 1 that user could look into the memory, which is the spawner's, until exec.
+        call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE as usize, 0, 0, 0, 0]);
         for (number, wanted) in [(libc::SYS_getresuid, ids.uid), (libc::SYS_getresgid, ids.gid)] {
             let mut have = [u32::MAX; 3];
             let at = have.as_mut_ptr() as usize;

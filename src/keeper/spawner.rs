@@ -232,8 +232,8 @@ impl Spawner<'_> {
             // SAFETY: this process has one thread and blocks all signals; `newborn::run` and what it calls neither
             // allocate nor use the C library, and the plan with all that it points to lives until the end of this call.
             let born = unsafe { vfork::spawn(&mut self.stack, cgroup, newborn::run, &raw const plan) };
-            if plan.score.is_some() {
-                // The newborn may have been killed while they were open to others.
+            if plan.score.is_some() || plan.identity.is_some() {
+                // The newborn has changed it for both, and may have been killed before it took that back.
                 _ = prctl::set_dumpable(self.is_open);
             }
             match born {
