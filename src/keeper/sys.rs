@@ -155,7 +155,7 @@ pub(super) fn close_from(first: u32) {
     if closed == -1 {
         // Kernels before 5.9: one by one.
         // SAFETY: as above.
-        (first..4096).for_each(|fd| unsafe { _ = libc::close(fd as RawFd) });
+        open_from(first).into_iter().for_each(|fd| unsafe { _ = libc::close(fd) });
     }
 }
 
@@ -167,8 +167,19 @@ pub(super) fn close_on_exec_from(first: u32) {
     if set == -1 {
         // Kernels before 5.11: one by one.
         // SAFETY: as above.
-        (first..4096).for_each(|fd| unsafe { _ = libc::fcntl(fd as RawFd, libc::F_SETFD, libc::FD_CLOEXEC) });
+        open_from(first).into_iter().for_each(|fd| unsafe {
+            _ = libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        });
     }
+}
+
+/// The open descriptors from `first` on; of the descriptors below 4096 each, if /proc cannot be read.
+fn open_from(first: u32) -> Vec<RawFd> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return (first as RawFd..4096).collect();
+    };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
+    numbers.filter(|fd| *fd >= first as RawFd).collect()
 }
 
 /// Takes all capabilities from this thread, and so from all that it makes.
@@ -285,4 +296,23 @@ pub(super) fn exec(path: &[u8], argv: &[Vec<u8>], env: &[Vec<u8>]) -> Errno {
     // SAFETY: every string was seen to end in its only NUL, both lists end in a null pointer, all outlive the call.
     unsafe { libc::execve(path.as_ptr().cast(), argv.as_ptr(), env.as_ptr()) };
     Errno::last()
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    use super::*;
+
+    #[test]
+    fn every_open_descriptor_is_found_however_high_it_is() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+        let first = hard.min(5002) as RawFd - 2;
+        // SAFETY: numbers only; the new descriptor is owned by nobody else.
+        let high = unsafe { own(libc::fcntl(0, libc::F_DUPFD_CLOEXEC, first)) };
+        assert!(open_from(first as u32).contains(&high.as_raw_fd()));
+        assert!(open_from(0).contains(&0));
+        assert!(!open_from(high.as_raw_fd() as u32 + 1).contains(&high.as_raw_fd()));
+    }
 }
