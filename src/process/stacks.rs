@@ -132,7 +132,8 @@ faulthandler.register(signal.SIGURG, file=file)
 def waits():
     print(flush=True)
     # It keeps the interpreter's lock.
-    ctypes.PyDLL(None).pause() or waits()
+    while True:
+        ctypes.PyDLL(None).pause()
 waits()";
         let mut child = python(script);
         for _ in 0..3 {
