@@ -4,11 +4,12 @@ import errno
 import os
 import struct
 import sys
+import tempfile
 import threading
 import unittest
 from unittest import mock
 
-from support import Keeper, WorkerTest
+from support import HERE, PACKAGE, Keeper, WorkerTest
 
 from taskvisor.worker import forking
 from taskvisor.worker import inherited as looked_at
@@ -48,6 +49,14 @@ class Cgroup:
         os.rmdir(self.path)
 
 
+def stacks(pid):
+    """The identity of the file in memory for stacks; None if there is none."""
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        if os.readlink(f"/proc/{pid}/fd/{name}") == "/memfd:taskvisor-stacks (deleted)":
+            return os.stat(f"/proc/{pid}/fd/{name}").st_ino
+    return None
+
+
 def inherited():
     """The descriptors that the test process inherited."""
     found = set()
@@ -84,6 +93,22 @@ class Template(WorkerTest):
                          {"job": "j1", "fence": 7, "outcome": "complete", "result": 3})
         self.assertEqual(child.receive(), (None, None))
         self.assertEqual(child.wait(), 0)
+
+    def test_each_child_has_a_file_of_its_own_for_its_stacks(self):
+        template = self.template()
+        children = self.child(), self.child()
+        for child in children:
+            child.run("wait")
+            self.assertEqual(child.receive()[0], "progress")
+        files = [stacks(process.pid) for process in (template, *children)]
+        self.assertEqual(len({*files, None}), 4, files)
+
+    def test_application_that_handles_the_signal_for_stacks_is_not_sent_it(self):
+        with tempfile.TemporaryDirectory() as path:
+            with open(os.path.join(path, "urgent.py"), "w", encoding="utf-8") as module:
+                module.write("import signal\nsignal.signal(signal.SIGURG, lambda *_: None)\nfrom sample import *\n")
+            worker = self.worker(module="urgent", env={"PYTHONPATH": f"{PACKAGE}:{HERE}:{path}"})
+        self.assertIsNone(stacks(worker.pid))
 
     def check_identity(self, template, **options):
         child = self.child()

@@ -56,6 +56,7 @@ def run(application: Application, load: Callable[[], bool], coroutines: bool, co
         streams.install()
     if not load():
         return 1
+    stacks.withdraw_if_replaced()
     _prepare_logging()
     warnings = _take_over_schedules(application)
     if concurrent:

@@ -14,7 +14,7 @@ import sys
 import traceback
 
 from ..protocol.frames import decode, frame
-from . import forking
+from . import forking, stacks
 from .channel import Channel, Closed, EndOfFile
 from .prefork import Worker
 from .process import OUT_OF_THE_WAY, flush_streams, give_up, out_of_the_way, print_at_once
@@ -163,6 +163,7 @@ class Template:
             # it.
             self._termination.renew()
             self._settle(descriptors)
+            stacks.offer_anew()
             _reseed()
             status = worker.serve()
         except SystemExit as error:
