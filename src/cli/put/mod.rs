@@ -208,9 +208,9 @@ impl<'a> Sink<'a> {
         match (self.access.put(self.config, jobs).await, again) {
             (Err(refused), Some(mut jobs)) if refused.is_refusal() => {
                 strip(&mut jobs);
-                let queued = self.access.put(self.config, jobs).await.map_err(|_| refused)?;
+                // Before the put: if it fails, the lines of what was put all the same must not name it.
                 (self.batch, self.is_unnamed) = (None, true);
-                Ok(queued)
+                self.access.put(self.config, jobs).await.map_err(|again| telling(refused, again))
             }
             (answer, _) => answer,
         }
@@ -299,6 +299,12 @@ impl<'a> Sink<'a> {
     }
 }
 
+/// The failure that says what became of jobs: of two refusals the first, which is of what the user has typed. Else the
+/// second try may have put some.
+fn telling(refused: NotPut, again: NotPut) -> NotPut {
+    if again.is_refusal() { refused } else { again }
+}
+
 /// Takes away from jobs the batch that was added last.
 fn strip(jobs: &mut [NewJob]) {
     jobs.iter_mut().for_each(|job| _ = job.tags.pop());
@@ -337,6 +343,21 @@ impl<'a> Fate<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn second_try_that_may_have_put_jobs_is_what_fails_and_not_the_refusal_before_it() {
+        let failed = |why: &str, put, in_doubt| NotPut {
+            failure: Failure::new(exit::FAILED, why.to_owned()),
+            put,
+            in_doubt,
+        };
+        let refused = || failed("no room", vec![None, None], Vec::new());
+        let again = |put, in_doubt| telling(refused(), failed("again", put, in_doubt)).failure.message;
+        assert_eq!(again(vec![Some(JobId::from("a")), None], Vec::new()), "again");
+        assert_eq!(again(vec![None, None], vec![1]), "again");
+        assert_eq!(again(Vec::new(), Vec::new()), "again", "it is not known what became of them");
+        assert_eq!(again(vec![None, None], Vec::new()), "no room");
+    }
 
     #[test]
     fn job_that_was_refused_and_one_without_an_answer_have_different_lines() {
