@@ -352,12 +352,12 @@ impl Peers for Rq {
     }
 }
 
-/// Whole seconds, rounded up, as keys expire by them.
 /// A time in seconds that the script has written, if it is one.
 fn duration(seconds: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
+/// Whole seconds, rounded up, as keys expire by them.
 fn seconds(time: Duration) -> u64 {
     time.as_millis().div_ceil(1000).max(1) as u64
 }
