@@ -5,7 +5,7 @@
 #[path = "support/played.rs"]
 mod played;
 
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use api::{Limits, router, serve};
 use config::log_file;
 use model::{JobRecord, JobState, NewJob, Payload};
 use played::Played;
+use serde_json::{Value, json};
 
 struct Stage {
     played: Arc<Played>,
@@ -176,7 +177,10 @@ fn put_lines_of_which_some_are_refused_prints_a_line_for_each() {
     let refusal = "error: failed to put 3 jobs\ncaused by: some jobs were put, the others were not\n";
     shown(&output, 69, "j0\n\nj2\n", refusal);
     let output = stage.feed(&[&args[..], &["--json"]].concat(), b"1\n2\n", Stdio::piped());
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"id\":\"j0\"}\n{\"id\":null}\n");
+    let printed: Vec<Value> =
+        output.stdout.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    assert_eq!(printed, [json!({"id": "j0", "batch": printed[0]["batch"]}), json!({"id": null})]);
+    assert!(printed[0]["batch"].as_str().unwrap().starts_with("lines-"), "{printed:?}");
 }
 
 #[test]

@@ -15,6 +15,10 @@ EFFECTS = {
     "sockets": ("import socket\nopen_socket = socket.socket()", "it opens socket:["),
     "programs": ("import subprocess\nchild = subprocess.Popen(['sleep', '1'])", "it starts programs"),
     "variables": ("os.environ['CHANGED'] = 'yes'", "it changes os.environ (CHANGED)"),
+    "path": ("import sys\nsys.path.insert(0, '/nowhere')", "it changes sys.path"),
+    "log": ("import logging\nlogging.getLogger().addHandler(logging.NullHandler())", "it changes the root logger"),
+    "exit": ("import atexit\natexit.register(print)", "it changes what is called at the exit"),
+    "random": ("import random\ndice = random.Random(7)", "it makes random generators"),
     "handlers": ("import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)", "it changes the handler of SIGUSR1"),
     "performs": ("import rq\nclass Mine: pass\nrq.Worker.perform_job = lambda *_: True", "it changes how RQ performs jobs"),
     "ends": ("if os.path.exists(__file__ + '.seen'):\n    os._exit(3)\nopen(__file__ + '.seen', 'w').close()",
@@ -63,7 +67,7 @@ class Preload(RqTest):
     def test_a_module_that_a_job_has_loaded_is_imported_once_for_all_that_follow(self):
         self.write("tasks_one")
         self.write("tasks_two")
-        template = self.template()
+        template = self.template("--preload", "auto")
         self.assertEqual(self.look("tasks_one"), (True, "first"))
         self.assertEqual(template.receive(), ("preloaded", {"modules": ["tasks_one"]}))
         self.assertEqual(self.look("tasks_one"), (False, "first"))
@@ -76,7 +80,7 @@ class Preload(RqTest):
             with self.subTest(name):
                 module = f"tasks_{name}"
                 self.write(module, text)
-                template = self.template()
+                template = self.template("--preload", "auto")
                 # RQ's own code ends the job whose module has changed RQ.
                 self.run_one(f"'{module}.look'")
                 frame, fields = template.receive()
@@ -90,14 +94,29 @@ class Preload(RqTest):
     def test_a_module_of_a_job_that_has_failed_is_not_imported(self):
         self.write("tasks_fail")
         self.write("tasks_well")
-        template = self.template()
+        template = self.template("--preload", "auto")
         self.assertEqual(self.run_one("'tasks_fail.fails'")["outcome"], "failed")
         self.look("tasks_well")
         self.assertEqual(template.receive(), ("preloaded", {"modules": ["tasks_well"]}))
 
-    def test_off_imports_nothing(self):
+    def test_an_import_that_does_not_end_is_given_up(self):
+        with open(os.path.join(self.place.name, "hurry.py"), "w") as file:
+            file.write("from taskvisor.worker import preload\npreload._PATIENCE = 0.2\n")
+        # The first import is that of the job.
+        self.write("tasks_hang", "import threading\nif os.path.exists(__file__ + '.seen'):\n    threading.Event().wait()\n"
+                                 "open(__file__ + '.seen', 'w').close()")
+        self.write("tasks_well")
+        template = self.template("--preload", "auto", "-m", "hurry")
+        self.look("tasks_hang")
+        frame, fields = template.receive()
+        self.assertEqual(frame, "warning", fields)
+        self.assertIn("tasks_hang is not imported for all jobs, but by each that needs it: its import takes longer", fields["text"])
+        self.look("tasks_well")
+        self.assertEqual(template.receive(), ("preloaded", {"modules": ["tasks_well"]}))
+
+    def test_without_the_option_nothing_is_imported(self):
         self.write("tasks_off")
-        template = self.template("--preload", "off")
+        template = self.template()
         for _ in range(2):
             self.assertEqual(self.look("tasks_off"), (True, "first"))
         template.kill(15)
@@ -105,7 +124,7 @@ class Preload(RqTest):
 
     def test_code_that_changes_on_disk_is_never_run_as_it_was(self):
         self.write("tasks_old")
-        template = self.template()
+        template = self.template("--preload", "auto")
         self.look("tasks_old")
         self.assertEqual(template.receive()[0], "preloaded")
         ahead = self.keeper.fork()
@@ -116,5 +135,5 @@ class Preload(RqTest):
         self.addCleanup(late.close)
         self.assertEqual(template.wait(), 0, "it ends at the next order")
         self.assertIn("has changed: the next one imports it anew", template.stderr())
-        self.template()
+        self.template("--preload", "auto")
         self.assertEqual(self.look("tasks_old"), (True, "second"))

@@ -22,7 +22,12 @@ impl Modules<'_> {
     fn start(&self) -> Running<'_> {
         let place = self.0.file("");
         let place = place.to_str().expect("text");
-        self.0.start_workers(&self.0.sandbox, &self.0.url(), &["-w", "2"], &["--preload", "auto", "-P", place])
+        self.0.start_workers(
+            &self.0.sandbox,
+            &self.0.url(),
+            &["-w", "2"],
+            &["--preload", "auto", "-P", place],
+        )
     }
 
     /// Whether a job has imported its module itself, and the word of the module.
