@@ -12,17 +12,19 @@ use crate::text::quoted;
 use crate::trouble::Trouble;
 
 /// The fields of the form.
-pub const FIELDS: [&str; 5] = ["when", "zone", "overlap", "catch_up", "data"];
+pub const FIELDS: [&str; 6] = ["seen", "when", "zone", "overlap", "catch_up", "data"];
 
 /// The form, filled with what holds now.
 pub async fn form(app: &App, name: &str) -> Result<Markup, Trouble> {
-    let now = app.source.look(ShowRecurring { name: name.into() }).await?.recurring;
+    let record = app.source.look(ShowRecurring { name: name.into() }).await?;
+    let (seen, now) = (record.put_at.0, record.recurring);
     let (when, zone) = match &now.schedule {
         Schedule::Every { interval, .. } => (format_duration(*interval), String::new()),
         Schedule::Cron { line, zone } => (line.to_string(), zone.clone()),
     };
     let field = |name: &str, label: &str, value: &str| html! { label for=(name) { (label) } input id=(name) name=(name) value=(value) maxlength="1000" spellcheck="false" autocomplete="off"; };
     Ok(html! {
+        input type="hidden" name="seen" value=(seen);
         (field("when", "When: a line of crontab, as 0 3 * * *, or an interval, as 10m", &when))
         (field("zone", "Time zone of that line, as Europe/Vienna", &zone))
         (field("overlap", "When it is due and its latest job has not ended: skip or allow", now.overlap.as_str()))
@@ -45,8 +47,13 @@ fn is_shown(app: &App, data: &Bytes) -> bool {
 
 /// Carries the change out, and says what holds now.
 pub async fn done(app: &App, name: &str, fields: &Fields, by: &str) -> Result<String, Trouble> {
-    let now = app.source.look(ShowRecurring { name: name.into() }).await?.recurring;
-    let changed = changed(now, fields).map_err(|why| Trouble::new(400, why))?;
+    let now = app.source.look(ShowRecurring { name: name.into() }).await?;
+    // The form sends all its fields: it would undo what another one has changed since.
+    if fields.get("seen").is_some_and(|seen| seen != now.put_at.0.to_string()) {
+        let message = format!("{name} is not changed: {} has put it since the form was opened", now.put_by);
+        return Err(Trouble::new(409, message).hint("open the form again"));
+    }
+    let changed = changed(now.recurring, fields).map_err(|why| Trouble::new(400, why))?;
     app.source.ask(changed, by).await?;
     Ok(format!("{name} is changed"))
 }
@@ -83,8 +90,11 @@ fn changed(mut recurring: Recurring, fields: &Fields) -> Result<Recurring, Strin
     if let Some(time) = fields.get("catch_up") {
         recurring.catch_up = parse_duration(time).map_err(|why| format!("catch-up '{time}': {why}"))?;
     }
-    if let (Some(data), Payload::Data(_)) = (fields.get("data"), &recurring.job.payload) {
-        let data = data.trim();
+    if let (Some(data), Payload::Data(before)) = (fields.get("data"), &recurring.job.payload) {
+        let data = as_typed(data);
+        if is_same(&data, before) {
+            return Ok(recurring);
+        }
         serde_json::from_str::<&serde_json::value::RawValue>(data)
             .map_err(|error| format!("the data is no JSON: {error}"))?;
         recurring.job.payload = Payload::Data(Bytes(data.as_bytes().to_vec()));
@@ -92,12 +102,27 @@ fn changed(mut recurring: Recurring, fields: &Fields) -> Result<Recurring, Strin
     Ok(recurring)
 }
 
+/// What was typed: browsers send each end of a line as CR and LF.
+fn as_typed(data: &str) -> String {
+    data.replace("\r\n", "\n").trim().to_owned()
+}
+
+/// Whether nobody has changed the data, which need be no JSON.
+fn is_same(data: &str, before: &Bytes) -> bool {
+    std::str::from_utf8(&before.0).is_ok_and(|before| as_typed(before) == data)
+}
+
 /// It as a command.
 fn line(recurring: &Recurring, hides: bool) -> String {
     let (job, mut line) = (&recurring.job, format!("taskvisor recur put {}", quoted(&recurring.name)));
     let mut add = |flag: &str, value: &str| line += &format!(" --{flag} {}", quoted(value));
     match &recurring.schedule {
-        Schedule::Every { interval, .. } => add("every", &format_duration(*interval)),
+        Schedule::Every { interval, offset } => {
+            add("every", &format_duration(*interval));
+            if !offset.is_zero() {
+                add("offset", &format_duration(*offset));
+            }
+        }
         Schedule::Cron { line, zone } => {
             add("cron", &line.to_string());
             add("tz", zone);

@@ -6,6 +6,18 @@ use crate::browser::Browser;
 use crate::page::{Served, status};
 use crate::sandbox::{Sandbox, Setting};
 
+/// What the page has told its reader last.
+fn told(page: &Served, cookie: &str) -> String {
+    let shown = page.ask("GET", "/", &[cookie], "");
+    shown.split("class=\"notice").nth(1).unwrap_or_else(|| panic!("{shown}")).to_owned()
+}
+
+/// The value of a field of the form.
+fn field<'a>(form: &'a str, name: &str) -> &'a str {
+    let rest = form.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap_or_else(|| panic!("{form}"));
+    rest.split('"').next().unwrap()
+}
+
 /// Runs a line as a shell does in this sandbox.
 fn shell(sandbox: &Sandbox, line: &str) {
     let taskvisor = sandbox.command(&[]);
@@ -95,6 +107,44 @@ fn wrong_change_of_a_recurring_job_is_refused_and_hidden_data_stays() {
     page.ask("POST", "/act", &[&cookie, &mine], "act=recur-edit&name=poll&when=20m");
     assert_eq!(shown()["schedule"]["every"]["interval"], 1200.0);
     assert_eq!((&shown()["job"], &shown()["schedule"]["every"]["offset"]), (&before["job"], &60.0.into()));
+}
+
+#[test]
+fn interval_keeps_its_first_delay_in_the_command_and_becomes_a_line_in_utc() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    sandbox.ok(&["recur", "put", "poll", "--every", "10m", "--offset", "1m", "mail", "Poll", "{}"]);
+    let page = Served::start(&sandbox, &[]);
+    let (cookie, mine) = (page.enter(), format!("origin: http://127.0.0.1:{}", page.port));
+    let asked = page.ask("GET", "/act?act=recur-edit&name=poll", &[&cookie], "");
+    assert!(asked.contains("--every 10m --offset 1m"), "{asked}");
+    let body = "act=recur-edit&name=poll&zone=&when=0+3+*+*+*";
+    page.ask("POST", "/act", &[&cookie, &mine], body);
+    let now = sandbox.json(&["recur", "show", "poll", "--json"]);
+    assert_eq!(now["recurring"]["schedule"]["cron"]["zone"], "UTC", "{}", told(&page, &cookie));
+}
+
+#[test]
+fn form_leaves_data_alone_that_nobody_changed_and_undoes_no_change_of_another() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&[]);
+    sandbox.ok(&["recur", "put", "poll", "--every", "10m", "mail", "Poll", "no json\nof two lines"]);
+    let shown = || sandbox.json(&["recur", "show", "poll", "--json"])["recurring"].clone();
+    let before = shown();
+    let page = Served::start(&sandbox, &[]);
+    let (cookie, mine) = (page.enter(), format!("origin: http://127.0.0.1:{}", page.port));
+    let form = page.ask("GET", "/act?act=recur-edit&name=poll", &[&cookie], "");
+    let change = |more: &str| {
+        let body = format!("act=recur-edit&name=poll&seen={}&{more}", field(&form, "seen"));
+        page.ask("POST", "/act", &[&cookie, &mine], &body);
+        told(&page, &cookie)
+    };
+    let said = change("overlap=allow&data=no+json%0D%0Aof+two+lines");
+    assert!(said.contains("poll is changed"), "{said}");
+    assert_eq!((&shown()["job"], &shown()["overlap"]), (&before["job"], &"allow".into()));
+    let said = change("overlap=skip");
+    assert!(said.contains("poll is not changed") && said.contains("open the form again"), "{said}");
+    assert_eq!(shown()["overlap"], "allow");
 }
 
 #[test]
