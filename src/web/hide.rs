@@ -7,10 +7,18 @@ use crate::json::Redact;
 /// Shown in place of a program's name where data is hidden.
 const PROCESS: &str = "process";
 
+/// Shown in place of the warning of a worker where data is hidden.
+const WARNED: &str = "a fault of the application, whose text is hidden here";
+
 impl Redact {
     /// A text that a job has said, or nothing.
     pub fn said<'a>(&self, text: &'a str) -> &'a str {
         if self.all { "" } else { text }
+    }
+
+    /// A fault of the application that a worker warns of: its text may be that of an exception.
+    pub fn warned<'a>(&self, text: &'a str) -> &'a str {
+        if self.all { WARNED } else { text }
     }
 
     /// What a job is, in a line: a title has the beginning of the data, or the command.
@@ -32,6 +40,7 @@ impl Redact {
             for (pool, _) in &mut why.pools {
                 for slot in pool.slots.iter_mut().chain(&mut pool.template) {
                     slot.trace = None;
+                    slot.warning.iter_mut().for_each(|warning| WARNED.clone_into(warning));
                     slot.process.iter_mut().for_each(process);
                 }
             }

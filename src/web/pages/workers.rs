@@ -88,7 +88,8 @@ fn row(app: &App, slot: &SlotStatus) -> Markup {
             td.what {
                 @for job in slot.jobs.iter().take(5) { span.title { (rows::link(app, job.id.as_str())) " " (text::short(app.redact.title(job.class.as_str(), Some(&job.title)))) } }
                 @if slot.jobs.len() > 5 { span.why { "and " (slot.jobs.len() - 5) " more" } }
-                @for why in [&slot.leaving, &slot.why, &slot.warning].into_iter().flatten() { span.why { (text::short(rows::headline(why))) } }
+                @for why in [&slot.leaving, &slot.why].into_iter().flatten() { span.why { (text::short(rows::headline(why))) } }
+                @if let Some(warning) = &slot.warning { span.why { (text::short(rows::headline(app.redact.warned(warning)))) } }
             }
             td.num { @if let Some(process) = &slot.process { (say::size(rss(process))) } }
             td.num { @if let Some(process) = &slot.process { (say::age(say::whole(process.cpu))) } }
