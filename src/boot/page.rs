@@ -8,13 +8,14 @@ use std::io::{self, BufRead, BufReader, PipeReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tracing::info;
+use tracing::{info, warn};
 
 use broker::Complaints;
 use config::{Config, Web};
@@ -41,6 +42,8 @@ struct Shared {
     seen: PageSeen,
     /// The process, as long as it is not waited for: its pid is nobody else's.
     child: Mutex<Option<Child>>,
+    /// Whether it is to read its tokens again as soon as it takes signals. Changed only with `child` locked.
+    owes_tokens: AtomicBool,
 }
 
 /// How it is started.
@@ -62,7 +65,12 @@ impl Page {
             has_tokens: web.login_token_file.is_some() || web.view_token_file.is_some(),
             tells_key: log::is_read_here(&config.log),
         };
-        Some(Page(Arc::new(Shared { how, seen: PageSeen::default(), child: Mutex::default() })))
+        Some(Page(Arc::new(Shared {
+            how,
+            seen: PageSeen::default(),
+            child: Mutex::default(),
+            owes_tokens: AtomicBool::new(false),
+        })))
     }
 
     /// Starts it, and whenever it has ended again.
@@ -80,9 +88,11 @@ impl Page {
 
     /// Has it read its tokens again. Without tokens it would end.
     pub(super) fn renew(&self) {
-        if let Some(child) = self.child().as_ref().filter(|_| self.0.how.has_tokens) {
-            _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGHUP);
-        }
+        let child = self.child();
+        let Some(child) = child.as_ref().filter(|_| self.0.how.has_tokens) else { return };
+        // Before it has told its address the signal would end it.
+        let is_ready = self.0.seen.now().url.is_some();
+        if is_ready { hang_up(child) } else { self.0.owes_tokens.store(true, Ordering::Relaxed) }
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
@@ -120,18 +130,19 @@ impl Page {
         command.stdin(Stdio::null()).stdout(says.try_clone()?).stderr(says);
         let mut child = self.child();
         let child = child.insert(command.spawn()?);
+        self.0.owes_tokens.store(false, Ordering::Relaxed);
         self.seen_now(|seen| seen.pid = Some(child.id()));
         Ok(said)
     }
 
     /// Reads what it says until it ends: first its address.
     fn hear(&self, said: PipeReader, listen: &mut SocketAddr, complaints: &Complaints) -> String {
-        let mut last: Vec<String> = Vec::new();
+        let (mut last, mut has_listened) = (Vec::<String>::new(), false);
         for line in BufReader::new(said).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).trim().to_owned();
             match address(&line) {
                 Some((address, url)) => {
-                    *listen = address;
+                    (*listen, has_listened) = (address, true);
                     complaints.well(WHAT, clock::now());
                     self.tell(&line, url);
                 }
@@ -141,6 +152,10 @@ impl Page {
                     last.push(line);
                 }
             }
+        }
+        if !has_listened {
+            // Another process may have the port that it had.
+            *listen = self.0.how.listen;
         }
         // Whoever holds the lock would signal it: the pid is free from here on.
         let mut child = self.child();
@@ -157,20 +172,33 @@ impl Page {
     }
 
     fn tell(&self, line: &str, url: &str) {
-        self.seen_now(|seen| seen.url = Some(url.to_owned()));
+        self.ready(url);
         match &self.0.how {
             How { has_tokens: true, .. } => info!("the page for browsers is at {url}"),
             // A log that is collected is read by many: the key would let in each of them.
-            How { tells_key: false, .. } => info!(
+            How { tells_key: false, .. } => warn!(
                 "the page for browsers is at {url}; nobody can come in by a key that only a log shows: set web.login_token_file"
             ),
             How { tells_key: true, .. } => info!("the page for browsers, for one browser: {line}"),
         }
     }
 
+    /// From here on it takes signals.
+    fn ready(&self, url: &str) {
+        let child = self.child();
+        self.seen_now(|seen| seen.url = Some(url.to_owned()));
+        if self.0.owes_tokens.swap(false, Ordering::Relaxed) {
+            child.iter().for_each(hang_up);
+        }
+    }
+
     fn seen_now(&self, change: impl FnOnce(&mut model::PageStatus)) {
         change(&mut self.0.seen.now());
     }
+}
+
+fn hang_up(child: &Child) {
+    _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGHUP);
 }
 
 /// The arguments by which it is as the settings say.

@@ -1,5 +1,7 @@
 //! `web`: serves the page for browsers.
 
+use std::net::TcpListener;
+
 use ::web::{Line, Redact, Role, Settings, Source, Token, Words};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,6 +20,9 @@ use model::{JobId, JobRecord, Why};
 
 /// Serves the page until a signal ends it.
 pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
+    // First: the right to a port below 1024 is among those that are given up.
+    let listener = TcpListener::bind(args.listen)
+        .map_err(|error| Failure::from(error).of(format!("failed to listen on {}", args.listen)))?;
     if let Some(supervisor) = args.beside
         && !keeper::live_beside(supervisor)?
     {
@@ -33,7 +38,7 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
         named.map(|(file, flag, role)| Ok(Token { role, text: token_in(file, flag, &around)?.0 })).collect()
     };
     let settings = Settings {
-        listen: args.listen,
+        listener,
         path: if args.path.is_empty() { of_file.path } else { args.path },
         hosts: [args.hosts, of_file.hosts].concat(),
         tokens: tokens()?,
@@ -43,13 +48,12 @@ pub async fn web(config: &Config, args: Web) -> Result<u8, Failure> {
             all: args.hide_data || of_file.hide_data,
         },
     };
-    let page = ::web::Web::bind(settings, source, Box::new(Ours(Look::of_stdout(false)))).await;
-    let page =
-        page.map_err(|error| Failure::from(error).of(format!("failed to listen on {}", args.listen)))?;
-    print(&format!("{}\n", page.url))?;
-    let renew = page.tokens();
+    let page = ::web::Web::new(settings, source, Box::new(Ours(Look::of_stdout(false))))?;
+    // Before the address is told: whoever has read it may send a signal.
     let mut hangup = signal(SignalKind::hangup())?;
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    print(&format!("{}\n", page.url))?;
+    let renew = page.tokens();
     let serving = page.serve();
     tokio::pin!(serving);
     loop {

@@ -1,6 +1,6 @@
 //! Starts the log by the settings.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
@@ -77,10 +77,18 @@ pub fn is_on_stderr(settings: &LogSettings) -> bool {
     }
 }
 
-/// Whether the log is read where the supervisor was started, and collected nowhere by itself.
+/// Whether nobody reads the log but this user: it goes to a terminal, or to a file of this user that no other may open.
+/// A pipe may lead to a collector.
 pub fn is_read_here(settings: &LogSettings) -> bool {
     let is_journald = matches!(format(settings), LogFormat::Journald);
-    settings.dir.is_none() && !is_journald && !is_journal(io::stderr())
+    settings.dir.is_none() && !is_journald && (io::stderr().is_terminal() || is_private(io::stderr()))
+}
+
+fn is_private(stderr: impl AsFd) -> bool {
+    nix::sys::stat::fstat(stderr).is_ok_and(|found| {
+        let is_file = found.st_mode & libc::S_IFMT == libc::S_IFREG;
+        is_file && found.st_mode & 0o077 == 0 && found.st_uid == nix::unistd::geteuid().as_raw()
+    })
 }
 
 fn target(settings: &LogSettings, format: LogFormat) -> io::Result<Target> {
@@ -180,6 +188,16 @@ mod tests {
                 serde_json::from_str::<serde_json::Value>(&line).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn log_is_private_in_a_file_of_this_user_that_no_other_may_open() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(is_private(&file));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+        file.set_permissions(mode).unwrap();
+        assert!(!is_private(&file));
+        assert!(!is_private(io::pipe().unwrap().1));
     }
 
     #[test]

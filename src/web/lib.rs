@@ -33,7 +33,6 @@ mod words;
 mod works;
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -46,8 +45,8 @@ pub use words::{Line, Words};
 
 /// What the page is started with.
 pub struct Settings {
-    /// The address to listen on.
-    pub listen: SocketAddr,
+    /// The port, bound: whoever binds it may need a right that the page gives up.
+    pub listener: std::net::TcpListener,
     /// The path below which the page is: empty, or `/jobs`.
     pub path: String,
     /// Names by which browsers may call it, besides addresses and `localhost`.
@@ -60,7 +59,7 @@ pub struct Settings {
     pub redact: Redact,
 }
 
-/// The page, bound to its port.
+/// The page at its port.
 pub struct Web {
     listener: TcpListener,
     app: Arc<app::App>,
@@ -69,9 +68,12 @@ pub struct Web {
 }
 
 impl Web {
-    /// Binds the port.
-    pub async fn bind(settings: Settings, source: Source, words: Box<dyn Words>) -> io::Result<Web> {
-        let listener = TcpListener::bind(settings.listen).await?;
+    /// The page that will serve at this port.
+    pub fn new(settings: Settings, source: Source, words: Box<dyn Words>) -> io::Result<Web> {
+        let listener = {
+            settings.listener.set_nonblocking(true)?;
+            TcpListener::from_std(settings.listener)?
+        };
         let address = listener.local_addr()?;
         let sessions = session::Sessions::new(settings.read_only);
         let base = settings.path;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::page::{Served, status};
 use crate::sandbox::{Sandbox, Setting, kill, wait_until};
@@ -40,7 +41,10 @@ fn of_process(pid: i32, file: &str, name: &str) -> String {
 #[test]
 fn start_keeps_the_page_beside_it_starts_it_again_and_ends_with_it() {
     let sandbox = Sandbox::new(Setting::Root);
-    let mut running = sandbox.start(&["-w", "2", "--web"]);
+    // The key is told only to a log that no other user may read.
+    let mut running = sandbox.start_with(&["-w", "2", "--web"], |_| {
+        fs::set_permissions(sandbox.path("stderr"), fs::Permissions::from_mode(0o600)).unwrap();
+    });
     let (pid, url) = next(&sandbox, 0);
     let supervisor = sandbox.status()["supervisor"]["pid"].as_i64().unwrap();
     assert_eq!(of_process(pid, "status", "PPid:"), supervisor.to_string());
