@@ -1,25 +1,29 @@
 //! The jobs that a job needs and those that need it, as lists in one another: a graph for everybody.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use maud::{Markup, html};
+use tokio::time::{Instant, timeout_at};
 
 use model::{JobId, JobRecord};
 
 use super::rows;
 use crate::app::App;
+use crate::trouble::Trouble;
 use crate::{say, shape, text};
 
 /// Limit of the jobs that are shown in each direction: each is asked for.
 const MOST: usize = 24;
 /// The deepest level that is shown.
 const DEEPEST: usize = 6;
+/// Limit of the time for all of them.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A job of the graph at its level.
 struct Node {
     level: usize,
-    /// None if it is known no more.
-    job: Option<JobRecord>,
+    job: Result<JobRecord, Trouble>,
     id: JobId,
     /// Whether it is shown above with what is below it.
     is_above: bool,
@@ -30,8 +34,9 @@ pub async fn section(app: &App, job: &JobRecord) -> Markup {
     if job.needs.is_empty() && job.needed_by.is_empty() {
         return html! {};
     }
-    let up = walk(app, job, |job| job.needs.iter().map(|need| need.job.clone()).collect()).await;
-    let down = walk(app, job, |job| job.needed_by.clone()).await;
+    let until = Instant::now() + PATIENCE;
+    let up = walk(app, job, until, |job| job.needs.iter().map(|need| need.job.clone()).collect()).await;
+    let down = walk(app, job, until, |job| job.needed_by.clone()).await;
     html! {
         section aria-labelledby="h-needs" {
             h2 #h-needs { "Jobs before and after it" }
@@ -41,7 +46,13 @@ pub async fn section(app: &App, job: &JobRecord) -> Markup {
 }
 
 /// Goes from job to job, the first of each before the next one, and says whether there is more.
-async fn walk(app: &App, job: &JobRecord, next: impl Fn(&JobRecord) -> Vec<JobId>) -> (Vec<Node>, bool) {
+/// It ends where no answer comes.
+async fn walk(
+    app: &App,
+    job: &JobRecord,
+    until: Instant,
+    next: impl Fn(&JobRecord) -> Vec<JobId>,
+) -> (Vec<Node>, bool) {
     let ids = |level: usize, ids: Vec<JobId>| ids.into_iter().rev().map(move |id| (level, id));
     let mut stack: Vec<(usize, JobId)> = ids(0, next(job)).collect();
     let (mut nodes, mut seen, mut has_more) = (Vec::new(), HashSet::new(), false);
@@ -50,9 +61,14 @@ async fn walk(app: &App, job: &JobRecord, next: impl Fn(&JobRecord) -> Vec<JobId
             return (nodes, true);
         }
         let is_above = !seen.insert(id.clone());
-        let job = app.source.job(&id).await.ok();
-        let below = job.as_ref().map(&next).filter(|_| !is_above).unwrap_or_default();
+        let late = |_| Err(Trouble::new(504, "no answer came in time"));
+        let job = timeout_at(until, app.source.job(&id)).await.unwrap_or_else(late);
+        let is_down = job.as_ref().is_err_and(|trouble| trouble.code >= 500);
+        let below = job.as_ref().ok().map(&next).filter(|_| !is_above).unwrap_or_default();
         nodes.push(Node { level, job, id, is_above });
+        if is_down {
+            return (nodes, !stack.is_empty());
+        }
         match level < DEEPEST {
             true => stack.extend(ids(level + 1, below)),
             false => has_more |= !below.is_empty(),
@@ -71,8 +87,9 @@ fn part(app: &App, title: &str, (nodes, has_more): &(Vec<Node>, bool)) -> Markup
                         @if node.level > 0 { span.hidden { "level " (node.level + 1) ": " } span aria-hidden="true" { "└ " } }
                         (rows::link(app, node.id.as_str())) " "
                         @match &node.job {
-                            Some(job) => { (shape::job(job.state)) " " (text::short(rows::title(app, job))) }
-                            None => { span.dim { "is known no more" } }
+                            Ok(job) => { (shape::job(job.state)) " " (text::short(rows::title(app, job))) }
+                            Err(trouble) if trouble.code == 404 => { span.dim { "is known no more" } }
+                            Err(_) => { span.dim { "is not known: no answer" } }
                         }
                         @if node.is_above { span.dim { ", see above" } }
                     }
