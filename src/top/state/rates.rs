@@ -74,6 +74,8 @@ pub struct Rates {
     pub waiting: Ring,
     /// How long 95 of 100 jobs had waited at most that began in a step, in seconds.
     pub wait: Ring,
+    /// The same of the latest jobs; none if none began lately.
+    pub wait_now: Option<f64>,
     queues: BTreeMap<QueueName, Ring>,
     before: Option<(Millis, f64, f64)>,
 }
@@ -103,10 +105,11 @@ impl Rates {
         }
     }
 
-    /// Takes in how long jobs had waited, by step; a step in which none began counts as 0, but for the last ones.
+    /// Takes in how long jobs had waited, by step; a step in which none began counts as 0.
     pub fn waited(&mut self, at: Millis, steps: &[Option<f64>]) {
-        let until = steps.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        let some = &steps[until.saturating_sub(LOOKS)..until];
+        let some = &steps[steps.len().saturating_sub(LOOKS)..];
+        // The last step may have begun a moment ago.
+        self.wait_now = steps.iter().rev().take(2).find_map(|wait| *wait);
         self.wait = Ring(some.iter().map(|wait| (at, wait.unwrap_or(0.0))).collect());
     }
 
@@ -155,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn wait_is_that_of_the_last_step_in_which_a_job_began() {
+    fn wait_is_that_of_the_present_step_or_the_one_before() {
         let mut rates = Rates::default();
+        rates.waited(Millis(0), &[Some(4.0), None, Some(1.5), None]);
+        assert_eq!((rates.wait_now, rates.wait.0.len()), (Some(1.5), 4));
         rates.waited(Millis(0), &[Some(4.0), None, Some(1.5), None, None]);
-        assert_eq!((rates.wait.last(), rates.wait.0.len()), (1.5, 3));
-        rates.waited(Millis(0), &[None]);
-        assert_eq!(rates.wait.last(), 0.0);
+        assert_eq!((rates.wait_now, rates.wait.last()), (None, 0.0));
     }
 
     #[test]

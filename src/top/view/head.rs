@@ -92,7 +92,8 @@ fn rates(grid: &mut Grid, model: &Model) {
     let busy = slots().filter(|slot| !slot.jobs.is_empty()).count();
     let (rates, ascii) = (&model.rates, model.look.ascii);
     let bars = |ring: &Ring| ring.bars(if grid.width < 110 { FEW } else { BARS }, ascii);
-    let wait = age(Duration::try_from_secs_f64(rates.wait.last()).unwrap_or_default());
+    let wait = rates.wait_now.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
+    let wait = wait.map_or_else(|| "-".to_owned(), age);
     let parts = [
         (format!("busy {busy} of {}", slots().count()), String::new(), Style::PLAIN),
         (format!("waiting {}", grouped(rates.waiting.last() as u64)), bars(&rates.waiting), Style::CYAN),
