@@ -127,7 +127,7 @@ impl Taker {
         let count = jobs.len();
         match self.broker.put(jobs).await {
             Ok(_) => info!(uid, jobs = count, "queued a put that was left in the spool"),
-            Err(error) if may_pass(&error) => {
+            Err(error) if may_pass(&error) || (held.count > 0 && needs_another(&error)) => {
                 held.classes.extend(classes);
                 return Err(error.to_string());
             }
@@ -195,6 +195,14 @@ fn may_pass(error: &Error) -> bool {
         | Error::Url(_)
         | Error::Refused(_) => false,
     }
+}
+
+/// Whether a job of the put needs one that the broker does not have: an earlier put that waits may have it.
+fn needs_another(error: &Error) -> bool {
+    if let Error::PartlyPut { error, .. } = error {
+        return needs_another(error);
+    }
+    matches!(error, Error::NoneToNeed(_))
 }
 
 /// Watches for files that get their mark, or come in another way.

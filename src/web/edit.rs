@@ -95,7 +95,7 @@ fn changed(mut recurring: Recurring, fields: &Fields) -> Result<Recurring, Strin
         if is_same(&data, before) {
             return Ok(recurring);
         }
-        serde_json::from_str::<&serde_json::value::RawValue>(data)
+        serde_json::from_str::<&serde_json::value::RawValue>(&data)
             .map_err(|error| format!("the data is no JSON: {error}"))?;
         recurring.job.payload = Payload::Data(Bytes(data.as_bytes().to_vec()));
     }

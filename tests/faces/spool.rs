@@ -161,12 +161,14 @@ fn put_that_a_route_holds_up_keeps_no_other_in_the_spool() {
     let mut running = sandbox.start(&start);
     stop(&mut running);
     let far = |id: &str| body(id).replace("doc.Nobody", "far.Job");
-    for (number, text) in [far("first"), far("second"), body("here")].iter().enumerate() {
+    // It can be queued only after what it needs.
+    let needs = body("needs").replace(r#""class""#, r#""depends":["first"],"class""#);
+    for (number, text) in [far("first"), far("second"), needs, body("here")].iter().enumerate() {
         leave(member(), &spool, &format!("{MEMBER}.{number}"), text, "1644");
     }
     let mut running = sandbox.start(&start);
     wait_until("the other is queued", || sandbox.run(&["job", "show", "here"]).status.success());
-    wait_until("the two are named", || sandbox.reasons().contains("puts wait in the spool: 2 in "));
+    wait_until("the others are named", || sandbox.reasons().contains("puts wait in the spool: 3 in "));
     stop(&mut running);
 }
 

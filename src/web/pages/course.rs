@@ -67,7 +67,12 @@ fn jobs(columns: &Columns) -> Markup {
 fn at_once(columns: &Columns) -> Markup {
     let now = columns.all.last().copied().unwrap_or_default();
     let waiting = now.waiting.map_or_else(String::new, |waiting| format!("{waiting} waited at most, "));
-    let said = format!("in the last {}: {waiting}{} ran at once; {} at most before", say::age(columns.width), now.busy, columns.sum().busy);
+    let said = format!(
+        "in the last {}: {waiting}{} ran at once; {} at most before",
+        say::age(columns.width),
+        now.busy,
+        columns.sum().busy
+    );
     let mut graph = Graph::new("Waiting and running".into(), said, &since(columns));
     graph.line(
         Mark::new("waiting", "waiting"),
