@@ -32,19 +32,19 @@ settings! {
         /// Names by which browsers call it.
         hosts: Vec<String> => (at hosts, set hosts, show |web| yaml(&web.hosts)) {
             restart: true,
-            docs: "its names",
+            docs: "names allowed in `Host`",
             conf: "Names by which browsers call it, besides addresses and localhost.",
         }
         /// The file with the token of those who may look and change.
         login_token_file: PathBuf => (at login_token_file) {
             restart: true,
-            docs: "token file of those who may change",
+            docs: "token file: may change",
             conf: "The files with the tokens of those who may look and change, and of those who may look.",
         }
         /// The file with the token of those who may look.
         view_token_file: PathBuf => (at view_token_file) {
             restart: true,
-            docs: "the same to look",
+            docs: "token file: only looks",
         }
         /// Whether nobody may change anything.
         read_only: bool => (at read_only) {

@@ -127,7 +127,8 @@ impl Taker {
         let count = jobs.len();
         match self.broker.put(jobs).await {
             Ok(_) => info!(uid, jobs = count, "queued a put that was left in the spool"),
-            Err(error) if may_pass(&error) || (held.count > 0 && needs_another(&error)) => {
+            Err(error) if held.count > 0 && needs_another(&error) => return Err(error.to_string()),
+            Err(error) if may_pass(&error) => {
                 held.classes.extend(classes);
                 return Err(error.to_string());
             }

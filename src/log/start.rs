@@ -193,10 +193,12 @@ mod tests {
     #[test]
     fn log_is_private_in_a_file_of_this_user_that_no_other_may_open() {
         let file = tempfile::tempfile().unwrap();
-        assert!(is_private(&file));
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
-        file.set_permissions(mode).unwrap();
-        assert!(!is_private(&file));
+        let is_private_with = |mode| {
+            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            is_private(&file)
+        };
+        assert!(is_private_with(0o600));
+        assert!(!is_private_with(0o640));
         assert!(!is_private(io::pipe().unwrap().1));
     }
 

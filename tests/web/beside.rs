@@ -112,5 +112,5 @@ fn settings_of_the_page_hold_for_the_command_too() {
     assert!(shown.contains("ada") && !shown.contains("canary") && !shown.contains("4711"), "{shown}");
     assert!(shown.contains("view only") && !shown.contains("/act?"), "{shown}");
     let (code, said) = sandbox.refused(&["check", "-c", "conf.yaml", "--web", "nowhere"]);
-    assert!(code == 2 && said.contains("nowhere"), "{code} {said}");
+    assert!(code == 78 && said.contains("nowhere"), "{code} {said}");
 }

@@ -128,7 +128,7 @@ fn interval_keeps_its_first_delay_in_the_command_and_becomes_a_line_in_utc() {
 fn form_leaves_data_alone_that_nobody_changed_and_undoes_no_change_of_another() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&[]);
-    sandbox.ok(&["recur", "put", "poll", "--every", "10m", "mail", "Poll", "no json\nof two lines"]);
+    sandbox.ok(&["recur", "put", "poll", "--every", "10m", "--raw", "mail", "Poll", "no json\nof two lines"]);
     let shown = || sandbox.json(&["recur", "show", "poll", "--json"])["recurring"].clone();
     let before = shown();
     let page = Served::start(&sandbox, &[]);
