@@ -5,7 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
-mod rules;
 mod world;
 
 use std::collections::BTreeSet;

@@ -1,8 +1,10 @@
 //! Everything outside of the supervisor, at its worst or at its best.
 
+mod checks;
 mod commands;
 mod dice;
 mod happenings;
+mod rules;
 mod stuck;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +12,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rules::Checks;
+use checks::Checks;
 pub use dice::*;
 use model::{
     Bytes, Change, Class, ClassSettings, Classes, Count, CutOff, Excess, Exit, ExitStatus, Failure, Fence,
@@ -150,7 +152,7 @@ impl World {
             jobs: BTreeMap::new(),
             checks,
             log: VecDeque::new(),
-            lines: super::number("TASKVISOR_LINES").map_or(60, |lines| lines as usize),
+            lines: crate::number("TASKVISOR_LINES").map_or(60, |lines| lines as usize),
             killer: None,
             longest: None,
             hangs: None,
