@@ -129,6 +129,8 @@ impl World {
             if !self.unlucky(30) {
                 self.workers.remove(&worker);
                 self.tell(Event::SpawnFailed(worker, "its template is dead".into()));
+                // The supervisor may order another fork before it hears of the template's end.
+                self.perform();
             }
         }
     }
