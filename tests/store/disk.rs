@@ -166,3 +166,33 @@ async fn lease_whose_renewal_a_full_disk_refused_is_not_lost_before_it_can_be_re
     let job = store.get("a".into()).await.unwrap().unwrap();
     assert_eq!((job.state, job.interrupted), (JobState::Running, 0));
 }
+
+#[tokio::test]
+async fn lease_whose_grace_ends_while_the_host_stands_still_may_be_renewed_and_ends_if_it_is_not() {
+    for comes in [true, false] {
+        let (_directory, path) = place();
+        let (disk, clock) = (Disk::default(), Clock::default());
+        let store = disk.open(&path, clock.world());
+        store.put(vec![job("a")]).await.unwrap();
+        let taken = store.fetch(request(&["q"], 1)).await.unwrap();
+        // Longer than the lease, and then longer than the time that the holder has to come.
+        for still in [LEASE + GRACE, 2 * GRACE] {
+            clock.forward(still);
+            store.put(vec![job(&still.as_secs().to_string())]).await.unwrap();
+        }
+        let states = async || {
+            let job = store.get("a".into()).await.unwrap().unwrap();
+            (job.state, job.interrupted)
+        };
+        assert_eq!(states().await, (JobState::Running, 0));
+        if comes {
+            let renewed = store.renew(vec![taken[0].lease.clone()], LEASE).await.unwrap();
+            assert!(matches!(renewed[..], [Renewal::Renewed(_)]), "{renewed:?}");
+        }
+        // It stands still again, which says no more about a holder that may be dead.
+        clock.forward(2 * GRACE);
+        store.put(vec![job("last")]).await.unwrap();
+        let expected = if comes { (JobState::Running, 0) } else { (JobState::Waiting, 1) };
+        assert_eq!(states().await, expected);
+    }
+}

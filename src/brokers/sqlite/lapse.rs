@@ -43,24 +43,38 @@ const LATE: i64 = 1_000;
 /// The least grace after that.
 const SETTLING: Duration = Duration::from_secs(10);
 
+/// What the holder of an expired lease has been given, as the column `grace` says it.
+const NOTHING: i64 = 0;
+/// Its last time to come.
+const LAST: i64 = 1;
+/// A time to come that is given once more if its end, too, is noticed late.
+const FIRST: i64 = 2;
+
 /// An expired lease is lost, and its holder is notified. For a short time no one else gets the job: the holder may be
 /// ending it, and may yet renew or settle. That time begins when the end is noticed: what keeps this process from
 /// looking keeps the holder from renewing. If it is noticed late, or the disk has just refused a renewal, that time is long
-/// enough for each holder to come first, and the holder gets no revocation: it asks.
+/// enough for each holder to come first, and the holder gets no revocation: it asks. If that time, too, passes while
+/// nobody can look, the holder gets it a second time, and no third time: it may be dead.
 pub(super) fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     let mut statement = store
         .conn
         .prepare_cached(&format!("SELECT {HELD_LEASE}, expires_at, grace FROM job WHERE expires_at <= ?1"))?;
-    let expired: Vec<(HeldLease, i64, bool)> = statement
+    let expired: Vec<(HeldLease, i64, i64)> = statement
         .query_map([now], |row| Ok((held_lease(row)?, row.get(6)?, row.get(7)?)))?
         .collect::<Result<_, _>>()?;
     drop(statement);
     // A disk that is nearly full may take these few bytes, and not those of a renewal.
     let refused = store.refused_at.map_or(i64::MIN, |at| at.saturating_add(millis_up(SETTLING)));
-    for (lease, at, in_grace) in expired {
-        let is_late = now.saturating_sub(at) >= LATE || refused > now;
+    for (lease, at, given) in expired {
+        let is_refused = refused > now;
+        let is_late = now.saturating_sub(at) >= LATE || is_refused;
+        let gives = match given {
+            NOTHING => Some(if is_late { FIRST } else { LAST }),
+            FIRST if is_late && !is_refused => Some(LAST),
+            _ => None,
+        };
         let grace = grace(store, lease.queue)?.max(if is_late { SETTLING } else { Duration::ZERO });
-        let end = if in_grace { at } else { now.saturating_add(millis_up(grace)) }.max(refused);
+        let end = if gives.is_some() { now.saturating_add(millis_up(grace)) } else { at }.max(refused);
         let is_over = end <= now;
         if is_over {
             // Its holder may have had other jobs; that is not known any more.
@@ -68,8 +82,8 @@ pub(super) fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
         } else {
             store
                 .conn
-                .prepare_cached("UPDATE job SET grace = 1, expires_at = ?2 WHERE id = ?1")?
-                .execute([lease.row, end])?;
+                .prepare_cached("UPDATE job SET grace = ?3, expires_at = ?2 WHERE id = ?1")?
+                .execute(params![lease.row, end, gives.unwrap_or(given)])?;
             store.expect(end);
         }
         if is_over || !is_late {

@@ -71,7 +71,7 @@ CREATE TABLE job (
     not_before  INTEGER,               -- only while it depends on others: when it is due after them
     ready_at    INTEGER,               -- since when it waits, if not since its put
     recurring   INTEGER,               -- which recurring job made it
-    grace       INTEGER NOT NULL DEFAULT 0, -- 1 = its lease ran out, and its holder has a little time to say so
+    grace       INTEGER NOT NULL DEFAULT 0, -- its lease ran out, and its holder has a little time to say so: 1 = once, 2 = again if nobody could look
     token       TEXT,                  -- of the put with an id that made it, to know it again
     scope       TEXT                   -- of a task: how its id begins, up to the service path
 );
